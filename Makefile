@@ -78,10 +78,10 @@ fuzz: setup
 	FUZZ_TIMES=$(TIMES) $(BIN)/pytest $(wildcard tests/property/test_fuzz_*.py)
 
 bench: setup
-	$(BIN)/python lab/bench/cost.py
-	$(BIN)/python lab/bench/bill.py
-	$(BIN)/python lab/bench/look.py 100 1000 10000
-	$(BIN)/python lab/bench/act.py 1000:50 10000:500
+	$(BIN)/python lab/bench/watch_cost.py
+	$(BIN)/python lab/bench/stack_cost.py
+	$(BIN)/python lab/bench/assess_pass.py 100 1000 10000
+	$(BIN)/python lab/bench/flip_pass.py 1000:50 10000:500
 	$(BIN)/python lab/bench/report.py 1000 10000
 	$(BIN)/python lab/bench/startup.py
 	$(BIN)/python lab/bench/ledger.py
@@ -90,7 +90,7 @@ bench: setup
 	$(BIN)/python lab/bench/fleet.py
 	$(BIN)/python lab/bench/fleet.py --draining
 	$(BIN)/python lab/bench/fleet.py --draining --ledger dynamodb
-	$(BIN)/python lab/bench/organisation.py
+	$(BIN)/python lab/bench/organisation_estimate.py
 	$(BIN)/python lab/bench/probe.py
 	$(BIN)/python lab/bench/deployed.py
 	$(BIN)/python lab/bench/slow_endpoint.py

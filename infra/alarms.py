@@ -15,11 +15,18 @@ from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.metrics import FIVE_MINUTES, MINUTE, of_function, oldest_in, told, waiting_in
+from infra.metrics import (
+    FIVE_MINUTES,
+    MINUTE,
+    lambda_metric,
+    queue_age_metric,
+    queue_depth_metric,
+    service_metric,
+)
 
-NET: Final = "LowBurstBalance"
-_AN_HOUR_OF_PERIODS: Final = 12
-NET_QUERY: Final = (
+BACKSTOP_ALARM: Final = "LowBurstBalance"
+_PERIODS_PER_HOUR: Final = 12
+BACKSTOP_QUERY: Final = (
     'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId ORDER BY MIN() ASC LIMIT 500'
 )
 
@@ -29,21 +36,21 @@ _LONGEST_PASS_PERIODS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Watch:
+class AlarmSpec:
     """One alarm: what is looked at, from when on it is wrong, and what silence means."""
 
     name: str
     metric: Metric
-    says: str
+    description: str
     threshold: float = 1
-    below: bool = False
-    periods: int = 1
-    of_periods: int | None = None
+    is_below: bool = False
+    datapoints_to_alarm: int = 1
+    evaluation_periods: int | None = None
     """Among how many periods those are counted; None: all must be wrong."""
-    missing: TreatMissingData = TreatMissingData.NOT_BREACHING
-    of: str = ""
+    missing_data: TreatMissingData = TreatMissingData.NOT_BREACHING
+    handler_name: str = ""
     """Which function, where there is an alarm for each."""
-    when_over: bool = True
+    notifies_ok: bool = True
     """Whether a message says that it is over; False where a failure to deliver it would begin it again."""
 
 
@@ -59,39 +66,39 @@ class Alarms(Construct):
         self._runbooks_url = runbooks_url
         self.alarms: list[IAlarm] = []
 
-    def add(self, *watches: Watch) -> None:
+    def add(self, *specs: AlarmSpec) -> None:
         """Make these alarms."""
-        for watch in watches:
-            ending = f"-{watch.of}" if watch.of else ""
+        for spec in specs:
+            suffix = f"-{spec.handler_name}" if spec.handler_name else ""
             alarm = Alarm(
                 self,
-                f"{watch.name}{watch.of.capitalize()}",
-                alarm_name=f"{self._name}-{watch.name}{ending}",
-                alarm_description=self._describe(watch.name, watch.says),
-                metric=watch.metric,
-                threshold=watch.threshold,
-                comparison_operator=_comparison(watch),
-                evaluation_periods=watch.of_periods or watch.periods,
-                datapoints_to_alarm=watch.periods,
-                treat_missing_data=watch.missing,
+                f"{spec.name}{spec.handler_name.capitalize()}",
+                alarm_name=f"{self._name}-{spec.name}{suffix}",
+                alarm_description=self._describe(spec.name, spec.description),
+                metric=spec.metric,
+                threshold=spec.threshold,
+                comparison_operator=_comparison(spec),
+                evaluation_periods=spec.evaluation_periods or spec.datapoints_to_alarm,
+                datapoints_to_alarm=spec.datapoints_to_alarm,
+                treat_missing_data=spec.missing_data,
             )
             action = SnsAction(self._topic)
             alarm.add_alarm_action(action)
-            if watch.when_over:
+            if spec.notifies_ok:
                 alarm.add_ok_action(action)
             self.alarms.append(alarm)
 
-    def add_net(self, lowest_pct: int) -> None:
+    def add_backstop(self, lowest_pct: int) -> None:
         """The net beside the watchdog: CloudWatch itself looks at every volume, and charges for each."""
-        says = f"A volume has at most {lowest_pct} % of its credits, says CloudWatch without our code."
+        description = f"A volume has at most {lowest_pct} % of its credits, says CloudWatch without our code."
         query = CfnAlarm.MetricDataQueryProperty(
-            id="balance", expression=NET_QUERY, period=FIVE_MINUTES.to_seconds(), return_data=True
+            id="balance", expression=BACKSTOP_QUERY, period=FIVE_MINUTES.to_seconds(), return_data=True
         )
         CfnAlarm(
             self,
-            NET,
-            alarm_name=f"{self._name}-{NET}",
-            alarm_description=self._describe(NET, says),
+            BACKSTOP_ALARM,
+            alarm_name=f"{self._name}-{BACKSTOP_ALARM}",
+            alarm_description=self._describe(BACKSTOP_ALARM, description),
             metrics=[query],
             threshold=lowest_pct,
             comparison_operator="LessThanOrEqualToThreshold",
@@ -102,83 +109,85 @@ class Alarms(Construct):
             ok_actions=[self._topic.topic_arn],
         )
 
-    def _describe(self, name: str, says: str) -> str:
-        return f"{says} Runbook: {self._runbooks_url}/{name}.md"
+    def _describe(self, name: str, description: str) -> str:
+        return f"{description} Runbook: {self._runbooks_url}/{name}.md"
 
 
-def silence(watch: WatchdogFunction) -> Watch:
+def heartbeat_alarm(watch: WatchdogFunction) -> AlarmSpec:
     """We fell silent, or one of two schedules did: fewer ticks come than the one-minute schedule has."""
-    return Watch(
+    return AlarmSpec(
         name="WatchdogSilent",
-        metric=of_function("Invocations", "Sum", watch),
-        says="The watchdog hardly runs, or not at all, for ten minutes: volumes run dry unseen.",
+        metric=lambda_metric("Invocations", "Sum", watch),
+        description="The watchdog hardly runs, or not at all, for ten minutes: volumes run dry unseen.",
         threshold=3,
-        below=True,
-        periods=2,
-        missing=TreatMissingData.BREACHING,
+        is_below=True,
+        datapoints_to_alarm=2,
+        missing_data=TreatMissingData.BREACHING,
     )
 
 
-def failures_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
+def error_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
     """A function fails.
 
     Lambda writes an error at the minute in which the invocation began, which may be five minutes before it
     ends: the alarm looks at two periods.
     """
-    watches = [
-        Watch(
+    specs = [
+        AlarmSpec(
             name="WatchdogErrors",
-            of=function.verb,
-            of_periods=_LONGEST_PASS_PERIODS,
-            metric=of_function("Errors", "Sum", function),
-            says=f"The {function.verb} function fails.",
+            handler_name=function.handler_name,
+            evaluation_periods=_LONGEST_PASS_PERIODS,
+            metric=lambda_metric("Errors", "Sum", function),
+            description=f"The {function.handler_name} function fails.",
         )
         for function in functions
     ]
-    return [_caused_by_failed_delivery(each) if each.of == "notify" else each for each in watches]
+    return [_without_feedback_loop(spec) if spec.handler_name == "notify" else spec for spec in specs]
 
 
-def throttles_of(functions: Sequence[WatchdogFunction]) -> list[Watch]:
+def throttle_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
     """Lambda does not let a function run; for those where a minute counts, as the others end in a queue."""
     return [
-        Watch(
+        AlarmSpec(
             name="WatchdogThrottled",
-            of=function.verb,
-            metric=of_function("Throttles", "Sum", function),
-            says=f"Lambda does not let {function.verb} run: the account's concurrency is used up.",
+            handler_name=function.handler_name,
+            metric=lambda_metric("Throttles", "Sum", function),
+            description=(
+                f"Lambda does not let {function.handler_name} run: the account's concurrency is used up."
+            ),
         )
         for function in functions
     ]
 
 
-def lost(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[Watch]:
+def dead_letter_alarms(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[AlarmSpec]:
     """Something ended in a queue of what failed."""
-    watches = [
-        Watch(
+    specs = [
+        AlarmSpec(
             name="TicksDeadLettered",
-            metric=waiting_in(events),
-            says="A tick or an event was given up; what it was waits in a queue.",
+            metric=queue_depth_metric(events),
+            description="A tick or an event was given up; what it was waits in a queue.",
         ),
-        _caused_by_failed_delivery(
-            Watch(
+        _without_feedback_loop(
+            AlarmSpec(
                 name="AlertsDeadLettered",
-                metric=waiting_in(alerts),
-                says="An alert did not reach somebody who subscribed; it waits in a queue.",
+                metric=queue_depth_metric(alerts),
+                description="An alert did not reach somebody who subscribed; it waits in a queue.",
             )
         ),
     ]
     if flips is not None:
-        watches.append(
-            Watch(
+        specs.append(
+            AlarmSpec(
                 name="FlipRequestsDeadLettered",
-                metric=waiting_in(flips),
-                says="A flip was asked for and could not be dealt with; the request waits in a queue.",
+                metric=queue_depth_metric(flips),
+                description="A flip was asked for and could not be dealt with; the request waits in a queue.",
             )
         )
-    return watches
+    return specs
 
 
-def unseen(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[Watch]:
+def freshness_alarms(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[AlarmSpec]:
     """The watchdog runs, and does not see.
 
     The datapoint of one volume grows old until that is a gap, with an alert of its own. CloudWatch is late
@@ -187,90 +196,92 @@ def unseen(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[Watc
     too_old_s = 2 * metric_lag_s
     single_gap_s = max(0, gap_after_s - too_old_s)
     return [
-        Watch(
+        AlarmSpec(
             name="VolumesUnread",
-            metric=told("VolumesUnread", "Maximum", deployment=deployment),
-            says="For 15 minutes some volume could not be read: nobody watches it.",
-            periods=3,
+            metric=service_metric("VolumesUnread", "Maximum", deployment=deployment),
+            description="For 15 minutes some volume could not be read: nobody watches it.",
+            datapoints_to_alarm=3,
         ),
-        Watch(
+        AlarmSpec(
             name="DatapointsTooOld",
-            metric=told("WorstDatapointAge", "Maximum", deployment=deployment),
-            says=f"CloudWatch is {too_old_s // 60} minutes behind: what drains is seen as much later.",
+            metric=service_metric("WorstDatapointAge", "Maximum", deployment=deployment),
+            description=f"CloudWatch is {too_old_s // 60} minutes behind: what drains is seen as much later.",
             threshold=too_old_s,
-            periods=min(single_gap_s // FIVE_MINUTES.to_seconds() + 2, _AN_HOUR_OF_PERIODS),
+            datapoints_to_alarm=min(single_gap_s // FIVE_MINUTES.to_seconds() + 2, _PERIODS_PER_HOUR),
         ),
-        _caused_by_failed_delivery(
-            Watch(
+        _without_feedback_loop(
+            AlarmSpec(
                 name="AlertsNotDelivered",
-                metric=told("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
-                says="An alert could not be sent; it is tried again.",
+                metric=service_metric("AlertsNotDelivered", "Sum", deployment=deployment, period=MINUTE),
+                description="An alert could not be sent; it is tried again.",
             )
         ),
     ]
 
 
-def dropped(deployment: str) -> list[Watch]:
+def dropped_event_alarms(deployment: str) -> list[AlarmSpec]:
     """Events were not used: more than an honest host sends twice, or any of EBS."""
     return [
-        Watch(
+        AlarmSpec(
             name="ProbeEventsDropped",
-            metric=told("ProbeEventsDropped", "Sum", deployment=deployment),
-            says="Reports of hosts are dropped: malformed, repeated, or about another instance's volumes.",
+            metric=service_metric("ProbeEventsDropped", "Sum", deployment=deployment),
+            description=(
+                "Reports of hosts are dropped: malformed, repeated, or about another instance's volumes."
+            ),
             threshold=5,
         ),
-        Watch(
+        AlarmSpec(
             name="EbsEventsDropped",
-            metric=told("EbsEventsDropped", "Sum", deployment=deployment),
-            says="EBS events waited for over five minutes and were dropped: only the ticks look.",
+            metric=service_metric("EbsEventsDropped", "Sum", deployment=deployment),
+            description="EBS events waited for over five minutes and were dropped: only the ticks look.",
         ),
     ]
 
 
-def flips_gone_wrong(deployment: str) -> list[Watch]:
+def flip_alarms(deployment: str) -> list[AlarmSpec]:
     """A modification that was wanted did not come about."""
     return [
-        Watch(
+        AlarmSpec(
             name="FlipsFailed",
-            metric=told("FlipsFailed", "Sum", deployment=deployment),
-            says="AWS did not make a modification.",
+            metric=service_metric("FlipsFailed", "Sum", deployment=deployment),
+            description="AWS did not make a modification.",
         ),
-        Watch(
+        AlarmSpec(
             name="FlipsStuck",
-            metric=told("FlipsStuck", "Maximum", deployment=deployment),
-            says="A modification takes twice as long as it should.",
+            metric=service_metric("FlipsStuck", "Maximum", deployment=deployment),
+            description="A modification takes twice as long as it should.",
         ),
-        Watch(
+        AlarmSpec(
             name="AnotherDeployment",
-            metric=told("NotStanding", "Maximum", deployment=deployment),
-            says="Another deployment flips here, as far as can be told: this one only proposes.",
-            periods=2,
+            metric=service_metric("NotStanding", "Maximum", deployment=deployment),
+            description="Another deployment flips here, as far as can be told: this one only proposes.",
+            datapoints_to_alarm=2,
         ),
     ]
 
 
-def untaken(flips: IQueue) -> Watch:
+def queue_age_alarm(flips: IQueue) -> AlarmSpec:
     """Flips are asked for, and nobody takes the requests."""
-    return Watch(
+    return AlarmSpec(
         name="FlipRequestsWaiting",
-        metric=oldest_in(flips),
-        says="A flip that was asked for minutes ago has not begun: nobody takes the requests.",
+        metric=queue_age_metric(flips),
+        description="A flip that was asked for minutes ago has not begun: nobody takes the requests.",
         threshold=240,
-        periods=2,
+        datapoints_to_alarm=2,
     )
 
 
-def _caused_by_failed_delivery(watch: Watch) -> Watch:
+def _without_feedback_loop(spec: AlarmSpec) -> AlarmSpec:
     """Keep an alarm that a failed delivery triggers from triggering itself, even if notify cannot start.
 
     Its own message may fail as well, several minutes later because Lambda retries. So it stays in ALARM until
     15 minutes have passed without a failure, and then sends no message, which could fail in turn.
     """
-    periods = Duration.minutes(15).to_seconds() // watch.metric.period.to_seconds()
-    return replace(watch, of_periods=int(periods), when_over=False)
+    periods = Duration.minutes(15).to_seconds() // spec.metric.period.to_seconds()
+    return replace(spec, evaluation_periods=int(periods), notifies_ok=False)
 
 
-def _comparison(watch: Watch) -> ComparisonOperator:
-    if watch.below:
+def _comparison(spec: AlarmSpec) -> ComparisonOperator:
+    if spec.is_below:
         return ComparisonOperator.LESS_THAN_THRESHOLD
     return ComparisonOperator.GREATER_THAN_OR_EQUAL_TO_THRESHOLD

@@ -21,21 +21,21 @@ _LOG_RETENTION_DAYS: Final = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
-_MOST_TAGS: Final = 40
-_MOST_FAULTS: Final = 50
-_LEAST_BALANCE_PCT, _MOST_BALANCE_PCT = 1, 95
+_MAX_TAGS: Final = 40
+_MAX_FAULTS: Final = 50
+_MIN_BALANCE_PCT, _MAX_BALANCE_PCT = 1, 95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFault:
     """One thing wrong, at a line of the file where it has one."""
 
-    place: str
+    location: str
     path: str
     message: str
 
     def __str__(self) -> str:
-        return ": ".join(part for part in (self.place, self.path, self.message) if part)
+        return ": ".join(part for part in (self.location, self.path, self.message) if part)
 
 
 class StageError(Exception):
@@ -58,7 +58,7 @@ class Recipients:
     """Whether there is a second topic, in the format of AWS's chat service."""
 
     @property
-    def is_anybody(self) -> bool:
+    def has_any(self) -> bool:
         return bool(self.emails or self.slack_secret or self.chat)
 
 
@@ -96,44 +96,50 @@ def read_stage(path: Path | None) -> tuple[StageConfig, list[StageFault]]:
     """
     if path is None:
         return StageConfig(), []
-    reader = _Reader(path)
+    reader = _StageReader(path)
     root = reader.root()
     stage = StageConfig(**_read_settings(reader, root)) if root is not None else StageConfig()
-    return stage, _told(sorted(reader.faults, key=reader.line_of), path)
+    return stage, _limit_faults(sorted(reader.faults, key=reader.line_number), path)
 
 
-def _told(faults: list[StageFault], path: Path) -> list[StageFault]:
+def _limit_faults(faults: list[StageFault], path: Path) -> list[StageFault]:
     """The faults, of very many only the first and how many more there are."""
-    more = len(faults) - _MOST_FAULTS
-    rest = StageFault(place=str(path), path="", message=f"{more} more faults; mend these first")
-    return [*faults[:_MOST_FAULTS], rest] if more > 0 else faults
+    omitted_count = len(faults) - _MAX_FAULTS
+    summary_fault = StageFault(
+        location=str(path), path="", message=f"{omitted_count} more faults; mend these first"
+    )
+    return [*faults[:_MAX_FAULTS], summary_fault] if omitted_count > 0 else faults
 
 
-def _read_settings(reader: "_Reader", root: yaml.MappingNode) -> dict[str, Any]:
+def _read_settings(reader: "_StageReader", root: yaml.MappingNode) -> dict[str, Any]:
     """Every setting that is given, and the faults that only several of them together make."""
-    top = reader.section(root, "", _SETTINGS, {"recipients", "alarms", "tags"})
-    recipients = reader.section(top.pop("recipients", None), "recipients.", _RECIPIENTS)
-    alarms = reader.section(top.pop("alarms", None), "alarms.", _ALARMS)
-    tags = reader.tags(top.pop("tags", None))
-    if "policy" in top:
-        top["policy"] = reader.path.parent / top["policy"]
-        if not _is_file(top["policy"]):
-            reader.blame(
-                "policy", f"there is no file {top.pop('policy')}; write its path as seen from this file"
+    settings = reader.section(root, "", _SETTING_PARSERS, {"recipients", "alarms", "tags"})
+    recipients = reader.section(settings.pop("recipients", None), "recipients.", _RECIPIENT_PARSERS)
+    alarms = reader.section(settings.pop("alarms", None), "alarms.", _ALARM_PARSERS)
+    tags = reader.tags(settings.pop("tags", None))
+    if "policy" in settings:
+        settings["policy"] = reader.path.parent / settings["policy"]
+        if not _is_file(settings["policy"]):
+            reader.add_fault(
+                "policy", f"there is no file {settings.pop('policy')}; write its path as seen from this file"
             )
-    regions = top.get("regions", ())
+    regions = settings.get("regions", ())
     if len({_partition(region) for region in regions}) > 1:
-        reader.blame(
+        reader.add_fault(
             "regions",
             "these are of several partitions (such as aws and aws-cn), and no account is; split them",
         )
-    if len(regions) > 1 and "ledger" in top:
-        reader.blame("ledger", f"one table cannot serve {len(regions)} regions; a file for each region, then")
+    if len(regions) > 1 and "ledger" in settings:
+        reader.add_fault(
+            "ledger", f"one table cannot serve {len(regions)} regions; a file for each region, then"
+        )
     if len(regions) > 1 and recipients.get("slack_secret", "").startswith("arn:"):
-        reader.blame("recipients.slack_secret", "an ARN is of one region; write the name that it has in each")
+        reader.add_fault(
+            "recipients.slack_secret", "an ARN is of one region; write the name that it has in each"
+        )
     elif (fault := _arn_fault(recipients.get("slack_secret", ""), regions)) is not None:
-        reader.blame("recipients.slack_secret", fault)
-    return {**top, **alarms, "recipients": Recipients(**recipients), "tags": tags}
+        reader.add_fault("recipients.slack_secret", fault)
+    return {**settings, **alarms, "recipients": Recipients(**recipients), "tags": tags}
 
 
 def _is_file(path: Path) -> bool:
@@ -147,9 +153,12 @@ def _arn_fault(secret: str, regions: Sequence[str]) -> str | None:
     """What is wrong with a secret's ARN beside its form."""
     if not secret.startswith("arn:"):
         return None
-    of_region = secret.split(":")[3]
-    if regions and of_region != regions[0]:
-        return f"the secret is in {of_region}, the stack in {regions[0]}; write the name of one that is there"
+    secret_region = secret.split(":")[3]
+    if regions and secret_region != regions[0]:
+        return (
+            f"the secret is in {secret_region}, the stack in {regions[0]}; write the name of one that is"
+            " there"
+        )
     if not re.search(r"-[A-Za-z0-9]{6}$", secret):
         return "an ARN ends in six characters of AWS's; write it whole, or the name alone"
     return None
@@ -159,19 +168,22 @@ def _partition(region: str) -> str:
     return next((prefix for prefix in ("cn-", "us-gov-", "eusc-", "us-iso") if region.startswith(prefix)), "")
 
 
-def _matching(pattern: str, what: str) -> Callable[[str], str]:
-    """A parser for text of this form; ``what`` says what is wanted (``a region: write one such as …``)."""
+def _pattern_parser(pattern: str, expectation: str) -> Callable[[str], str]:
+    """A parser for text of this form.
+
+    ``expectation`` says what is wanted (``a region: write one such as …``).
+    """
 
     def parse(text: str) -> str:
         if not re.fullmatch(pattern, text):
-            raise ValueError(f"{text!r} is not {what}")
+            raise ValueError(f"{text!r} is not {expectation}")
         return text
 
     return parse
 
 
 def _parse_name(text: str) -> str:
-    parsed = _matching(
+    parsed = _pattern_parser(
         r"[A-Za-z][A-Za-z0-9-]{0,39}",
         "a name: write a letter, then letters, digits and hyphens, 40 in all at most",
     )(text)
@@ -207,35 +219,35 @@ def _parse_secret(text: str) -> str:
 def _parse_balance(text: str) -> int | None:
     if text == "off":
         return None
-    if not text.isdecimal() or not _LEAST_BALANCE_PCT <= int(text) <= _MOST_BALANCE_PCT:
+    if not text.isdecimal() or not _MIN_BALANCE_PCT <= int(text) <= _MAX_BALANCE_PCT:
         raise ValueError(
             f"{text!r} is not a balance to alarm at; write off, or a whole number from"
-            f" {_LEAST_BALANCE_PCT} to {_MOST_BALANCE_PCT}"
+            f" {_MIN_BALANCE_PCT} to {_MAX_BALANCE_PCT}"
         )
     return int(text)
 
 
-_parse_region: Final = _matching(
+_parse_region: Final = _pattern_parser(
     r"[a-z]{2,4}(-[a-z]+){1,2}-[0-9]{1,2}", "a region; write one such as eu-central-1"
 )
-_parse_account: Final = _matching(r"[0-9]{12}", "an account; write its twelve digits, in quotes")
-_parse_email: Final = _matching(
+_parse_account: Final = _pattern_parser(r"[0-9]{12}", "an account; write its twelve digits, in quotes")
+_parse_email: Final = _pattern_parser(
     r"[^@\s,;<>]{1,64}@[A-Za-z0-9][A-Za-z0-9.-]{0,250}\.[A-Za-z]{2,}",
     "an e-mail address; write one such as oncall@example.com",
 )
-_parse_table: Final = _matching(
+_parse_table: Final = _pattern_parser(
     r"[A-Za-z0-9_.-]{3,255}", "a table; write the name of the ledger to go on with, without dynamodb:"
 )
-_parse_path: Final = _matching(r"[^\0]+", "a file; write a path, as seen from this file")
-_parse_tag: Final = _matching(
+_parse_path: Final = _pattern_parser(r"[^\0]+", "a file; write a path, as seen from this file")
+_parse_tag: Final = _pattern_parser(
     r"(?!(?i:aws:))[\w .:/=+@-]{1,128}", "what a tag may hold: letters, digits, spaces and _.:/=+-@, not aws:"
 )
 
-_LIST: Final = "list"
-_SETTINGS: Final[dict[str, Any]] = {
+_LIST_MARKER: Final = "list"
+_SETTING_PARSERS: Final[dict[str, Any]] = {
     "name": _parse_name,
     "account": _parse_account,
-    "regions": (_LIST, _parse_region),
+    "regions": (_LIST_MARKER, _parse_region),
     "policy": _parse_path,
     "schedule": _parse_bool,
     "flips": _parse_bool,
@@ -243,21 +255,21 @@ _SETTINGS: Final[dict[str, Any]] = {
     "ledger": _parse_table,
     "log_retention_days": _parse_retention,
     "tracing": _parse_bool,
-    "architecture": _matching(r"arm64|x86_64", "an architecture of Lambda's; write arm64 or x86_64"),
-    "permissions_boundary": _matching(
+    "architecture": _pattern_parser(r"arm64|x86_64", "an architecture of Lambda's; write arm64 or x86_64"),
+    "permissions_boundary": _pattern_parser(
         r"(arn:aws[a-z-]*:iam::([0-9]{12}|aws):policy/)?[\w+=,.@/-]{1,512}",
         "a managed policy; write its name, with its path if it has one, or its ARN",
     ),
 }
-_RECIPIENTS: Final[dict[str, Any]] = {
-    "emails": (_LIST, _parse_email),
+_RECIPIENT_PARSERS: Final[dict[str, Any]] = {
+    "emails": (_LIST_MARKER, _parse_email),
     "slack_secret": _parse_secret,
     "chat": _parse_bool,
 }
-_ALARMS: Final[dict[str, Any]] = {"lowest_burst_balance_pct": _parse_balance}
+_ALARM_PARSERS: Final[dict[str, Any]] = {"lowest_burst_balance_pct": _parse_balance}
 
 
-class _Reader:
+class _StageReader:
     """A YAML file whose scalars are text; collects what is wrong with it."""
 
     def __init__(self, path: Path) -> None:
@@ -265,13 +277,15 @@ class _Reader:
         self.faults: list[StageFault] = []
         self._lines: dict[str, int] = {}
 
-    def blame(self, path: str, message: str) -> None:
+    def add_fault(self, path: str, message: str) -> None:
         """Note a fault of the setting at this path."""
         line = self._lines.get(path)
-        place = f"{self.path}:{line}" if line else str(self.path)
-        self.faults.append(StageFault(place=place, path=_short(path, 120), message=_short(message, 600)))
+        location = f"{self.path}:{line}" if line else str(self.path)
+        self.faults.append(
+            StageFault(location=location, path=_shorten(path, 120), message=_shorten(message, 600))
+        )
 
-    def line_of(self, fault: StageFault) -> int:
+    def line_number(self, fault: StageFault) -> int:
         """Where to put it among the others."""
         return self._lines.get(fault.path, 0)
 
@@ -280,17 +294,17 @@ class _Reader:
         try:
             root = yaml.compose(self.path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         except OSError as error:
-            self.blame("", f"cannot be read: {error.strerror}; give -c stage=FILE another path")
+            self.add_fault("", f"cannot be read: {error.strerror}; give -c stage=FILE another path")
         except UnicodeDecodeError as error:
-            self.blame("", f"not UTF-8 at byte {error.start}; save it as UTF-8")
+            self.add_fault("", f"not UTF-8 at byte {error.start}; save it as UTF-8")
         except yaml.YAMLError as error:
-            self.blame("", f"not YAML: {' '.join(str(error).split())}; mend the syntax")
+            self.add_fault("", f"not YAML: {' '.join(str(error).split())}; mend the syntax")
         except RecursionError:
-            self.blame("", "nested too deeply to be read; a stage has three levels")
+            self.add_fault("", "nested too deeply to be read; a stage has three levels")
         else:
             if root is None or isinstance(root, yaml.MappingNode):
                 return root
-            self.blame("", f"must be a mapping such as 'name: burstwatch', not {_kind(root)}")
+            self.add_fault("", f"must be a mapping such as 'name: burstwatch', not {_node_kind(root)}")
         return None
 
     def section(
@@ -301,82 +315,94 @@ class _Reader:
         sections: frozenset[str] | set[str] = frozenset(),
     ) -> dict[str, Any]:
         """The settings given below this node, parsed; the nodes of ``sections`` as they are."""
-        found: dict[str, Any] = {}
-        for key, inner in self._items(node, path):
+        parsed: dict[str, Any] = {}
+        for key, value_node in self._items(node, path):
             if key in sections:
-                found[key] = inner
+                parsed[key] = value_node
             elif key in settings:
-                self._parse(found, key, inner, f"{path}{key}", settings[key])
+                self._parse(parsed, key, value_node, f"{path}{key}", settings[key])
             else:
                 known = ", ".join(sorted([*settings, *sections]))
-                self.blame(f"{path}{key}", f"unknown key; known here: {known}")
-        return found
+                self.add_fault(f"{path}{key}", f"unknown key; known here: {known}")
+        return parsed
 
     def tags(self, node: yaml.Node | None) -> dict[str, str]:
         """The stack's tags, of which any may be given."""
-        found: dict[str, str] = {}
-        for key, inner in self._items(node, "tags."):
-            self._parse(found, key, inner, f"tags.{key}", _parse_tag)
+        parsed: dict[str, str] = {}
+        for key, value_node in self._items(node, "tags."):
+            self._parse(parsed, key, value_node, f"tags.{key}", _parse_tag)
             try:
                 _parse_tag(key)
             except ValueError as fault:
-                self.blame(f"tags.{key}", str(fault))
-        if len(found) > _MOST_TAGS:
-            self.blame("tags", f"{len(found)} tags, and {_MOST_TAGS} at most; leave some out")
-        return found
+                self.add_fault(f"tags.{key}", str(fault))
+        if len(parsed) > _MAX_TAGS:
+            self.add_fault("tags", f"{len(parsed)} tags, and {_MAX_TAGS} at most; leave some out")
+        return parsed
 
     def _items(self, node: yaml.Node | None, path: str) -> list[tuple[str, yaml.Node]]:
         """The keys of a mapping node with what is below them, each once."""
         if not isinstance(node, yaml.MappingNode):
             if node is not None and node.value != "":
-                self.blame(path.rstrip("."), f"{_kind(node)} is no section; indent its settings below it")
+                self.add_fault(
+                    path.rstrip("."), f"{_node_kind(node)} is no section; indent its settings below it"
+                )
             return []
-        found: dict[str, yaml.Node] = {}
-        for key_node, inner in node.value:
-            key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"<{_kind(key_node)}>"
+        nodes: dict[str, yaml.Node] = {}
+        for key_node, value_node in node.value:
+            key = (
+                str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else f"<{_node_kind(key_node)}>"
+            )
             line = key_node.start_mark.line + 1
             self._lines.setdefault(f"{path}{key}", line)
-            if key in found:
-                self.blame(f"{path}{key}", f"given twice, again at line {line}; keep one")
-            found[key] = inner
-        return list(found.items())
+            if key in nodes:
+                self.add_fault(f"{path}{key}", f"given twice, again at line {line}; keep one")
+            nodes[key] = value_node
+        return list(nodes.items())
 
-    def _parse(self, found: dict[str, Any], key: str, node: yaml.Node, path: str, how: Any) -> None:
+    def _parse(self, parsed: dict[str, Any], key: str, node: yaml.Node, path: str, parser: Any) -> None:
         try:
-            found[key] = self._many(node, path, how[1]) if isinstance(how, tuple) else how(_scalar(node))
+            parsed[key] = (
+                self._parse_list(node, path, parser[1])
+                if isinstance(parser, tuple)
+                else parser(_scalar(node))
+            )
         except ValueError as fault:
-            self.blame(path, str(fault))
+            self.add_fault(path, str(fault))
 
-    def _many(self, node: yaml.Node, path: str, parse: Callable[[str], T]) -> tuple[T, ...]:
+    def _parse_list(self, node: yaml.Node, path: str, parse: Callable[[str], T]) -> tuple[T, ...]:
         """The entries of a list, each once."""
         if not isinstance(node, yaml.SequenceNode):
-            raise ValueError(f"{_kind(node)} is no list; write [one, another]")  # noqa: TRY004 - a fault like others
-        found: list[T] = []
-        for number, inner in enumerate(node.value, 1):
-            here = f"{path}[{number}]"
-            self._lines[here] = inner.start_mark.line + 1
+            raise ValueError(f"{_node_kind(node)} is no list; write [one, another]")  # noqa: TRY004 - a fault like others
+        entries: list[T] = []
+        for index, entry_node in enumerate(node.value, 1):
+            entry_path = f"{path}[{index}]"
+            self._lines[entry_path] = entry_node.start_mark.line + 1
             try:
-                entry = parse(_scalar(inner))
+                entry = parse(_scalar(entry_node))
             except ValueError as fault:
-                self.blame(here, str(fault))
+                self.add_fault(entry_path, str(fault))
                 continue
-            if entry in found:
-                self.blame(here, f"{inner.value!r} is given twice; keep one")
-            found.append(entry)
-        return tuple(found)
+            if entry in entries:
+                self.add_fault(entry_path, f"{entry_node.value!r} is given twice; keep one")
+            entries.append(entry)
+        return tuple(entries)
 
 
 def _scalar(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise ValueError(f"{_kind(node)} is no single value; write it on one line after the colon")  # noqa: TRY004
+        raise ValueError(f"{_node_kind(node)} is no single value; write it on one line after the colon")  # noqa: TRY004
     return str(node.value)
 
 
-def _short(text: str, most: int) -> str:
+def _shorten(text: str, max_chars: int) -> str:
     """What stands in a file is shown safely, and at both ends: the advice stands behind it."""
-    shown = "".join(each if each.isprintable() else "?" for each in text)
-    return shown if len(shown) <= most else f"{shown[: most // 2]} … {shown[-most // 2 :]}"
+    safe_text = "".join(character if character.isprintable() else "?" for character in text)
+    return (
+        safe_text
+        if len(safe_text) <= max_chars
+        else f"{safe_text[: max_chars // 2]} … {safe_text[-max_chars // 2 :]}"
+    )
 
 
-def _kind(node: yaml.Node) -> str:
+def _node_kind(node: yaml.Node) -> str:
     return "a " + type(node).__name__.removesuffix("Node").lower()

@@ -21,10 +21,10 @@ from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.metrics import FIVE_MINUTES, of_function, told, waiting_in
+from infra.metrics import FIVE_MINUTES, lambda_metric, queue_depth_metric, service_metric
 
 _WIDTH: Final = 24
-_FLEET: Final = (
+_FLEET_METRICS: Final = (
     ("VolumesExhausted", "exhausted", Color.RED),
     ("VolumesCritical", "critical", Color.RED),
     ("VolumesWarning", "warning", Color.ORANGE),
@@ -32,7 +32,7 @@ _FLEET: Final = (
     ("VolumesFlipped", "flipped", Color.BLUE),
     ("VolumesWatched", "watched", Color.GREY),
 )
-_FLIPS: Final = (
+_FLIP_METRICS: Final = (
     ("Flips", "out", Color.BLUE),
     ("FlipsBack", "back", Color.GREEN),
     ("FlipsRefused", "refused", Color.ORANGE),
@@ -51,7 +51,7 @@ class FleetDashboard(Construct):
         name: str,
         alarms: Sequence[IAlarm],
         functions: Sequence[WatchdogFunction],
-        failures: Mapping[str, IQueue],
+        dead_letter_queues: Mapping[str, IQueue],
     ) -> None:
         super().__init__(scope, construct_id)
         self._name = name
@@ -64,30 +64,35 @@ class FleetDashboard(Construct):
                 " watchdog itself needs help; its runbook is in its description.",
             )
         )
-        self.dashboard.add_widgets(self._fleet())
+        self.dashboard.add_widgets(self._fleet_widget())
         self.dashboard.add_widgets(
             AlarmStatusWidget(title="The watchdog", alarms=list(alarms), width=_WIDTH, height=4)
         )
-        self.dashboard.add_widgets(*self._when_dry(), self._flips())
-        self.dashboard.add_widgets(*self._health(functions, failures))
+        self.dashboard.add_widgets(*self._depletion_widgets(), self._flips_widget())
+        self.dashboard.add_widgets(*self._health_widgets(functions, dead_letter_queues))
 
-    def _told(self, metric: str, statistic: str, label: str, color: str = "") -> IMetric:
-        found = told(metric, statistic, deployment=self._name, period=FIVE_MINUTES, label=label)
-        return found.with_(color=color) if color else found
+    def _service_metric(self, metric: str, statistic: str, label: str, color: str = "") -> IMetric:
+        cloudwatch_metric = service_metric(
+            metric, statistic, deployment=self._name, period=FIVE_MINUTES, label=label
+        )
+        return cloudwatch_metric.with_(color=color) if color else cloudwatch_metric
 
-    def _fleet(self) -> IWidget:
+    def _fleet_widget(self) -> IWidget:
         return SingleValueWidget(
             title="Volumes now",
-            metrics=[self._told(metric, "Maximum", label, color) for metric, label, color in _FLEET],
+            metrics=[
+                self._service_metric(metric, "Maximum", label, color)
+                for metric, label, color in _FLEET_METRICS
+            ],
             width=_WIDTH,
             height=3,
         )
 
-    def _when_dry(self) -> list[IWidget]:
-        dry = GraphWidget(
+    def _depletion_widgets(self) -> list[IWidget]:
+        time_to_empty = GraphWidget(
             title="Soonest time to empty",
             left=[
-                self._told(
+                self._service_metric(
                     "SoonestTimeToEmpty", "Minimum", "seconds until the first volume is dry", Color.RED
                 )
             ],
@@ -99,7 +104,7 @@ class FleetDashboard(Construct):
         balance = GraphWidget(
             title="Lowest burst balance",
             left=[
-                self._told(
+                self._service_metric(
                     "LowestBurstBalance", "Minimum", "% of the bucket of the worst volume", Color.ORANGE
                 )
             ],
@@ -107,45 +112,55 @@ class FleetDashboard(Construct):
             width=8,
             height=6,
         )
-        return [dry, balance]
+        return [time_to_empty, balance]
 
-    def _flips(self) -> IWidget:
+    def _flips_widget(self) -> IWidget:
         return GraphWidget(
             title="Flips",
-            left=[self._told(metric, "Sum", label, color) for metric, label, color in _FLIPS],
+            left=[
+                self._service_metric(metric, "Sum", label, color) for metric, label, color in _FLIP_METRICS
+            ],
             left_y_axis=YAxisProps(min=0, show_units=False),
             width=8,
             height=6,
         )
 
-    def _health(self, functions: Sequence[WatchdogFunction], failures: Mapping[str, IQueue]) -> list[IWidget]:
+    def _health_widgets(
+        self, functions: Sequence[WatchdogFunction], dead_letter_queues: Mapping[str, IQueue]
+    ) -> list[IWidget]:
         watch = functions[0]
         ticks = GraphWidget(
             title="Ticks, and how long they take",
-            left=[of_function("Invocations", "Sum", watch, label="runs")],
-            right=[of_function("Duration", "p90", watch, label="p90, ms")],
+            left=[lambda_metric("Invocations", "Sum", watch, label="runs")],
+            right=[lambda_metric("Duration", "p90", watch, label="p90, ms")],
             width=8,
             height=6,
         )
-        age = GraphWidget(
+        datapoint_age = GraphWidget(
             title="Age of the newest datapoint",
             left=[
-                self._told("WorstDatapointAge", "Maximum", "oldest"),
-                self._told("NewestDatapointAge", "Minimum", "newest"),
-                self._told("DatapointSpacing", "Maximum", "apart"),
+                self._service_metric("WorstDatapointAge", "Maximum", "oldest"),
+                self._service_metric("NewestDatapointAge", "Minimum", "newest"),
+                self._service_metric("DatapointSpacing", "Maximum", "apart"),
             ],
             left_y_axis=YAxisProps(min=0, show_units=False),
             width=8,
             height=6,
         )
-        wrong = GraphWidget(
+        errors = GraphWidget(
             title="Errors and what was given up",
             left=[
-                *(of_function("Errors", "Sum", each, label=f"{each.verb}: errors") for each in functions),
-                *(waiting_in(queue, label=f"given up: {what}") for what, queue in failures.items()),
+                *(
+                    lambda_metric("Errors", "Sum", function, label=f"{function.handler_name}: errors")
+                    for function in functions
+                ),
+                *(
+                    queue_depth_metric(queue, label=f"given up: {name}")
+                    for name, queue in dead_letter_queues.items()
+                ),
             ],
             left_y_axis=YAxisProps(min=0, show_units=False),
             width=8,
             height=6,
         )
-        return [ticks, age, wrong]
+        return [ticks, datapoint_age, errors]

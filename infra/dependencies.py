@@ -14,11 +14,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-PINNED: Final = ROOT / "infra" / "layer.txt"
-LAYER: Final = ROOT / "build" / "layer"
-USUAL: Final = "arm64"
+REQUIREMENTS_FILE: Final = ROOT / "infra" / "layer.txt"
+LAYER_FOLDER: Final = ROOT / "build" / "layer"
+DEFAULT_ARCHITECTURE: Final = "arm64"
 
-PYTHON: Final = "3.14"
+PYTHON_VERSION: Final = "3.14"
 """Of the functions; the newest that Lambda runs."""
 
 SERVICES: Final = frozenset(
@@ -26,39 +26,43 @@ SERVICES: Final = frozenset(
 )
 """Whose models the layer keeps of botocore's 440: these are what the functions call, and X-Ray's SDK."""
 
-PLATFORMS: Final = {USUAL: "manylinux2014_aarch64", "x86_64": "manylinux2014_x86_64"}
+PLATFORMS: Final = {DEFAULT_ARCHITECTURE: "manylinux2014_aarch64", "x86_64": "manylinux2014_x86_64"}
 """Whose wheels a layer is made of, by the architecture of the functions."""
-_LEFT_OUT: Final = ("__pycache__", "bin", "*-stubs", "*.pyi", "py.typed", "boto3/examples")
-_LEFT_OUT_OF_RECORDS: Final = ("RECORD", "INSTALLER", "REQUESTED", "WHEEL", "top_level.txt", "zip-safe")
+_EXCLUDED: Final = ("__pycache__", "bin", "*-stubs", "*.pyi", "py.typed", "boto3/examples")
+_EXCLUDED_METADATA: Final = ("RECORD", "INSTALLER", "REQUESTED", "WHEEL", "top_level.txt", "zip-safe")
 
 
 class LayerError(Exception):
     """The layer cannot be built; says why, and what to do."""
 
 
-def layer_of(architecture: str) -> Path:
+def layer_folder(architecture: str) -> Path:
     """The folder of the layer for functions of this architecture."""
-    return LAYER if architecture == USUAL else LAYER.with_name(f"layer-{architecture}")
+    return (
+        LAYER_FOLDER
+        if architecture == DEFAULT_ARCHITECTURE
+        else LAYER_FOLDER.with_name(f"layer-{architecture}")
+    )
 
 
-def ensure_layer(architecture: str = USUAL) -> Path:
+def ensure_layer(architecture: str = DEFAULT_ARCHITECTURE) -> Path:
     """The folder of the layer, built if it is not there or not of what is pinned now.
 
     Raises:
         LayerError: it cannot be built.
     """
-    layer, stamp = layer_of(architecture), _stamp()
-    stamped = layer.with_name(f"{layer.name}.sha256")
-    if not (layer.is_dir() and stamped.is_file() and stamped.read_text() == stamp):
+    layer, fingerprint = layer_folder(architecture), _fingerprint()
+    fingerprint_file = layer.with_name(f"{layer.name}.sha256")
+    if not (layer.is_dir() and fingerprint_file.is_file() and fingerprint_file.read_text() == fingerprint):
         layer.parent.mkdir(exist_ok=True)
         with TemporaryDirectory(dir=layer.parent, prefix="building-") as scratch:
             build_layer(Path(scratch) / "layer", architecture)
             _replace(layer, Path(scratch))
-        stamped.write_text(stamp)
+        fingerprint_file.write_text(fingerprint)
     return layer
 
 
-def build_layer(folder: Path, architecture: str = USUAL) -> None:
+def build_layer(folder: Path, architecture: str = DEFAULT_ARCHITECTURE) -> None:
     """Install what is pinned, for the functions' platform, and take away what they never read.
 
     The same pins give the same bytes, so that a deploy of the same thing changes nothing.
@@ -67,7 +71,7 @@ def build_layer(folder: Path, architecture: str = USUAL) -> None:
         LayerError: pip fails, and says why.
     """
     packages = folder / "python"
-    install = [
+    command = [
         sys.executable,
         "-m",
         "pip",
@@ -76,23 +80,30 @@ def build_layer(folder: Path, architecture: str = USUAL) -> None:
         "--disable-pip-version-check",
         "--no-compile",
     ]
-    wanted = [
+    options = [
         "--require-hashes",
         "--no-deps",
         "--only-binary=:all:",
-        *("--platform", PLATFORMS[architecture], "--implementation", "cp", "--python-version", PYTHON),
+        *(
+            "--platform",
+            PLATFORMS[architecture],
+            "--implementation",
+            "cp",
+            "--python-version",
+            PYTHON_VERSION,
+        ),
         "--requirement",
-        str(PINNED),
+        str(REQUIREMENTS_FILE),
     ]
-    done = subprocess.run(  # noqa: S603 - our own words
-        [*install, *wanted, "--target", str(packages)], capture_output=True, text=True, check=False
+    result = subprocess.run(  # noqa: S603 - our own words
+        [*command, *options, "--target", str(packages)], capture_output=True, text=True, check=False
     )
-    if done.returncode:
+    if result.returncode:
         raise LayerError(
-            f"the layer of {PINNED.name} cannot be built: {_last_line(done.stderr)};"
+            f"the layer of {REQUIREMENTS_FILE.name} cannot be built: {_last_line(result.stderr)};"
             " see that pip reaches its package index, then run `make layer`"
         )
-    for path in _needless(packages):
+    for path in _unneeded_paths(packages):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -105,18 +116,18 @@ def _replace(layer: Path, scratch: Path) -> None:
     (scratch / "layer").rename(layer)
 
 
-def _stamp() -> str:
-    return sha256(PINNED.read_bytes() + Path(__file__).read_bytes()).hexdigest()
+def _fingerprint() -> str:
+    return sha256(REQUIREMENTS_FILE.read_bytes() + Path(__file__).read_bytes()).hexdigest()
 
 
-def _needless(packages: Path) -> Iterator[Path]:
+def _unneeded_paths(packages: Path) -> Iterator[Path]:
     """What no function reads, each once and nothing below it."""
-    for pattern in _LEFT_OUT:
+    for pattern in _EXCLUDED:
         yield from packages.glob(pattern) if "/" in pattern else _outermost(packages, pattern)
-    for record in packages.glob("*.dist-info"):
-        yield from (record / name for name in _LEFT_OUT_OF_RECORDS if (record / name).exists())
-    for data in (packages / "botocore" / "data", packages / "boto3" / "data"):
-        yield from (path for path in data.iterdir() if path.is_dir() and path.name not in SERVICES)
+    for metadata in packages.glob("*.dist-info"):
+        yield from (metadata / name for name in _EXCLUDED_METADATA if (metadata / name).exists())
+    for models in (packages / "botocore" / "data", packages / "boto3" / "data"):
+        yield from (path for path in models.iterdir() if path.is_dir() and path.name not in SERVICES)
 
 
 def _outermost(folder: Path, pattern: str) -> Iterator[Path]:

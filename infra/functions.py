@@ -20,17 +20,17 @@ from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
 from infra.config import ROOT
-from infra.dependencies import layer_of
-from infra.permissions import TRACE, Permission, grant, send, write_logs
+from infra.dependencies import layer_folder
+from infra.permissions import TRACE, Permission, grant, send_messages, write_logs
 
 LAMBDAS: Final = ROOT / "lambdas"
 RUNTIME: Final = Runtime.PYTHON_3_14
 _ARCHITECTURES: Final = {"arm64": Architecture.ARM_64, "x86_64": Architecture.X86_64}
-_NOT_SHIPPED: Final = ["**/__pycache__", "**/*.pyc", "*.egg-info"]
+_EXCLUDED: Final = ["**/__pycache__", "**/*.pyc", "*.egg-info"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shared:
+class FunctionDefaults:
     """What all functions of a stack have in common."""
 
     code: Code
@@ -41,25 +41,25 @@ class Shared:
     architecture: Architecture
 
 
-def share(
+def function_defaults(
     scope: Construct,
     *,
     environment: Mapping[str, str],
     log_retention_days: int,
     tracing: bool,
     architecture: str,
-) -> Shared:
+) -> FunctionDefaults:
     """One asset of our code and one layer of what it imports, for all functions."""
     layer = LayerVersion(
         scope,
         "Dependencies",
-        code=Code.from_asset(str(layer_of(architecture)), exclude=_NOT_SHIPPED),
+        code=Code.from_asset(str(layer_folder(architecture)), exclude=_EXCLUDED),
         description="What burstwatch imports, pinned in infra/layer.txt",
         compatible_runtimes=[RUNTIME],
         compatible_architectures=[_ARCHITECTURES[architecture]],
     )
-    return Shared(
-        code=Code.from_asset(str(LAMBDAS), exclude=_NOT_SHIPPED),
+    return FunctionDefaults(
+        code=Code.from_asset(str(LAMBDAS), exclude=_EXCLUDED),
         layer=layer,
         environment=environment,
         log_retention_days=log_retention_days,
@@ -75,7 +75,7 @@ class Sizing:
     memory_mib: int
     timeout_s: int
     retries: int = 0
-    most_age_s: int = 60
+    max_event_age_s: int = 60
 
 
 class WatchdogFunction(Construct):
@@ -86,46 +86,46 @@ class WatchdogFunction(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        verb: str,
-        does: str,
-        shared: Shared,
+        handler_name: str,
+        purpose: str,
+        defaults: FunctionDefaults,
         sizing: Sizing,
         environment: Mapping[str, str],
-        failures: IQueue | None,
+        dead_letter_queue: IQueue | None,
     ) -> None:
         super().__init__(scope, construct_id)
-        self.verb = verb
+        self.handler_name = handler_name
         self.sizing = sizing
         logs = LogGroup(self, "Logs", removal_policy=RemovalPolicy.DESTROY)
-        cast("CfnLogGroup", logs.node.default_child).retention_in_days = shared.log_retention_days
+        cast("CfnLogGroup", logs.node.default_child).retention_in_days = defaults.log_retention_days
         self.role = Role(
             self,
             "Role",
             assumed_by=ServicePrincipal("lambda.amazonaws.com"),
-            description=f"burstwatch: {does}",
+            description=f"burstwatch: {purpose}",
         )
         self.function = Function(
             self,
             "Function",
-            description=f"burstwatch: {does}",
-            handler=f"burstwatch.handlers.{verb}.handler",
-            code=shared.code,
-            layers=[shared.layer],
+            description=f"burstwatch: {purpose}",
+            handler=f"burstwatch.handlers.{handler_name}.handler",
+            code=defaults.code,
+            layers=[defaults.layer],
             runtime=RUNTIME,
-            architecture=shared.architecture,
+            architecture=defaults.architecture,
             role=self.role,
             log_group=logs,
-            environment={**shared.environment, **environment},
+            environment={**defaults.environment, **environment},
             memory_size=sizing.memory_mib,
             timeout=Duration.seconds(sizing.timeout_s),
         )
         self.log_group_name = logs.log_group_name
         self.allow(write_logs(logs.log_group_arn))
-        if shared.tracing:
+        if defaults.tracing:
             self._cfn_function.tracing_config = CfnFunction.TracingConfigProperty(mode="Active")
             self.allow(TRACE)
-        if failures is not None:
-            self._invoke_asynchronously(failures)
+        if dead_letter_queue is not None:
+            self._configure_async_invocation(dead_letter_queue)
 
     @property
     def arn(self) -> str:
@@ -143,17 +143,17 @@ class WatchdogFunction(Construct):
     def _cfn_function(self) -> CfnFunction:
         return cast("CfnFunction", self.function.node.default_child)
 
-    def _invoke_asynchronously(self, failures: IQueue) -> None:
+    def _configure_async_invocation(self, dead_letter_queue: IQueue) -> None:
         """Say how long a failed event is tried again, and where it ends."""
-        on_failure: Any = CfnEventInvokeConfig.OnFailureProperty(destination=failures.queue_arn)
+        on_failure: Any = CfnEventInvokeConfig.OnFailureProperty(destination=dead_letter_queue.queue_arn)
         config = CfnEventInvokeConfig(
             self,
             "Patience",
             function_name=self.name,
             qualifier="$LATEST",
             maximum_retry_attempts=self.sizing.retries,
-            maximum_event_age_in_seconds=self.sizing.most_age_s,
+            maximum_event_age_in_seconds=self.sizing.max_event_age_s,
             destination_config=CfnEventInvokeConfig.DestinationConfigProperty(on_failure=on_failure),
         )
-        self.allow(send(failures.queue_arn, sid="KeepFailedEvents"))
+        self.allow(send_messages(dead_letter_queue.queue_arn, sid="KeepFailedEvents"))
         config.node.add_dependency(self.role)

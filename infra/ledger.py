@@ -17,7 +17,7 @@ from constructs import Construct
 LOGICAL_ID: Final = "Ledger"
 """Part of our contract: under another one CloudFormation would make a new, empty table."""
 
-EXPIRES: Final = "expires_at_s"
+EXPIRY_ATTRIBUTE: Final = "expires_at_s"
 """When DynamoDB may remove an item: only what remembers which messages were sent has it."""
 
 
@@ -42,7 +42,7 @@ class LedgerTable(Construct):
                 point_in_time_recovery_enabled=True
             ),
             deletion_protection=True,
-            time_to_live_attribute=EXPIRES,
+            time_to_live_attribute=EXPIRY_ATTRIBUTE,
             removal_policy=RemovalPolicy.RETAIN,
         )
         cast("CfnGlobalTable", table.node.default_child).override_logical_id(LOGICAL_ID)

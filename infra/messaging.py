@@ -12,23 +12,30 @@ from aws_cdk.aws_sqs import DeadLetterQueue, Queue, QueueEncryption
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.permissions import Permission, encrypt_messages, publish, put_back, send, take
+from infra.permissions import (
+    Permission,
+    change_message_visibility,
+    encrypt_messages,
+    publish,
+    receive_messages,
+    send_messages,
+)
 
-_TIMEOUTS_HIDDEN: Final = 6
+_VISIBILITY_TIMEOUT_FACTOR: Final = 6
 """A message is hidden for so many time-outs of its function, as AWS recommends: so long Lambda keeps trying
 to invoke a function that it throttles. What fails, the function itself makes visible again after a minute.
 """
 
-MOST_RECEIVES: Final = 5
+MAX_RECEIVES: Final = 5
 """Five minutes of trying again; newer requests for the same volume wait behind."""
 
-_BATCH: Final = 1
+_BATCH_SIZE: Final = 1
 """One request has the whole time of an invocation."""
 
-_MOST_FLIPPING: Final = 2
+_MAX_CONCURRENCY: Final = 2
 """Flip functions at once: with the event queues' it leaves room in an account limited to ten."""
 
-_KEPT: Final = Duration.days(14)
+_RETENTION: Final = Duration.days(14)
 
 
 class Alerts(Construct):
@@ -47,16 +54,16 @@ class Alerts(Construct):
             pending_window=Duration.days(7),
         )
         self.key.add_to_resource_policy(
-            _for_alarms(name, "EncryptAlarms", ["kms:Decrypt", "kms:GenerateDataKey*"], "*")
+            _alarm_statement(name, "EncryptAlarms", ["kms:Decrypt", "kms:GenerateDataKey*"], "*")
         )
         self.topic = self._make_topic("Topic", "burstwatch alerts")
         self.topic.add_to_resource_policy(
-            _for_alarms(name, "PublishAlarms", ["sns:Publish"], self.topic.topic_arn)
+            _alarm_statement(name, "PublishAlarms", ["sns:Publish"], self.topic.topic_arn)
         )
         self.chat_topic = (
             self._make_topic("ChatTopic", "burstwatch alerts, for AWS's chat service") if chat else None
         )
-        self.undelivered = make_dead_letters(self, "Undelivered")
+        self.undelivered_queue = make_dead_letter_queue(self, "Undelivered")
         for email in emails:
             self._subscribe(f"To {email}", SubscriptionProtocol.EMAIL, email)
 
@@ -82,7 +89,7 @@ class Alerts(Construct):
             topic=self.topic,
             protocol=protocol,
             endpoint=endpoint,
-            dead_letter_queue=self.undelivered,
+            dead_letter_queue=self.undelivered_queue,
         )
 
 
@@ -92,38 +99,41 @@ class FlipRequests(Construct):
     def __init__(self, scope: Construct, construct_id: str, *, timeout_s: int) -> None:
         """``timeout_s`` is that of the function which takes the requests."""
         super().__init__(scope, construct_id)
-        self.dead_letters = make_dead_letters(self, "DeadLetters", fifo=True)
+        self.dead_letter_queue = make_dead_letter_queue(self, "DeadLetters", fifo=True)
         self.queue = Queue(
             self,
             "Queue",
             fifo=True,
             encryption=QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            visibility_timeout=Duration.seconds(_TIMEOUTS_HIDDEN * timeout_s),
+            visibility_timeout=Duration.seconds(_VISIBILITY_TIMEOUT_FACTOR * timeout_s),
             retention_period=Duration.hours(1),
-            dead_letter_queue=DeadLetterQueue(queue=self.dead_letters, max_receive_count=MOST_RECEIVES),
+            dead_letter_queue=DeadLetterQueue(queue=self.dead_letter_queue, max_receive_count=MAX_RECEIVES),
         )
 
     @property
     def send_permission(self) -> Permission:
-        return send(self.queue.queue_arn, sid="AskForFlips")
+        return send_messages(self.queue.queue_arn, sid="AskForFlips")
 
     def deliver_to(self, function: WatchdogFunction) -> None:
         """Invoke the function with what is asked for, one at a time; it says whether that failed."""
-        function.allow(take(self.queue.queue_arn, sid="TakeFlipRequests"), put_back(self.queue.queue_arn))
+        function.allow(
+            receive_messages(self.queue.queue_arn, sid="TakeFlipRequests"),
+            change_message_visibility(self.queue.queue_arn),
+        )
         source = CfnEventSourceMapping(
             self,
             "Source",
             function_name=function.name,
             event_source_arn=self.queue.queue_arn,
-            batch_size=_BATCH,
+            batch_size=_BATCH_SIZE,
             function_response_types=["ReportBatchItemFailures"],
-            scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=_MOST_FLIPPING),
+            scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=_MAX_CONCURRENCY),
         )
         source.node.add_dependency(function.role)
 
 
-def make_dead_letters(scope: Construct, construct_id: str, *, fifo: bool = False) -> Queue:
+def make_dead_letter_queue(scope: Construct, construct_id: str, *, fifo: bool = False) -> Queue:
     """A queue for what failed, kept for people to look at."""
     queue = Queue(
         scope,
@@ -131,7 +141,7 @@ def make_dead_letters(scope: Construct, construct_id: str, *, fifo: bool = False
         fifo=fifo or None,
         encryption=QueueEncryption.SQS_MANAGED,
         enforce_ssl=True,
-        retention_period=_KEPT,
+        retention_period=_RETENTION,
     )
     reason = (
         "it is where failed messages end: Lambda, Scheduler, EventBridge and SNS are told so at their end"
@@ -140,9 +150,9 @@ def make_dead_letters(scope: Construct, construct_id: str, *, fifo: bool = False
     return queue
 
 
-def _for_alarms(name: str, sid: str, actions: list[str], resource: str) -> PolicyStatement:
+def _alarm_statement(name: str, sid: str, actions: list[str], resource: str) -> PolicyStatement:
     """What lets alarms of this stack, by their names, and no others publish to an encrypted topic."""
-    alarms = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:{name}-*"
+    alarm_arns = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:{name}-*"
     return PolicyStatement(
         sid=sid,
         effect=Effect.ALLOW,
@@ -151,6 +161,6 @@ def _for_alarms(name: str, sid: str, actions: list[str], resource: str) -> Polic
         resources=[resource],
         conditions={
             "StringEquals": {"aws:SourceAccount": Aws.ACCOUNT_ID},
-            "ArnLike": {"aws:SourceArn": alarms},
+            "ArnLike": {"aws:SourceArn": alarm_arns},
         },
     )

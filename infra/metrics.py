@@ -13,7 +13,7 @@ MINUTE: Final = Duration.minutes(1)
 FIVE_MINUTES: Final = Duration.minutes(5)
 
 
-def told(
+def service_metric(
     name: str, statistic: str, *, deployment: str, period: Duration = FIVE_MINUTES, label: str = ""
 ) -> Metric:
     """One that our functions emit; the log line that carries it is all it takes."""
@@ -27,7 +27,7 @@ def told(
     )
 
 
-def of_function(
+def lambda_metric(
     name: str, statistic: str, function: WatchdogFunction, *, period: Duration = FIVE_MINUTES, label: str = ""
 ) -> Metric:
     """Lambda's own of one function: there also when none of our code runs."""
@@ -41,7 +41,7 @@ def of_function(
     )
 
 
-def oldest_in(queue: IQueue) -> Metric:
+def queue_age_metric(queue: IQueue) -> Metric:
     """For how many seconds the oldest message of a queue has waited."""
     return Metric(
         namespace="AWS/SQS",
@@ -52,7 +52,7 @@ def oldest_in(queue: IQueue) -> Metric:
     )
 
 
-def waiting_in(queue: IQueue, *, label: str = "") -> Metric:
+def queue_depth_metric(queue: IQueue, *, label: str = "") -> Metric:
     """How many messages a queue holds that nobody has taken."""
     return Metric(
         namespace="AWS/SQS",

@@ -23,7 +23,7 @@ class Parameters(Construct):
         self.policy_name = f"/burstwatch/{name}/policy"
         self.pushed_policy_name = f"{self.policy_name}-pushed"
         stack_uuid = Fn.select(2, Fn.split("/", Aws.STACK_ID))
-        self.origin_name = f"{DEPLOYMENTS_PATH}/{name}/{stack_uuid}/since"
+        self.origin_parameter_name = f"{DEPLOYMENTS_PATH}/{name}/{stack_uuid}/since"
         """Where the functions write once when the stack was first deployed. It outlives the stack, but one
         that is deployed again under the same name does not inherit the date: it has another id."""
 
@@ -39,11 +39,12 @@ class Parameters(Construct):
             description="burstwatch: the policy as deployed; burstctl policy push puts another over it",
         )
 
-    def announce(self, card: Mapping[str, Any]) -> None:
+    def register_deployment(self, record: Mapping[str, Any]) -> None:
         """Make this deployment findable, and date it.
 
-        The functions copy the date of ``Since`` into ``origin_name``, because CloudFormation moves it with
-        every update, such as a changed tag. Leave ``Since`` as it is: an upgrade must not move its date.
+        The functions copy the date of ``Since`` into ``origin_parameter_name``, because CloudFormation moves
+        it with every update, such as a changed tag. Leave ``Since`` as it is: an upgrade must not move its
+        date.
         """
         CfnParameter(
             self,
@@ -53,13 +54,13 @@ class Parameters(Construct):
             value=self._name,
             description="burstwatch: the date of this parameter is that of the first deploy",
         )
-        about = {"schema": SCHEMA, "version": version("burstwatch"), "name": self._name, **card}
-        about["origin"] = self.origin_name
+        document = {"schema": SCHEMA, "version": version("burstwatch"), "name": self._name, **record}
+        document["origin"] = self.origin_parameter_name
         CfnParameter(
             self,
             "Deployment",
             name=f"{DEPLOYMENTS_PATH}/{self._name}",
             type="String",
-            value=Stack.of(self).to_json_string(about),
+            value=Stack.of(self).to_json_string(document),
             description="burstwatch: a watchdog is deployed here",
         )

@@ -10,8 +10,10 @@ from typing import Any, Final
 from aws_cdk import Acknowledgment, Aws, Validations
 from aws_cdk.aws_iam import PolicyStatement, Role
 
-_OF_THIS_ACCOUNT: Final = f"{Aws.REGION}:{Aws.ACCOUNT_ID}"
-_DESCRIBE: Final = "EC2 lets the actions that describe be granted on * only; they read, and change nothing"
+_REGION_AND_ACCOUNT: Final = f"{Aws.REGION}:{Aws.ACCOUNT_ID}"
+_DESCRIBE_REASON: Final = (
+    "EC2 lets the actions that describe be granted on * only; they read, and change nothing"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,10 +24,10 @@ class Permission:
     actions: tuple[str, ...]
     resources: tuple[str, ...]
     conditions: Mapping[str, Any] = field(default_factory=dict)
-    forced: str | None = None
+    wildcard_reason: str | None = None
     """Why AWS leaves no choice but a wildcard in ``resources``."""
 
-    def when(self, **conditions: Mapping[str, Any]) -> "Permission":
+    def with_conditions(self, **conditions: Mapping[str, Any]) -> "Permission":
         """The same, under these conditions only."""
         return replace(self, conditions={**self.conditions, **conditions})
 
@@ -34,22 +36,25 @@ READ_VOLUMES: Final = Permission(
     sid="ReadVolumes",
     actions=("ec2:DescribeVolumes", "ec2:DescribeVolumesModifications", "ec2:DescribeInstances"),
     resources=("*",),
-    forced=_DESCRIBE,
+    wildcard_reason=_DESCRIBE_REASON,
 )
 READ_INSTANCE_TYPES: Final = Permission(
-    sid="ReadInstanceTypes", actions=("ec2:DescribeInstanceTypes",), resources=("*",), forced=_DESCRIBE
+    sid="ReadInstanceTypes",
+    actions=("ec2:DescribeInstanceTypes",),
+    resources=("*",),
+    wildcard_reason=_DESCRIBE_REASON,
 )
 READ_METRICS: Final = Permission(
     sid="ReadMetrics",
     actions=("cloudwatch:GetMetricData",),
     resources=("*",),
-    forced="CloudWatch lets GetMetricData be granted on * only; it reads, and changes nothing",
+    wildcard_reason="CloudWatch lets GetMetricData be granted on * only; it reads, and changes nothing",
 )
 TRACE: Final = Permission(
     sid="Trace",
     actions=("xray:PutTraceSegments", "xray:PutTelemetryRecords"),
     resources=("*",),
-    forced="X-Ray lets segments be put on * only; there is nothing else to name",
+    wildcard_reason="X-Ray lets segments be put on * only; there is nothing else to name",
 )
 
 
@@ -59,25 +64,30 @@ def modify_opted_in(opt_in_tag: tuple[str, str]) -> Permission:
     return Permission(
         sid="ModifyOptedInVolumes",
         actions=("ec2:ModifyVolume",),
-        resources=(f"arn:{Aws.PARTITION}:ec2:{_OF_THIS_ACCOUNT}:volume/*",),
+        resources=(f"arn:{Aws.PARTITION}:ec2:{_REGION_AND_ACCOUNT}:volume/*",),
         conditions={"StringEquals": {f"ec2:ResourceTag/{key}": value}},
-        forced="which volumes opt in is not known at deploy time; the condition on their tag bounds it",
+        wildcard_reason=(
+            "which volumes opt in is not known at deploy time; the condition on their tag bounds it"
+        ),
     )
 
 
-def use_ledger(table_arn: str, *, others: str) -> Permission:
-    """To read and write the ledger, except the partition of ``others``; never to scan it or change it."""
+def use_ledger(table_arn: str, *, excluded_partitions: str) -> Permission:
+    """To read and write the ledger, except the partition of ``excluded_partitions``.
+
+    Never to scan it or change it.
+    """
     reads = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
     writes = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
     return Permission(
         sid="UseLedger",
         actions=reads + writes,
         resources=(table_arn,),
-        conditions={"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": [others]}},
+        conditions={"ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": [excluded_partitions]}},
     )
 
 
-def remember_what_was_sent(table_arn: str, partition: str) -> Permission:
+def use_sent_log(table_arn: str, partition: str) -> Permission:
     """To note in a part of the ledger's table which messages went out, and read none of the rest."""
     return Permission(
         sid="RememberWhatWasSent",
@@ -105,7 +115,7 @@ def list_deployments(path: str) -> Permission:
     )
 
 
-def write_once(name: str) -> Permission:
+def write_parameter_once(name: str) -> Permission:
     """To write a parameter that is not there yet; one that is there cannot be overwritten."""
     return Permission(
         sid="WriteFirstDeploy",
@@ -127,12 +137,12 @@ def encrypt_messages(key_arn: str) -> Permission:
     )
 
 
-def send(queue_arn: str, *, sid: str) -> Permission:
+def send_messages(queue_arn: str, *, sid: str) -> Permission:
     """To put messages into this queue."""
     return Permission(sid=sid, actions=("sqs:SendMessage",), resources=(queue_arn,))
 
 
-def take(*queue_arns: str, sid: str) -> Permission:
+def receive_messages(*queue_arns: str, sid: str) -> Permission:
     """To take messages out of these queues."""
     return Permission(
         sid=sid,
@@ -141,7 +151,7 @@ def take(*queue_arns: str, sid: str) -> Permission:
     )
 
 
-def put_back(queue_arn: str) -> Permission:
+def change_message_visibility(queue_arn: str) -> Permission:
     """To make what failed visible again before its time is over."""
     return Permission(
         sid="PutBackFlipRequests",
@@ -157,8 +167,8 @@ def read_secret(secret: str) -> Permission:
     return Permission(
         sid="ReadSecret",
         actions=("secretsmanager:GetSecretValue",),
-        resources=(f"arn:{Aws.PARTITION}:secretsmanager:{_OF_THIS_ACCOUNT}:secret:{secret}-??????",),
-        forced="Secrets Manager ends every ARN with six random characters, not known at deploy time",
+        resources=(f"arn:{Aws.PARTITION}:secretsmanager:{_REGION_AND_ACCOUNT}:secret:{secret}-??????",),
+        wildcard_reason="Secrets Manager ends every ARN with six random characters, not known at deploy time",
     )
 
 
@@ -176,7 +186,7 @@ def invoke(*function_arns: str) -> Permission:
 
 def parameter_arn(name: str) -> str:
     """The ARN of a parameter, or of a path of parameters."""
-    return f"arn:{Aws.PARTITION}:ssm:{_OF_THIS_ACCOUNT}:parameter{name}"
+    return f"arn:{Aws.PARTITION}:ssm:{_REGION_AND_ACCOUNT}:parameter{name}"
 
 
 def grant(role: Role, *permissions: Permission) -> None:
@@ -191,12 +201,14 @@ def grant(role: Role, *permissions: Permission) -> None:
             )
         )
         for resource in permission.resources:
-            if permission.forced:
-                found = f"AwsSolutions-IAM5[Resource::{_as_found(resource)}]"
-                Validations.of(role).acknowledge(Acknowledgment(id=found, reason=permission.forced))
+            if permission.wildcard_reason:
+                finding_id = f"AwsSolutions-IAM5[Resource::{_as_reported(resource)}]"
+                Validations.of(role).acknowledge(
+                    Acknowledgment(id=finding_id, reason=permission.wildcard_reason)
+                )
 
 
-def _as_found(resource: str) -> str:
+def _as_reported(resource: str) -> str:
     """The resource as cdk-nag names it."""
     for token, name in (
         (Aws.PARTITION, "<AWS::Partition>"),

@@ -51,12 +51,12 @@ def read_deployed_policy(path: Path) -> DeployedPolicy:
         policy = read_policy(path)
         document = path.read_text(encoding="utf-8")
     except PolicyError as error:
-        faults = [StageFault(place="", path="", message=str(fault)) for fault in error.faults]
+        faults = [StageFault(location="", path="", message=str(fault)) for fault in error.faults]
         raise StageError(tuple(faults)) from error
     if "{{" in document:
         line = document[: document.index("{{")].count("\n") + 1
         message = "'{{' means a reference to Parameter Store and CloudFormation; write it without"
-        raise StageError((StageFault(place=f"{path}:{line}", path="", message=message),))
+        raise StageError((StageFault(location=f"{path}:{line}", path="", message=message),))
     return DeployedPolicy(
         document=document,
         opt_in_tag=policy.mode.opt_in_tag,

@@ -9,14 +9,14 @@ from aws_cdk.aws_sqs import IQueue
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.permissions import grant, invoke, send
+from infra.permissions import grant, invoke, send_messages
 
 SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"
 """What Scheduler puts the time in place of, at which a tick was due."""
 
-_MOST_AGE_S: Final = 60
-_MOST_RETRIES: Final = 2
-_MINUTES_OF_AN_HOUR: Final = 60
+_MAX_EVENT_AGE_S: Final = 60
+_MAX_RETRIES: Final = 2
+_MINUTES_PER_HOUR: Final = 60
 
 
 class Schedule(Construct):
@@ -29,10 +29,10 @@ class Schedule(Construct):
         *,
         watch: WatchdogFunction,
         sweep_minutes: int,
-        failures: IQueue,
+        dead_letter_queue: IQueue,
     ) -> None:
         super().__init__(scope, construct_id)
-        self._failures = failures
+        self._dead_letter_queue = dead_letter_queue
         self._watch = watch
         self._role = Role(
             self,
@@ -49,11 +49,13 @@ class Schedule(Construct):
             ),
             description="burstwatch: starts the watch function",
         )
-        grant(self._role, invoke(watch.arn), send(failures.queue_arn, sid="KeepFailedTicks"))
-        self._add("Sweep", "sweep", on_grid(sweep_minutes))
-        self._add("Focus", "focus", "rate(1 minute)")
+        grant(
+            self._role, invoke(watch.arn), send_messages(dead_letter_queue.queue_arn, sid="KeepFailedTicks")
+        )
+        self._add_schedule("Sweep", "sweep", sweep_expression(sweep_minutes))
+        self._add_schedule("Focus", "focus", "rate(1 minute)")
 
-    def _add(self, construct_id: str, mode: str, expression: str) -> None:
+    def _add_schedule(self, construct_id: str, mode: str, expression: str) -> None:
         schedule = CfnSchedule(
             self,
             construct_id,
@@ -65,16 +67,18 @@ class Schedule(Construct):
                 role_arn=self._role.role_arn,
                 input=f'{{"mode":"{mode}","time":"{SCHEDULED_TIME}"}}',
                 retry_policy=CfnSchedule.RetryPolicyProperty(
-                    maximum_event_age_in_seconds=_MOST_AGE_S, maximum_retry_attempts=_MOST_RETRIES
+                    maximum_event_age_in_seconds=_MAX_EVENT_AGE_S, maximum_retry_attempts=_MAX_RETRIES
                 ),
-                dead_letter_config=CfnSchedule.DeadLetterConfigProperty(arn=self._failures.queue_arn),
+                dead_letter_config=CfnSchedule.DeadLetterConfigProperty(
+                    arn=self._dead_letter_queue.queue_arn
+                ),
             ),
         )
         schedule.node.add_dependency(self._role)
 
 
-def on_grid(minutes: int) -> str:
+def sweep_expression(minutes: int) -> str:
     """On the minutes that the policy's sweep tick divides the hour into; a rate where it does not."""
-    if _MINUTES_OF_AN_HOUR % minutes == 0 and minutes < _MINUTES_OF_AN_HOUR:
+    if _MINUTES_PER_HOUR % minutes == 0 and minutes < _MINUTES_PER_HOUR:
         return f"cron(0/{minutes} * * * ? *)"
     return f"rate({minutes} minutes)"

@@ -9,21 +9,21 @@ from constructs import Construct
 
 from infra.alarms import (
     Alarms,
-    dropped,
-    failures_of,
-    flips_gone_wrong,
-    lost,
-    silence,
-    throttles_of,
-    unseen,
-    untaken,
+    dead_letter_alarms,
+    dropped_event_alarms,
+    error_alarms,
+    flip_alarms,
+    freshness_alarms,
+    heartbeat_alarm,
+    queue_age_alarm,
+    throttle_alarms,
 )
 from infra.config import StageConfig
 from infra.dashboard import FleetDashboard
-from infra.events import Hints
-from infra.functions import Shared, Sizing, WatchdogFunction, share
+from infra.event_rules import EventRules
+from infra.functions import FunctionDefaults, Sizing, WatchdogFunction, function_defaults
 from infra.ledger import LedgerTable
-from infra.messaging import Alerts, FlipRequests, make_dead_letters
+from infra.messaging import Alerts, FlipRequests, make_dead_letter_queue
 from infra.metrics import NAMESPACE
 from infra.parameters import DEPLOYMENTS_PATH, Parameters
 from infra.permissions import (
@@ -35,20 +35,20 @@ from infra.permissions import (
     publish,
     read_policy,
     read_secret,
-    remember_what_was_sent,
     use_ledger,
-    write_once,
+    use_sent_log,
+    write_parameter_once,
 )
 from infra.policy import DeployedPolicy
 from infra.schedule import Schedule
 
-SENT: Final = "sent*"
+SENT_LOG_PARTITIONS: Final = "sent*"
 """The part of the ledger's table in which notify remembers what it sent."""
 
 _WATCH: Final = Sizing(memory_mib=1769, timeout_s=300)
 _FLIP: Final = Sizing(memory_mib=512, timeout_s=50)
 _SETTLE: Final = Sizing(memory_mib=512, timeout_s=30)
-_NOTIFY: Final = Sizing(memory_mib=256, timeout_s=60, retries=2, most_age_s=3600)
+_NOTIFY: Final = Sizing(memory_mib=256, timeout_s=60, retries=2, max_event_age_s=3600)
 
 
 class WatchdogStack(Stack):
@@ -78,23 +78,25 @@ class WatchdogStack(Stack):
         self._alerts = Alerts(
             self, "Alerts", name=stage.name, emails=stage.recipients.emails, chat=stage.recipients.chat
         )
-        self._failures = make_dead_letters(self, "FailedEvents")
+        self._failed_events_queue = make_dead_letter_queue(self, "FailedEvents")
         self._flip_requests = (
             FlipRequests(self, "FlipRequests", timeout_s=_FLIP.timeout_s) if stage.flips else None
         )
-        self._shared = self._share()
-        self.watch = self._looking(
-            "Watch", "watch", "looks at volumes, decides and alerts", _WATCH, self._failures
+        self._function_defaults = self._make_function_defaults()
+        self.watch = self._make_reader_function(
+            "Watch", "watch", "looks at volumes, decides and alerts", _WATCH, self._failed_events_queue
         )
-        self.settle = self._looking("Settle", "settle", "follows what happens to volumes", _SETTLE)
-        self.flip = self._make_flip() if self._flip_requests else None
-        self.notify = self._make_notify()
-        self.hints = Hints(
+        self.settle = self._make_reader_function(
+            "Settle", "settle", "follows what happens to volumes", _SETTLE
+        )
+        self.flip = self._make_flip_function() if self._flip_requests else None
+        self.notify = self._make_notify_function()
+        self.event_rules = EventRules(
             self,
             "Hints",
             settle=self.settle,
             probe_bus_name=f"{stage.name}-probe",
-            failures=self._failures,
+            dead_letter_queue=self._failed_events_queue,
         )
         if stage.schedule:
             Schedule(
@@ -102,11 +104,11 @@ class WatchdogStack(Stack):
                 "Schedule",
                 watch=self.watch,
                 sweep_minutes=policy.sweep_minutes,
-                failures=self._failures,
+                dead_letter_queue=self._failed_events_queue,
             )
-        self._announce()
-        self._watch_ourselves()
-        self._tell()
+        self._register_deployment()
+        self._add_alarms_and_dashboard()
+        self._add_tags_and_outputs()
         if stage.permissions_boundary:
             PermissionsBoundary.of(self).apply(self._boundary(stage.permissions_boundary))
 
@@ -118,12 +120,14 @@ class WatchdogStack(Stack):
 
     @property
     def _functions(self) -> list[WatchdogFunction]:
-        return [each for each in (self.watch, self.flip, self.settle, self.notify) if each is not None]
+        return [
+            function for function in (self.watch, self.flip, self.settle, self.notify) if function is not None
+        ]
 
-    def _share(self) -> Shared:
+    def _make_function_defaults(self) -> FunctionDefaults:
         """What every function is told, and made of."""
         name = self._stage.name
-        return share(
+        return function_defaults(
             self,
             environment={
                 "BURSTWATCH_CLOCK": "wall",
@@ -141,62 +145,67 @@ class WatchdogStack(Stack):
             architecture=self._stage.architecture,
         )
 
-    def _looking(
-        self, construct_id: str, verb: str, does: str, sizing: Sizing, failures: IQueue | None = None
+    def _make_reader_function(
+        self,
+        construct_id: str,
+        handler_name: str,
+        purpose: str,
+        sizing: Sizing,
+        dead_letter_queue: IQueue | None = None,
     ) -> WatchdogFunction:
         """A function that looks at volumes and may ask for flips, but never makes one.
 
-        Without ``failures`` nothing invokes it asynchronously.
+        Without ``dead_letter_queue`` nothing invokes it asynchronously.
         """
-        asks = {}
+        environment = {}
         if self._flip_requests:
-            asks["BURSTWATCH_FLIP_QUEUE_URL"] = self._flip_requests.queue.queue_url
+            environment["BURSTWATCH_FLIP_QUEUE_URL"] = self._flip_requests.queue.queue_url
         function = WatchdogFunction(
             self,
             construct_id,
-            verb=verb,
-            does=does,
-            shared=self._shared,
+            handler_name=handler_name,
+            purpose=purpose,
+            defaults=self._function_defaults,
             sizing=sizing,
-            environment=asks,
-            failures=failures,
+            environment=environment,
+            dead_letter_queue=dead_letter_queue,
         )
-        self._let_look(function)
+        self._grant_read(function)
         if self._flip_requests:
             function.allow(self._flip_requests.send_permission)
         return function
 
-    def _make_flip(self) -> WatchdogFunction:
+    def _make_flip_function(self) -> WatchdogFunction:
         """The only function that may modify, and only volumes that opted in."""
         assert self._flip_requests is not None
         function = WatchdogFunction(
             self,
             "Flip",
-            verb="flip",
-            does="flips one volume at a time, if it opted in and no guard refuses",
-            shared=self._shared,
+            handler_name="flip",
+            purpose="flips one volume at a time, if it opted in and no guard refuses",
+            defaults=self._function_defaults,
             sizing=_FLIP,
             environment={"BURSTWATCH_FLIP_QUEUE_URL": self._flip_requests.queue.queue_url},
-            failures=None,
+            dead_letter_queue=None,
         )
-        self._let_look(function)
+        self._grant_read(function)
         function.allow(READ_INSTANCE_TYPES, modify_opted_in(self._policy.opt_in_tag))
         self._flip_requests.deliver_to(function)
         return function
 
-    def _let_look(self, function: WatchdogFunction) -> None:
+    def _grant_read(self, function: WatchdogFunction) -> None:
         function.allow(
             READ_VOLUMES,
             READ_METRICS,
-            use_ledger(self._ledger.table_arn, others=SENT),
+            use_ledger(self._ledger.table_arn, excluded_partitions=SENT_LOG_PARTITIONS),
             read_policy(self._parameters.policy_name, self._parameters.pushed_policy_name),
             list_deployments(DEPLOYMENTS_PATH),
             *self._alerts.publish_permissions,
         )
         if self._stage.flips:
-            function.allow(write_once(self._parameters.origin_name))
+            function.allow(write_parameter_once(self._parameters.origin_parameter_name))
 
-    def _make_notify(self) -> WatchdogFunction:
+    def _make_notify_function(self) -> WatchdogFunction:
         """The function that carries alerts to where people are."""
         recipients, chat_topic = self._stage.recipients, self._alerts.chat_topic
         environment = {}
@@ -207,14 +216,14 @@ class WatchdogStack(Stack):
         function = WatchdogFunction(
             self,
             "Notify",
-            verb="notify",
-            does="carries alerts to Slack and to AWS's chat service",
-            shared=self._shared,
+            handler_name="notify",
+            purpose="carries alerts to Slack and to AWS's chat service",
+            defaults=self._function_defaults,
             sizing=_NOTIFY,
             environment=environment,
-            failures=self._alerts.undelivered,
+            dead_letter_queue=self._alerts.undelivered_queue,
         )
-        function.allow(remember_what_was_sent(self._ledger.table_arn, SENT))
+        function.allow(use_sent_log(self._ledger.table_arn, SENT_LOG_PARTITIONS))
         if recipients.slack_secret:
             function.allow(read_secret(recipients.slack_secret))
         if chat_topic:
@@ -222,9 +231,9 @@ class WatchdogStack(Stack):
         self._alerts.deliver_to(function)
         return function
 
-    def _announce(self) -> None:
+    def _register_deployment(self) -> None:
         key, value = self._policy.opt_in_tag
-        self._parameters.announce(
+        self._parameters.register_deployment(
             {
                 "ledger": f"dynamodb:{self._ledger.table_name}",
                 "policy": self._parameters.policy_name,
@@ -234,9 +243,9 @@ class WatchdogStack(Stack):
             }
         )
 
-    def _watch_ourselves(self) -> None:
+    def _add_alarms_and_dashboard(self) -> None:
         """Alarms, and the page that shows them."""
-        name, flips = self._stage.name, self._flip_requests
+        name, flip_requests = self._stage.name, self._flip_requests
         alarms = Alarms(
             self,
             "Alarms",
@@ -245,30 +254,40 @@ class WatchdogStack(Stack):
             runbooks_url=self._policy.runbooks_url,
         )
         if self._stage.schedule:
-            alarms.add(silence(self.watch))
-        dead_flips = flips.dead_letters if flips else None
+            alarms.add(heartbeat_alarm(self.watch))
+        flip_dead_letter_queue = flip_requests.dead_letter_queue if flip_requests else None
         alarms.add(
-            *failures_of(self._functions),
-            *throttles_of([each for each in (self.watch, self.flip) if each is not None]),
-            *lost(events=self._failures, alerts=self._alerts.undelivered, flips=dead_flips),
-            *unseen(name, metric_lag_s=self._policy.metric_lag_s, gap_after_s=self._policy.gap_after_s),
-            *dropped(name),
-            *([*flips_gone_wrong(name), untaken(flips.queue)] if flips else ()),
+            *error_alarms(self._functions),
+            *throttle_alarms([function for function in (self.watch, self.flip) if function is not None]),
+            *dead_letter_alarms(
+                events=self._failed_events_queue,
+                alerts=self._alerts.undelivered_queue,
+                flips=flip_dead_letter_queue,
+            ),
+            *freshness_alarms(
+                name, metric_lag_s=self._policy.metric_lag_s, gap_after_s=self._policy.gap_after_s
+            ),
+            *dropped_event_alarms(name),
+            *([*flip_alarms(name), queue_age_alarm(flip_requests.queue)] if flip_requests else ()),
         )
         if self._stage.lowest_burst_balance_pct is not None:
-            alarms.add_net(self._stage.lowest_burst_balance_pct)
+            alarms.add_backstop(self._stage.lowest_burst_balance_pct)
         if self._stage.dashboard:
-            failures = {"events": self._failures, "alerts": self._alerts.undelivered}
+            dead_letter_queues = {
+                "events": self._failed_events_queue,
+                "alerts": self._alerts.undelivered_queue,
+            }
             FleetDashboard(
                 self,
                 "Fleet",
                 name=name,
                 alarms=alarms.alarms,
                 functions=self._functions,
-                failures=failures | ({"flips": dead_flips} if dead_flips else {}),
+                dead_letter_queues=dead_letter_queues
+                | ({"flips": flip_dead_letter_queue} if flip_dead_letter_queue else {}),
             )
 
-    def _tell(self) -> None:
+    def _add_tags_and_outputs(self) -> None:
         """What whoever deploys should know: tags, outputs, and that nobody listens."""
         for key, value in {"project": "burstwatch", **self._stage.tags}.items():
             Tags.of(self).add(key, value)
@@ -276,21 +295,21 @@ class WatchdogStack(Stack):
             "AlertsTopic": self._alerts.topic.topic_arn,
             "LedgerTable": self._ledger.table_name,
             "PolicyParameter": self._parameters.policy_name,
-            "ProbeBus": self.hints.probe_bus.event_bus_name,
-            "ProbePolicy": self.hints.probe_policy,
-            "FailedEventsQueue": self._failures.queue_url,
-            "UndeliveredQueue": self._alerts.undelivered.queue_url,
-            **{f"{each.node.id}Function": each.name for each in self._functions},
-            **{f"{each.node.id}Logs": each.log_group_name for each in self._functions},
+            "ProbeBus": self.event_rules.probe_bus.event_bus_name,
+            "ProbePolicy": self.event_rules.probe_policy,
+            "FailedEventsQueue": self._failed_events_queue.queue_url,
+            "UndeliveredQueue": self._alerts.undelivered_queue.queue_url,
+            **{f"{function.node.id}Function": function.name for function in self._functions},
+            **{f"{function.node.id}Logs": function.log_group_name for function in self._functions},
         }
         if self._flip_requests:
             outputs["FlipQueue"] = self._flip_requests.queue.queue_url
-            outputs["DeadFlipsQueue"] = self._flip_requests.dead_letters.queue_url
+            outputs["DeadFlipsQueue"] = self._flip_requests.dead_letter_queue.queue_url
         if self._alerts.chat_topic:
             outputs["ChatTopic"] = self._alerts.chat_topic.topic_arn
         for output, value in outputs.items():
             CfnOutput(self, f"{output}Output", value=value).override_logical_id(output)
-        if not self._stage.recipients.is_anybody:
+        if not self._stage.recipients.has_any:
             Annotations.of(self).add_warning_v2(
                 "burstwatch:nobody-listens",
                 "nobody receives the alerts of this stack; name recipients in a stage file"

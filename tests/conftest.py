@@ -5,20 +5,19 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from burstwatch.core.alerts.alert import Alert
-from burstwatch.core.assessment.assess import Assessment, Evidence, assess
+from burstwatch.core.assessment.assess import Assessment, VolumeReading, assess
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.modification import Modification, Provision
+from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import Volume, baseline_iops
-from burstwatch.core.flips.triggers import Around
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase
+from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
-from burstwatch.core.policy.windows import Occurrence, Span, WindowState
-from burstwatch.core.policy.windows import Phase as WindowPhase
-from burstwatch.core.watch.decide import Decision, Look, decide
+from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.policy.windows import Occurrence, TimeInterval, WindowPhase, WindowState
+from burstwatch.core.watch.decide import Decision, TickContext, decide
 from quick_botocore import quicken_botocore
 
 pytest_plugins = ["probing"]  # the fixtures of tests/probe: a second conftest.py would hide this one's names
@@ -35,7 +34,7 @@ IO2 = Configuration(volume_type=VolumeType.IO2, iops=4_000)
 
 
 @pytest.fixture(scope="session", autouse=True)
-def apis_read_once() -> Iterator[None]:
+def cached_api_models() -> Iterator[None]:
     """What botocore works out anew for each client and call is worked out once: half of the tests' time."""
     with pytest.MonkeyPatch.context() as patch:
         quicken_botocore(patch)
@@ -93,7 +92,7 @@ def an_assessment(
 ) -> Assessment:
     return assess(
         volume or a_volume(),
-        Evidence(balance=balance, **evidence),
+        VolumeReading(balance=balance, **evidence),
         now_s=at(now),
         telemetry=(policy or Policy()).telemetry,
     )
@@ -124,23 +123,23 @@ def a_state(**changes) -> VolumeState:
 def a_flip(**changes) -> Flip:
     """A 100 GiB gp2 that the watchdog sent to gp3 at ten, and that is there since half past."""
     facts = {
-        "phase": Phase.ON_TARGET,
-        "direction": Direction.OUT,
+        "status": FlipStatus.ON_TARGET,
+        "direction": Direction.FLIP,
         "intent_id": "0123456789abcdef",
-        "cause": Cause.DRAINING,
+        "cause": FlipCause.DRAINING,
         "by": WATCHDOG,
         "original": GP2,
         "target": GP3,
         "size_gib": 100,
-        "asked_at_s": int(at("10:00")),
+        "requested_at_s": int(at("10:00")),
         "started_at_s": int(at("10:00")),
         "reached_at_s": int(at("10:30")),
     }
     return Flip(**(facts | changes))
 
 
-def a_provision(configuration: Configuration, size_gib: int = 100) -> Provision:
-    return Provision(
+def a_provision(configuration: Configuration, size_gib: int = 100) -> VolumeSpec:
+    return VolumeSpec(
         volume_type=str(configuration.volume_type),
         size_gib=size_gib,
         iops=configuration.iops or baseline_iops(size_gib),
@@ -170,8 +169,8 @@ def a_modification(
     return Modification(**(facts | changes))
 
 
-def a_wishes(mode: Mode = Mode.AUTO, **changes) -> Wishes:
-    return Wishes(**({"mode": mode} | changes))
+def volume_settings(mode: Mode = Mode.AUTO, **changes) -> VolumeSettings:
+    return VolumeSettings(**({"mode": mode} | changes))
 
 
 def a_window_state(
@@ -184,7 +183,7 @@ def a_window_state(
 ) -> WindowState:
     """What one window ``release`` asks for: it runs, or it is the next to come."""
     instants = (datetime.fromtimestamp(at(clock), tz=UTC) for clock in (start, end))
-    occurrences = (Occurrence(**({"window": "release", "span": Span(*instants)} | changes)),)
+    occurrences = (Occurrence(**({"window": "release", "interval": TimeInterval(*instants)} | changes)),)
     is_running = phase is WindowPhase.INSIDE
     return WindowState(
         phase=phase,
@@ -194,8 +193,10 @@ def a_window_state(
     )
 
 
-def a_look(now: str | float = "12:00", *, region: str = "us-east-1") -> Look:
-    return Look(now_s=at(now), tick_s=int(at(now)), place=Place(region=region, account="111122223333"))
+def a_tick_context(now: str | float = "12:00", *, region: str = "us-east-1") -> TickContext:
+    return TickContext(
+        now_s=at(now), tick_at_s=int(at(now)), location=AwsLocation(region=region, account="111122223333")
+    )
 
 
 def a_decision(
@@ -205,20 +206,20 @@ def a_decision(
     now: str | float = "12:00",
     mode: Mode = Mode.PROPOSE,
     policy: Policy | None = None,
-    around: Around | None = None,
+    around: VolumeContext | None = None,
     **wishes,
 ) -> Decision:
     return decide(
         assessment,
         state,
-        a_wishes(mode, **wishes),
+        volume_settings(mode, **wishes),
         policy=policy or Policy(),
-        look=a_look(now),
-        around=around or Around(),
+        context=a_tick_context(now),
+        volume_context=around or VolumeContext(),
     )
 
 
-class Memory:
+class TrackedVolume:
     """What the ledger would remember of one volume from look to look, and every alert so far."""
 
     def __init__(self, *, mode: Mode = Mode.PROPOSE, policy: Policy | None = None) -> None:
@@ -227,7 +228,7 @@ class Memory:
         self.state: VolumeState | None = None
         self.alerts: list[Alert] = []
 
-    def look(self, now: str | float, balance: Series | None, **evidence) -> Decision:
+    def evaluate(self, now: str | float, balance: Series | None, **evidence) -> Decision:
         """Look at the volume and keep what is to be kept."""
         assessment = an_assessment(balance, now=now, policy=self.policy, **evidence)
         decision = a_decision(assessment, self.state, now=now, mode=self.mode, policy=self.policy)

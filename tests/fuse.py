@@ -6,117 +6,117 @@ from threading import RLock
 
 from burstwatch.core.ledger.ledger import Ledger
 
-WRITES = frozenset(
+LEDGER_WRITES = frozenset(
     {
         "commit",
-        "begin",
+        "record_intent",
         "claim_tick",
         "renew_tick",
         "complete_tick",
-        "bundle",
-        "claim",
-        "delivered",
-        "not_delivered",
+        "replace_with_digest",
+        "claim_delivery",
+        "mark_delivered",
+        "mark_undelivered",
     }
 )
 """Every method of the ledger by which the watchdog changes it."""
 
-CHANNEL = "people"
+CHANNEL_NAME = "people"
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """The end of a process: nothing may catch it."""
 
 
-def die() -> None:
-    raise Killed
+def kill_process() -> None:
+    raise ProcessKilled
 
 
 @dataclass
-class Trap:
+class Hook:
     """What happens once: right before an effect of this name for the so manieth time, or so much later."""
 
     name: str
-    deed: Callable[[], None]
-    times: int = 1
-    later: int = 0
-    has_sprung: bool = False
+    action: Callable[[], None]
+    nth: int = 1
+    effects_later: int = 0
+    fired: bool = False
 
-    def meets(self, name: str) -> None:
-        self.times -= name == self.name
-        if self.times > 0 or self.has_sprung:
+    def observe(self, name: str) -> None:
+        self.nth -= name == self.name
+        if self.nth > 0 or self.fired:
             return
-        self.later -= 1
-        if self.later < 0:
-            self.has_sprung = True
-            self.deed()
+        self.effects_later -= 1
+        if self.effects_later < 0:
+            self.fired = True
+            self.action()
 
 
 @dataclass
-class Fuse:
-    """Counts the effects of one process; it does not survive until the one numbered ``blows_before``.
+class CrashPoint:
+    """Counts the effects of one process; it does not survive until the one numbered ``at_effect``.
 
     After death no thread of the process has an effect any more.
     """
 
-    blows_before: int | None = None
-    kill: Callable[[], None] = die
-    traps: Sequence[Trap] = ()
+    at_effect: int | None = None
+    kill: Callable[[], None] = kill_process
+    hooks: Sequence[Hook] = ()
     effects: list[str] = field(default_factory=list)
-    is_dead: bool = False
+    has_crashed: bool = False
     lock: RLock = field(default_factory=RLock)
 
-    def effect(self, name: str, do: Callable[[], object]) -> object:
+    def run_effect(self, name: str, do: Callable[[], object]) -> object:
         with self.lock:
-            if self.is_dead or len(self.effects) == self.blows_before:
-                self._die()
-            for trap in self.traps:
+            if self.has_crashed or len(self.effects) == self.at_effect:
+                self._crash()
+            for trap in self.hooks:
                 try:
-                    trap.meets(name)
-                except Killed:
-                    self._die()
+                    trap.observe(name)
+                except ProcessKilled:
+                    self._crash()
             self.effects.append(name)
             return do()
 
-    def _die(self) -> None:
-        self.is_dead = True
+    def _crash(self) -> None:
+        self.has_crashed = True
         self.kill()
 
 
-class LedgerOnFuse:
+class CrashingLedger:
     """A ledger each of whose writes is an effect."""
 
-    def __init__(self, ledger: Ledger, fuse: Fuse) -> None:
+    def __init__(self, ledger: Ledger, fuse: CrashPoint) -> None:
         self._ledger = ledger
         self._fuse = fuse
 
     def __getattr__(self, name):
         known = getattr(self._ledger, name)
-        if name not in WRITES:
+        if name not in LEDGER_WRITES:
             return known
-        return lambda *given, **named: self._fuse.effect(name, lambda: known(*given, **named))
+        return lambda *given, **named: self._fuse.run_effect(name, lambda: known(*given, **named))
 
 
 @dataclass
-class ModifierOnFuse:
+class CrashingModifier:
     """A modifier each of whose calls is an effect."""
 
     modifier: object
-    fuse: Fuse
+    crash_point: CrashPoint
 
     def modify(self, volume_id, configuration, **options):
-        return self.fuse.effect(
+        return self.crash_point.run_effect(
             "ModifyVolume", lambda: self.modifier.modify(volume_id, configuration, **options)
         )
 
 
 @dataclass
-class ChannelOnFuse:
+class CrashingChannel:
     """What people have got, which outlives every process."""
 
     sent: list[str]
-    fuse: Fuse
-    name: str = CHANNEL
+    crash_point: CrashPoint
+    name: str = CHANNEL_NAME
 
     def send(self, alert):
-        self.fuse.effect("send", lambda: self.sent.append(alert.alert_id))
+        self.crash_point.run_effect("send", lambda: self.sent.append(alert.alert_id))

@@ -11,17 +11,17 @@ from functools import cache
 import botocore.session
 from botocore.config import Config
 
-from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 
-KINDS = ["sqlite", "dynamodb"]
-TABLE = DynamoDb().table
+LEDGER_KINDS = ["sqlite", "dynamodb"]
+TABLE = FakeDynamoDb().table
 ENDPOINT = os.environ.get("BURSTWATCH_TEST_DYNAMODB")
 WORKERS = 10
 
 
-class SqliteHome:
+class SqliteStore:
     """A place for one ledger, which may be opened any number of times."""
 
     def __init__(self, path):
@@ -32,14 +32,14 @@ class SqliteHome:
     def open(self):
         return self._opened.enter_context(SqliteLedger.open(self._path))
 
-    def end(self, ledger):
+    def end_process(self, ledger):
         """As when the process ends that had it open."""
         ledger.close()
 
     def close(self):
         self._opened.close()
 
-    def everything(self):
+    def dump(self):
         return list(self._connection.iterdump())
 
     def reserved(self):
@@ -51,12 +51,12 @@ class SqliteHome:
         return self._connection.execute("SELECT count(*) FROM deliveries").fetchone()[0]
 
 
-class DynamoHome:
+class DynamoStore:
     """The same, in a table."""
 
     def __init__(self, endpoint=ENDPOINT, table=None):
-        self.client = a_client(endpoint)
-        self.table = None if endpoint else table or DynamoDb()
+        self.client = dynamodb_client(endpoint)
+        self.table = None if endpoint else table or FakeDynamoDb()
         if self.table:
             self.table.attach(self.client)
         else:
@@ -65,7 +65,7 @@ class DynamoHome:
     def open(self, **options):
         return DynamoLedger(self.client, TABLE, workers=WORKERS, **options)
 
-    def end(self, ledger):
+    def end_process(self, ledger):
         pass
 
     def close(self):
@@ -74,18 +74,18 @@ class DynamoHome:
         else:
             self.client.delete_table(TableName=TABLE)
 
-    def everything(self):
+    def dump(self):
         """Every item, without the names that a write gives itself."""
         if self.table:
             return {pk: dict(partition) for pk, partition in self.table.items.items() if partition}
         pages = self.client.get_paginator("scan").paginate(TableName=TABLE, ConsistentRead=True)
-        found = {}
+        results = {}
         for item in (item for page in pages for item in page["Items"]):
-            found.setdefault(item["pk"]["S"], {})[item["sk"]["S"]] = item
-        return found
+            results.setdefault(item["pk"]["S"], {})[item["sk"]["S"]] = item
+        return results
 
     def reserved(self):
-        items = self.everything()
+        items = self.dump()
         totals = items.get("ledger", {}).get("away", {"volumes": {"N": "0"}, "micro_usd": {"N": "0"}})
         volumes, micro_usd = int(totals["volumes"]["N"]), int(totals["micro_usd"]["N"])
         away = [
@@ -98,11 +98,11 @@ class DynamoHome:
         return volumes, micro_usd / 1e6
 
     def count_undelivered(self):
-        return sum(len(items) for pk, items in self.everything().items() if pk.startswith("waiting "))
+        return sum(len(items) for pk, items in self.dump().items() if pk.startswith("waiting "))
 
 
 @cache
-def a_client(endpoint=None, attempts=2):
+def dynamodb_client(endpoint=None, attempts=2):
     """One for all tests: it takes longer to make than most of them run."""
     return botocore.session.Session().create_client(
         "dynamodb",
@@ -129,9 +129,9 @@ def make_table(client):
 
 
 @contextmanager
-def a_home(kind, tmp_path):
+def ledger_store(kind, tmp_path):
     """A place for a ledger of this kind."""
-    home = SqliteHome(tmp_path / "ledger.db") if kind == "sqlite" else DynamoHome()
+    home = SqliteStore(tmp_path / "ledger.db") if kind == "sqlite" else DynamoStore()
     try:
         yield home
     finally:

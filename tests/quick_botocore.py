@@ -13,6 +13,7 @@ import pytest
 from botocore import hooks, useragent
 from botocore.client import ClientCreator
 from botocore.loaders import Loader
+from botocore.model import ServiceModel
 
 
 def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
@@ -29,12 +30,13 @@ def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
 
 def _once(make: Callable[..., Any]) -> Callable[..., Any]:
     """What is made of a service, the same for every client: nothing changes it later."""
-    made = dict[str, Any]()
+    made = dict[Any, Any]()
 
     def make_once(creator: ClientCreator, service: str, *given: Any, **named: Any) -> Any:
-        if service not in made:
-            made[service] = make(creator, service, *given, **named)
-        return made[service]
+        key = service, ServiceModel.resolved_protocol  # which a test may set
+        if key not in made:
+            made[key] = make(creator, service, *given, **named)
+        return made[key]
 
     return make_once
 

@@ -1,10 +1,10 @@
 """Days in the life of a volume, for pictures: its history, and the ledger's lines about it."""
 
-from burstctl.timeline.intervals import EVERYTHING
+from burstctl.timeline.intervals import FLEET
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ebs.usage import History
-from burstwatch.core.ledger.flip_state import configuration_document
+from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from burstwatch.core.text import format_instant
 from conftest import GP2, GP3, at
@@ -43,7 +43,7 @@ def an_alert_entry(clock: str, kind: str, level: str = "ok", summary: str | None
     return an_entry(EntryKind.ALERT, clock, **body)
 
 
-def a_step(
+def a_flip_entry(
     kind: EntryKind,
     clock: str,
     summary: str,
@@ -54,20 +54,20 @@ def a_step(
     **body,
 ) -> LedgerEntry:
     """A step of a flip: out to the target, or back from it."""
-    there, here = configuration_document(target), configuration_document(GP2)
+    there, here = configuration_to_document(target), configuration_to_document(GP2)
     facts = {"direction": direction, "intent_id": intent, "by": "watchdog", "summary": summary}
     facts |= {"from": here, "to": there} if direction == "out" else {"from": there, "to": here}
     return an_entry(kind, clock, **(facts | body))
 
 
-def there_and_back() -> list[LedgerEntry]:
+def a_round_trip() -> list[LedgerEntry]:
     """Out at ten, on its target at half past, asked back at two, and back at half past two."""
     back = {"direction": "back", "intent": "i2"}
     return [
-        a_step(EntryKind.ACCEPTED, "10:00", "is on its way to gp3"),
-        a_step(EntryKind.REACHED, "10:30", "is gp3 now"),
-        a_step(EntryKind.ACCEPTED, "14:00", "is on its way to gp2", **back),
-        a_step(EntryKind.RESTORED, "14:30", "is gp2 again, as it was before", **back),
+        a_flip_entry(EntryKind.ACCEPTED, "10:00", "is on its way to gp3"),
+        a_flip_entry(EntryKind.REACHED, "10:30", "is gp3 now"),
+        a_flip_entry(EntryKind.ACCEPTED, "14:00", "is on its way to gp2", **back),
+        a_flip_entry(EntryKind.RESTORED, "14:30", "is gp2 again, as it was before", **back),
     ]
 
 
@@ -104,25 +104,25 @@ def a_stall(clock: str, total_s: float, *, seen: str | None = None) -> LedgerEnt
 def minutes(first: str, *values: float, skip: range = range(0)) -> Series:
     """One-minute values from a time on; those whose place is in ``skip`` are missing."""
     start_s = int(at(first))
-    return Series.of((start_s + 60 * n, value) for n, value in enumerate(values) if n not in skip)
+    return Series.from_pairs((start_s + 60 * n, value) for n, value in enumerate(values) if n not in skip)
 
 
-def a_history(balance: Series = Series(), *, reads: float = 300, writes: float = 900) -> History:
+def a_history(balance: Series = Series(), *, reads: float = 300, writes: float = 900) -> MetricHistory:
     """The balance, and as many reads and writes a second in each of its minutes."""
-    return History(
+    return MetricHistory(
         period_s=60,
         balance=balance,
-        read_ops=Series(balance.starts_s, (60.0 * reads,) * len(balance)),
-        write_ops=Series(balance.starts_s, (60.0 * writes,) * len(balance)),
+        read_ops=Series(balance.starts_at_s, (60.0 * reads,) * len(balance)),
+        write_ops=Series(balance.starts_at_s, (60.0 * writes,) * len(balance)),
     )
 
 
-def falling(first: str, from_pct: float, per_minute: float, count: int, **given) -> Series:
+def falling(first: str, from_pct: float, per_minute: float, count: int, **fields) -> Series:
     """A balance that falls by so much a minute, to nothing at most."""
-    return minutes(first, *(max(0.0, from_pct - per_minute * n) for n in range(count)), **given)
+    return minutes(first, *(max(0.0, from_pct - per_minute * n) for n in range(count)), **fields)
 
 
-def on_everything(entry: LedgerEntry) -> LedgerEntry:
+def for_all_volumes(entry: LedgerEntry) -> LedgerEntry:
     return LedgerEntry(
-        volume_id=EVERYTHING, revision=entry.revision, kind=entry.kind, at_s=entry.at_s, body=entry.body
+        volume_id=FLEET, revision=entry.revision, kind=entry.kind, at_s=entry.at_s, body=entry.body
     )

@@ -8,28 +8,27 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.sizing import Demand
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.events import Event, announce
+from burstwatch.core.flips.events import Event, to_alert
 from burstwatch.core.flips.guards import Guard, Refusal
 from burstwatch.core.flips.planning import (
-    Facts,
-    Order,
-    Plan,
-    accept,
-    intend,
+    FlipContext,
+    FlipOrder,
+    FlipPlan,
     make_plan,
+    record_accepted,
+    record_intent,
+    record_rejected,
     refused_event,
-    reject,
 )
-from burstwatch.core.flips.reconcile import Sighting
-from burstwatch.core.flips.triggers import Around
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Phase
+from burstwatch.core.flips.reconcile import ObservedState
+from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
-from burstwatch.core.policy.windows import Phase as WindowPhase
-from burstwatch.core.policy.windows import WindowState
-from burstwatch.core.watch.decide import Look, decide
+from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.policy.windows import WindowPhase, WindowState
+from burstwatch.core.watch.decide import TickContext, decide
 from burstwatch.core.watch.window_status import announce_windows
 from conftest import (
     GP2,
@@ -39,19 +38,19 @@ from conftest import (
     a_state,
     a_volume_as,
     a_window_state,
-    a_wishes,
     an_assessment,
     at,
     draining_to,
+    volume_settings,
 )
 
 VOLUME_ID = "vol-0123456789abcdef0"
-PLACE = Place(region="us-east-1", account="123456789012")
+PLACE = AwsLocation(region="us-east-1", account="123456789012")
 POLICY = Policy.from_mapping(
     {"version": "1", "alerts": {"runbooks_url": "https://wiki.example.com/runbooks"}}
 )
 NOON_S = int(at("12:00"))
-WHY = "critical: at this pace it is dry within 15 min"
+REASON = "critical: at this pace it is dry within 15 min"
 REVERTED = a_modification(IO1, GP2, started="11:40")
 DENIED = (
     "ec2:ModifyVolume failed (UnauthorizedOperation): arn:aws:sts::123456789012:assumed-role/burstwatch/flip"
@@ -64,42 +63,48 @@ def event_alerts(
     *,
     name: str = "ci-7",
     by: str = WATCHDOG,
-    because: str = WHY,
+    because: str = REASON,
     reason: str = "everything is on hold by anna: change freeze",
     said: str = "an internal error of EBS",
     window: str = "nightly",
 ) -> dict[AlertKind, Alert]:
     """An alert of each kind about a flip or a window; the volume has 18 % and loses 3 % a minute."""
-    gp2, io1 = named_volume(GP2, name), named_volume(IO1, name)
-    asked, plan = an_intent(gp2, because=because, by=by)
+    gp2, io1 = a_named_volume(GP2, name), a_named_volume(IO1, name)
+    asked, plan = an_intent(gp2, reason=because, by=by)
     refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"))
     soon = a_window_state(WindowPhase.LEADING, "12:30", "20:00", missed_min=25, window=window)
     alerts = [
-        announced(
-            *accept(
+        alert_for_event(
+            *record_accepted(
                 asked,
                 a_modification(state="modifying", started="12:00"),
                 NOON_S,
                 lead=POLICY.lead,
-                empty_s=13 * 60,
+                time_to_empty_s=13 * 60,
             ),
             gp2,
         ),
         return_from_io1(io1, by=by),
-        announced(state_of(), refused_event(plan, refusal), gp2),
-        *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "optimizing", progress_pct=40)),
-        *after_a_look(gp2, state_of(changing(by)), sighting=seen(gp2, "failed", status_message=said)),
-        *after_a_look(gp2, state_of(away(by)), sighting=Sighting(volume=gp2, record=REVERTED)),
-        left_on_target(io1, by=by),
-        *after_a_look(gp2, state_of(), a_wishes(Mode.PROPOSE, is_critical=True)),
-        *after_a_look(gp2, state_of(), windows=soon),
-        window_starting({VOLUME_ID: soon}),
-        host_stalled(gp2, said),
+        alert_for_event(state_of(), refused_event(plan, refusal), gp2),
+        *alert_after_evaluation(
+            gp2, state_of(modifying(by)), observed=observed(gp2, "optimizing", progress_pct=40)
+        ),
+        *alert_after_evaluation(
+            gp2, state_of(modifying(by)), observed=observed(gp2, "failed", status_message=said)
+        ),
+        *alert_after_evaluation(
+            gp2, state_of(on_target(by)), observed=ObservedState(volume=gp2, record=REVERTED)
+        ),
+        left_on_target_alert(io1, by=by),
+        *alert_after_evaluation(gp2, state_of(), volume_settings(Mode.PROPOSE, is_critical=True)),
+        *alert_after_evaluation(gp2, state_of(), windows=soon),
+        window_alert({VOLUME_ID: soon}),
+        host_stall_alert(gp2, said),
     ]
     return {alert.kind: alert for alert in alerts if "summary" in alert.evidence}
 
 
-def named_volume(configuration: Configuration, name: str = "ci-7") -> Volume:
+def a_named_volume(configuration: Configuration, name: str = "ci-7") -> Volume:
     return a_volume_as(
         configuration,
         volume_id=VOLUME_ID,
@@ -114,67 +119,81 @@ def state_of(flip=None, **changes) -> VolumeState:
     return a_state(**(known | changes))
 
 
-def changing(by: str = WATCHDOG):
+def modifying(by: str = WATCHDOG):
     """A flip to io1 that AWS began at eight."""
-    return a_flip(phase=Phase.CHANGING, target=IO1, by=by, started_at_s=int(at("08:00")))
+    return a_flip(status=FlipStatus.IN_PROGRESS, target=IO1, by=by, started_at_s=int(at("08:00")))
 
 
-def away(by: str = WATCHDOG):
+def on_target(by: str = WATCHDOG):
     """On io1 for two days, for $65 a month more: 730 / 24 days have $2.14 each."""
     return a_flip(target=IO1, by=by, reached_at_s=NOON_S - 48 * 3_600, usd_per_month=65.0)
 
 
-def seen(volume: Volume, state: str, **record) -> Sighting:
-    return Sighting(volume=volume, record=a_modification(GP2, IO1, state=state, started="08:00", **record))
+def observed(volume: Volume, state: str, **record) -> ObservedState:
+    return ObservedState(
+        volume=volume, record=a_modification(GP2, IO1, state=state, started="08:00", **record)
+    )
 
 
-def an_intent(volume: Volume, **order) -> tuple[VolumeState, Plan]:
+def an_intent(volume: Volume, **order) -> tuple[VolumeState, FlipPlan]:
     """The state of a volume on its way to gp3, before AWS has answered."""
-    wanted = {"volume_id": VOLUME_ID, "direction": Direction.OUT, "cause": Cause.DRAINING, "because": WHY}
-    facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(), now_s=NOON_S)
-    plan = make_plan(Order(**(wanted | {"demand": Demand(peak_iops=2_500)} | order)), facts, POLICY)
-    state, _ = intend(plan, NOON_S, NOON_S)
+    wanted = {
+        "volume_id": VOLUME_ID,
+        "direction": Direction.FLIP,
+        "cause": FlipCause.DRAINING,
+        "reason": REASON,
+    }
+    facts = FlipContext(volume=volume, volume_settings=volume_settings(), state=state_of(), now_s=NOON_S)
+    plan = make_plan(FlipOrder(**(wanted | {"demand": Demand(peak_iops=2_500)} | order)), facts, POLICY)
+    state, _ = record_intent(plan, NOON_S, NOON_S)
     return state, plan
 
 
-def announced(state: VolumeState, event: Event, volume: Volume) -> Alert:
-    return announce(event, state, volume, policy=POLICY, place=PLACE, now_s=NOON_S)
+def alert_for_event(state: VolumeState, event: Event, volume: Volume) -> Alert:
+    return to_alert(event, state, volume, policy=POLICY, location=PLACE, now_s=NOON_S)
 
 
 def return_from_io1(volume: Volume, *, by: str = WATCHDOG) -> Alert:
-    order = Order(
+    order = FlipOrder(
         volume_id=VOLUME_ID,
-        direction=Direction.BACK,
-        cause=Cause.DRAINING,
-        because="calm for 30 min",
+        direction=Direction.FLIP_BACK,
+        cause=FlipCause.DRAINING,
+        reason="calm for 30 min",
         by=by,
     )
-    facts = Facts(volume=volume, wishes=a_wishes(), state=state_of(away(), level=Level.OK), now_s=NOON_S)
-    state, _ = intend(make_plan(order, facts, POLICY), NOON_S, NOON_S)
+    facts = FlipContext(
+        volume=volume,
+        volume_settings=volume_settings(),
+        state=state_of(on_target(), level=Level.OK),
+        now_s=NOON_S,
+    )
+    state, _ = record_intent(make_plan(order, facts, POLICY), NOON_S, NOON_S)
     answer = a_modification(IO1, GP2, state="modifying", started="12:00")
-    return announced(*accept(state, answer, NOON_S, lead=POLICY.lead), volume)
+    return alert_for_event(*record_accepted(state, answer, NOON_S, lead=POLICY.lead), volume)
 
 
-def left_on_target(volume: Volume, *, by: str = WATCHDOG, **state) -> Alert:
-    left = state_of(away(by), **({"level": Level.OK} | state))
-    told = after_a_look(volume, left, a_wishes(Mode.PROPOSE))
-    return next(alert for alert in told if alert.kind is AlertKind.LEFT_ON_TARGET)
+def left_on_target_alert(volume: Volume, *, by: str = WATCHDOG, **state) -> Alert:
+    left = state_of(on_target(by), **({"level": Level.OK} | state))
+    reported = alert_after_evaluation(volume, left, volume_settings(Mode.PROPOSE))
+    return next(alert for alert in reported if alert.kind is AlertKind.LEFT_ON_TARGET)
 
 
-def after_a_look(volume: Volume, state: VolumeState, wishes: Wishes | None = None, **around) -> list[Alert]:
+def alert_after_evaluation(
+    volume: Volume, state: VolumeState, wishes: VolumeSettings | None = None, **around
+) -> list[Alert]:
     """What one look at noon tells."""
     decision = decide(
         an_assessment(draining_to(18, 3, count=20), volume=volume),
         state,
-        wishes or a_wishes(),
+        wishes or volume_settings(),
         policy=POLICY,
-        look=Look(now_s=NOON_S, tick_s=NOON_S, place=PLACE),
-        around=Around(**around),
+        context=TickContext(now_s=NOON_S, tick_at_s=NOON_S, location=PLACE),
+        volume_context=VolumeContext(**around),
     )
     return list(decision.alerts)
 
 
-def host_stalled(volume: Volume, task: str) -> Alert:
+def host_stall_alert(volume: Volume, task: str) -> Alert:
     """The bucket is full, and the host says that the volume stands still; it chooses the names of tasks."""
     detail = {
         "schema": "burstwatch.probe/v1",
@@ -189,27 +208,27 @@ def host_stalled(volume: Volume, task: str) -> Alert:
     decision = decide(
         an_assessment(draining_to(100, 0, count=20), volume=volume),
         None,
-        a_wishes(),
+        volume_settings(),
         policy=POLICY,
-        look=Look(now_s=NOON_S, tick_s=NOON_S, place=PLACE),
-        around=Around(stall=Stall.from_detail(detail, now_s=NOON_S)),
+        context=TickContext(now_s=NOON_S, tick_at_s=NOON_S, location=PLACE),
+        volume_context=VolumeContext(stall=Stall.from_detail(detail, now_s=NOON_S)),
     )
     [alert] = decision.alerts
     return alert
 
 
-def window_starting(wanted: dict[str, WindowState]) -> Alert:
-    [change] = announce_windows(wanted, policy=POLICY, place=PLACE, now_s=NOON_S)
+def window_alert(wanted: dict[str, WindowState]) -> Alert:
+    [change] = announce_windows(wanted, policy=POLICY, location=PLACE, now_s=NOON_S)
     [alert] = change.alerts
     return alert
 
 
-def refused_by_aws(
+def refused_by_aws_alert(
     code: str = "UnauthorizedOperation", message: str = DENIED, *, guard: str | None = None, **answer
 ) -> Alert:
     """What AWS's refusal of ModifyVolume is made into."""
-    volume = named_volume(GP2)
+    volume = a_named_volume(GP2)
     asked, _ = an_intent(volume, **answer.pop("order", {}))
-    after, event = reject(asked, code, message, NOON_S, guard=guard, **answer)
+    after, event = record_rejected(asked, code, message, NOON_S, guard=guard, **answer)
     kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
-    return announced(after, replace(event, alert=kind), volume)
+    return alert_for_event(after, replace(event, alert=kind), volume)

@@ -6,17 +6,17 @@ from datetime import UTC, datetime, timedelta
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 NOW_S = NOON.timestamp()
-LONG_AGO = NOON - timedelta(days=30)
+CREATED_AT = NOON - timedelta(days=30)
 MINUTES = [NOON - timedelta(minutes=back) for back in range(62, 1, -1)]
 
 
-def a_told_volume(volume_id, **changes):
+def a_described_volume(volume_id, **changes):
     """An entry of DescribeVolumes as botocore gives it."""
     return {
         "VolumeId": volume_id,
@@ -24,7 +24,7 @@ def a_told_volume(volume_id, **changes):
         "Size": 100,
         "Iops": 300,
         "State": "in-use",
-        "CreateTime": LONG_AGO,
+        "CreateTime": CREATED_AT,
         "MultiAttachEnabled": False,
         "Attachments": [
             {
@@ -32,7 +32,7 @@ def a_told_volume(volume_id, **changes):
                 "VolumeId": volume_id,
                 "Device": "/dev/xvda",
                 "State": "attached",
-                "AttachTime": LONG_AGO,
+                "AttachTime": CREATED_AT,
                 "DeleteOnTermination": True,
             }
         ],
@@ -44,7 +44,7 @@ def a_told_volume(volume_id, **changes):
 
 
 DRAINING, CALM, SILENT = "vol-0000000000000000a", "vol-0000000000000000b", "vol-0000000000000000c"
-GOOD = [a_told_volume(each) for each in (DRAINING, CALM, SILENT)]
+GOOD_VOLUMES = [a_described_volume(each) for each in (DRAINING, CALM, SILENT)]
 BALANCES = {
     DRAINING: [max(0.0, 100.0 - 1.2 * n) for n in range(len(MINUTES))],
     CALM: [100.0] * len(MINUTES),
@@ -52,7 +52,7 @@ BALANCES = {
 }
 
 
-def a_result(asked_id, values):
+def a_metric_result(asked_id, values):
     return {
         "Id": asked_id,
         "Label": "BurstBalance",
@@ -82,10 +82,10 @@ INSTANCE = {
 }
 
 
-class Telling:
+class CannedAws:
     """EC2 and CloudWatch, which tell what they were given to tell."""
 
-    def __init__(self, *, volumes=GOOD, modifications=(), reservations=None, results=None, page=None):
+    def __init__(self, *, volumes=GOOD_VOLUMES, modifications=(), reservations=None, results=None, page=None):
         self.told_volumes = list(volumes)
         self.told_modifications = list(modifications)
         self.told_reservations = reservations
@@ -100,7 +100,7 @@ class Telling:
 
     def describe_instances(self, **request):
         ids = request.get("InstanceIds", [])
-        known = [{"Instances": [INSTANCE | {"InstanceId": each}]} for each in ids]
+        known = [{"Instances": [INSTANCE | {"InstanceId": id_}]} for id_ in ids]
         return self.page(
             {"Reservations": known if self.told_reservations is None else self.told_reservations}
         )
@@ -109,25 +109,25 @@ class Telling:
         return self.page({"InstanceTypes": []})
 
     def get_metric_data(self, **request):
-        found = []
-        for asked in request["MetricDataQueries"]:
-            metric = asked["MetricStat"]["Metric"]
+        results = []
+        for query in request["MetricDataQueries"]:
+            metric = query["MetricStat"]["Metric"]
             volume_id = metric["Dimensions"][0]["Value"]
             is_balance = metric["MetricName"] == "BurstBalance"
             values = BALANCES.get(volume_id, []) if is_balance else [600.0] * len(MINUTES)
-            result = a_result(asked["Id"], values)
+            result = a_metric_result(query["Id"], values)
             changed = self.told_results.get(volume_id)
-            found.append(changed | {"Id": asked["Id"]} if isinstance(changed, dict) else changed or result)
-        return self.page({"MetricDataResults": found})
+            results.append(changed | {"Id": query["Id"]} if isinstance(changed, dict) else changed or result)
+        return self.page({"MetricDataResults": results})
 
 
-def a_shell(aws, ledger, **more):
-    return Shell(
+def services_with(aws, ledger, **options):
+    return Services(
         ec2=Ec2Reader(aws),
         cloudwatch=CloudWatchReader(aws, workers=1, sleep=lambda _: None),
         ledger=ledger,
         calls=CallCounter(),
         policy=Policy(),
-        place=Place(region="us-east-1", account="123456789012"),
-        **more,
+        location=AwsLocation(region="us-east-1", account="123456789012"),
+        **options,
     )

@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import median
 from urllib.parse import urlsplit
 
-from look import LATENCY_MS, serving_idle
+from assess_pass import LATENCY_MS, serve_idle_fleet
 
-from burstlab.deployed.deployed_stack import VERBS, DeployedStage, bootstrap, deploy
+from burstlab.deployed.deployed_stack import HANDLERS, DeployedStack, bootstrap, deploy
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstlab.fake_aws.slack import SlackReceiver
@@ -30,163 +30,174 @@ from burstlab.model.volume import LabVolume
 VOLUMES = 40
 DRAINING = 6
 MINUTES = 45
-PAST = timedelta(hours=1)
+HISTORY_BEFORE_START = timedelta(hours=1)
 _REPORT = re.compile(r"REPORT RequestId: (\S+)\tDuration: (\d+) ms")
 
 
 def main(volumes: int) -> None:
     """Print what is measured, as it is."""
     with LocalAws() as aws:
-        with timed("cdk synth"):
+        with print_duration("cdk synth"):
             aws.run_cdk("synth", "--quiet")
-        with timed("cdk bootstrap"):
+        with print_duration("cdk bootstrap"):
             bootstrap(aws)
-        with timed("cdk deploy, synth included"):
+        with print_duration("cdk deploy, synth included"):
             deploy(aws)
-        with timed("the same again: no changes"):
+        with print_duration("the same again: no changes"):
             deploy(aws)
-        with Endpoint(a_fleet(aws)) as endpoint, SlackReceiver() as slack:
-            stage = staged(aws, endpoint)
-            stage.tell_slack(slack.url)
-            print_sizes(stage)
-            live(stage)
-            print_functions(stage)
+        with Endpoint(make_fleet(aws)) as endpoint, SlackReceiver() as slack:
+            stack = prepare_stack(aws, endpoint)
+            stack.set_slack_webhook(slack.url)
+            print_sizes(stack)
+            run_schedule(stack)
+            print_functions(stack)
     with LocalAws() as aws, Endpoint(LabFleet()) as endpoint:  # another ledger: nothing has arrived lately
         bootstrap(aws)
         deploy(aws)
-        sweep(staged(aws, endpoint), volumes)
+        sweep(prepare_stack(aws, endpoint), volumes)
 
 
-def staged(aws: LocalAws, endpoint: Endpoint) -> DeployedStage:
+def prepare_stack(aws: LocalAws, endpoint: Endpoint) -> DeployedStack:
     """The stack in front of the lab, its schedule off."""
-    stage = DeployedStage.find(aws, endpoint)
-    stage.set_schedule(is_on=False)
-    stage.look_at_the_lab()
-    return stage
+    stack = DeployedStack.find(aws, endpoint)
+    stack.set_schedule_state(is_on=False)
+    stack.use_lab_endpoint()
+    return stack
 
 
 @contextmanager
-def timed(what):
-    began = time.perf_counter()
+def print_duration(label):
+    started_s = time.perf_counter()
     yield
-    print(f"{what:<32} {time.perf_counter() - began:6.1f} s", flush=True)
+    print(f"{label:<32} {time.perf_counter() - started_s:6.1f} s", flush=True)
 
 
-def a_fleet(aws) -> LabFleet:
+def make_fleet(aws) -> LabFleet:
     """Mostly idle, some of it draining fast and allowed to be flipped."""
-    began_at = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=3)
-    fleet = LabFleet(LabClock.by_hand(began_at - PAST), LabSettings(lag_s=60, account_id=aws.account))
+    starts_at = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(hours=3)
+    fleet = LabFleet(
+        LabClock.manual(starts_at - HISTORY_BEFORE_START), LabSettings(lag_s=60, account_id=aws.account)
+    )
     for number in range(VOLUMES):
-        drains = number < DRAINING
+        is_draining = number < DRAINING
         fleet.add(
             LabVolume(
                 size_gib=33,
                 load="steady:100",
-                balance_pct=40 + 8 * number if drains else 100,
-                tags={"Name": f"v-{number}"} | ({"burstwatch:mode": "auto"} if drains else {}),
+                balance_pct=40 + 8 * number if is_draining else 100,
+                tags={"Name": f"v-{number}"} | ({"burstwatch:mode": "auto"} if is_draining else {}),
             )
         )
-    fleet.clock.advance(PAST.total_seconds())
+    fleet.clock.advance(HISTORY_BEFORE_START.total_seconds())
     for volume in list(fleet)[:DRAINING]:
         fleet.set_load(volume.volume_id, "steady:2000")
     return fleet
 
 
-def print_sizes(stage: DeployedStage) -> None:
+def print_sizes(stack: DeployedStack) -> None:
     """Of what is uploaded, zipped."""
-    told = stage.client("lambda").get_function_configuration(FunctionName=stage.functions["watch"])
-    layer = sum(layer["CodeSize"] for layer in told["Layers"])
-    print(f"{'our code, zipped':<32} {told['CodeSize'] / 1024:6.0f} KiB, one asset for all functions")
-    print(f"{'the layer, zipped':<32} {layer / 2**20:6.1f} MiB")
+    configuration = stack.client("lambda").get_function_configuration(FunctionName=stack.functions["watch"])
+    layers_bytes = sum(layers_bytes["CodeSize"] for layers_bytes in configuration["Layers"])
+    print(
+        f"{'our code, zipped':<32} {configuration['CodeSize'] / 1024:6.0f} KiB, one asset for all functions"
+    )
+    print(f"{'the layer, zipped':<32} {layers_bytes / 2**20:6.1f} MiB")
 
 
-def live(stage: DeployedStage) -> None:
+def run_schedule(stack: DeployedStack) -> None:
     """The schedule, EBS's events, flips and alerts, one after the other, sixty times as fast as life."""
     for _ in range(MINUTES):
-        began = time.monotonic()
-        stage.endpoint.clock.advance(60)
-        stage.tell_events()
-        stage.tick()
-        time.sleep(max(0.0, 1 - (time.monotonic() - began)))
+        started_s = time.monotonic()
+        stack.endpoint.clock.advance(60)
+        stack.forward_events()
+        stack.tick()
+        time.sleep(max(0.0, 1 - (time.monotonic() - started_s)))
     time.sleep(3)
 
 
-def print_functions(stage: DeployedStage) -> None:
+def print_functions(stack: DeployedStack) -> None:
     """A line for each function: how often it ran, for how long, and its memory at the most.
 
     Cold and warm are medians. What notify takes when warm is mostly waiting for its turn: Slack takes one
     message a second.
     """
-    heads = ("runs", "cold", "warm", "fastest", "slowest", "memory", "allowed")
-    print(f"\n{'function':<9}" + "".join(f"{head:>10}" for head in heads))
-    for verb in VERBS:
-        told = stage.client("lambda").get_function_configuration(FunctionName=stage.functions[verb])
-        cold, warm = durations_ms(stage, verb)
-        spans = [median(some) if some else 0 for some in (cold, warm)] + [min(cold + warm), max(cold + warm)]
-        sizes = (memory_mib(stage, verb), told["MemorySize"])
-        shown = [f"{span:,.0f} ms" for span in spans] + [f"{size:,.0f} MiB" for size in sizes]
-        print(f"{verb:<9}{len(cold) + len(warm):>10}" + "".join(f"{text:>10}" for text in shown))
+    headings = ("runs", "cold", "warm", "fastest", "slowest", "memory", "allowed")
+    print(f"\n{'function':<9}" + "".join(f"{head:>10}" for head in headings))
+    for handler in HANDLERS:
+        configuration = stack.client("lambda").get_function_configuration(
+            FunctionName=stack.functions[handler]
+        )
+        cold, warm = durations_ms(stack, handler)
+        durations = [median(group_ms) if group_ms else 0 for group_ms in (cold, warm)] + [
+            min(cold + warm),
+            max(cold + warm),
+        ]
+        sizes = (memory_mib(stack, handler), configuration["MemorySize"])
+        texts = [f"{duration:,.0f} ms" for duration in durations] + [f"{size:,.0f} MiB" for size in sizes]
+        print(f"{handler:<9}{len(cold) + len(warm):>10}" + "".join(f"{text:>10}" for text in texts))
 
 
-def durations_ms(stage: DeployedStage, verb: str) -> tuple[list[float], list[float]]:
+def durations_ms(stack: DeployedStack, handler: str) -> tuple[list[float], list[float]]:
     """How long the runs of a function took, of new processes and of those kept."""
-    lines = stage.log(verb)
-    new = {
+    lines = stack.log_lines(handler)
+    cold_request_ids = {
         record["function_request_id"]
-        for record in stage.log_records(verb)
+        for record in stack.log_records(handler)
         if record.get("cold_start") is True and "function_request_id" in record
     }
-    ran = {found[1]: float(found[2]) for line in lines if (found := _REPORT.match(line))}
-    return [ms for run, ms in ran.items() if run in new], [ms for run, ms in ran.items() if run not in new]
+    duration_by_request = {match[1]: float(match[2]) for line in lines if (match := _REPORT.match(line))}
+    return [ms for request_id, ms in duration_by_request.items() if request_id in cold_request_ids], [
+        ms for request_id, ms in duration_by_request.items() if request_id not in cold_request_ids
+    ]
 
 
-def memory_mib(stage: DeployedStage, verb: str) -> float:
+def memory_mib(stack: DeployedStack, handler: str) -> float:
     """The most that a living process of the function has held (Linux tells)."""
-    most_kib = 0
+    max_kib = 0
     for process in Path("/proc").iterdir():
         try:
-            if f"ministack-lambda-{stage.functions[verb]}-" in (process / "cmdline").read_text():
-                held = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text())
-                most_kib = max(most_kib, int(held[1]) if held else 0)
+            if f"ministack-lambda-{stack.functions[handler]}-" in (process / "cmdline").read_text():
+                match = re.search(r"VmHWM:\s+(\d+) kB", (process / "status").read_text())
+                max_kib = max(max_kib, int(match[1]) if match else 0)
         except OSError:
             continue
-    return most_kib / 1024
+    return max_kib / 1024
 
 
-def sweep(stage: DeployedStage, volumes: int) -> None:
+def sweep(stack: DeployedStack, volumes: int) -> None:
     """Let the deployed function sweep a large fleet it has never seen, and again five minutes later."""
     print(f"\nsweeps of {volumes:,} volumes, each call to EC2 and CloudWatch answered after {LATENCY_MS} ms")
-    with serving_idle(volumes) as environment:
+    with serve_idle_fleet(volumes) as environment:
         url = environment["AWS_ENDPOINT_URL"]
-        eyes = {"AWS_ENDPOINT_URL_EC2": url, "AWS_ENDPOINT_URL_CLOUDWATCH": url}
-        stage.change_settings("watch", eyes)
-        now_s = int(ask(url, "GET", "clock")["now_s"]) // 300 * 300
-        for what in ("first, all of it", "next, what is due"):
+        environment_changes = {"AWS_ENDPOINT_URL_EC2": url, "AWS_ENDPOINT_URL_CLOUDWATCH": url}
+        stack.update_environment("watch", environment_changes)
+        now_s = int(call_control_api(url, "GET", "clock")["now_s"]) // 300 * 300
+        for label in ("first, all of it", "next, what is due"):
             now_s += 300
-            ask(url, "POST", "advance", seconds=300)
-            ask(url, "DELETE", "calls")
-            began = time.perf_counter()
-            told = stage.watch("sweep", now_s)
-            took_s = time.perf_counter() - began
-            calls = sum(ask(url, "GET", "calls").values())
+            call_control_api(url, "POST", "advance", seconds=300)
+            call_control_api(url, "DELETE", "calls")
+            started_s = time.perf_counter()
+            result = stack.invoke_watch("sweep", now_s)
+            duration_s = time.perf_counter() - started_s
+            calls = sum(call_control_api(url, "GET", "calls").values())
             print(
-                f"{what:<20} {took_s:6.1f} s, {memory_mib(stage, 'watch'):4.0f} MiB,"
-                f" {told['looked_at']:,} volumes looked at, {calls} calls to EC2 and CloudWatch"
+                f"{label:<20} {duration_s:6.1f} s, {memory_mib(stack, 'watch'):4.0f} MiB,"
+                f" {result['looked_at']:,} volumes looked at, {calls} calls to EC2 and CloudWatch"
             )
 
 
-def ask(url: str, method: str, what: str, **body) -> dict:
+def call_control_api(url: str, method: str, route: str, **body) -> dict:
     """Ask the lab's controls."""
     import json
 
-    place = urlsplit(url)
-    connection = HTTPConnection(place.hostname, place.port, timeout=60)
-    connection.request(method, f"/_lab/{what}", json.dumps(body) if method == "POST" else None)
-    told = json.loads(connection.getresponse().read())
+    address = urlsplit(url)
+    connection = HTTPConnection(address.hostname, address.port, timeout=60)
+    connection.request(method, f"/_lab/{route}", json.dumps(body) if method == "POST" else None)
+    response = json.loads(connection.getresponse().read())
     connection.close()
-    if what == "clock":
-        told["now_s"] = datetime.fromisoformat(told["now"]).timestamp()
-    return told
+    if route == "clock":
+        response["now_s"] = datetime.fromisoformat(response["now"]).timestamp()
+    return response
 
 
 if __name__ == "__main__":

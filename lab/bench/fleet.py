@@ -28,17 +28,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
-from ready_aws import FIRST_TICK_S, UNITS_PATH, serving_ready
+from canned_aws import FIRST_TICK_S, UNITS_PATH, serve_canned_aws
 
 BUDGET: Final = {"wall_s": 60.0, "cpu_s": 40.0, "peak_mib": 512.0}
 """Of one pass over so many volumes, from the design."""
 BUDGET_FOR: Final = 100_000
 TICKS: Final = (("first sweep", 0, "sweep"), ("focus", 300, "focus"), ("next sweep", 300, "sweep"))
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
-_GROWING: Final = ("calls", "wall_s", "cpu_s", "peak_mib", "usd")
+_GROWTH_FIELDS: Final = ("calls", "wall_s", "cpu_s", "peak_mib", "usd")
 
 
-class Counting:
+class CountingChannel:
     """A channel that takes everything at once."""
 
     name = "bench"
@@ -51,7 +51,7 @@ class Counting:
 
 
 @contextmanager
-def a_ledger(kind: str, session: Any):
+def open_empty_ledger(kind: str, session: Any):
     """An empty ledger of this kind; the table is the one that AWS plays."""
     from burstwatch.adapters.aws.call_counter import CallCounter
     from burstwatch.adapters.ledger.dynamodb import DynamoLedger
@@ -63,34 +63,41 @@ def a_ledger(kind: str, session: Any):
             build_client(session, "dynamodb", CallCounter()), "burstwatch-ledger", workers=WORKERS
         )
         return
-    with tempfile.TemporaryDirectory() as folder, SqliteLedger.open(Path(folder) / "ledger.sqlite") as ledger:
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        SqliteLedger.open(Path(directory) / "ledger.sqlite") as ledger,
+    ):
         yield ledger
 
 
-def units_so_far() -> dict[str, float]:
+def read_used_units() -> dict[str, float]:
     """What the table has been asked for."""
     from urllib.request import urlopen
 
-    with urlopen(os.environ["AWS_ENDPOINT_URL"] + UNITS_PATH) as answer:  # noqa: S310 - on loopback
-        return json.loads(answer.read())
+    with urlopen(os.environ["AWS_ENDPOINT_URL"] + UNITS_PATH) as response:  # noqa: S310 - on loopback
+        return json.loads(response.read())
 
 
-def run_ticks(ledger_kind: str, profiled: str | None) -> list[dict[str, Any]]:
+def run_ticks(ledger_kind: str, profile_path: str | None) -> list[dict[str, Any]]:
     """The three ticks, measured; the first of them in ``cProfile`` where a file for it is named."""
     from burstwatch.core.policy.policy import Policy
-    from burstwatch.wiring.bootstrap import build_shell, open_session
+    from burstwatch.wiring.bootstrap import build_services, open_session
 
-    session, channel = open_session(None, None), Counting()
-    with a_ledger(ledger_kind, session) as ledger:
-        shell = build_shell(session, policy=Policy(), ledger=ledger, channels=[channel])
-        found = []
+    session, channel = open_session(None, None), CountingChannel()
+    with open_empty_ledger(ledger_kind, session) as ledger:
+        services = build_services(session, policy=Policy(), ledger=ledger, channels=[channel])
+        measurements = []
         for name, after_s, kind in TICKS:
-            found.append({"tick": name} | measured(shell, FIRST_TICK_S + after_s, kind, channel, profiled))
-            profiled = None
-        return found
+            measurements.append(
+                {"tick": name} | measure_tick(services, FIRST_TICK_S + after_s, kind, channel, profile_path)
+            )
+            profile_path = None
+        return measurements
 
 
-def measured(shell: Any, tick_s: int, kind: str, channel: Counting, profiled: str | None) -> dict[str, Any]:
+def measure_tick(
+    services: Any, tick_s: int, kind: str, channel: CountingChannel, profile_path: str | None
+) -> dict[str, Any]:
     """One tick, two seconds late as ticks are, and what it took."""
     import cProfile
 
@@ -98,29 +105,29 @@ def measured(shell: Any, tick_s: int, kind: str, channel: Counting, profiled: st
     from burstwatch.core.watch.api_cost import USD_PER_METRIC
     from burstwatch.engine.watch_pass import run_tick
 
-    profile = cProfile.Profile() if profiled else None
-    before, sent = units_so_far(), channel.sent
-    began, spent = time.perf_counter(), time.process_time()
+    profile = cProfile.Profile() if profile_path else None
+    before, sent = read_used_units(), channel.sent
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
     if profile:
         profile.enable()
-    report = run_tick(shell, tick_s=tick_s, now_s=tick_s + 2, kind=TickKind(kind))
+    report = run_tick(services, tick_at_s=tick_s, now_s=tick_s + 2, kind=TickKind(kind))
     if profile:
         profile.disable()
-        profile.dump_stats(profiled)
-    wall_s, cpu_s = time.perf_counter() - began, time.process_time() - spent
+        profile.dump_stats(profile_path)
+    wall_s, cpu_s = time.perf_counter() - started_s, time.process_time() - started_cpu_s
     if report is None or report.failures or report.unread:
         raise SystemExit(f"the {kind} failed: {report and report.failures[:3]}")
-    asked = {name: value - before[name] for name, value in units_so_far().items()}
-    ledger_usd = asked["read"] * USD_PER_READ + asked["write"] * USD_PER_WRITE
+    used = {name: value - before[name] for name, value in read_used_units().items()}
+    ledger_usd = used["read"] * USD_PER_READ + used["write"] * USD_PER_WRITE
     return {
         "looked_at": len(report.decisions),
         "alerts": sum(len(decision.alerts) for decision in report.decisions),
         "messages": channel.sent - sent,
         "calls": sum(report.api_calls.values()),
         "by_name": dict(report.api_calls),
-        "ledger_calls": asked["calls"],
-        "ledger_reads": asked["read"],
-        "ledger_writes": asked["write"],
+        "ledger_calls": used["calls"],
+        "ledger_reads": used["read"],
+        "ledger_writes": used["write"],
         "wall_s": wall_s,
         "cpu_s": cpu_s,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
@@ -131,26 +138,34 @@ def measured(shell: Any, tick_s: int, kind: str, channel: Counting, profiled: st
 def best_of(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]:
     """Of each tick the least wall and processor time, and the most memory."""
     ticks = []
-    for same in zip(*runs, strict=True):
-        least = {name: min(one[name] for one in same) for name in ("wall_s", "cpu_s")}
-        ticks.append({**same[0], **least, "peak_mib": max(one["peak_mib"] for one in same)})
+    for measurements in zip(*runs, strict=True):
+        minimums = {
+            name: min(measurement[name] for measurement in measurements) for name in ("wall_s", "cpu_s")
+        }
+        ticks.append(
+            {
+                **measurements[0],
+                **minimums,
+                "peak_mib": max(measurement["peak_mib"] for measurement in measurements),
+            }
+        )
     return ticks
 
 
-def measure(volumes: int, asked: argparse.Namespace) -> list[dict[str, Any]]:
+def measure_fleet(volumes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
     """Run the ticks over so many volumes as often as is asked for, each time with an empty ledger."""
-    command = [sys.executable, __file__, "--child", "--ledger", asked.ledger]
-    if asked.profile:
-        command += ["--profile", asked.profile]
+    command = [sys.executable, __file__, "--child", "--ledger", options.ledger]
+    if options.profile:
+        command += ["--profile", options.profile]
     runs = []
-    for _ in range(asked.runs):
-        with serving_ready(volumes, some_drain=asked.draining) as environment:
-            done = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
-        runs.append(json.loads(done.stdout))
+    for _ in range(options.runs):
+        with serve_canned_aws(volumes, some_drain=options.draining) as environment:
+            completed = subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE)
+        runs.append(json.loads(completed.stdout))
     return best_of(runs)
 
 
-def row(volumes: int, tick: Mapping[str, Any]) -> str:
+def format_row(volumes: int, tick: Mapping[str, Any]) -> str:
     """A line of the table."""
     return (
         f"{volumes:>8,} {tick['tick']:<12}{tick['looked_at']:>8,}{tick['alerts']:>7,}{tick['calls']:>6,}"
@@ -159,31 +174,31 @@ def row(volumes: int, tick: Mapping[str, Any]) -> str:
     )
 
 
-def growth(smaller: Mapping[str, Any], larger: Mapping[str, Any]) -> str:
+def format_growth(smaller: Mapping[str, Any], larger: Mapping[str, Any]) -> str:
     """How many times as much each thing is in a fleet so many times as large."""
-    told = (
+    ratios = (
         f"{name.removesuffix('_s').removesuffix('_mib')} {larger[name] / smaller[name]:.1f}"
-        for name in _GROWING
+        for name in _GROWTH_FIELDS
     )
-    return ", ".join(told)
+    return ", ".join(ratios)
 
 
-def print_all(found: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
+def print_report(ticks_by_size: Mapping[int, Sequence[Mapping[str, Any]]]) -> None:
     """The table, the growth of the first sweep, and whether it is within the budget."""
     print(
         f"{'volumes':>8} {'tick':<12}{'looked':>8}{'alerts':>7}{'calls':>6}{'ledger':>7}{'wall':>9}{'cpu':>9}"
         f"{'peak':>9}{'$':>9}"
     )
-    for volumes, ticks in found.items():
+    for volumes, ticks in ticks_by_size.items():
         for tick in ticks:
-            print(row(volumes, tick))
-    for smaller, larger in pairwise(sorted(found)):
-        grown = growth(found[smaller][0], found[larger][0])
-        print(f"{larger / smaller:g} times the volumes, first sweep: {grown}")
-    for name, most in BUDGET.items() if BUDGET_FOR in found else ():
-        value = found[BUDGET_FOR][0][name]
-        verdict = "" if value <= most else ": BROKEN"
-        print(f"budget of {BUDGET_FOR:,}: {name} {value:.1f} of {most:g}{verdict}")
+            print(format_row(volumes, tick))
+    for smaller, larger in pairwise(sorted(ticks_by_size)):
+        growth_text = format_growth(ticks_by_size[smaller][0], ticks_by_size[larger][0])
+        print(f"{larger / smaller:g} times the volumes, first sweep: {growth_text}")
+    for name, limit in BUDGET.items() if BUDGET_FOR in ticks_by_size else ():
+        value = ticks_by_size[BUDGET_FOR][0][name]
+        verdict = "" if value <= limit else ": BROKEN"
+        print(f"budget of {BUDGET_FOR:,}: {name} {value:.1f} of {limit:g}{verdict}")
 
 
 def main() -> None:
@@ -200,17 +215,17 @@ def main() -> None:
         "--profile", metavar="FILE", help="what cProfile saw of the first sweep, and print the most"
     )
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.child:
-        print(json.dumps(run_ticks(asked.ledger, asked.profile)))
+    options = parser.parse_args()
+    if options.child:
+        print(json.dumps(run_ticks(options.ledger, options.profile)))
         return
-    found = {volumes: measure(volumes, asked) for volumes in asked.sizes}
-    if asked.json:
-        print(json.dumps(found))
+    ticks_by_size = {volumes: measure_fleet(volumes, options) for volumes in options.sizes}
+    if options.json:
+        print(json.dumps(ticks_by_size))
         return
-    print_all(found)
-    if asked.profile:
-        pstats.Stats(asked.profile).sort_stats("tottime").print_stats(20)
+    print_report(ticks_by_size)
+    if options.profile:
+        pstats.Stats(options.profile).sort_stats("tottime").print_stats(20)
 
 
 if __name__ == "__main__":

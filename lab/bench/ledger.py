@@ -11,60 +11,68 @@ from pathlib import Path
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase
-from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
+from burstwatch.core.ledger.ledger import (
+    Caps,
+    Change,
+    EntryKind,
+    IntentStatus,
+    LedgerEntry,
+    TickKind,
+    VolumeState,
+)
 
 
 def change(number: int) -> Change:
     """What a look at one volume changes."""
     volume_id = f"vol-{number:017x}"
     state = VolumeState(
-        volume_id=volume_id, revision=1, level=Level.WARNING, next_look_at_s=1, balance_pct=31.5
+        volume_id=volume_id, revision=1, level=Level.WARNING, next_poll_at_s=1, balance_pct=31.5
     )
     return Change(volume_id=volume_id, expected_revision=None, state=state)
 
 
-def flipped(number: int, phase: Phase, *, revision: int) -> Change:
+def make_flip_change(number: int, phase: FlipStatus, *, revision: int) -> Change:
     """What an intent or its outcome changes, with its entry."""
     volume_id = f"vol-{number:017x}"
     flip = Flip(
-        phase=phase,
-        direction=Direction.OUT,
+        status=phase,
+        direction=Direction.FLIP,
         intent_id=f"{number:016x}",
-        cause=Cause.DRAINING,
+        cause=FlipCause.DRAINING,
         by=WATCHDOG,
         original=Configuration(volume_type=VolumeType.GP2),
         target=Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128),
         size_gib=100,
-        asked_at_s=1,
+        requested_at_s=1,
         usd_per_month=1.5,
     )
     state = VolumeState(volume_id=volume_id, revision=revision, level=Level.CRITICAL, flip=flip)
-    kind = EntryKind.INTENT if phase is Phase.ASKED else EntryKind.ACCEPTED
+    kind = EntryKind.INTENT if phase is FlipStatus.REQUESTED else EntryKind.ACCEPTED
     entry = LedgerEntry(
         volume_id=volume_id, revision=revision, kind=kind, at_s=revision, body=flip.to_document()
     )
-    expected = None if phase is Phase.ASKED and revision == 1 else revision - 1
+    expected = None if phase is FlipStatus.REQUESTED and revision == 1 else revision - 1
     return Change(volume_id=volume_id, expected_revision=expected, state=state, entries=[entry])
 
 
-def flip_one_by_one(ledger: SqliteLedger, numbers: range) -> None:
+def record_flips(ledger: SqliteLedger, numbers: range) -> None:
     """The intent and the outcome of each, as a pass that flips them would record them."""
     for number in numbers:
-        begin(ledger, number)
-        accepted = flipped(number, Phase.CHANGING, revision=2)
+        record_intent(ledger, number)
+        accepted = make_flip_change(number, FlipStatus.IN_PROGRESS, revision=2)
         assert ledger.commit([accepted], channels=[])
 
 
-def begin(ledger: SqliteLedger, number: int) -> None:
+def record_intent(ledger: SqliteLedger, number: int) -> None:
     """One intent, within caps that have to be added up."""
     caps = Caps(volumes=1_000_000, usd_per_month=1e9)
-    intent = flipped(number, Phase.ASKED, revision=1)
-    begun = ledger.begin(intent, caps, now_s=0, heeds_holds=True, channels=[])
-    assert begun.begun is Begun.RECORDED
+    intent = make_flip_change(number, FlipStatus.REQUESTED, revision=1)
+    result = ledger.record_intent(intent, caps, now_s=0, respects_holds=True, channels=[])
+    assert result.status is IntentStatus.RECORDED
 
 
-def history(number: int, count: int) -> list[LedgerEntry]:
+def make_history(number: int, count: int) -> list[LedgerEntry]:
     """So many entries of one volume."""
     body = {"from": "watch", "to": "warning"}
     return [
@@ -75,11 +83,11 @@ def history(number: int, count: int) -> list[LedgerEntry]:
     ]
 
 
-def timed(name: str, action) -> None:
+def time_action(name: str, action) -> None:
     """Print the wall and processor time of one action."""
-    began, spent = time.perf_counter(), time.process_time()
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
     action()
-    wall_ms, cpu_ms = (time.perf_counter() - began) * 1e3, (time.process_time() - spent) * 1e3
+    wall_ms, cpu_ms = (time.perf_counter() - started_s) * 1e3, (time.process_time() - started_cpu_s) * 1e3
     print(f"{name:<44} {wall_ms:>8.1f} ms wall {cpu_ms:>8.1f} ms cpu")
 
 
@@ -91,33 +99,40 @@ def main(entries: int) -> None:
         SqliteLedger.open(Path(directory) / "ledger.sqlite") as ledger,
     ):
         for number in range(entries // per_volume):
-            past = Change(
+            history_change = Change(
                 volume_id=f"vol-{number:017x}",
                 expected_revision=None,
                 state=None,
-                entries=history(number, per_volume),
+                entries=make_history(number, per_volume),
             )
-            ledger.commit([past], channels=[])
+            ledger.commit([history_change], channels=[])
         size_mb = (Path(directory) / "ledger.sqlite").stat().st_size / 1e6
         print(f"beside {entries:,} entries, {size_mb:,.0f} MB")
         many = [change(number) for number in range(5_000)]
-        timed("commit of 1,000 changes", lambda: ledger.commit(many[:1_000], channels=[]))
+        time_action("commit of 1,000 changes", lambda: ledger.commit(many[:1_000], channels=[]))
         ledger.commit(many[1_000:], channels=[])
-        timed("states of 5,000 volumes", ledger.states)
-        some = {change.volume_id for change in many[:100]}
-        timed("states of 100 of 5,000 volumes", lambda: ledger.states_of(some))
-        timed("begin of 1 intent beside 5,000 states", lambda: begin(ledger, 10_000))
-        timed(
-            "100 intents and 100 outcomes, one by one", lambda: flip_one_by_one(ledger, range(20_000, 20_100))
+        time_action("states of 5,000 volumes", ledger.states)
+        volume_ids = {change.volume_id for change in many[:100]}
+        time_action("states of 100 of 5,000 volumes", lambda: ledger.states_of(volume_ids))
+        time_action("begin of 1 intent beside 5,000 states", lambda: record_intent(ledger, 10_000))
+        time_action(
+            "100 intents and 100 outcomes, one by one", lambda: record_flips(ledger, range(20_000, 20_100))
         )
-        away = [flipped(number, Phase.ON_TARGET, revision=2) for number in range(5_000)]
-        ledger.commit(away, channels=[])
-        timed("begin of 1 intent beside 5,000 flips", lambda: begin(ledger, 30_000))
-        timed("states of 5,000 flipped volumes", ledger.states)
-        timed(f"entries of one volume ({per_volume:,})", lambda: ledger.entries("vol-00000000000000001"))
+        flipped_changes = [
+            make_flip_change(number, FlipStatus.ON_TARGET, revision=2) for number in range(5_000)
+        ]
+        ledger.commit(flipped_changes, channels=[])
+        time_action("begin of 1 intent beside 5,000 flips", lambda: record_intent(ledger, 30_000))
+        time_action("states of 5,000 flipped volumes", ledger.states)
+        time_action(
+            f"entries of one volume ({per_volume:,})", lambda: ledger.entries("vol-00000000000000001")
+        )
         fleet = frozenset(range(2**63, 2**63 + 100_000))
-        timed("roster of 100,000, written", lambda: ledger.complete_tick(TickKind.SWEEP, 300, roster=fleet))
-        timed("roster of 100,000, read", ledger.roster)
+        time_action(
+            "roster of 100,000, written",
+            lambda: ledger.complete_tick(TickKind.SWEEP, 300, fleet_fingerprints=fleet),
+        )
+        time_action("roster of 100,000, read", ledger.fleet_snapshot)
 
 
 if __name__ == "__main__":

@@ -12,13 +12,21 @@ from concurrent.futures import ThreadPoolExecutor
 import botocore.session
 from botocore.config import Config
 
-from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase
-from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
+from burstwatch.core.ledger.ledger import (
+    Caps,
+    Change,
+    EntryKind,
+    IntentStatus,
+    LedgerEntry,
+    TickKind,
+    VolumeState,
+)
 
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
 """On demand, us-east-1, since November 2024."""
@@ -27,7 +35,7 @@ FOCUS_TICKS, SWEEP_TICKS = 30 * 24 * 60, 30 * 24 * 12
 WORKERS = 8
 
 
-def open_ledger(table: DynamoDb) -> DynamoLedger:
+def open_ledger(table: FakeDynamoDb) -> DynamoLedger:
     """A ledger of its own connection pool, as another process would have it."""
     session = botocore.session.Session()
     session.set_credentials("none", "none")
@@ -41,7 +49,7 @@ def open_ledger(table: DynamoDb) -> DynamoLedger:
     return DynamoLedger(client, table.table, workers=WORKERS)
 
 
-def looked_at(number: int, *, revision: int = 1) -> Change:
+def make_reading_change(number: int, *, revision: int = 1) -> Change:
     """What a look at one volume changes when nothing else goes on."""
     volume_id = f"vol-{number:017x}"
     state = VolumeState(
@@ -49,49 +57,53 @@ def looked_at(number: int, *, revision: int = 1) -> Change:
         revision=revision,
         level=Level.WATCH,
         level_since_s=1_795_197_635,
-        next_look_at_s=1_795_197_935,
+        next_poll_at_s=1_795_197_935,
         balance_pct=81.25,
         balance_at_s=1_795_197_600,
     )
     return Change(volume_id=volume_id, expected_revision=revision - 1 or None, state=state)
 
 
-def alerted(number: int) -> Change:
+def make_alert_change(number: int) -> Change:
     """The same, with a level entered and an alert about it."""
-    calm = looked_at(number)
+    reading_change = make_reading_change(number)
     alert = Alert(
         alert_id=f"{number:032x}",
         kind=AlertKind.DRAINING,
         level=Level.WARNING,
         previous_level=Level.WATCH,
-        volume_id=calm.volume_id,
-        time_s=1_795_197_635,
-        volume={"volume_id": calm.volume_id, "name": "ci-7"},
+        volume_id=reading_change.volume_id,
+        at_s=1_795_197_635,
+        volume={"volume_id": reading_change.volume_id, "name": "ci-7"},
         action="burstctl explain",
         evidence={"because": "x" * 600},
     )
     entries = [
-        LedgerEntry(volume_id=calm.volume_id, revision=1, kind=kind, at_s=1, body=body)
+        LedgerEntry(volume_id=reading_change.volume_id, revision=1, kind=kind, at_s=1, body=body)
         for kind, body in ((EntryKind.LEVEL_CHANGED, {}), (EntryKind.ALERT, alert.to_document()))
     ]
     return Change(
-        volume_id=calm.volume_id, expected_revision=None, state=calm.state, entries=entries, alerts=[alert]
+        volume_id=reading_change.volume_id,
+        expected_revision=None,
+        state=reading_change.state,
+        entries=entries,
+        alerts=[alert],
     )
 
 
-def intent(number: int) -> Change:
+def make_intent_change(number: int) -> Change:
     """A volume that is about to be flipped."""
     volume_id = f"vol-{number:017x}"
     flip = Flip(
-        phase=Phase.ASKED,
-        direction=Direction.OUT,
+        status=FlipStatus.REQUESTED,
+        direction=Direction.FLIP,
         intent_id=f"{number:016x}",
-        cause=Cause.DRAINING,
+        cause=FlipCause.DRAINING,
         by=WATCHDOG,
         original=Configuration(volume_type=VolumeType.GP2),
         target=Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128),
         size_gib=100,
-        asked_at_s=1,
+        requested_at_s=1,
         usd_per_month=1.5,
     )
     entry = LedgerEntry(
@@ -101,28 +113,28 @@ def intent(number: int) -> Change:
     return Change(volume_id=volume_id, expected_revision=None, state=state, entries=[entry])
 
 
-def quiet_tick(ledger: DynamoLedger, tick_s: int, fleet: frozenset[int] | None) -> None:
+def run_quiet_tick(ledger: DynamoLedger, tick_s: int, fleet: frozenset[int] | None) -> None:
     """What a pass asks of the ledger when nothing goes on; with a ``fleet`` it is a sweep as well."""
     ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=tick_s, lease_s=50)
     ledger.states()
-    ledger.window_marks()
+    ledger.manual_overrides()
     ledger.holds(tick_s)
-    ledger.roster()
+    ledger.fleet_snapshot()
     if fleet is not None:
         ledger.claim_tick(TickKind.SWEEP, tick_s, now_s=tick_s, lease_s=50)
     for _ in range(2):
-        ledger.waiting(channels=["sns"])
+        ledger.pending_deliveries(channels=["sns"])
     if fleet is not None:
-        ledger.complete_tick(TickKind.SWEEP, tick_s, roster=fleet)
+        ledger.complete_tick(TickKind.SWEEP, tick_s, fleet_fingerprints=fleet)
     ledger.complete_tick(TickKind.FOCUS, tick_s)
 
 
-def measured(table: DynamoDb, name: str, action: Callable[[], object]) -> tuple[float, float]:
+def measure(table: FakeDynamoDb, name: str, action: Callable[[], object]) -> tuple[float, float]:
     """Print and return what one action costs."""
     read, write, calls = table.units.read, table.units.write, table.calls.total()
-    began, spent = time.perf_counter(), time.process_time()
+    started_s, started_cpu_s = time.perf_counter(), time.process_time()
     action()
-    wall_ms, cpu_ms = (time.perf_counter() - began) * 1e3, (time.process_time() - spent) * 1e3
+    wall_ms, cpu_ms = (time.perf_counter() - started_s) * 1e3, (time.process_time() - started_cpu_s) * 1e3
     read, write, calls = table.units.read - read, table.units.write - write, table.calls.total() - calls
     print(f"{name:<46} {calls:>7} calls {read:>7g} r {write:>7g} w {wall_ms:>8.0f} ms {cpu_ms:>8.0f} ms cpu")
     return read, write
@@ -130,42 +142,50 @@ def measured(table: DynamoDb, name: str, action: Callable[[], object]) -> tuple[
 
 def price_quiet_month(volumes: int) -> None:
     """A month in which nothing happens, with a fleet of this size."""
-    table = DynamoDb()
+    table = FakeDynamoDb()
     ledger = open_ledger(table)
     fleet = frozenset(range(2**63, 2**63 + volumes))
-    quiet_tick(ledger, 300, fleet)
-    ledger.roster()
-    focus = measured(table, f"quiet focus tick, {volumes:,} volumes", lambda: quiet_tick(ledger, 360, None))
-    sweep = measured(table, f"quiet sweep tick, {volumes:,} volumes", lambda: quiet_tick(ledger, 600, fleet))
-    moved = measured(table, "the same when a volume came", lambda: quiet_tick(ledger, 900, fleet | {1}))
-    most_usd = dollars(focus, FOCUS_TICKS - SWEEP_TICKS)
-    usd = most_usd + dollars(sweep, SWEEP_TICKS)
-    most_usd += dollars(moved, SWEEP_TICKS)
-    print(f"  a quiet month: ${usd:.2f}; ${most_usd:.2f} where volumes come or go before each sweep")
+    run_quiet_tick(ledger, 300, fleet)
+    ledger.fleet_snapshot()
+    focus = measure(
+        table, f"quiet focus tick, {volumes:,} volumes", lambda: run_quiet_tick(ledger, 360, None)
+    )
+    sweep = measure(
+        table, f"quiet sweep tick, {volumes:,} volumes", lambda: run_quiet_tick(ledger, 600, fleet)
+    )
+    changed_sweep = measure(
+        table, "the same when a volume came", lambda: run_quiet_tick(ledger, 900, fleet | {1})
+    )
+    max_usd = to_usd(focus, FOCUS_TICKS - SWEEP_TICKS)
+    usd = max_usd + to_usd(sweep, SWEEP_TICKS)
+    max_usd += to_usd(changed_sweep, SWEEP_TICKS)
+    print(f"  a quiet month: ${usd:.2f}; ${max_usd:.2f} where volumes come or go before each sweep")
 
 
-def dollars(units: tuple[float, float], times: int) -> float:
+def to_usd(units: tuple[float, float], times: int) -> float:
     """For so many times these read and write units."""
     return (units[0] * USD_PER_READ + units[1] * USD_PER_WRITE) * times
 
 
 def race(workers: int, *, call_s: float) -> None:
     """As many processes as workers each begin one intent at the same moment, all within the caps."""
-    table = DynamoDb(latency_s=call_s)
+    table = FakeDynamoDb(latency_s=call_s)
     ledgers = [open_ledger(table) for _ in range(workers)]
     barrier = threading.Barrier(workers)
     caps = Caps(volumes=1_000, usd_per_month=1e6)
 
-    def begin(number: int) -> None:
+    def record_intent(number: int) -> None:
         barrier.wait()
-        begun = ledgers[number].begin(intent(number), caps, now_s=0, heeds_holds=True, channels=[])
-        assert begun.begun is Begun.RECORDED
+        result = ledgers[number].record_intent(
+            make_intent_change(number), caps, now_s=0, respects_holds=True, channels=[]
+        )
+        assert result.status is IntentStatus.RECORDED
 
-    def all_begin() -> None:
+    def record_all() -> None:
         with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(begin, range(workers)))
+            list(pool.map(record_intent, range(workers)))
 
-    measured(table, f"{workers} intents, each by a process of its own", all_begin)
+    measure(table, f"{workers} intents, each by a process of its own", record_all)
 
 
 def main(call_s: float) -> None:
@@ -174,34 +194,34 @@ def main(call_s: float) -> None:
     for volumes in (1_000, 100_000):
         price_quiet_month(volumes)
     print(f"\na call takes {call_s * 1e3:g} ms, {WORKERS} at once")
-    table = DynamoDb(latency_s=call_s)
+    table = FakeDynamoDb(latency_s=call_s)
     ledger = open_ledger(table)
-    measured(table, "commit of 1,000 states", lambda: commit(ledger, map(looked_at, range(1_000))))
-    again = [looked_at(number, revision=2) for number in range(1_000)]
-    measured(table, "commit of 1,000 states, changed", lambda: commit(ledger, again))
-    many = map(alerted, range(10_000, 10_500))
-    measured(table, "commit of 500 alerts, one channel", lambda: commit(ledger, many))
+    measure(table, "commit of 1,000 states", lambda: commit(ledger, map(make_reading_change, range(1_000))))
+    second_readings = [make_reading_change(number, revision=2) for number in range(1_000)]
+    measure(table, "commit of 1,000 states, changed", lambda: commit(ledger, second_readings))
+    alert_changes = map(make_alert_change, range(10_000, 10_500))
+    measure(table, "commit of 500 alerts, one channel", lambda: commit(ledger, alert_changes))
     caps = Caps(volumes=1_000, usd_per_month=1e6)
-    one = intent(20_000)
-    measured(
+    intent_change = make_intent_change(20_000)
+    measure(
         table,
         "begin of 1 intent",
-        lambda: ledger.begin(one, caps, now_s=0, heeds_holds=True, channels=["sns"]),
+        lambda: ledger.record_intent(intent_change, caps, now_s=0, respects_holds=True, channels=["sns"]),
     )
     table.latency_s = 0.0
-    commit(ledger, map(looked_at, range(100_000, 200_000)))
+    commit(ledger, map(make_reading_change, range(100_000, 200_000)))
     table.latency_s = call_s
-    measured(table, "states of 101,501 volumes", ledger.states)
-    some = {f"vol-{number:017x}" for number in range(100_000, 101_000)}
-    measured(table, "states of 1,000 of them", lambda: ledger.states_of(some))
+    measure(table, "states of 101,501 volumes", ledger.states)
+    volume_ids = {f"vol-{number:017x}" for number in range(100_000, 101_000)}
+    measure(table, "states of 1,000 of them", lambda: ledger.states_of(volume_ids))
     for workers in (10, 50):
         race(workers, call_s=call_s)
 
 
 def commit(ledger: DynamoLedger, changes: Iterable[Change]) -> None:
     """Nobody else is there, so all of them are applied."""
-    listed = list(changes)
-    assert len(ledger.commit(listed, channels=["sns"])) == len(listed)
+    change_list = list(changes)
+    assert len(ledger.commit(change_list, channels=["sns"])) == len(change_list)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import box as boxes  # noqa: E402 - the disk of the tests
 import ddprobe  # noqa: E402
 
 PROGRAM: Final = [sys.executable, "-IS", ddprobe.__file__]
-UNBOUND: Final = ["--max-credit-share", "100%"]
+NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%"]
 HEALTHY_S: Final = 120
 INCIDENT_S: Final = 60
 TENTHS_OF_AN_HOUR: Final = 6
@@ -35,24 +35,30 @@ NOBODY: Final = 65534
 class Bench:
     """A box, and a folder in memory for what ddprobe remembers."""
 
-    def __init__(self, box: boxes.Box, memory: Path) -> None:
-        self.box, self.memory = box, memory
+    def __init__(self, box: boxes.Box, memory_directory: Path) -> None:
+        self.box, self.memory_directory = box, memory_directory
 
-    def command(self, *words: object) -> list[str]:
-        return [*PROGRAM, str(words[0]), "--run-dir", str(self.memory), *(str(word) for word in words[1:])]
+    def command(self, *arguments: object) -> list[str]:
+        return [
+            *PROGRAM,
+            str(arguments[0]),
+            "--run-dir",
+            str(self.memory_directory),
+            *(str(argument) for argument in arguments[1:]),
+        ]
 
-    def read(self, *words: object) -> dict:
-        done = subprocess.run(
-            self.command(*words, "--json", "-"), stdout=subprocess.PIPE, check=False, timeout=120
+    def read(self, *arguments: object) -> dict:
+        completed = subprocess.run(
+            self.command(*arguments, "--json", "-"), stdout=subprocess.PIPE, check=False, timeout=120
         )
-        return json.loads(done.stdout)
+        return json.loads(completed.stdout)
 
 
-def levels(bench: Bench) -> None:
+def measure_levels(bench: Bench) -> None:
     """Writes, flushes, processor time and memory of one run of each level and of the tools like it."""
     path = bench.box.path
-    lite = ("run", "--level", "lite", *UNBOUND, path)
-    classic = ("run", "--level", "classic", *UNBOUND, path)
+    lite = ("run", "--level", "lite", *NO_CREDIT_LIMIT, path)
+    classic = ("run", "--level", "classic", *NO_CREDIT_LIMIT, path)
     rows = {
         "ddprobe passive (2 s)": bench.command("passive", path),
         "ddprobe lite, one write": bench.command(*lite),
@@ -69,31 +75,33 @@ def levels(bench: Bench) -> None:
             "--bs=2300", "--name=etcd",
         ],
     }  # fmt: skip
-    heads = f"{'writes':>6s} {'flushes':>7s} {'KiB':>6s} {'wall s':>7s} {'cpu ms':>7s} {'MiB':>5s}"
-    print(f"{'one run':30s} {heads}")
+    headings = f"{'writes':>6s} {'flushes':>7s} {'KiB':>6s} {'wall s':>7s} {'cpu ms':>7s} {'MiB':>5s}"
+    print(f"{'one run':30s} {headings}")
     for name, command in rows.items():
         if not shutil.which(str(command[0])):
             print(f"{name:30s} not installed")
             continue
-        measured(bench.box, command)
-        counts, wall_s, cpu_ms, rss_mib = measured(bench.box, command)
-        figures = f"{counts['writes']:6d} {counts['flushes']:7d} {counts['kib']:6d}"
-        print(f"{name:30s} {figures} {wall_s:7.2f} {cpu_ms:7.0f} {rss_mib:5.1f}")
+        measure_command(bench.box, command)
+        counts, wall_s, cpu_ms, rss_mib = measure_command(bench.box, command)
+        cells = f"{counts['writes']:6d} {counts['flushes']:7d} {counts['kib']:6d}"
+        print(f"{name:30s} {cells} {wall_s:7.2f} {cpu_ms:7.0f} {rss_mib:5.1f}")
 
 
-def measured(box: boxes.Box, command: list) -> tuple[dict[str, int], float, float, float]:
+def measure_command(box: boxes.Box, command: list) -> tuple[dict[str, int], float, float, float]:
     boxes.run("sync", "-f", box.path)
-    words = [str(word) for word in command]
-    before, began_s, most_kib = box.stat(), time.monotonic(), 0
-    began = resource.getrusage(resource.RUSAGE_CHILDREN)
-    process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    arguments = [str(argument) for argument in command]
+    before, started_at_s, max_kib = box.stat(), time.monotonic(), 0
+    usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None:
-        most_kib = max(most_kib, status_kib(process.pid, "VmHWM"))
+        max_kib = max(max_kib, status_kib(process.pid, "VmHWM"))
         time.sleep(0.002)
-    wall_s, after = time.monotonic() - began_s, box.stat()
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    cpu_ms = 1000 * (used.ru_utime + used.ru_stime - began.ru_utime - began.ru_stime)
-    return {key: after[key] - before[key] for key in before}, wall_s, cpu_ms, most_kib / 1024
+    wall_s, after = time.monotonic() - started_at_s, box.stat()
+    usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu_ms = 1000 * (
+        usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
+    )
+    return {key: after[key] - before[key] for key in before}, wall_s, cpu_ms, max_kib / 1024
 
 
 def status_kib(pid: int, name: str) -> int:
@@ -104,20 +112,22 @@ def status_kib(pid: int, name: str) -> int:
     return next((int(line.split()[1]) for line in lines if line.startswith(f"{name}:")), 0)
 
 
-def serve(bench: Bench) -> None:
+def measure_serve(bench: Bench) -> None:
     """The resident probe at its default schedule: a healthy while, then an incident."""
     box = bench.box
     for _ in range(3):
         bench.read("run", "--look", "100ms", box.path)
     boxes.run("sync", "-f", box.path)
-    serving = start(bench.command("serve", "--prom", bench.memory / "p.prom", box.path), stderr=-3)
+    serving = start_process(
+        bench.command("serve", "--prom", bench.memory_directory / "p.prom", box.path), stderr=-3
+    )
     try:
         time.sleep(5)
-        report_serve("healthy", bench, serving.pid, HEALTHY_S)
+        print_serve_usage("healthy", bench, serving.pid, HEALTHY_S)
         if boxes.why_no_limit() is None:
             box.limit(100)
             box.load(48)
-            report_serve("incident", bench, serving.pid, INCIDENT_S, loaded=True)
+            print_serve_usage("incident", bench, serving.pid, INCIDENT_S, is_loaded=True)
     finally:
         box.idle()
         box.limit(0)
@@ -125,76 +135,85 @@ def serve(bench: Bench) -> None:
         serving.wait(30)
 
 
-def hour(bench: Bench) -> None:
+def measure_serve_hour(bench: Bench) -> None:
     """The resident probe at its default schedule, a whole hour of a healthy disk."""
-    serving = start(bench.command("serve", "--prom", bench.memory / "p.prom", bench.box.path))
+    serving = start_process(
+        bench.command("serve", "--prom", bench.memory_directory / "p.prom", bench.box.path)
+    )
     try:
         time.sleep(5)
         for _ in range(TENTHS_OF_AN_HOUR):
-            report_serve("healthy", bench, serving.pid, 600)
-            lines = (bench.memory / "p.prom").read_text().splitlines()
+            print_serve_usage("healthy", bench, serving.pid, 600)
+            lines = (bench.memory_directory / "p.prom").read_text().splitlines()
             print(*(line for line in lines if line.startswith("ddprobe_credits_total")), flush=True)
     finally:
         serving.terminate()
         serving.wait(30)
 
 
-def start(words: list[str], **more: int) -> subprocess.Popen:
+def start_process(command: list[str], **popen_options: int) -> subprocess.Popen:
     """Start a process that the kernel ends when we are gone."""
-    return subprocess.Popen(words, preexec_fn=boxes.die_with_parent, **more)  # noqa: PLW1509 - one libc call
+    return subprocess.Popen(command, preexec_fn=boxes.die_with_parent, **popen_options)  # noqa: PLW1509 - one libc call
 
 
-def report_serve(name: str, bench: Bench, pid: int, seconds: float, *, loaded: bool = False) -> None:
-    before, began = bench.box.stat(), spent_s(pid)
+def print_serve_usage(name: str, bench: Bench, pid: int, seconds: float, *, is_loaded: bool = False) -> None:
+    counters_before, cpu_before_s = bench.box.stat(), cpu_time_s(pid)
     time.sleep(seconds)
-    after, share = bench.box.stat(), 100 * (spent_s(pid) - began) / seconds
+    counters_after, cpu_pct = bench.box.stat(), 100 * (cpu_time_s(pid) - cpu_before_s) / seconds
     rss_mib = status_kib(pid, "VmRSS") / 1024
-    print(f"serve, {name} for {seconds:g} s: {share:.2f} % of a core, {rss_mib:.1f} MiB")
-    if not loaded:
-        per_s = (after["writes"] - before["writes"]) / seconds
+    print(f"serve, {name} for {seconds:g} s: {cpu_pct:.2f} % of a core, {rss_mib:.1f} MiB")
+    if not is_loaded:
+        per_s = (counters_after["writes"] - counters_before["writes"]) / seconds
         print(f"  device: {per_s:.2f} writes/s, flushes counted among them: {per_s:.2f} % of 100 IOPS")
 
 
-def spent_s(pid: int) -> float:
+def cpu_time_s(pid: int) -> float:
     """Processor time of a process and of its children that have ended."""
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(int(word) for word in words[11:15]) / os.sysconf("SC_CLK_TCK")
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
-def causes(bench: Bench) -> None:
+def measure_detection(bench: Bench) -> None:
     """Seconds from the beginning of a fault to a verdict that names it: one run, and the resident probe."""
     box = bench.box
-    limited = boxes.why_no_limit() is None
-    deeds = {"stalled": box.stall, "frozen_or_lock": box.freeze} | (
-        {"throttled": lambda: at_the_limit(box), "exhausted_idle": lambda: box.limit(100)} if limited else {}
+    can_limit = boxes.why_no_limit() is None
+    faults = {"stalled": box.stall, "frozen_or_lock": box.freeze} | (
+        {"throttled": lambda: load_to_limit(box), "exhausted_idle": lambda: box.limit(100)}
+        if can_limit
+        else {}
     )
     for _ in range(4):
-        bench.read("run", "--look", "100ms", *UNBOUND, box.path)  # so that a healthy median is known
-    for cause, deed in deeds.items():
-        deed()
-        began_s = time.monotonic()
+        bench.read("run", "--look", "100ms", *NO_CREDIT_LIMIT, box.path)  # so that a healthy median is known
+    for cause, cause_fault in faults.items():
+        cause_fault()
+        started_at_s = time.monotonic()
         reading = bench.read("run", box.path)
-        took_s = time.monotonic() - began_s
-        again_s, again = 0.0, {}
+        duration_s = time.monotonic() - started_at_s
+        second_duration_s, second_reading = 0.0, {}
         if cause in ("stalled", "frozen_or_lock"):
-            began_s = time.monotonic()
-            again = bench.read("run", box.path)
-            again_s = time.monotonic() - began_s
-        heal(box)
+            started_at_s = time.monotonic()
+            second_reading = bench.read("run", box.path)
+            second_duration_s = time.monotonic() - started_at_s
+        reset_disk(box)
         dd = "not measured" if reading["dd_s"] is None else f"{reading['dd_s']:.1f} s"
-        print(f"run:   {cause:15s} after {took_s:5.1f} s: {reading['verdict']} {reading['cause']}, dd {dd}")
-        if again:
-            print(f"       {'the next run':15s} after {again_s:5.1f} s: {again['verdict']} {again['cause']}")
-        print(f"serve: {cause:15s} after {seen_by_serve(bench, deed, cause):5.1f} s")
-        heal(box)
+        print(
+            f"run:   {cause:15s} after {duration_s:5.1f} s: {reading['verdict']} {reading['cause']}, dd {dd}"
+        )
+        if second_reading:
+            print(
+                f"       {'the next run':15s} after {second_duration_s:5.1f} s: {second_reading['verdict']}"
+                f" {second_reading['cause']}"
+            )
+        print(f"serve: {cause:15s} after {measure_serve_detection(bench, cause_fault, cause):5.1f} s")
+        reset_disk(box)
 
 
-def at_the_limit(box: boxes.Box) -> None:
+def load_to_limit(box: boxes.Box) -> None:
     box.limit(100)
     box.load(48)
 
 
-def heal(box: boxes.Box) -> None:
+def reset_disk(box: boxes.Box) -> None:
     box.thaw()
     box.idle()
     if boxes.why_no_limit() is None:
@@ -202,78 +221,85 @@ def heal(box: boxes.Box) -> None:
     time.sleep(1)
 
 
-def seen_by_serve(bench: Bench, deed, cause: str) -> float:
-    prom = bench.memory / "c.prom"
+def measure_serve_detection(bench: Bench, cause_fault, cause: str) -> float:
+    prom = bench.memory_directory / "c.prom"
     prom.unlink(missing_ok=True)
-    serving = start(bench.command("serve", "--prom", prom, *UNBOUND, bench.box.path), stderr=-3)
+    serving = start_process(
+        bench.command("serve", "--prom", prom, *NO_CREDIT_LIMIT, bench.box.path), stderr=-3
+    )
     try:
         while not prom.exists():
             time.sleep(0.05)
         time.sleep(2)
-        deed()
-        began_s = time.monotonic()
-        while f'cause="{cause}"}} 1' not in prom.read_text() and time.monotonic() - began_s < 60:
+        cause_fault()
+        started_at_s = time.monotonic()
+        while f'cause="{cause}"}} 1' not in prom.read_text() and time.monotonic() - started_at_s < 60:
             time.sleep(0.05)
-        return time.monotonic() - began_s
+        return time.monotonic() - started_at_s
     finally:
         bench.box.thaw()
         serving.terminate()
         serving.wait(30)
 
 
-def sick(bench: Bench) -> None:
+def measure_stalled_disk(bench: Bench) -> None:
     """What else holds in a total stall: ten ticks at once, the log on the sick disk, no privileges."""
     box = bench.box
     log = ("--json", box.path / "readings.json", "--prom", box.path / "ddprobe.prom")
     subprocess.run(bench.command("run", *log, box.path), stdout=-3, check=False)
     box.stall()
-    began_s = time.monotonic()
-    done = subprocess.run(bench.command("run", *log, box.path), capture_output=True, text=True, check=False)
-    told = f"{time.monotonic() - began_s:.1f} s, exit code {done.returncode}"
-    print(f"log and textfile on the stalled disk: {told}; {done.stderr.strip()}")
-    heal(box)
+    started_at_s = time.monotonic()
+    completed = subprocess.run(
+        bench.command("run", *log, box.path), capture_output=True, text=True, check=False
+    )
+    outcome = f"{time.monotonic() - started_at_s:.1f} s, exit code {completed.returncode}"
+    print(f"log and textfile on the stalled disk: {outcome}; {completed.stderr.strip()}")
+    reset_disk(box)
     box.stall()
-    began_s = time.monotonic()
+    started_at_s = time.monotonic()
     ticks = [
         subprocess.Popen(bench.command("run", "--json", "-", box.path), stdout=-1, stderr=-3, text=True)
         for _ in range(10)
     ]
     readings = [json.loads(tick.communicate()[0]) for tick in ticks]
-    took_s, writers = time.monotonic() - began_s, len(waiting_for(box.path))
+    duration_s, waiting_count = time.monotonic() - started_at_s, len(find_blocked_processes(box.path))
     causes = sorted({f"{reading['verdict']} {reading['cause']}" for reading in readings})
-    print(f"ten ticks at once: the last after {took_s:.1f} s, {writers} in state D, {', '.join(causes)}")
-    heal(box)
-    as_nobody(box)
+    print(
+        f"ten ticks at once: the last after {duration_s:.1f} s, {waiting_count} in state D,"
+        f" {', '.join(causes)}"
+    )
+    reset_disk(box)
+    measure_as_nobody(box)
 
 
-def waiting_for(folder: Path) -> list[int]:
+def find_blocked_processes(directory: Path) -> list[int]:
     """Processes in state D with a file of ours open on the disk."""
-    found = []
+    pids = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
             names = [str(fd.readlink()) for fd in (entry / "fd").iterdir()]
         except OSError:
             continue
-        if state == "D" and any(name.startswith(f"{folder}/.ddprobe") for name in names):
-            found.append(int(entry.name))
-    return found
+        if state == "D" and any(name.startswith(f"{directory}/.ddprobe") for name in names):
+            pids.append(int(entry.name))
+    return pids
 
 
-def as_nobody(box: boxes.Box) -> None:
+def measure_as_nobody(box: boxes.Box) -> None:
     """The stall as seen by a user who may look at nobody else's processes."""
-    theirs = box.path / "theirs"
-    theirs.mkdir(exist_ok=True)
-    os.chown(theirs, NOBODY, NOBODY)
-    for folder in (box.path, box.folder):
-        folder.chmod(0o755)
+    nobody_directory = box.path / "theirs"
+    nobody_directory.mkdir(exist_ok=True)
+    os.chown(nobody_directory, NOBODY, NOBODY)
+    for directory in (box.path, box.folder):
+        directory.chmod(0o755)
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
-    command = [python, "-IS", "-", "run", "--json", "-", str(theirs)]
+    command = [python, "-IS", "-", "run", "--json", "-", str(nobody_directory)]
     source = Path(ddprobe.__file__).read_bytes()  # where it lies nobody may be able to read it
     box.stall()
-    began_s = time.monotonic()
+    started_at_s = time.monotonic()
     try:
-        done = subprocess.run(
+        completed = subprocess.run(
             command,
             input=source,
             capture_output=True,
@@ -282,44 +308,47 @@ def as_nobody(box: boxes.Box) -> None:
             group=NOBODY,
             extra_groups=[],
         )
-        took_s, reading = time.monotonic() - began_s, json.loads(done.stdout)
+        duration_s, reading = time.monotonic() - started_at_s, json.loads(completed.stdout)
     finally:
-        heal(box)
+        reset_disk(box)
         shutil.rmtree(f"/dev/shm/ddprobe-{NOBODY}", ignore_errors=True)  # noqa: S108 - where ddprobe makes it
-    seen = f"{reading['verdict']} {reading['cause']}, {reading['dstate']['most']} in state D seen"
-    print(f"without privileges: {seen}, after {took_s:.1f} s")
+    outcome = f"{reading['verdict']} {reading['cause']}, {reading['dstate']['most']} in state D seen"
+    print(f"without privileges: {outcome}, after {duration_s:.1f} s")
 
 
-def passes(_: Bench) -> None:
+def measure_passes(_: Bench) -> None:
     """Milliseconds of one pass over the threads of a space of processes of its own, so many as are said."""
     for threads in THREADS:
-        space = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
-        subprocess.run([*space, sys.executable, __file__, "pass", str(threads)], check=False)
+        unshare_command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
+        subprocess.run([*unshare_command, sys.executable, __file__, "pass", str(threads)], check=False)
 
 
-def passes_over(threads: int) -> None:
+def run_passes(threads: int) -> None:
     """As the first process of a space: start others, look at them all."""
     site = ddprobe.find_site("/", 5)
-    holders = [sleeper(min(1000, threads - 1 - done)) for done in range(0, threads - 1, 1000)]
+    holders = [
+        start_sleepers(min(1000, threads - 1 - started_threads))
+        for started_threads in range(0, threads - 1, 1000)
+    ]
     observer = ddprobe.Observer(site, -1, 10)
     observer.one_pass()
     total = sum(len(list(entry.iterdir())) for entry in Path("/proc").glob("[0-9]*/task"))
-    began_s, began_cpu = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
+    started_at_s, usage_before = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF)
     for _ in range(PASSES):
         observer.one_pass()
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    cpu_s = used.ru_utime + used.ru_stime - began_cpu.ru_utime - began_cpu.ru_stime
-    each_ms = 1000 * (time.monotonic() - began_s) / PASSES
-    pause_ms = max(1000 * ddprobe.STEP_S, ddprobe.PAUSE_SHARE * each_ms)
-    share = 100 * (1000 * cpu_s / PASSES) / (each_ms + pause_ms)
-    often = f"one every {pause_ms + each_ms:.0f} ms: {share:.1f} % of a core"
-    print(f"a pass over {total:5d} threads: {each_ms:5.1f} ms, {often}")
+    usage_after = resource.getrusage(resource.RUSAGE_SELF)
+    cpu_s = usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
+    pass_ms = 1000 * (time.monotonic() - started_at_s) / PASSES
+    pause_ms = max(1000 * ddprobe.STEP_S, ddprobe.PAUSE_SHARE * pass_ms)
+    cpu_pct = 100 * (1000 * cpu_s / PASSES) / (pass_ms + pause_ms)
+    frequency_text = f"one every {pause_ms + pass_ms:.0f} ms: {cpu_pct:.1f} % of a core"
+    print(f"a pass over {total:5d} threads: {pass_ms:5.1f} ms, {frequency_text}")
     for holder in holders:
         holder.kill()
         holder.wait()
 
 
-def sleeper(threads: int) -> subprocess.Popen:
+def start_sleepers(threads: int) -> subprocess.Popen:
     code = (
         "import threading, time\nthreading.stack_size(65536)\n"
         f"for _ in range({threads - 1}):\n"
@@ -335,19 +364,26 @@ def sleeper(threads: int) -> subprocess.Popen:
 def main() -> None:
     """Run what is asked for."""
     if sys.argv[1:2] == ["pass"]:
-        passes_over(int(sys.argv[2]))
+        run_passes(int(sys.argv[2]))
         return
-    parts = {"levels": levels, "serve": serve, "causes": causes, "sick": sick, "passes": passes, "hour": hour}
-    wanted = sys.argv[1:] or [name for name in parts if name != "hour"]
-    if unknown := [name for name in wanted if name not in parts]:
-        sys.exit(f"{unknown[0]} is none of {', '.join(parts)}")
+    measurements = {
+        "levels": measure_levels,
+        "serve": measure_serve,
+        "causes": measure_detection,
+        "sick": measure_stalled_disk,
+        "passes": measure_passes,
+        "hour": measure_serve_hour,
+    }
+    selected = sys.argv[1:] or [name for name in measurements if name != "hour"]
+    if unknown := [name for name in selected if name not in measurements]:
+        sys.exit(f"{unknown[0]} is none of {', '.join(measurements)}")
     if boxes.why_not():
         sys.exit(f"a real disk to measure on {boxes.why_not()}")
-    with boxes.Box() as box, tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
-        bench = Bench(box, Path(memory))
-        for name in wanted:
+    with boxes.Box() as box, tempfile.TemporaryDirectory(dir="/dev/shm") as memory_directory:
+        bench = Bench(box, Path(memory_directory))
+        for name in selected:
             print(f"== {name}")
-            parts[name](bench)
+            measurements[name](bench)
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ sys.path[:0] = [str(ROOT / part) for part in ("tests/probe", "ddprobe", "lab", "
 import box as boxes  # noqa: E402 - the load of the tests
 import ddprobe  # noqa: E402
 
-from burstlab.disk.block_device import Device  # noqa: E402
+from burstlab.disk.block_device import ThrottledDevice  # noqa: E402
 from burstlab.disk.state_dir import NO_LIMIT, THROTTLE_GROUP  # noqa: E402
 
 SCENARIOS: Final = {
@@ -38,17 +38,17 @@ SCENARIOS: Final = {
     "1 MiB/s": (NO_LIMIT, 1 << 20, 0),
     "5.4 MB/s": (NO_LIMIT, 5_400_000, 0),
 }
-FREE: Final = ["--max-credit-share", "100%", "--baseline-iops", "10000"]
+NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%", "--baseline-iops", "10000"]
 SETTLE_S: Final = 1.0
 
 
-class Throttled(Device):
+class ByteLimitedDevice(ThrottledDevice):
     """The lab's disk, limited in bytes as well."""
 
-    def limits(self, iops: int, bytes_per_s: int) -> None:
+    def set_limits(self, iops: int, bytes_per_s: int) -> None:
         """Set both; a limit's burst is a tenth of a second of it, which is what the daemon does by itself."""
         limits = {"iops-total": iops, "bps-total": bytes_per_s}
-        monitor = self._throttle._monitor  # type: ignore[attr-defined] # noqa: SLF001 - it has one connection
+        monitor = self._throttle._monitor  # type: ignore[attr-defined]  # noqa: SLF001 - it has one connection
         monitor.ask("qom-set", path=f"/objects/{THROTTLE_GROUP}", property="limits", value=limits)
 
     def make_xfs(self) -> None:
@@ -60,7 +60,7 @@ class Throttled(Device):
 
 
 @contextmanager
-def writers(disk: Device, count: int) -> Iterator[None]:
+def run_writers(disk: ThrottledDevice, count: int) -> Iterator[None]:
     """Random 4 KiB writes past the page cache, so many at once."""
     data = disk.mount / "load.bin"
     if not data.exists():
@@ -76,108 +76,127 @@ def writers(disk: Device, count: int) -> Iterator[None]:
             load.wait(60)
 
 
-def seconds_of(command: list[str]) -> float:
-    began_s = time.monotonic()
+def time_command(command: list[str]) -> float:
+    started_at_s = time.monotonic()
     subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True, timeout=120)
-    return time.monotonic() - began_s
+    return time.monotonic() - started_at_s
 
 
-def dd(folder: Path) -> float:
+def time_dd(directory: Path) -> float:
     """Run what everybody types."""
-    target = folder / "dd"
+    target = directory / "dd"
     target.unlink(missing_ok=True)
-    return seconds_of(["dd", "if=/dev/zero", f"of={target}", "bs=1M", "count=10", "oflag=sync"])
+    return time_command(["dd", "if=/dev/zero", f"of={target}", "bs=1M", "count=10", "oflag=sync"])
 
 
-def fio(folder: Path) -> float:
+def time_fio(directory: Path) -> float:
     """Give fio's own time for the same writes, without its start."""
-    target = folder / "fio"
+    target = directory / "fio"
     target.unlink(missing_ok=True)
-    words = ["fio", "--name=probe", f"--filename={target}", "--rw=write", "--bs=1M", "--size=10M", "--sync=1"]
-    words += ["--ioengine=psync", "--create_on_open=1", "--output-format=json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
-    return float(json.loads(done.stdout)["jobs"][0]["write"]["runtime"]) / 1000
+    command = [
+        "fio",
+        "--name=probe",
+        f"--filename={target}",
+        "--rw=write",
+        "--bs=1M",
+        "--size=10M",
+        "--sync=1",
+    ]
+    command += ["--ioengine=psync", "--create_on_open=1", "--output-format=json"]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return float(json.loads(completed.stdout)["jobs"][0]["write"]["runtime"]) / 1000
 
 
-def ioping(folder: Path) -> float:
+def time_ioping(directory: Path) -> float:
     """Give the average of ten synchronous 4 KiB writes, in seconds."""
-    words = ["ioping", "-c", "10", "-i", "0", "-W", "-Y", "-S", "64k", "-B", str(folder)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, timeout=120)
-    return float(re.split(r"\s+", done.stdout.strip())[5]) / 1e9
+    command = ["ioping", "-c", "10", "-i", "0", "-W", "-Y", "-S", "64k", "-B", str(directory)]
+    completed = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return float(re.split(r"\s+", completed.stdout.strip())[5]) / 1e9
 
 
-def reading(memory: str, *words: str) -> dict:
-    command = [sys.executable, "-IS", ddprobe.__file__, "run", "--run-dir", memory, "--json", "-"]
-    command += [*FREE, *words]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=False, timeout=120)
-    return json.loads(done.stdout)
+def run_ddprobe(run_directory: str, *arguments: str) -> dict:
+    command = [sys.executable, "-IS", ddprobe.__file__, "run", "--run-dir", run_directory, "--json", "-"]
+    command += [*NO_CREDIT_LIMIT, *arguments]
+    completed = subprocess.run(command, stdout=subprocess.PIPE, check=False, timeout=120)
+    return json.loads(completed.stdout)
 
 
-def measured(disk: Throttled, memory: str) -> dict[str, float]:
+def measure_round(disk: ByteLimitedDevice, run_directory: str) -> dict[str, float]:
     """One round of all of them."""
-    folder, kept = disk.mount, Path(memory)
-    number = Path("/sys/block", disk.loop, "dev").read_text().strip().replace(":", "-")
+    directory, state_directory = disk.mount, Path(run_directory)
+    device_number = Path("/sys/block", disk.loop, "dev").read_text().strip().replace(":", "-")
     verdicts = {}
 
-    def say(name: str, *words: str) -> float:
+    def run_and_print(name: str, *arguments: str) -> float:
         time.sleep(SETTLE_S)
-        found = reading(memory, *words, str(folder))
-        verdicts[name] = f"{found['verdict']} {found['cause']}"
-        bulk = " ".join(f"{ms:.0f}" for ms in found["bulk_ms"])
-        lite = found["lite_ms"] or found["write_ms"]
+        reading_document = run_ddprobe(run_directory, *arguments, str(directory))
+        verdicts[name] = f"{reading_document['verdict']} {reading_document['cause']}"
+        bulk = " ".join(f"{ms:.0f}" for ms in reading_document["bulk_ms"])
+        lite = reading_document["lite_ms"] or reading_document["write_ms"]
         print(
-            f"    {name:9s} {found['dd_s'] or -1:7.3f} s {verdicts[name]:22s} {found['reached']:8s}"
-            f" {found['cost']['credits']:3d} credits {found['total_s'] or 0:6.2f} s"
-            f" lite {len(lite)} last {lite[-1] if lite else 0:.1f} ms, bulk {bulk} ms",
+            f"    {name:9s} {reading_document['dd_s'] or -1:7.3f} s {verdicts[name]:22s}"
+            f" {reading_document['reached']:8s} {reading_document['cost']['credits']:3d} credits"
+            f" {reading_document['total_s'] or 0:6.2f} s lite {len(lite)} last {lite[-1] if lite else 0:.1f}"
+            f" ms, bulk {bulk} ms",
             flush=True,
         )
-        return found["dd_s"] or 0.0
+        return reading_document["dd_s"] or 0.0
 
-    (kept / f"{number}.memory").unlink(missing_ok=True)
-    results = {"run": say("run")}
-    kinds = {"estimate": (), "serve": ("--writes", "6"), "classic": ("--level", "classic")}
-    for name, words in kinds.items():
-        results[name] = say(name, "--classic-every", "1h", *words)
-    for name, tool in {"dd": dd, "fio": fio, "ioping": ioping}.items():
+    (state_directory / f"{device_number}.memory").unlink(missing_ok=True)
+    results = {"run": run_and_print("run")}
+    arguments_by_name = {"estimate": (), "serve": ("--writes", "6"), "classic": ("--level", "classic")}
+    for name, arguments in arguments_by_name.items():
+        results[name] = run_and_print(name, "--classic-every", "1h", *arguments)
+    for name, tool in {"dd": time_dd, "fio": time_fio, "ioping": time_ioping}.items():
         time.sleep(SETTLE_S)
-        results[name] = tool(folder)
+        results[name] = tool(directory)
     return results
 
 
 def main() -> None:
     """Print the table."""
-    asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
-    asked.add_argument("--runs", type=int, default=3)
-    asked.add_argument("--cache", default="write through", choices=["write through", "write back"])
-    asked.add_argument("--fs", default="ext4", choices=["ext4", "xfs"])
-    options = asked.parse_args()
-    wanted = options.scenarios or list(SCENARIOS)
-    if unknown := [name for name in wanted if name not in SCENARIOS]:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIOS))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--cache", default="write through", choices=["write through", "write back"])
+    parser.add_argument("--fs", default="ext4", choices=["ext4", "xfs"])
+    options = parser.parse_args()
+    selected = options.scenarios or list(SCENARIOS)
+    if unknown := [name for name in selected if name not in SCENARIOS]:
         sys.exit(f"{unknown[0]} is not one of {', '.join(SCENARIOS)}")
     rows = []
-    with Throttled(backend="qsd", size_mib=400) as disk, TemporaryDirectory(dir="/dev/shm") as memory:
+    with (
+        ByteLimitedDevice(backend="qsd", size_mib=400) as disk,
+        TemporaryDirectory(dir="/dev/shm") as run_directory,
+    ):
         Path("/sys/block", disk.loop, "queue", "write_cache").write_text(options.cache)
         if options.fs == "xfs":
             disk.make_xfs()
-        dd(disk.mount)
-        for name in wanted:
+        time_dd(disk.mount)
+        for name in selected:
             iops, bytes_per_s, count = SCENARIOS[name]
-            disk.limits(NO_LIMIT, 0)
+            disk.set_limits(NO_LIMIT, 0)
             time.sleep(SETTLE_S)
-            with writers(disk, count):
-                disk.limits(iops, bytes_per_s)
+            with run_writers(disk, count):
+                disk.set_limits(iops, bytes_per_s)
                 time.sleep(2 * SETTLE_S)
                 print(name)
-                rounds = [measured(disk, memory) for _ in range(options.runs)]
-                disk.limits(NO_LIMIT, 0)
-            rows.append((name, {key: statistics.median(one[key] for one in rounds) for key in rounds[0]}))
-    heads = ["run", "estimate", "serve", "classic"]
+                rounds = [measure_round(disk, run_directory) for _ in range(options.runs)]
+                disk.set_limits(NO_LIMIT, 0)
+            rows.append(
+                (
+                    name,
+                    {key: statistics.median(measurement[key] for measurement in rounds) for key in rounds[0]},
+                )
+            )
+    headings = ["run", "estimate", "serve", "classic"]
     print(f"\n{'median, seconds for 10 MiB':27s}{'dd':>8s}{'fio':>8s}{'ioping':>10s}", end="")
-    print("".join(f"{head:>10s}{'/dd':>6s}" for head in heads))
+    print("".join(f"{head:>10s}{'/dd':>6s}" for head in headings))
     for name, row in rows:
         print(f"{name:27s}{row['dd']:8.3f}{row['fio']:8.3f}{1000 * row['ioping']:8.1f}ms", end="")
-        print("".join(f"{row[head]:10.3f}{row[head] / row['dd']:6.2f}" for head in heads))
+        print("".join(f"{row[head]:10.3f}{row[head] / row['dd']:6.2f}" for head in headings))
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from shutil import which
 
-from look import serving_idle
+from assess_pass import serve_idle_fleet
 
 _COMMAND = "import sys; from burstctl.main import main; sys.exit(main())"
 _SORT = """
@@ -36,7 +36,7 @@ requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
 
 
 @contextmanager
-def a_browser():
+def open_browser():
     """Debian's Chromium without a screen."""
     from selenium import webdriver
     from selenium.webdriver.chrome.options import Options
@@ -46,8 +46,10 @@ def a_browser():
     options.binary_location = which("chromium")
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1360,1000"):
         options.add_argument(argument)
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as own:
-        service = Service(executable_path=which("chromedriver"), env={**os.environ, "TMPDIR": own})
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as temporary_directory:
+        service = Service(
+            executable_path=which("chromedriver"), env={**os.environ, "TMPDIR": temporary_directory}
+        )
         browser = webdriver.Chrome(options=options, service=service)
         try:
             yield browser
@@ -55,27 +57,27 @@ def a_browser():
             browser.quit()
 
 
-def make(volumes: int, path: Path) -> dict:
+def make_report(volumes: int, path: Path) -> dict:
     """Make the page twice: the first makes the lab simulate its past, the second is measured."""
-    with serving_idle(volumes, past_hours=24) as found, tempfile.TemporaryDirectory() as home:
+    with serve_idle_fleet(volumes, past_hours=24) as aws_environment, tempfile.TemporaryDirectory() as home:
         command = [sys.executable, "-c", _COMMAND, "report", "--html", str(path), "--json", "--yes"]
         environment = {
-            **found,
+            **aws_environment,
             "HOME": home,
             "PYTHONPATH": os.pathsep.join(("lambdas", "runbooks", "lab")),
         }
         for _ in range(2):
-            began = time.perf_counter()
-            made = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-        wall_s = time.perf_counter() - began
-        if not made.stdout:
-            sys.exit(made.stderr)
-        return {**json.loads(made.stdout), "wall_s": wall_s}
+            started_s = time.perf_counter()
+            completed = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        wall_s = time.perf_counter() - started_s
+        if not completed.stdout:
+            sys.exit(completed.stderr)
+        return {**json.loads(completed.stdout), "wall_s": wall_s}
 
 
-def look_at(path: Path) -> dict[str, float]:
+def measure_page(path: Path) -> dict[str, float]:
     """Milliseconds to open, sort and filter the page."""
-    with a_browser() as browser:
+    with open_browser() as browser:
         browser.set_script_timeout(60)
         browser.get(path.as_uri())
         timing = "return performance.getEntriesByType('navigation')[0].loadEventEnd"
@@ -91,18 +93,18 @@ def main(sizes: list[int]) -> None:
     titles = ("page", "calls", "reads", "made in", "open", "sort", "filter")
     print(f"{'volumes':>8}" + "".join(f" {title:>9}" for title in titles))
     for size in sizes:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "fleet.html"
-            made = make(size, path)
-            seen = look_at(path)
-            shown = (
-                f"{made['bytes'] / 1e6:.2f} MB",
-                f"{sum(made['api_calls'].values())}",
-                f"${made['cost']['usd']:.4f}",
-                f"{made['wall_s']:.1f} s",
-                *(f"{seen[what]:.0f} ms" for what in ("open", "sort", "filter")),
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "fleet.html"
+            report = make_report(size, path)
+            timings_ms = measure_page(path)
+            cells = (
+                f"{report['bytes'] / 1e6:.2f} MB",
+                f"{sum(report['api_calls'].values())}",
+                f"${report['cost']['usd']:.4f}",
+                f"{report['wall_s']:.1f} s",
+                *(f"{timings_ms[action]:.0f} ms" for action in ("open", "sort", "filter")),
             )
-            print(f"{made['volumes']:>8,}" + "".join(f" {each:>9}" for each in shown))
+            print(f"{report['volumes']:>8,}" + "".join(f" {cell:>9}" for cell in cells))
 
 
 if __name__ == "__main__":

@@ -28,15 +28,15 @@ from burstlab.model.volume import LabVolume
 
 SPEED = 4.0
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
-WATCHED_S = 150.0
+WATCH_DURATION_S = 150.0
 """Ten ticks: the volume is due to be flipped after some six, and exhausted after sixteen."""
 
-ENDS_WITHIN_S = 30.0
-KINDS = ("no Slack", "works", *Drip)
+STOP_TIMEOUT_S = 30.0
+ENDPOINT_KINDS = ("no Slack", "works", *Drip)
 COMMAND = (sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())")
 
 
-def add(fleet: LabFleet, name: str, balance_pct: float, minutes: int, **tags: str) -> str:
+def add_volume(fleet: LabFleet, name: str, balance_pct: float, minutes: int, **tags: str) -> str:
     """A volume of 100 GiB at 3,000 IOPS, which takes 3 % of its credits a minute, begun so long ago."""
     return fleet.add(
         LabVolume(
@@ -49,21 +49,21 @@ def add(fleet: LabFleet, name: str, balance_pct: float, minutes: int, **tags: st
     )
 
 
-def run(kind: str, source: Path) -> tuple[str, str, str]:
+def run_watch(kind: str, source: Path) -> tuple[str, str, str]:
     """When the volume was flipped, how low it came, and how long the watch took to end."""
     with ExitStack() as stack:
-        folder = stack.enter_context(TemporaryDirectory())
+        directory = stack.enter_context(TemporaryDirectory())
         slack = stack.enter_context(SlackReceiver())
         if kind in list(Drip):
-            slack.drip(Drip(kind), every_s=1.0)
+            slack.start_drip(Drip(kind), interval_s=1.0)
         fleet = LabFleet(LabClock(START, speed=SPEED), LabSettings(lag_s=60))
-        add(fleet, "web-3", 50, 40)
-        volume_id = add(fleet, "ci-7", 96, 16, **{"burstwatch:mode": "auto"})
-        lab = stack.enter_context(Endpoint(fleet))
+        add_volume(fleet, "web-3", 50, 40)
+        volume_id = add_volume(fleet, "ci-7", 96, 16, **{"burstwatch:mode": "auto"})
+        endpoint = stack.enter_context(Endpoint(fleet))
         environment = {
             **os.environ,
-            **lab.environment,
-            "HOME": folder,
+            **endpoint.environment,
+            "HOME": directory,
             "PYTHONPATH": os.pathsep.join(str(source / root) for root in ("lambdas", "runbooks", "lab")),
         }
         if kind != "no Slack":
@@ -71,45 +71,47 @@ def run(kind: str, source: Path) -> tuple[str, str, str]:
         watch = subprocess.Popen(
             [*COMMAND, "watch", "--act", "--ledger", "sqlite:ledger"],
             env=environment,
-            cwd=folder,
+            cwd=directory,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
         try:
-            time.sleep(WATCHED_S)
-            posted = len(slack.posted)
-            until = time.monotonic() + ENDS_WITHIN_S
-            while kind != "no Slack" and len(slack.posted) == posted and time.monotonic() < until:
+            time.sleep(WATCH_DURATION_S)
+            posted_count = len(slack.all_messages)
+            deadline = time.monotonic() + STOP_TIMEOUT_S
+            while (
+                kind != "no Slack" and len(slack.all_messages) == posted_count and time.monotonic() < deadline
+            ):
                 time.sleep(0.05)
                 if kind == "works":
                     break
-            ended = _end(watch)
+            stop_text = _stop_watch(watch)
         finally:
             watch.kill()
             watch.wait()
         flips = fleet.modifications(volume_id)
         minutes = [(flip.started_at - START).total_seconds() / 60 for flip in flips[:1]]
-        dry = fleet.truth(volume_id).first_dry_at
-    return f"minute {minutes[0]:.1f}" if minutes else "never", "yes" if dry else "no", ended
+        empty_at = fleet.truth(volume_id).first_dry_at
+    return f"minute {minutes[0]:.1f}" if minutes else "never", "yes" if empty_at else "no", stop_text
 
 
-def _end(watch: subprocess.Popen[bytes]) -> str:
+def _stop_watch(watch: subprocess.Popen[bytes]) -> str:
     watch.send_signal(signal.SIGTERM)
-    began = time.monotonic()
+    started_s = time.monotonic()
     try:
-        watch.wait(ENDS_WITHIN_S)
+        watch.wait(STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
-        return f"not within {ENDS_WITHIN_S:.0f} s"
-    return f"{time.monotonic() - began:.1f} s"
+        return f"not within {STOP_TIMEOUT_S:.0f} s"
+    return f"{time.monotonic() - started_s:.1f} s"
 
 
 def main(source: Path) -> None:
     """A line for each way to answer."""
-    with ThreadPoolExecutor(len(KINDS)) as pool:
-        found = list(pool.map(lambda kind: run(kind, source), KINDS))
+    with ThreadPoolExecutor(len(ENDPOINT_KINDS)) as pool:
+        results = list(pool.map(lambda kind: run_watch(kind, source), ENDPOINT_KINDS))
     print(f"{'Slack':<10} {'flipped':<12} {'exhausted':<10} SIGTERM")
-    for kind, (flipped, dry, ended) in zip(KINDS, found, strict=True):
-        print(f"{kind:<10} {flipped:<12} {dry:<10} {ended}")
+    for kind, (flipped, exhausted, stop_text) in zip(ENDPOINT_KINDS, results, strict=True):
+        print(f"{kind:<10} {flipped:<12} {exhausted:<10} {stop_text}")
 
 
 if __name__ == "__main__":

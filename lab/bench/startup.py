@@ -22,18 +22,18 @@ SLOWEST_SHOWN: Final = 8
 BURSTCTL: Final = (Path(sys.executable).parent / "burstctl", "assess")
 BARE_BOTO3: Final = (sys.executable, "-c", "import boto3; boto3.client('ec2').describe_volumes()")
 """The least that anything written with boto3 can take: tells a slow machine from a slow command."""
-_ANSWER: Final = (
+_RESPONSE: Final = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 )
 
 
-class FirstRequest:
+class FirstRequestServer:
     """A server on the loopback interface that notes when the first request arrives."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
-        self.arrived_s: float | None = None
+        self.arrived_at_s: float | None = None
         self._thread = Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -51,25 +51,25 @@ class FirstRequest:
                 return
             with connection:
                 connection.recv(1)
-                self.arrived_s = self.arrived_s or time.perf_counter()
+                self.arrived_at_s = self.arrived_at_s or time.perf_counter()
                 connection.recv(65_536)
-                connection.sendall(_ANSWER)
+                connection.sendall(_RESPONSE)
 
 
 def measure_ms(home: str, command: Sequence[str | Path] = BURSTCTL) -> float:
     """One run: milliseconds from the start of the process to its first request."""
-    server = FirstRequest()
+    server = FirstRequestServer()
     try:
-        began_s = time.perf_counter()
+        started_at_s = time.perf_counter()
         subprocess.run(command, env=_environment(home, server.url), capture_output=True, check=False)
-        if server.arrived_s is None:
+        if server.arrived_at_s is None:
             raise SystemExit(f"{command[0]} ended without any request")
-        return 1000 * (server.arrived_s - began_s)
+        return 1000 * (server.arrived_at_s - started_at_s)
     finally:
         server.close()
 
 
-def processor_ms(home: str) -> float:
+def measure_cpu_ms(home: str) -> float:
     """Milliseconds of processor time that one run takes, to its end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     measure_ms(home)
@@ -77,11 +77,11 @@ def processor_ms(home: str) -> float:
     return 1000 * (after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
 
 
-def slowest_imports(home: str) -> list[tuple[float, str]]:
+def measure_slowest_imports(home: str) -> list[tuple[float, str]]:
     """Milliseconds that single modules take to import, without what they import; the slowest first."""
-    server = FirstRequest()
+    server = FirstRequestServer()
     try:
-        run = subprocess.run(
+        completed = subprocess.run(
             [sys.executable, "-X", "importtime", *BURSTCTL],
             env=_environment(home, server.url),
             capture_output=True,
@@ -90,7 +90,9 @@ def slowest_imports(home: str) -> list[tuple[float, str]]:
         )
     finally:
         server.close()
-    rows = (line.removeprefix("import time:").split("|") for line in run.stderr.splitlines() if "|" in line)
+    rows = (
+        line.removeprefix("import time:").split("|") for line in completed.stderr.splitlines() if "|" in line
+    )
     return sorted(
         ((int(row[0]) / 1000, row[2].strip()) for row in rows if row[0].strip().isdigit()), reverse=True
     )
@@ -112,15 +114,19 @@ def main() -> None:
     """Measure and print."""
     with TemporaryDirectory() as home:
         measure_ms(home)
-        runs = [measure_ms(home) for _ in range(RUNS)]
-        spread = f"median of {RUNS}, from {min(runs):.0f} to {max(runs):.0f} ms"
-        print(f"first call to AWS after {median(runs):.0f} ms ({spread}); the budget is {BUDGET_MS} ms")
-        bare = median(measure_ms(home, BARE_BOTO3) for _ in range(RUNS))
-        ratio = median(runs) / bare
-        print(f"a bare boto3 client takes {bare:.0f} ms here: burstctl {ratio:.2f} times as long")
-        print(f"processor time of a whole run: {processor_ms(home):.0f} ms; on a busy machine, look at this")
-        for taken_ms, module in slowest_imports(home)[:SLOWEST_SHOWN]:
-            print(f"{taken_ms:7.1f} ms  {module}")
+        runs_ms = [measure_ms(home) for _ in range(RUNS)]
+        spread_text = f"median of {RUNS}, from {min(runs_ms):.0f} to {max(runs_ms):.0f} ms"
+        print(
+            f"first call to AWS after {median(runs_ms):.0f} ms ({spread_text}); the budget is {BUDGET_MS} ms"
+        )
+        bare_ms = median(measure_ms(home, BARE_BOTO3) for _ in range(RUNS))
+        ratio = median(runs_ms) / bare_ms
+        print(f"a bare boto3 client takes {bare_ms:.0f} ms here: burstctl {ratio:.2f} times as long")
+        print(
+            f"processor time of a whole run: {measure_cpu_ms(home):.0f} ms; on a busy machine, look at this"
+        )
+        for import_ms, module in measure_slowest_imports(home)[:SLOWEST_SHOWN]:
+            print(f"{import_ms:7.1f} ms  {module}")
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 import botocore.session
 from botocore.config import Config
 
-from burstlab.fake_aws.dynamodb import DynamoDb, size_of
+from burstlab.fake_aws.dynamodb import FakeDynamoDb, item_size_bytes
 from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
@@ -33,21 +33,21 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger import Change, EntryKind, Ledger, LedgerEntry, TickKind, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
 
-BEGINS_AT: Final = datetime(2025, 11, 20, tzinfo=UTC)
+STARTS_AT: Final = datetime(2025, 11, 20, tzinfo=UTC)
 YEAR_S: Final = 365 * 24 * 3600
-REPORT_S: Final = 24 * 3600
+REPORT_PERIOD_S: Final = 24 * 3600
 """How far back a report goes unless it is told."""
 USD_PER_GB_MONTH: Final = 0.25
 FREE_GB: Final = 25
-_LONGEST_TROUBLE_MIN: Final = 2_000
+_MAX_INCIDENT_MIN: Final = 2_000
 
 
-class People:
+class DiscardingChannel:
     """Whoever is told."""
 
     name = "people"
@@ -55,80 +55,82 @@ class People:
     def send(self, _alert: object) -> None: ...
 
 
-def one_trouble() -> list[LedgerEntry]:
+def record_incident() -> list[LedgerEntry]:
     """Everything that the ledger keeps of one volume's trouble, from the first alert to its return."""
-    fleet = LabFleet(LabClock.by_hand(BEGINS_AT))
+    fleet = LabFleet(LabClock.manual(STARTS_AT))
     tags = {"Name": "ci-7", "burstwatch:mode": "auto", "burstwatch:target": "io1"}
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:20", tags=tags))
     ec2 = cast("Any", InProcessEc2(fleet))
     with SqliteLedger.in_memory() as ledger:
-        shell = Shell(
+        services = Services(
             ec2=Ec2Reader(ec2),
             cloudwatch=cast("Any", InProcessCloudWatch(fleet)),
             ledger=ledger,
             calls=CallCounter(),
             policy=Policy(),
-            place=Place(region="us-east-1", account="123456789012"),
-            channels=[People()],
+            location=AwsLocation(region="us-east-1", account="123456789012"),
+            channels=[DiscardingChannel()],
             modifier=Ec2Modifier(ec2),
         )
         fleet.clock.advance(3_600)
-        for minute in range(_LONGEST_TROUBLE_MIN):
+        for minute in range(_MAX_INCIDENT_MIN):
             if minute in (10, 90):
                 fleet.set_load(volume_id, "steady:2500" if minute == 10 else "steady:20")
             tick_s = fleet.now_s()
             fleet.clock.advance(2)
-            run_tick(shell, tick_s=tick_s, now_s=fleet.clock.now_s())
+            run_tick(services, tick_at_s=tick_s, now_s=fleet.clock.now_s())
             fleet.clock.advance(58)
             entries = ledger.entries(volume_id)
-            if any(each.kind is EntryKind.RESTORED for each in entries) and not ledger.states():
+            if any(entry.kind is EntryKind.RESTORED for entry in entries) and not ledger.states():
                 return entries
-        raise SystemExit(f"the trouble was not over in a day: {[str(each.kind) for each in entries]}")
+        raise SystemExit(f"the trouble was not over in a day: {[str(entry.kind) for entry in entries]}")
 
 
 @dataclass(frozen=True, slots=True)
-class Year:
+class LedgerYear:
     """So many volumes, each so often in trouble."""
 
-    trouble: Sequence[LedgerEntry]
+    incident: Sequence[LedgerEntry]
     volumes: int
-    troubles: int
+    incidents_per_volume: int
 
     def volume_id(self, number: int) -> str:
         return f"vol-{number:017x}"
 
     def changes(self, number: int) -> Iterator[Change]:
         """What the ledger keeps of one volume, a trouble at a time, spread over the year."""
-        for turn in range(self.troubles):
-            later_s = (turn * YEAR_S + number * YEAR_S // self.volumes) // self.troubles
+        for incident_number in range(self.incidents_per_volume):
+            offset_s = (
+                incident_number * YEAR_S + number * YEAR_S // self.volumes
+            ) // self.incidents_per_volume
             entries = [
                 replace(
-                    each,
+                    entry,
                     volume_id=self.volume_id(number),
-                    revision=each.revision + later_s,
-                    at_s=each.at_s + later_s,
-                    body=_renamed(each.body, f"{number:x}-{turn:x}"),
+                    revision=entry.revision + offset_s,
+                    at_s=entry.at_s + offset_s,
+                    body=_with_unique_alert_id(entry.body, f"{number:x}-{incident_number:x}"),
                 )
-                for each in self.trouble
+                for entry in self.incident
             ]
             volume_id = self.volume_id(number)
             yield Change(volume_id=volume_id, expected_revision=None, state=None, entries=entries)
 
     @property
     def rows(self) -> int:
-        return self.volumes * self.troubles * len(self.trouble)
+        return self.volumes * self.incidents_per_volume * len(self.incident)
 
 
-def _renamed(body: Any, name: str) -> Any:
+def _with_unique_alert_id(body: Any, name: str) -> Any:
     """An alert has an id of its own in each trouble, of the same length."""
     if "alert_id" not in body:
         return body
-    was = body["alert_id"]
-    return {**body, "alert_id": (was[: len(was) - len(name) - 1] + "-" + name)}
+    alert_id = body["alert_id"]
+    return {**body, "alert_id": (alert_id[: len(alert_id) - len(name) - 1] + "-" + name)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
+class MeasuredLedger:
     """A ledger, and what it holds so far, in bytes as they are billed or stored."""
 
     name: str
@@ -138,15 +140,15 @@ class Kept:
 
 
 @contextmanager
-def kept_in(kind: str) -> Iterator[Kept]:
+def open_measured_ledger(kind: str) -> Iterator[MeasuredLedger]:
     """An empty ledger of this kind."""
     if kind == "sqlite":
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "ledger.sqlite"
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "ledger.sqlite"
             with SqliteLedger.open(path) as ledger:
-                yield Kept(name="SQLite", ledger=ledger, size_bytes=lambda: _on_disk(path))
+                yield MeasuredLedger(name="SQLite", ledger=ledger, size_bytes=lambda: _disk_bytes(path))
         return
-    table, session = DynamoDb(), botocore.session.Session()
+    table, session = FakeDynamoDb(), botocore.session.Session()
     session.set_credentials("none", "none")
     client = session.create_client(
         "dynamodb",
@@ -156,109 +158,125 @@ def kept_in(kind: str) -> Iterator[Kept]:
     )
     table.attach(client)
 
-    def stored() -> int:
-        return sum(100 + size_of(item) for items in table.items.values() for item in items.values())
+    def count_stored_bytes() -> int:
+        return sum(100 + item_size_bytes(item) for items in table.items.values() for item in items.values())
 
     ledger = DynamoLedger(client, table.table)
-    yield Kept(name="DynamoDB", ledger=ledger, size_bytes=stored, units=lambda: table.units.read)
+    yield MeasuredLedger(
+        name="DynamoDB", ledger=ledger, size_bytes=count_stored_bytes, units=lambda: table.units.read
+    )
 
 
-def _on_disk(path: Path) -> int:
+def _disk_bytes(path: Path) -> int:
     """The file, and what SQLite keeps beside it until it is written there."""
-    return sum(each.stat().st_size for each in path.parent.glob(f"{path.name}*"))
+    return sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*"))
 
 
-def fill(kept: Kept, year: Year) -> float:
+def fill_ledger(measured_ledger: MeasuredLedger, year: LedgerYear) -> float:
     """Write the year, and say how many seconds that took."""
-    began = time.perf_counter()
+    started_s = time.perf_counter()
     for number in range(year.volumes):
         for change in year.changes(number):
-            kept.ledger.commit([change], channels=[])
-    return time.perf_counter() - began
+            measured_ledger.ledger.commit([change], channels=[])
+    return time.perf_counter() - started_s
 
 
-def a_tick(ledger: Ledger, tick_s: int, in_focus: Sequence[Change]) -> None:
+def run_ledger_tick(ledger: Ledger, tick_s: int, in_focus: Sequence[Change]) -> None:
     """What a focus tick asks of the ledger, with so many volumes in focus."""
     ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=tick_s, lease_s=50)
     ledger.states()
-    ledger.window_marks()
+    ledger.manual_overrides()
     ledger.holds(tick_s)
-    ledger.roster()
+    ledger.fleet_snapshot()
     if in_focus:
         ledger.commit(in_focus, channels=["people"])
-    ledger.waiting(channels=["people"])
+    ledger.pending_deliveries(channels=["people"])
     ledger.complete_tick(TickKind.FOCUS, tick_s)
 
 
-class Focus:
+class FocusTicks:
     """Ticks one after the other, each with a look at every one of some volumes in focus."""
 
-    def __init__(self, ledger: Ledger, year: Year, now_s: int) -> None:
+    def __init__(self, ledger: Ledger, year: LedgerYear, now_s: int) -> None:
         self._ledger, self._year, self._now_s = ledger, year, now_s
-        self._ticks, self._looks = 0, 0
+        self._ticks, self._readings = 0, 0
 
     def tick(self, volumes: int) -> None:
         self._ticks += 1
-        self._looks += volumes > 0
-        changes = [self._looked_at(number) for number in range(volumes)]
-        a_tick(self._ledger, self._now_s + 60 * self._ticks, changes)
+        self._readings += volumes > 0
+        changes = [self._reading_change(number) for number in range(volumes)]
+        run_ledger_tick(self._ledger, self._now_s + 60 * self._ticks, changes)
 
-    def _looked_at(self, number: int) -> Change:
+    def _reading_change(self, number: int) -> Change:
         """A look that changes the state alone."""
-        volume_id, revision = self._year.volume_id(number), self._looks
+        volume_id, revision = self._year.volume_id(number), self._readings
         state = VolumeState(volume_id=volume_id, revision=revision, balance_pct=81.25)
         return Change(volume_id=volume_id, expected_revision=revision - 1 or None, state=state)
 
 
-def read_history(ledger: Ledger, volume_id: str) -> int:
+def count_history_lines(ledger: Ledger, volume_id: str) -> int:
     """What ``burstctl history`` does: the whole story of a volume, in words."""
-    from burstctl.history.render import lay_out_story, read_story, tell_story
+    from burstctl.history.render import layout_history, read_history, render_entries
 
-    return len(lay_out_story(tell_story(read_story(ledger, volume_id))).splitlines())
+    return len(layout_history(render_entries(read_history(ledger, volume_id))).splitlines())
 
 
-def read_for_report(ledger: Ledger, year: Year, now_s: int) -> int:
+def count_report_entries(ledger: Ledger, year: LedgerYear, now_s: int) -> int:
     """What ``burstctl report`` reads of the ledger: the last day of each volume, eight at once."""
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(8) as pool:
-        ids = map(year.volume_id, range(year.volumes))
-        return sum(map(len, pool.map(lambda i: ledger.entries(i, since_s=now_s - REPORT_S), ids)))
+        volume_ids = map(year.volume_id, range(year.volumes))
+        return sum(
+            map(
+                len,
+                pool.map(
+                    lambda volume_id: ledger.entries(volume_id, since_s=now_s - REPORT_PERIOD_S), volume_ids
+                ),
+            )
+        )
 
 
-def print_times(kept: Kept, year: Year, now_s: int) -> None:
+def print_times(measured_ledger: MeasuredLedger, year: LedgerYear, now_s: int) -> None:
     """A line for each thing that is done with the ledger."""
-    focus = Focus(kept.ledger, year, now_s)
-    deeds: dict[str, Callable[[], object]] = {
+    focus = FocusTicks(measured_ledger.ledger, year, now_s)
+    actions: dict[str, Callable[[], object]] = {
         "a tick, nothing in focus": lambda: focus.tick(0),
         "a tick, 50 states changed": lambda: focus.tick(min(50, year.volumes)),
-        "history of one volume": lambda: read_history(kept.ledger, year.volume_id(7)),
-        f"report, {year.volumes:,} volumes": lambda: read_for_report(kept.ledger, year, now_s),
+        "history of one volume": lambda: count_history_lines(measured_ledger.ledger, year.volume_id(7)),
+        f"report, {year.volumes:,} volumes": lambda: count_report_entries(
+            measured_ledger.ledger, year, now_s
+        ),
     }
-    for name, deed in deeds.items():
-        times, units = [], kept.units()
+    for name, action in actions.items():
+        times_s, units_before = [], measured_ledger.units()
         for _ in range(5):
-            began = time.perf_counter()
-            deed()
-            times.append(time.perf_counter() - began)
-        read = (kept.units() - units) / 5
-        print(f"  {name:<28}{1e3 * min(times):>10.1f} ms" + (f"{read:>10,.0f} read units" if read else ""))
+            started_s = time.perf_counter()
+            action()
+            times_s.append(time.perf_counter() - started_s)
+        read_units = (measured_ledger.units() - units_before) / 5
+        print(
+            f"  {name:<28}{1e3 * min(times_s):>10.1f} ms"
+            + (f"{read_units:>10,.0f} read units" if read_units else "")
+        )
 
 
-def main(volumes: int, troubles: int, kinds: Sequence[str]) -> None:
+def main(volumes: int, incidents: int, kinds: Sequence[str]) -> None:
     """For each kind of ledger: empty, and with the year."""
-    year = Year(one_trouble(), volumes, troubles)
-    now_s = int(BEGINS_AT.timestamp()) + YEAR_S
-    each = f"{troubles} troubles each of {len(year.trouble)} rows"
-    print(f"{volumes:,} volumes, {each}: {year.rows:,} rows; times are the best of five")
+    year = LedgerYear(record_incident(), volumes, incidents)
+    now_s = int(STARTS_AT.timestamp()) + YEAR_S
+    incidents_text = f"{incidents} troubles each of {len(year.incident)} rows"
+    print(f"{volumes:,} volumes, {incidents_text}: {year.rows:,} rows; times are the best of five")
     for kind in kinds:
         for is_full in (False, True):
-            with kept_in(kind) as kept:
-                took_s = fill(kept, year) if is_full else 0.0
-                size_mb = kept.size_bytes() / 1e6
-                what = f"a year: {size_mb:,.0f} MB, written in {took_s:.0f} s" if is_full else "empty"
-                print(f"{kept.name}, {what}")
-                print_times(kept, year, now_s)
+            with open_measured_ledger(kind) as measured_ledger:
+                duration_s = fill_ledger(measured_ledger, year) if is_full else 0.0
+                size_mb = measured_ledger.size_bytes() / 1e6
+                description = (
+                    f"a year: {size_mb:,.0f} MB, written in {duration_s:.0f} s" if is_full else "empty"
+                )
+                print(f"{measured_ledger.name}, {description}")
+                print_times(measured_ledger, year, now_s)
                 if is_full and kind == "dynamodb":
                     usd = size_mb / 1e3 * USD_PER_GB_MONTH
                     print(

@@ -38,18 +38,18 @@ COMMANDS: Final = {
 }
 
 
-class _Lazy(click.Group):
+class _LazyGroup(click.Group):
     """Imports a command's module when it is called, not to list it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        known = COMMANDS.get(cmd_name)
-        if known is None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
             return None
-        found = getattr(import_module(known.module), cmd_name.replace("-", "_"))
-        return found if isinstance(found, click.Command) else None
+        command = getattr(import_module(entry.module), cmd_name.replace("-", "_"))
+        return command if isinstance(command, click.Command) else None
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -57,7 +57,7 @@ class _Lazy(click.Group):
 
 
 @click.group(
-    cls=_Lazy,
+    cls=_LazyGroup,
     context_settings=HELP,
     epilog="Example: burstlab serve --volumes 100 --speed 60",
 )

@@ -9,14 +9,14 @@ from typing import Final, NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Options, common_options, write_examples
-from burstctl.cli.output import complain, complain_of_bug, prepare, show
+from burstctl.cli.output import prepare_streams, print_error, print_internal_error, print_output
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import PolicyError
 from burstwatch.wiring.settings import SettingsError
 
-HELP: Final = {"help_option_names": ["-h", "--help"]}
+CONTEXT_SETTINGS: Final = {"help_option_names": ["-h", "--help"]}
 EXAMPLES: Final = (
     ("burstctl assess", "which volumes run dry, and when"),
     ("burstctl explain vol-0123456789abcdef0", "why it says so"),
@@ -24,44 +24,50 @@ EXAMPLES: Final = (
     ("burstctl flip vol-0123456789abcdef0", "off burst credits by hand; shows the plan and asks"),
     ('burstctl hold --all --for 6h --reason "INC-42"', "the kill switch: nothing is modified"),
 )
-PAGE: Final = "runbooks/README.md"
-ASKED: Final = "_BURSTCTL_COMPLETE"
+RUNBOOK_PAGE: Final = "runbooks/README.md"
+COMPLETION_ENV: Final = "_BURSTCTL_COMPLETE"
 """Set where a shell asks what can be completed; click looks for it before anything else."""
 
 
-class _Entry(NamedTuple):
+class _CommandEntry(NamedTuple):
     summary: str
     module: str
 
 
 COMMANDS: Final = {
-    "assess": _Entry("which volumes run dry, and when; changes nothing", "burstctl.assess.command"),
-    "explain": _Entry("why it says so: every number behind a decision", "burstctl.explain.command"),
-    "watch": _Entry(
+    "assess": _CommandEntry("which volumes run dry, and when; changes nothing", "burstctl.assess.command"),
+    "explain": _CommandEntry("why it says so: every number behind a decision", "burstctl.explain.command"),
+    "watch": _CommandEntry(
         "the watchdog: look, decide, alert; with --act, flip and return", "burstctl.watch.command"
     ),
-    "advise": _Entry("what each volume should be for good, and its price", "burstctl.advise.command"),
-    "backtest": _Entry("what it would have done: before auto is on", "burstctl.backtest.command"),
-    "report": _Entry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
-    "flip": _Entry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
-    "flip-back": _Entry("return flipped volumes to what they were", "burstctl.flip.command"),
-    "plot": _Entry("the last hours of a volume as a picture, and its forecast", "burstctl.plot.command"),
-    "history": _Entry("the story of a volume: what, who, why, what it cost", "burstctl.history.command"),
-    "hold": _Entry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
-    "release": _Entry("end a hold, or trust a volume again", "burstctl.holds.release"),
-    "window": _Entry("the critical periods: list, start and stop them", "burstctl.windows.command"),
-    "doctor": _Entry("what is wrong with the set-up, and what mends it", "burstctl.doctor.command"),
-    "experiment": _Entry(
+    "advise": _CommandEntry("what each volume should be for good, and its price", "burstctl.advise.command"),
+    "backtest": _CommandEntry("what it would have done: before auto is on", "burstctl.backtest.command"),
+    "report": _CommandEntry("the fleet on one page of HTML: look, send, print", "burstctl.report.command"),
+    "flip": _CommandEntry("move volumes off burst credits: plan, ask, modify", "burstctl.flip.command"),
+    "flip-back": _CommandEntry("return flipped volumes to what they were", "burstctl.flip.command"),
+    "plot": _CommandEntry(
+        "the last hours of a volume as a picture, and its forecast", "burstctl.plot.command"
+    ),
+    "history": _CommandEntry(
+        "the story of a volume: what, who, why, what it cost", "burstctl.history.command"
+    ),
+    "hold": _CommandEntry("modify nothing for a while: one volume, or everything", "burstctl.holds.hold"),
+    "release": _CommandEntry("end a hold, or trust a volume again", "burstctl.holds.release"),
+    "window": _CommandEntry("the critical periods: list, start and stop them", "burstctl.windows.command"),
+    "doctor": _CommandEntry("what is wrong with the set-up, and what mends it", "burstctl.doctor.command"),
+    "experiment": _CommandEntry(
         "measure what nobody documents: the balance after a return", "burstctl.experiment.command"
     ),
-    "aws-check": _Entry("measure AWS in your account, for less than a dollar", "burstctl.aws_check.command"),
-    "policy": _Entry("check a policy, show the one in force, push one", "burstctl.policy.command"),
-    "completion": _Entry("completion for bash, zsh and fish", "burstctl.cli.completion_command"),
+    "aws-check": _CommandEntry(
+        "measure AWS in your account, for less than a dollar", "burstctl.aws_check.command"
+    ),
+    "policy": _CommandEntry("check a policy, show the one in force, push one", "burstctl.policy.command"),
+    "completion": _CommandEntry("completion for bash, zsh and fish", "burstctl.cli.completion_command"),
 }
 """A command is a click command of this name in that module, imported only when it is called."""
 
 
-class _Commands(click.Group):
+class _LazyGroup(click.Group):
     """The commands, each imported when it is called and not to list it."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
@@ -70,17 +76,17 @@ class _Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(COMMANDS[cmd_name].module), cmd_name.replace("-", "_"))
-        return found if isinstance(found, click.Command) else None
+        command = getattr(import_module(COMMANDS[cmd_name].module), cmd_name.replace("-", "_"))
+        return command if isinstance(command, click.Command) else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """The commands by their names and summaries, none of them imported for it."""
-        found = [
+        items = [
             CompletionItem(name, help=entry.summary)
             for name, entry in COMMANDS.items()
             if name.startswith(incomplete)
         ]
-        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
@@ -92,10 +98,10 @@ class _Commands(click.Group):
             )
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        write_examples(formatter, EXAMPLES, PAGE)
+        write_examples(formatter, EXAMPLES, RUNBOOK_PAGE)
 
 
-@click.group(cls=_Commands, context_settings=HELP, invoke_without_command=True)
+@click.group(cls=_LazyGroup, context_settings=CONTEXT_SETTINGS, invoke_without_command=True)
 @click.version_option(package_name="burstwatch", prog_name="burstctl")
 @common_options
 @click.pass_context
@@ -105,29 +111,29 @@ def burstctl(context: click.Context, options: Options) -> None:  # noqa: ARG001 
     Endpoints, region and credentials are found the way every AWS tool finds them.
     """
     if context.invoked_subcommand is None:
-        show(context.get_help())
+        print_output(context.get_help())
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and answer the exit code; whatever goes wrong is one message on stderr."""
     try:
-        if ASKED in os.environ:
+        if COMPLETION_ENV in os.environ:
             import_module("burstctl.cli.shell_completion").register()
-        prepare()
+        prepare_streams()
         code = burstctl.main(arguments, prog_name="burstctl", standalone_mode=False)
-        return int(code or Exit.FINE)
+        return int(code or ExitCode.OK)
     except click.ClickException as error:
         error.show(file=sys.stderr)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        complain("interrupted; what was not finished was not recorded, and can be run again")
-        return Exit.INTERRUPTED
+        print_error("interrupted; what was not finished was not recorded, and can be run again")
+        return ExitCode.INTERRUPTED
     except PolicyError as error:
-        complain("\n  ".join(["the policy is rejected:", *map(str, error.faults)]))
-        return Exit.MISUSED
+        print_error("\n  ".join(["the policy is rejected:", *map(str, error.faults)]))
+        return ExitCode.USAGE
     except BurstwatchError as error:
-        complain(str(error))
-        return Exit.MISUSED if isinstance(error, SettingsError) else Exit.FAILED
+        print_error(str(error))
+        return ExitCode.USAGE if isinstance(error, SettingsError) else ExitCode.FAILED
     except Exception as error:  # noqa: BLE001 - the last line of defence, and it hides nothing
-        complain_of_bug(error)
-        return Exit.FAILED
+        print_internal_error(error)
+        return ExitCode.FAILED

@@ -21,11 +21,11 @@ FLAGS = (
     "--no-first-run",
     "--window-size=1360,1000",
 )
-PATIENCE_S = 60
+TIMEOUT_S = 60
 
 
 @contextmanager
-def a_chromium():
+def start_chromium():
     """A browser; where there is none the tests are skipped, and say so."""
     browser, driver = which("chromium"), which("chromedriver")
     if browser is None or driver is None:
@@ -37,10 +37,10 @@ def a_chromium():
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     with tempfile.TemporaryDirectory(prefix="chromium-", ignore_cleanup_errors=True) as own:
         service = Service(executable_path=driver, env={**os.environ, "TMPDIR": own})
-        made = webdriver.Chrome(options=options, service=service)
+        created = webdriver.Chrome(options=options, service=service)
         try:
-            made.set_script_timeout(PATIENCE_S)
-            made.set_page_load_timeout(PATIENCE_S)
-            yield made
+            created.set_script_timeout(TIMEOUT_S)
+            created.set_page_load_timeout(TIMEOUT_S)
+            yield created
         finally:
-            made.quit()
+            created.quit()

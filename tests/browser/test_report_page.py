@@ -7,35 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chromium import PATIENCE_S, a_chromium
+from chromium import TIMEOUT_S, start_chromium
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 from some_pages import (
+    a_calm_volume,
+    a_critical_volume,
+    a_decision_row,
     a_fleet,
-    a_reported,
-    a_row,
+    a_fleet_report,
     a_story,
-    calm,
-    critical,
-    dry,
-    page_of,
-    silent,
-    told,
+    a_volume_without_data,
+    a_warning_volume,
+    an_empty_volume,
+    render_report_page,
+    volume_details,
     volume_id,
-    warning,
 )
 
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from conftest import balances
 
-MOST_MS = 2_000
-READABLE = 4.5
+BUDGET_MS = 2_000
+MIN_CONTRAST = 4.5
 """The least contrast of text, by WCAG 2.2 AA."""
 
 CONTRASTS = Path(__file__).with_name("contrasts.js").read_text()
 
-TO_THE_FRAME = """
+UNTIL_NEXT_FRAME = """
 const done = arguments[arguments.length - 1];
 const began = performance.now();
 %s
@@ -45,7 +45,7 @@ requestAnimationFrame(() => setTimeout(() => done(performance.now() - began)));
 
 @pytest.fixture(scope="module")
 def chromium():
-    with a_chromium() as browser:
+    with start_chromium() as browser:
         yield browser
 
 
@@ -66,55 +66,55 @@ def browser(chromium):
     return chromium
 
 
-FEW = (
-    critical(2),
-    warning(3),
-    dry(1),
-    silent(4),
-    calm(5, "web-5", tags={"team": "shop"}),
-    calm(6, "web-6", size_gib=300),
+SMALL_FLEET = (
+    a_critical_volume(2),
+    a_warning_volume(3),
+    an_empty_volume(1),
+    a_volume_without_data(4),
+    a_calm_volume(5, "web-5", tags={"team": "shop"}),
+    a_calm_volume(6, "web-6", size_gib=300),
 )
 
 
 @pytest.fixture
-def few(browser, folder):
+def small_page(browser, folder):
     """Six volumes, four of them urgent."""
-    return opened(browser, folder / "few.html", a_reported(FEW))
+    return open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET))
 
 
-def opened(browser, path, reported, *, fragment=""):
-    path.write_text(page_of(reported), encoding="utf-8")
+def open_page(browser, path, reported, *, fragment=""):
+    path.write_text(render_report_page(reported), encoding="utf-8")
     browser.get("about:blank")
     browser.get(path.as_uri() + fragment)
     return browser
 
 
-def theme(browser, name, media=""):
+def emulate_theme(browser, name, media=""):
     features = [{"name": "prefers-color-scheme", "value": name}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
 
 
-def width(browser, pixels):
+def set_width(browser, pixels):
     metrics = {"width": pixels, "height": 900, "deviceScaleFactor": 1, "mobile": pixels < 500}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
 
-def names(browser):
+def volume_names(browser):
     return texts(browser, "#rows td.volume a")
 
 
-def press(browser, *keys):
+def press_keys(browser, *keys):
     for key in keys:
         browser.switch_to.active_element.send_keys(key)
-        settle(browser)
+        wait_until_idle(browser)
 
 
 def click(browser, selector):
     browser.find_element(By.CSS_SELECTOR, selector).click()
-    settle(browser)
+    wait_until_idle(browser)
 
 
-def settle(browser):
+def wait_until_idle(browser):
     """Until what an event led to is drawn: a closing dialog changes the address, and that the rows."""
     browser.execute_async_script(
         "const done = arguments[0]; setTimeout(() => requestAnimationFrame(() => setTimeout(done, 0)), 0)"
@@ -123,8 +123,8 @@ def settle(browser):
 
 def texts(browser, selector):
     """All in one go: rows may be drawn anew between two questions."""
-    found = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText.trim())"
-    return browser.execute_script(found, selector)
+    result = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText.trim())"
+    return browser.execute_script(result, selector)
 
 
 def text_of(browser, selector):
@@ -135,7 +135,7 @@ def focused(browser):
     return browser.switch_to.active_element.text
 
 
-def the_open(browser):
+def open_dialog_title(browser):
     """The title of the volume whose page is open; None where there is none."""
     return (
         text_of(browser, "#detail-title") if browser.find_elements(By.CSS_SELECTOR, "dialog[open]") else None
@@ -144,47 +144,49 @@ def the_open(browser):
 
 def await_open(browser, title):
     """The address is changed first, the page of the volume follows in its own time."""
-    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.02).until(lambda _: the_open(browser) == title)
+    WebDriverWait(browser, TIMEOUT_S, poll_frequency=0.02).until(
+        lambda _: open_dialog_title(browser) == title
+    )
 
 
 def await_focus(browser, text):
-    WebDriverWait(browser, PATIENCE_S, poll_frequency=0.02).until(lambda _: focused(browser) == text)
+    WebDriverWait(browser, TIMEOUT_S, poll_frequency=0.02).until(lambda _: focused(browser) == text)
 
 
 def open_first(browser):
     click(browser, "#rows a")
-    await_open(browser, names(browser)[0])
+    await_open(browser, volume_names(browser)[0])
 
 
-def test_the_urgent_come_first_and_the_head_says_how_bad_it_is(few):
-    assert text_of(few, "h1") == "1 volume is dry, 2 more run dry soon, 1 tells nothing"
-    assert text_of(few, ".next").startswith("Next: ci-7, dry in ")
-    cards = [each.text for each in few.find_elements(By.CSS_SELECTOR, ".card h3")]
+def test_urgent_volumes_come_first_and_the_heading_summarises_them(small_page):
+    assert text_of(small_page, "h1") == "1 volume is dry, 2 more run dry soon, 1 tells nothing"
+    assert text_of(small_page, ".next").startswith("Next: ci-7, dry in ")
+    cards = [element.text for element in small_page.find_elements(By.CSS_SELECTOR, ".card h3")]
     assert cards == ["etcd-1", "ci-7", "build-3", "mute"]
-    assert names(few) == ["etcd-1", "ci-7", "build-3", "mute", "web-5", "web-6"]
-    assert text_of(few, "#count") == "6 volumes"
+    assert volume_names(small_page) == ["etcd-1", "ci-7", "build-3", "mute", "web-5", "web-6"]
+    assert text_of(small_page, "#count") == "6 volumes"
 
 
-def test_it_asks_nothing_of_the_network_and_has_nothing_to_complain_of(few):
-    open_first(few)
-    messages = [json.loads(each["message"])["message"] for each in few.get_log("performance")]
-    asked = {
-        each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"
+def test_the_page_makes_no_network_request_and_logs_no_error(small_page):
+    open_first(small_page)
+    messages = [json.loads(item["message"])["message"] for item in small_page.get_log("performance")]
+    requested = {
+        item["params"]["request"]["url"] for item in messages if item["method"] == "Network.requestWillBeSent"
     }
-    assert asked
-    assert {url.partition(":")[0] for url in asked} <= {"file", "about"}
-    assert few.get_log("browser") == []
+    assert requested
+    assert {url.partition(":")[0] for url in requested} <= {"file", "about"}
+    assert small_page.get_log("browser") == []
 
 
-def test_what_a_page_might_be_made_to_load_is_refused(few):
-    few.execute_script(
+def test_resources_injected_into_the_page_are_blocked(small_page):
+    small_page.execute_script(
         "document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}));"
         "const made = document.createElement('script');"
         "made.textContent = 'window.ran = 1'; document.body.append(made);"
     )
-    said = " ".join(each["message"] for each in few.get_log("browser"))
-    assert "img-src" in said or "default-src" in said
-    assert few.execute_script("return window.ran") is None
+    text = " ".join(item["message"] for item in small_page.get_log("browser"))
+    assert "img-src" in text or "default-src" in text
+    assert small_page.execute_script("return window.ran") is None
 
 
 @pytest.mark.parametrize(
@@ -199,20 +201,20 @@ def test_what_a_page_might_be_made_to_load_is_refused(few):
         ("instance", "etcd-1", "ascending"),
     ],
 )
-def test_each_column_sorts_and_turns_round_and_what_is_not_known_stays_last(few, column, first, order):
-    click(few, f"th[data-sort={column}] button")
-    assert names(few)[0] == first
-    head = few.find_element(By.CSS_SELECTOR, f"th[data-sort={column}]")
+def test_each_column_sorts_both_ways_with_unknown_values_last(small_page, column, first, order):
+    click(small_page, f"th[data-sort={column}] button")
+    assert volume_names(small_page)[0] == first
+    head = small_page.find_element(By.CSS_SELECTOR, f"th[data-sort={column}]")
     assert head.get_attribute("aria-sort") == order
-    click(few, f"th[data-sort={column}] button")
+    click(small_page, f"th[data-sort={column}] button")
     assert head.get_attribute("aria-sort") != order
-    assert few.find_elements(By.CSS_SELECTOR, "th[data-sort]:not([aria-sort=none])") == [head]
+    assert small_page.find_elements(By.CSS_SELECTOR, "th[data-sort]:not([aria-sort=none])") == [head]
     if column in ("balance", "dry", "drain"):
-        assert names(few)[-1] == "mute" or column == "dry"
+        assert volume_names(small_page)[-1] == "mute" or column == "dry"
 
 
-def test_the_filter_takes_words_tags_levels_and_leaves_out(few):
-    field = few.find_element(By.ID, "filter")
+def test_the_filter_accepts_words_tags_levels_and_exclusions(small_page):
+    field = small_page.find_element(By.ID, "filter")
     for typed, left in (
         ("web", ["web-5", "web-6"]),
         ("web team=shop", ["web-5"]),
@@ -223,47 +225,47 @@ def test_the_filter_takes_words_tags_levels_and_leaves_out(few):
     ):
         field.clear()
         field.send_keys(typed)
-        assert names(few) == left
-    assert text_of(few, "#nothing").startswith("No volume fits")
+        assert volume_names(small_page) == left
+    assert text_of(small_page, "#nothing").startswith("No volume fits")
     field.send_keys(Keys.ESCAPE)
-    assert len(names(few)) == 6
+    assert len(volume_names(small_page)) == 6
 
 
-def test_levels_are_chips_that_narrow_the_table_and_add_up(few):
-    click(few, "button[data-level=critical]")
-    assert names(few) == ["ci-7"]
-    click(few, "button[data-level=warning]")
-    assert names(few) == ["ci-7", "build-3"]
-    assert text_of(few, "#count") == "2 of 6 volumes"
+def test_level_chips_narrow_the_table_and_their_counts_add_up(small_page):
+    click(small_page, "button[data-level=critical]")
+    assert volume_names(small_page) == ["ci-7"]
+    click(small_page, "button[data-level=warning]")
+    assert volume_names(small_page) == ["ci-7", "build-3"]
+    assert text_of(small_page, "#count") == "2 of 6 volumes"
     assert (
-        few.find_element(By.CSS_SELECTOR, "button[data-level=critical]").get_attribute("aria-pressed")
+        small_page.find_element(By.CSS_SELECTOR, "button[data-level=critical]").get_attribute("aria-pressed")
         == "true"
     )
-    click(few, "button[data-level=critical]")
-    assert names(few) == ["build-3"]
+    click(small_page, "button[data-level=critical]")
+    assert volume_names(small_page) == ["build-3"]
 
 
-def test_all_of_it_can_be_done_with_keys(few):
-    press(few, "/", "b", "u", "i", Keys.ENTER)
-    assert names(few) == ["build-3"]
-    assert focused(few) == "build-3"
-    press(few, "/", Keys.ESCAPE, Keys.ARROW_DOWN)
-    assert focused(few) == "etcd-1"
-    press(few, "j", Keys.ARROW_DOWN, "k")
-    assert focused(few) == "ci-7"
-    press(few, Keys.END)
-    assert focused(few) == "web-6"
-    press(few, Keys.HOME, "j", Keys.ENTER)
-    await_open(few, "ci-7")
-    press(few, "j")
-    await_open(few, "build-3")
-    press(few, Keys.ESCAPE)
-    await_open(few, None)
-    await_focus(few, "build-3")
+def test_the_page_is_usable_with_the_keyboard_alone(small_page):
+    press_keys(small_page, "/", "b", "u", "i", Keys.ENTER)
+    assert volume_names(small_page) == ["build-3"]
+    assert focused(small_page) == "build-3"
+    press_keys(small_page, "/", Keys.ESCAPE, Keys.ARROW_DOWN)
+    assert focused(small_page) == "etcd-1"
+    press_keys(small_page, "j", Keys.ARROW_DOWN, "k")
+    assert focused(small_page) == "ci-7"
+    press_keys(small_page, Keys.END)
+    assert focused(small_page) == "web-6"
+    press_keys(small_page, Keys.HOME, "j", Keys.ENTER)
+    await_open(small_page, "ci-7")
+    press_keys(small_page, "j")
+    await_open(small_page, "build-3")
+    press_keys(small_page, Keys.ESCAPE)
+    await_open(small_page, None)
+    await_focus(small_page, "build-3")
 
 
-def test_tab_reaches_everything_that_can_be_pressed_and_each_has_a_name(few):
-    nodes = few.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
+def test_tab_reaches_everything_that_can_be_pressed_and_each_has_a_name(small_page):
+    nodes = small_page.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     pressed = [
         node
         for node in nodes
@@ -274,42 +276,44 @@ def test_tab_reaches_everything_that_can_be_pressed_and_each_has_a_name(few):
     assert [node for node in pressed if not node.get("name", {}).get("value", "").strip()] == []
     stops = []
     for _ in range(60):
-        press(few, Keys.TAB)
+        press_keys(small_page, Keys.TAB)
         stops.append(
-            few.execute_script("return document.activeElement.id || document.activeElement.textContent")
+            small_page.execute_script(
+                "return document.activeElement.id || document.activeElement.textContent"
+            )
         )
     assert {"filter", "ci-7"} <= set(stops)
     assert sum(stop.startswith(("web-", "mute")) for stop in stops[:30]) <= 1, "one stop for the table's rows"
 
 
-def test_a_focus_is_seen(few):
-    press(few, Keys.TAB, Keys.TAB)
-    style = few.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
+def test_the_keyboard_focus_is_visible(small_page):
+    press_keys(small_page, Keys.TAB, Keys.TAB)
+    style = small_page.execute_script("return getComputedStyle(document.activeElement).outlineStyle")
     assert style == "solid"
 
 
-def test_a_volumes_page_has_its_picture_its_numbers_its_story_and_commands(few):
-    open_first(few)
-    assert the_open(few) == "etcd-1"
-    assert few.execute_script("return location.hash") == f"#{volume_id(1)}"
-    facts = text_of(few, "#detail-facts")
-    for said in ("0.0 %", "the balance is at or below 1 %", "100 GiB gp2, baseline 300 IOPS", "/dev/xvda"):
-        assert said in facts
-    story = text_of(few, "#detail-story")
+def test_a_volume_page_has_its_chart_numbers_history_and_commands(small_page):
+    open_first(small_page)
+    assert open_dialog_title(small_page) == "etcd-1"
+    assert small_page.execute_script("return location.hash") == f"#{volume_id(1)}"
+    facts = text_of(small_page, "#detail-facts")
+    for item in ("0.0 %", "the balance is at or below 1 %", "100 GiB gp2, baseline 300 IOPS", "/dev/xvda"):
+        assert item in facts
+    story = text_of(small_page, "#detail-story")
     assert "is not moved to gp3: held" in story
     assert "level warning -> critical" in story
-    assert f"burstctl explain {volume_id(1)} --region us-east-1" in text_of(few, "#detail-commands")
-    few.back()
-    await_open(few, None)
+    assert f"burstctl explain {volume_id(1)} --region us-east-1" in text_of(small_page, "#detail-commands")
+    small_page.back()
+    await_open(small_page, None)
 
 
 def test_a_link_to_a_volume_opens_it(browser, folder):
-    opened(browser, folder / "few.html", a_reported(FEW), fragment=f"#{volume_id(3)}")
+    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     await_open(browser, "build-3")
 
 
-def test_a_picture_never_bridges_a_gap_and_shows_what_is_to_come(browser, folder):
-    opened(browser, folder / "few.html", a_reported(FEW), fragment=f"#{volume_id(3)}")
+def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, folder):
+    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     large = "#detail-picture .picture "
     lines = browser.find_elements(By.CSS_SELECTOR, f"{large} > g > polyline.line")
     assert len(lines) == 2
@@ -319,19 +323,19 @@ def test_a_picture_never_bridges_a_gap_and_shows_what_is_to_come(browser, folder
     assert gap.get_attribute("textContent") == "no datapoint"
     assert len(browser.find_elements(By.CSS_SELECTOR, f"{large} .fan .about")) == 1
     assert len(browser.find_elements(By.CSS_SELECTOR, f"{large} .fan .bound")) == 1
-    said = browser.find_element(By.CSS_SELECTOR, large).get_attribute("aria-label")
-    assert said.startswith("Burst balance, 19 Nov 12:00 to 20 Nov 12:00 UTC: from 100 to 20.5 per cent")
-    assert "dry: in " in said
+    text = browser.find_element(By.CSS_SELECTOR, large).get_attribute("aria-label")
+    assert text.startswith("Burst balance, 19 Nov 12:00 to 20 Nov 12:00 UTC: from 100 to 20.5 per cent")
+    assert "dry: in " in text
 
 
-def test_a_picture_is_read_by_pointing_or_with_the_arrows(browser, folder):
-    opened(browser, folder / "few.html", a_reported(FEW), fragment=f"#{volume_id(3)}")
+def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, folder):
+    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET), fragment=f"#{volume_id(3)}")
     picture = browser.find_element(By.CSS_SELECTOR, "#detail-picture .picture")
     browser.execute_script("arguments[0].focus()", picture)
-    press(browser, Keys.ARROW_LEFT)
+    press_keys(browser, Keys.ARROW_LEFT)
     first = text_of(browser, ".readout")
     assert re.fullmatch(r"20 Nov \d\d:\d\d UTC: [\d.]+ %, 1,000 IOPS", first)
-    press(browser, Keys.ARROW_LEFT)
+    press_keys(browser, Keys.ARROW_LEFT)
     assert text_of(browser, ".readout") != first
     wide = len(browser.find_elements(By.CSS_SELECTOR, "#detail-picture .axis text"))
     click(browser, "#near")
@@ -340,50 +344,52 @@ def test_a_picture_is_read_by_pointing_or_with_the_arrows(browser, folder):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_text_can_be_read_in_both_themes(few, scheme):
-    theme(few, scheme)
-    open_first(few)
-    found = few.execute_script(CONTRASTS)
-    few.execute_script("document.querySelector('dialog').close()")
-    click(few, "button[data-level=critical]")
-    found += few.execute_script(CONTRASTS)
-    assert len(found) > 150
-    assert [each for each in found if each[0] < READABLE] == []
+def test_all_text_has_enough_contrast_in_both_themes(small_page, scheme):
+    emulate_theme(small_page, scheme)
+    open_first(small_page)
+    result = small_page.execute_script(CONTRASTS)
+    small_page.execute_script("document.querySelector('dialog').close()")
+    click(small_page, "button[data-level=critical]")
+    result += small_page.execute_script(CONTRASTS)
+    assert len(result) > 150
+    assert [finding for finding in result if finding[0] < MIN_CONTRAST] == []
 
 
-def test_the_two_themes_differ(few):
+def test_the_two_themes_differ(small_page):
     seen = []
     for scheme in ("light", "dark"):
-        theme(few, scheme)
-        seen.append(few.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        emulate_theme(small_page, scheme)
+        seen.append(small_page.execute_script("return getComputedStyle(document.body).backgroundColor"))
     assert seen[0] != seen[1]
 
 
-def test_no_level_is_told_by_its_colour_alone(few):
-    cells = few.find_elements(By.CSS_SELECTOR, "#rows td.level")
-    assert [each.text for each in cells] == ["exhausted", "critical", "warning", "fault", "ok", "ok"]
-    shapes = [each.find_element(By.TAG_NAME, "use").get_attribute("href") for each in cells]
+def test_no_level_is_shown_by_colour_alone(small_page):
+    cells = small_page.find_elements(By.CSS_SELECTOR, "#rows td.level")
+    assert [cell.text for cell in cells] == ["exhausted", "critical", "warning", "fault", "ok", "ok"]
+    shapes = [cell.find_element(By.TAG_NAME, "use").get_attribute("href") for cell in cells]
     assert len(set(shapes)) == 5
-    drawn = few.execute_script(
+    drawn = small_page.execute_script(
         "return [...document.querySelectorAll('symbol')].map((each) => each.innerHTML.replaceAll(/\\s/g, ''))"
     )
     assert len(set(drawn)) == len(drawn) == 8
 
 
-def test_on_a_narrow_screen_nothing_hangs_over(few):
-    width(few, 390)
-    few.refresh()
-    assert few.execute_script("return document.documentElement.scrollWidth") <= 390
-    assert few.execute_script("return document.getElementById('scroller').scrollWidth") <= 390
-    open_first(few)
-    assert few.execute_script("return document.querySelector('dialog').scrollWidth") <= 390
+def test_nothing_overflows_on_a_narrow_screen(small_page):
+    set_width(small_page, 390)
+    small_page.refresh_state()
+    assert small_page.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert small_page.execute_script("return document.getElementById('scroller').scrollWidth") <= 390
+    open_first(small_page)
+    assert small_page.execute_script("return document.querySelector('dialog').scrollWidth") <= 390
 
 
 @pytest.mark.parametrize("pixels", [390, 700, 1000, 1360])
 def test_a_long_table_is_as_wide_as_the_screen_and_its_rows_are_of_one_height(browser, folder, pixels):
-    width(browser, pixels)
-    opened(
-        browser, folder / "long.html", a_reported([*FEW, *(calm(100 + n, f"shelf-{n}") for n in range(90))])
+    set_width(browser, pixels)
+    open_page(
+        browser,
+        folder / "long.html",
+        a_fleet_report([*SMALL_FLEET, *(a_calm_volume(100 + n, f"shelf-{n}") for n in range(90))]),
     )
     assert browser.find_elements(By.CSS_SELECTOR, "#rows .spacer")
     wide, heights, inner, outer = browser.execute_script(
@@ -400,29 +406,31 @@ def test_a_long_table_is_as_wide_as_the_screen_and_its_rows_are_of_one_height(br
     assert inner == pytest.approx(outer, abs=2)
 
 
-def test_who_closes_a_volume_is_back_where_it_was_opened(few):
-    link = few.find_element(By.CSS_SELECTOR, ".card:nth-child(2) h3 a")
+def test_closing_a_volume_restores_the_scroll_position(small_page):
+    link = small_page.find_element(By.CSS_SELECTOR, ".card:nth-child(2) h3 a")
     link.send_keys(Keys.ENTER)
-    await_open(few, "ci-7")
-    press(few, Keys.ESCAPE)
-    await_open(few, None)
-    assert few.switch_to.active_element == link
+    await_open(small_page, "ci-7")
+    press_keys(small_page, Keys.ESCAPE)
+    await_open(small_page, None)
+    assert small_page.switch_to.active_element == link
     link.send_keys(Keys.ENTER)
-    await_open(few, "ci-7")
-    press(few, "j", Keys.ESCAPE)
-    await_open(few, None)
-    await_focus(few, "build-3")  # who went on is at the row of the one seen last
-    assert few.execute_script("return document.getElementById('rows').contains(document.activeElement)")
+    await_open(small_page, "ci-7")
+    press_keys(small_page, "j", Keys.ESCAPE)
+    await_open(small_page, None)
+    await_focus(small_page, "build-3")  # who went on is at the row of the one seen last
+    assert small_page.execute_script(
+        "return document.getElementById('rows').contains(document.activeElement)"
+    )
 
 
-def test_what_was_not_read_is_no_gap_and_stands_at_the_top(browser, folder):
+def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, folder):
     unread = {volume_id(3): "cloudwatch:GetMetricData: AccessDenied", volume_id(5): "the same"}
-    reported = a_reported(FEW, unread=unread, balances={})
-    opened(browser, folder / "unread.html", reported, fragment=f"#{volume_id(3)}")
+    reported = a_fleet_report(SMALL_FLEET, unread=unread, balances={})
+    open_page(browser, folder / "unread.html", reported, fragment=f"#{volume_id(3)}")
     bands = "#detail-picture .band.absent title"
-    said = [each.get_attribute("textContent") for each in browser.find_elements(By.CSS_SELECTOR, bands)]
-    assert said == ["could not be read"]
-    press(browser, Keys.ESCAPE)
+    text = [element.get_attribute("textContent") for element in browser.find_elements(By.CSS_SELECTOR, bands)]
+    assert text == ["could not be read"]
+    press_keys(browser, Keys.ESCAPE)
     [row] = [row for row in texts(browser, "#rows tr") if "web-5" in row]
     assert "not read" in row
     banner = browser.find_element(By.CSS_SELECTOR, "[role=alert]")
@@ -430,8 +438,8 @@ def test_what_was_not_read_is_no_gap_and_stands_at_the_top(browser, folder):
     assert "This page is not whole. Not read: the picture of" in banner.text
 
 
-def test_of_crowded_marks_the_newest_have_their_letters(browser, folder):
-    step = a_story(FEW[0])[0].at_s
+def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
+    step = a_story(SMALL_FLEET[0])[0].at_s
     changes = [
         LedgerEntry(
             volume_id=volume_id(3), revision=step + nth, kind=EntryKind.LEVEL_CHANGED, at_s=step + nth,
@@ -439,22 +447,22 @@ def test_of_crowded_marks_the_newest_have_their_letters(browser, folder):
         )
         for nth, level in enumerate(["warning", "warning", "warning", "critical", "exhausted"])
     ]  # fmt: skip
-    reported = a_reported(FEW)
-    tale = reported.told[volume_id(3)]
+    reported = a_fleet_report(SMALL_FLEET)
+    tale = reported.details[volume_id(3)]
     tales = {
-        **reported.told,
-        volume_id(3): replace(tale, chronology=told(FEW[1], entries=changes).chronology),
+        **reported.details,
+        volume_id(3): replace(tale, timeline=volume_details(SMALL_FLEET[1], entries=changes).timeline),
     }
-    opened(browser, folder / "crowded.html", replace(reported, told=tales), fragment=f"#{volume_id(3)}")
+    open_page(browser, folder / "crowded.html", replace(reported, details=tales), fragment=f"#{volume_id(3)}")
     letters = browser.find_elements(By.CSS_SELECTOR, "#detail-picture .marks text")
-    assert [each.text for each in letters] == ["E", "C", "W"]
+    assert [letter.text for letter in letters] == ["E", "C", "W"]
 
 
-def test_without_script_it_still_tells_what_matters(browser, folder):
+def test_without_javascript_the_page_still_shows_the_essentials(browser, folder):
     browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    opened(browser, folder / "few.html", a_reported(FEW))
-    said = text_of(browser, "body")
-    assert "need JavaScript" in said
+    open_page(browser, folder / "few.html", a_fleet_report(SMALL_FLEET))
+    text = text_of(browser, "body")
+    assert "need JavaScript" in text
     for part in (
         "1 volume is dry",
         "ci-7",
@@ -463,7 +471,7 @@ def test_without_script_it_still_tells_what_matters(browser, folder):
         "is not moved to gp3: held",
         "Flips cost",
     ):
-        assert part in said
+        assert part in text
     assert not browser.find_element(By.ID, "table").is_displayed()
 
 
@@ -481,79 +489,83 @@ HOSTILE = (
 
 def test_hostile_names_and_tags_stay_text(browser, folder):
     fleet = [
-        a_row(nth, balances(*[10.0] * 5), name, tags={"note": name, f"k{name}": "v"})
+        a_decision_row(nth, balances(*[10.0] * 5), name, tags={"note": name, f"k{name}": "v"})
         for nth, name in enumerate(HOSTILE, start=1)
     ]
-    reported = a_reported(
-        [*fleet, dry(99, HOSTILE[0])], failures=(HOSTILE[1],), unread={volume_id(1): HOSTILE[2]}
+    reported = a_fleet_report(
+        [*fleet, an_empty_volume(99, HOSTILE[0])], failures=(HOSTILE[1],), unread={volume_id(1): HOSTILE[2]}
     )
-    opened(browser, folder / "hostile.html", reported)
-    shown = names(browser)
+    open_page(browser, folder / "hostile.html", reported)
+    visible_names = volume_names(browser)
     for name in HOSTILE[:7]:
-        assert name in shown
+        assert name in visible_names
     open_first(browser)
     assert HOSTILE[0] in text_of(browser, "#detail-title")
-    press(browser, "j")
+    press_keys(browser, "j")
     assert "Tag" in text_of(browser, "#detail-facts")
-    made = browser.execute_script(
+    created = browser.execute_script(
         "return [window.hacked, document.scripts.length, document.images.length,"
         " document.querySelectorAll('b img, td script').length]"
     )
-    assert made == [None, 2, 0, 0]
+    assert created == [None, 2, 0, 0]
     assert HOSTILE[1] in text_of(browser, "#notes")
     assert browser.get_log("browser") == []
 
 
-def test_a_name_that_turns_the_line_round_or_never_ends_is_made_harmless(browser, folder):
+def test_a_bidirectional_or_endless_name_is_made_harmless(browser, folder):
     long, turned = "x" * 10_000, "abc\u202etxt.exe\u202c"
-    fleet = [a_row(1, balances(10.0), long, tags={"huge": long, **{f"t{n}": "v" for n in range(80)}})]
-    opened(browser, folder / "odd.html", a_reported([*fleet, a_row(2, balances(10.0), turned)]))
-    assert sorted(names(browser)) == ["abc?txt.exe?", "x" * 39 + "…"]
+    fleet = [
+        a_decision_row(1, balances(10.0), long, tags={"huge": long, **{f"t{n}": "v" for n in range(80)}})
+    ]
+    open_page(
+        browser, folder / "odd.html", a_fleet_report([*fleet, a_decision_row(2, balances(10.0), turned)])
+    )
+    assert sorted(volume_names(browser)) == ["abc?txt.exe?", "x" * 39 + "…"]
     assert "\u202e" not in browser.page_source
     open_first(browser)
     assert browser.execute_script("return document.querySelector('dialog').scrollWidth <= innerWidth")
     assert (folder / "odd.html").stat().st_size < 100_000
 
 
-def test_on_paper_there_is_every_row_and_all_about_the_urgent_ones(browser, folder):
+def test_print_has_every_row_and_the_details_of_urgent_volumes(browser, folder):
     fleet = [
-        *FEW,
-        *(calm(100 + nth, f"shelf-{nth}") for nth in range(120)),
-        *(critical(300 + n, f"hot-{n}") for n in range(15)),
+        *SMALL_FLEET,
+        *(a_calm_volume(100 + nth, f"shelf-{nth}") for nth in range(120)),
+        *(a_critical_volume(300 + n, f"hot-{n}") for n in range(15)),
     ]
-    opened(browser, folder / "print.html", a_reported(fleet))
-    on_screen = len(names(browser))
+    open_page(browser, folder / "print.html", a_fleet_report(fleet))
+    on_screen = len(volume_names(browser))
     assert on_screen < len(fleet)
-    theme(browser, "dark", media="print")
+    emulate_theme(browser, "dark", media="print")
     browser.execute_script("dispatchEvent(new Event('beforeprint'))")
-    assert len(names(browser)) == len(fleet)
+    assert len(volume_names(browser)) == len(fleet)
     table = browser.execute_script("return getComputedStyle(document.querySelector('#table thead')).display")
     assert table == "table-header-group"
     assert browser.execute_script("return getComputedStyle(document.body).color") == "rgb(0, 0, 0)"
     cards = browser.find_elements(By.CSS_SELECTOR, ".card")
     assert len(cards) == 4 + 15
-    assert all(each.find_element(By.CSS_SELECTOR, ".on-paper").is_displayed() for each in cards)
+    assert all(card.find_element(By.CSS_SELECTOR, ".on-paper").is_displayed() for card in cards)
     assert len(browser.find_elements(By.CSS_SELECTOR, ".card .picture")) == len(cards)
     assert not browser.find_element(By.ID, "filter").is_displayed()
-    theme(browser, "light")
+    emulate_theme(browser, "light")
     browser.execute_script("dispatchEvent(new Event('afterprint'))")
-    browser.execute_async_script(TO_THE_FRAME % "")
-    assert len(names(browser)) == on_screen
+    browser.execute_async_script(UNTIL_NEXT_FRAME % "")
+    assert len(volume_names(browser)) == on_screen
 
 
-def test_it_prints_to_pages_of_paper(few):
-    printed = few.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
+def test_it_prints_to_pages_of_paper(small_page):
+    printed = small_page.execute_cdp_cmd("Page.printToPDF", {"paperWidth": 8.27, "paperHeight": 11.69})
     pdf = base64.b64decode(printed["data"])
     assert pdf.startswith(b"%PDF-")
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 8
-    assert len(names(few)) == 6, "the screen is as it was"
+    assert len(volume_names(small_page)) == 6, "the screen is as it was"
 
 
 @pytest.fixture(scope="module")
-def ten_thousand(folder):
+def large_page(folder):
     fleet = a_fleet(10_000)
     path = folder / "ten-thousand.html"
-    path.write_text(page_of(a_reported(fleet, stories=fleet[:300])), encoding="utf-8")
+    path.write_text(render_report_page(a_fleet_report(fleet, stories=fleet[:300])), encoding="utf-8")
     return path
 
 
@@ -561,13 +573,13 @@ SORTS = [
     f"document.querySelector('th[data-sort={column}] button').click();"
     for column in ("volume", "balance", "dry", "mark", "level")
 ]
-FILTERING = (
+FILTERS = (
     "const filter = document.getElementById('filter');"
     "filter.value = 'team-3 web'; filter.dispatchEvent(new Event('input'));"
 )
 
 
-def timed(browser, page):
+def time_interactions(browser, page):
     """Milliseconds by the page's own clock: to open it, and for each act to the frame that shows it."""
     browser.get("about:blank")
     browser.get(page.as_uri())
@@ -575,27 +587,27 @@ def timed(browser, page):
     opened_ms = browser.execute_script(
         "const [seen] = performance.getEntriesByType('navigation'); return seen.loadEventEnd - seen.startTime"
     )
-    acts = {act: browser.execute_async_script(TO_THE_FRAME % act) for act in [*SORTS, FILTERING]}
+    acts = {act: browser.execute_async_script(UNTIL_NEXT_FRAME % act) for act in [*SORTS, FILTERS]}
     return {"open": opened_ms, **acts}
 
 
-def test_ten_thousand_volumes_open_sort_and_filter_in_under_two_seconds(browser, ten_thousand):
+def test_ten_thousand_volumes_open_sort_and_filter_in_under_two_seconds(browser, large_page):
     """Others may want the processor as well: of a few tries the quickest tells what the page takes."""
-    took = timed(browser, ten_thousand)
+    took = time_interactions(browser, large_page)
     for _ in range(4):
-        if max(took.values()) >= MOST_MS:
-            again = timed(browser, ten_thousand)
-            took = {act: min(ms, again[act]) for act, ms in took.items()}
-    assert {act: ms for act, ms in took.items() if ms >= MOST_MS} == {}
+        if max(took.values()) >= BUDGET_MS:
+            repeated = time_interactions(browser, large_page)
+            took = {act: min(ms, repeated[act]) for act, ms in took.items()}
+    assert {act: ms for act, ms in took.items() if ms >= BUDGET_MS} == {}
     assert re.fullmatch(r"[\d,]+ of 10,000 volumes", text_of(browser, "#count"))
-    assert ten_thousand.stat().st_size < 6e6
+    assert large_page.stat().st_size < 6e6
 
 
-def test_of_ten_thousand_rows_those_in_view_are_drawn_and_the_last_is_a_key_away(browser, ten_thousand):
+def test_of_ten_thousand_rows_only_visible_ones_are_rendered_and_end_jumps_to_the_last(browser, large_page):
     browser.get("about:blank")
-    browser.get(ten_thousand.as_uri())
+    browser.get(large_page.as_uri())
     assert len(browser.find_elements(By.CSS_SELECTOR, "#rows tr")) < 60
-    press(browser, "j", Keys.END)
+    press_keys(browser, "j", Keys.END)
     last = browser.find_element(By.CSS_SELECTOR, "#rows tr:last-child")
     assert last.get_attribute("aria-rowindex") == "10001"
     assert browser.find_element(By.ID, "table").get_attribute("aria-rowcount") == "10001"

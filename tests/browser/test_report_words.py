@@ -4,40 +4,47 @@ import re
 from dataclasses import replace
 from html import unescape
 
-from some_pages import NOW_S, a_reported, calm, page_of, silent
+from some_pages import NOW_S, a_calm_volume, a_fleet_report, a_volume_without_data, render_report_page
 
-from burstctl.report.activity import Deed, Sort
-from burstctl.report.activity_html import LEAST_OF_A_SORT, MOST_DEEDS
+from burstctl.report.activity import Activity, ActivityKind
+from burstctl.report.activity_html import MAX_ACTIVITIES, MIN_PER_KIND
 
 
-def words_of(reported):
+def visible_text(reported):
     """The page's text on one line."""
-    text = re.sub(r"<(script|style|symbol)\b.*?</\1>", " ", page_of(reported), flags=re.DOTALL)
+    text = re.sub(r"<(script|style|symbol)\b.*?</\1>", " ", render_report_page(reported), flags=re.DOTALL)
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", text)).split())
 
 
-def test_of_what_could_not_be_read_it_claims_nothing():
-    whole, partial = a_reported([calm(1)]), a_reported([calm(1)], failures=("ec2:DescribeVolumes: <denied>",))
-    assert " Nothing runs dry " in words_of(whole)
-    assert "not whole" not in words_of(whole)
-    said = words_of(partial)
-    assert " Nothing that could be read runs dry " in said
-    assert "This page is not whole. Not read: ec2:DescribeVolumes: <denied>." in said
-    mute = a_reported([calm(1), silent(2)], unread={"vol-1": "denied", "vol-2": "denied"})
-    assert "Nothing that could be read is seen to run dry, but 1 tells nothing" in words_of(mute)
-    assert "Not read: the picture of vol-1: denied, and 1 more at the end." in words_of(mute)
+def test_the_page_claims_nothing_about_unread_volumes():
+    whole, partial = (
+        a_fleet_report([a_calm_volume(1)]),
+        a_fleet_report([a_calm_volume(1)], failures=("ec2:DescribeVolumes: <denied>",)),
+    )
+    assert " Nothing runs dry " in visible_text(whole)
+    assert "not whole" not in visible_text(whole)
+    page_text = visible_text(partial)
+    assert " Nothing that could be read runs dry " in page_text
+    assert "This page is not whole. Not read: ec2:DescribeVolumes: <denied>." in page_text
+    mute = a_fleet_report(
+        [a_calm_volume(1), a_volume_without_data(2)], unread={"vol-1": "denied", "vol-2": "denied"}
+    )
+    assert "Nothing that could be read is seen to run dry, but 1 tells nothing" in visible_text(mute)
+    assert "Not read: the picture of vol-1: denied, and 1 more at the end." in visible_text(mute)
 
 
-def a_deed(sort, before_s, line):
-    return Deed(at_s=int(NOW_S) - before_s, sort=sort, subject="vol-1", line=line)
+def an_activity(sort, before_s, line):
+    return Activity(at_s=int(NOW_S) - before_s, kind=sort, subject="vol-1", line=line)
 
 
-def test_many_alerts_do_not_push_out_what_was_refused():
-    alerts = [a_deed(Sort.ALERTED, nth, f"alert {nth}") for nth in range(MOST_DEEDS + 50)]
-    refused = [a_deed(Sort.REFUSED, 10_000 + nth, f"refusal {nth}.") for nth in range(LEAST_OF_A_SORT + 5)]
-    said = words_of(replace(a_reported([calm(1)]), deeds=[*alerts, *refused]))
-    assert f"refusal {LEAST_OF_A_SORT - 1}." in said
-    assert f"refusal {LEAST_OF_A_SORT}." not in said
-    assert "460 of 515 in the last 24 h, newest first" in said
-    assert f"alert {MOST_DEEDS - 1} " in said
-    assert f"alert {MOST_DEEDS} " not in said
+def test_many_alerts_do_not_hide_refusals():
+    alerts = [an_activity(ActivityKind.ALERTED, nth, f"alert {nth}") for nth in range(MAX_ACTIVITIES + 50)]
+    refused = [
+        an_activity(ActivityKind.REFUSED, 10_000 + nth, f"refusal {nth}.") for nth in range(MIN_PER_KIND + 5)
+    ]
+    page_text = visible_text(replace(a_fleet_report([a_calm_volume(1)]), activities=[*alerts, *refused]))
+    assert f"refusal {MIN_PER_KIND - 1}." in page_text
+    assert f"refusal {MIN_PER_KIND}." not in page_text
+    assert "460 of 515 in the last 24 h, newest first" in page_text
+    assert f"alert {MAX_ACTIVITIES - 1} " in page_text
+    assert f"alert {MAX_ACTIVITIES} " not in page_text

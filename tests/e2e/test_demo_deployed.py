@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from burstlab.demo.command import demo, run
-from burstlab.demo.live_view import _board, open_board, tell_the_end, tell_the_start
+from burstlab.demo.command import demo, run_demo
+from burstlab.demo.live_view import _render, open_view, print_introduction, print_summary
 
 HOURS = 0.4
 """Until 16:24: a critical volume is moved at once, and the first of a window's at 16:20."""
@@ -18,15 +18,15 @@ def test_the_demo_runs_on_the_deployed_stack(tmp_path):
     lines = Console(file=StringIO(), width=80)
     boards = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
     picture, steps = tmp_path / "demo.png", []
-    tell_the_start(lines, hours=HOURS, seconds=0, is_deployed=True)
-    with open_board(lines) as show:
+    print_introduction(lines, hours=HOURS, seconds=0, is_deployed=True)
+    with open_view(lines) as show:
 
         def show_both(stage):
             show(stage)
-            boards.print(_board(stage))
+            boards.print(_render(stage))
 
-        stage = run(hours=HOURS, seconds=0, picture=picture, show=show_both, say=steps.append)
-    tell_the_end(lines, stage)
+        stage = run_demo(hours=HOURS, seconds=0, picture=picture, show=show_both, log=steps.append)
+    print_summary(lines, stage)
     told, seen = lines.file.getvalue(), boards.file.getvalue()
     assert [step.partition(":")[0] for step in steps[:2]] == ["cdk bootstrap", "cdk deploy"]
     assert "16:01  flipped: etcd-0 is on its way to gp3" in told
@@ -39,11 +39,11 @@ def test_the_demo_runs_on_the_deployed_stack(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["the local AWS", "the CDK's command"])
-def test_where_something_is_not_installed_the_demo_says_what_would_do(tmp_path, monkeypatch, missing):
+def test_the_demo_says_what_to_install(tmp_path, monkeypatch, missing):
     if missing == "the CDK's command":
         (tmp_path / "local-aws").symlink_to(Path(sys.prefix) / "local-aws")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    told = CliRunner().invoke(demo, ["--deployed", "--picture", str(tmp_path / "demo.png")])
-    assert told.exit_code == 1
-    assert f"{missing} is not installed" in told.output
-    assert "run `make setup`" in told.output
+    result = CliRunner().invoke(demo, ["--deployed", "--picture", str(tmp_path / "demo.png")])
+    assert result.exit_code == 1
+    assert f"{missing} is not installed" in result.output
+    assert "run `make setup`" in result.output

@@ -15,11 +15,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from a_checkout import Checkout, check_shown
 from botocore.exceptions import ClientError
-from tests.runbooks.a_checkout import Checkout, check_shown
-from tests.runbooks.pasted import the_line, without_comment
+from pasted import page_command, without_comment
 
-from burstlab.deployed.deployed_stack import DeployedStage
+from burstlab.deployed.deployed_stack import DeployedStack
 from burstlab.deployed.local_aws import ROOT, LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstlab.fake_aws.slack import SlackReceiver
@@ -29,11 +29,11 @@ from burstlab.model.volume import LabVolume
 
 BURSTCTL = [sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())"]
 MINUTE_S = 60
-LEAST_S = 1.0
+MIN_WAIT_S = 1.0
 """Wall seconds a simulated minute takes at least: no more than sixty times as fast as life."""
-PATIENCE_S = 90.0
+TIMEOUT_S = 90.0
 """How long is waited for what comes by itself: on a busy machine a cold start takes its time."""
-AGO = timedelta(minutes=150)
+STARTED_AGO = timedelta(minutes=150)
 """How far in the past the story begins, so that its end is before now, where the schedule takes over."""
 PAST = timedelta(minutes=40)
 BUSY = "nab_c0d644*16+791100"
@@ -54,7 +54,7 @@ recipients:
 """
 
 
-class Story:
+class DeployedScenario:
     """Who plays, and what was seen of them."""
 
     def __init__(self, aws, endpoint, slack, other_slack, folder):
@@ -65,12 +65,12 @@ class Story:
         self.second = None
         self.began_at = self.clock.now()
         # 64 GiB: an io1 of 50 IOPS a GiB is as fast as the burst, so the policy's io1 is what it gets
-        self.builds = self.enter("builds", 64, 50, {"burstwatch:mode": "auto"})
-        self.cache = self.enter("cache", 33, 60, {"burstwatch:mode": "auto", "burstwatch:target": "gp3"})
-        self.reports = self.enter("reports", 33, 45, {})
-        self.frozen = self.enter("frozen", 33, 55, {"burstwatch:mode": "auto"})
+        self.builds = self.add_volume("builds", 64, 50, {"burstwatch:mode": "auto"})
+        self.cache = self.add_volume("cache", 33, 60, {"burstwatch:mode": "auto", "burstwatch:target": "gp3"})
+        self.reports = self.add_volume("reports", 33, 45, {})
+        self.frozen = self.add_volume("frozen", 33, 55, {"burstwatch:mode": "auto"})
 
-    def enter(self, name, size_gib, balance_pct, tags):
+    def add_volume(self, name, size_gib, balance_pct, tags):
         volume = LabVolume(
             size_gib=size_gib,
             balance_pct=balance_pct,
@@ -84,26 +84,26 @@ class Story:
 
     def paste(self, line):
         """Run a page's command as it stands there; what it shows below it is what is seen."""
-        code, said = self.checkout.paste(line, within_s=900)
-        assert code == 0, "\n".join([f"$ {line.text}", *said[-30:]])
-        check_shown(line, said)
-        return "\n".join(said)
+        code, text = self.checkout.paste(line, within_s=900)
+        assert code == 0, "\n".join([f"$ {line.text}", *text[-30:]])
+        check_shown(line, text)
+        return "\n".join(text)
 
-    def minute(self):
+    def run_minute(self):
         """Where in the story we are."""
         return round((self.clock.now_s() - self.began_at.timestamp()) / MINUTE_S)
 
-    def play(self, until, *, each=lambda: None):
+    def run_until(self, until, *, item=lambda: None):
         """Let time pass up to this minute of the story: the schedule ticks, EBS tells, functions run."""
-        while self.minute() < until:
-            began = time.monotonic()
+        while self.run_minute() < until:
+            started_at_s = time.monotonic()
             self.clock.advance(MINUTE_S)
             for event in self.stage.tell_events():
                 self.is_settled_at_once(event)
             self.stage.stuck = 1 - self.stage.waiting(self.stage.dead_letters)
             self.stage.tick()
-            each()
-            time.sleep(max(0.0, LEAST_S - (time.monotonic() - began)))
+            item()
+            time.sleep(max(0.0, MIN_WAIT_S - (time.monotonic() - started_at_s)))
 
     def is_settled_at_once(self, event):
         """A modification that completed is in the ledger before any tick."""
@@ -111,10 +111,10 @@ class Story:
         if (detail["event"], detail["result"]) == ("modifyVolume", "completed"):
             volume_id = event["resources"][0].rpartition("/")[2]
             wanted = "restored" if self.fleet.find(volume_id).volume_type == "gp2" else "reached"
-            assert is_soon_so(lambda: wanted in effects(self.history(volume_id))), f"not {wanted}"
+            assert wait_until(lambda: wanted in effects(self.history(volume_id))), f"not {wanted}"
 
     def history(self, volume_id):
-        told = self.burstctl(
+        reported = self.burstctl(
             "--ledger",
             self.stage.ledger,
             "--policy",
@@ -123,58 +123,60 @@ class Story:
             volume_id,
             "--json",
         )
-        return json.loads(told.stdout)["entries"]
+        return json.loads(reported.stdout)["entries"]
 
     def burstctl(self, *arguments, exits=(0,)):
-        done = subprocess.run(
+        completed = subprocess.run(
             [*BURSTCTL, *arguments],
             env=self.stage.environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=False,
         )
-        assert done.returncode in exits, (
-            f"burstctl {arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+        assert completed.returncode in exits, (
+            f"burstctl {arguments}: {completed.returncode}\n{completed.stdout}{completed.stderr}"
         )
-        return done
+        return completed
 
-    def types(self, volume_id):
+    def volume_types(self, volume_id):
         """What became of a volume, as AWS has it."""
         return [modification.target.volume_type for modification in self.fleet.modifications(volume_id)]
 
-    def heard(self, *words, within_s=PATIENCE_S):
+    def wait_for_slack(self, *words, within_s=TIMEOUT_S):
         """The message in Slack in which all these words stand."""
-        message = self.slack.wait_for(lambda m: all(word in m.words for word in words), within_s=within_s)
-        told = "\n".join(m.text for m in self.slack.posted)
-        assert message, f"no message with {words} among {len(self.slack.posted)}:\n{told}"
+        message = self.slack.wait_for(lambda m: all(word in m.words for word in words), timeout_s=within_s)
+        reported = "\n".join(m.text for m in self.slack.all_messages)
+        assert message, f"no message with {words} among {len(self.slack.all_messages)}:\n{reported}"
         return message
 
 
 @pytest.fixture
-def story(tmp_path):
+def scenario(tmp_path):
     now = datetime.now(UTC)
-    began_at = (now - AGO).replace(minute=(now - AGO).minute // 5 * 5, second=0, microsecond=0)
-    clock = LabClock.by_hand(began_at - PAST)
+    began_at = (now - STARTED_AGO).replace(
+        minute=(now - STARTED_AGO).minute // 5 * 5, second=0, microsecond=0
+    )
+    clock = LabClock.manual(began_at - PAST)
     with (
-        LocalAws(folder=tmp_path / "aws") as aws,
+        LocalAws(directory=tmp_path / "aws") as aws,
         Endpoint(LabFleet(clock, LabSettings(lag_s=60, account_id=aws.account))) as endpoint,
         SlackReceiver() as slack,
         SlackReceiver() as other_slack,
     ):
         clock.advance(PAST.total_seconds())
-        yield Story(aws, endpoint, slack, other_slack, a_clone(tmp_path))
+        yield DeployedScenario(aws, endpoint, slack, other_slack, clone_repository(tmp_path))
 
 
 def environment_of(aws):
     """What somebody has who deploys there, and a cdk that asks nobody else."""
     silence = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true"}
     path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return {**aws.environment, **silence, "CDK_HOME": str(aws.folder), "PATH": path}
+    return {**aws.environment, **silence, "CDK_HOME": str(aws.directory), "PATH": path}
 
 
-def a_clone(folder):
+def clone_repository(folder):
     """A folder to pull into: there is a commit above it that it has not."""
     upstream, clone = folder / "upstream", folder / "burstwatch"
     who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
@@ -191,134 +193,143 @@ def a_clone(folder):
     return clone
 
 
-def test_the_deployed_watchdog_tells_its_story(story, tmp_path):
-    with logs_shown(story):
-        the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(story)
-        another_deployment_comes_later(story)
-        a_policy_is_pushed_and_a_volume_held(story, tmp_path)
-        what_drains_is_told_and_flipped_though_a_request_is_poison(story)
-        the_second_deployment_has_only_proposed(story)
-        a_policy_that_is_gone_changes_nothing_and_is_told(story)
-        what_was_flipped_comes_back_as_the_pushed_policy_says(story)
-        the_poison_ends_among_the_dead_letters(story)
-        burstctl_tells_the_same_story_from_the_same_ledger(story)
-        the_schedule_fires_by_itself_in_real_time(story)
-        an_old_event_or_tick_changes_nothing(story)
-        a_critical_volume_that_is_created_is_told_before_any_tick(story)
-        in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(story)
-        slack_took_every_message_and_got_none_twice(story)
-        the_ledger_outlives_the_stack(story)
+def test_the_deployed_watchdog_from_bootstrap_to_destroy(scenario, tmp_path):
+    with logs_shown(scenario):
+        the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(scenario)
+        another_deployment_comes_later(scenario)
+        a_policy_is_pushed_and_a_volume_held(scenario, tmp_path)
+        draining_volume_is_flipped_despite_poison_message(scenario)
+        the_second_deployment_has_only_proposed(scenario)
+        deleted_policy_changes_nothing_and_alerts(scenario)
+        flipped_volume_returns_under_pushed_policy(scenario)
+        poison_message_is_dead_lettered(scenario)
+        burstctl_shows_the_same_history(scenario)
+        the_schedule_fires_by_itself_in_real_time(scenario)
+        an_old_event_or_tick_changes_nothing(scenario)
+        created_critical_volume_alerts_before_any_tick(scenario)
+        in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(scenario)
+        slack_received_each_message_once(scenario)
+        the_ledger_outlives_the_stack(scenario)
 
 
-def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(story):
-    prepare = the_line("docs/deploying.md", "cdk bootstrap")
-    put_there = the_line("docs/deploying.md", "cdk deploy")
-    both = the_line("README.md", "cdk bootstrap && cdk deploy")
+def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(scenario):
+    prepare = page_command("docs/deploying.md", "cdk bootstrap")
+    put_there = page_command("docs/deploying.md", "cdk deploy")
+    both = page_command("README.md", "cdk bootstrap && cdk deploy")
     assert both.text == f"{without_comment(prepare.text)} && {put_there.text}"
-    story.paste(both)
-    said = story.paste(the_line("docs/deploying.md", "git pull && make setup && cdk diff && cdk deploy"))
-    assert (story.checkout.folder / "NEWS").exists()
-    assert "(no changes)" in said
-    story.stage = DeployedStage.find(story.aws, story.endpoint)
-    assert set(story.stage.functions) == {"watch", "flip", "settle", "notify"}
-    story.stage.set_schedule(is_on=False)
-    story.stage.look_at_the_lab()
-    story.stage.tell_slack(story.slack.url)
+    scenario.paste(both)
+    text = scenario.paste(
+        page_command("docs/deploying.md", "git pull && make setup && cdk diff && cdk deploy")
+    )
+    assert (scenario.checkout.folder / "NEWS").exists()
+    assert "(no changes)" in text
+    scenario.stage = DeployedStack.find(scenario.aws, scenario.endpoint)
+    assert set(scenario.stage.functions) == {"watch", "flip", "settle", "notify"}
+    scenario.stage.set_schedule(is_on=False)
+    scenario.stage.look_at_the_lab()
+    scenario.stage.tell_slack(scenario.slack.url)
 
 
-def another_deployment_comes_later(story):
-    (story.checkout.folder / "stage.yaml").write_text(SECOND)
-    secrets = story.aws.client("secretsmanager")
-    secrets.create_secret(Name="second-slack", SecretString=json.dumps({"url": story.other_slack.url}))
-    story.paste(the_line("docs/deploying.md", "cdk deploy --all -c stage=stage.yaml"))
-    story.second = DeployedStage.find(story.aws, story.endpoint, name="second")
-    story.second.set_schedule(is_on=False)
-    story.second.look_at_the_lab()
+def another_deployment_comes_later(scenario):
+    (scenario.checkout.folder / "stage.yaml").write_text(SECOND)
+    secrets = scenario.aws.client("secretsmanager")
+    secrets.create_secret(Name="second-slack", SecretString=json.dumps({"url": scenario.other_slack.url}))
+    scenario.paste(page_command("docs/deploying.md", "cdk deploy --all -c stage=stage.yaml"))
+    scenario.second = DeployedStack.find(scenario.aws, scenario.endpoint, name="second")
+    scenario.second.set_schedule(is_on=False)
+    scenario.second.look_at_the_lab()
 
 
-def a_policy_is_pushed_and_a_volume_held(story, tmp_path):
+def a_policy_is_pushed_and_a_volume_held(scenario, tmp_path):
     file = tmp_path / "policy.yaml"
     file.write_text(POLICY)
-    story.burstctl("policy", "push", str(file), "--stack", "burstwatch", "--yes")
-    story.burstctl("hold", story.frozen, "--for", "6h", "--reason", "audit snapshot")
+    scenario.burstctl("policy", "push", str(file), "--stack", "burstwatch", "--yes")
+    scenario.burstctl("hold", scenario.frozen, "--for", "6h", "--reason", "audit snapshot")
 
 
-def what_drains_is_told_and_flipped_though_a_request_is_poison(story):
-    story.stage.client("sqs").send_message(
-        QueueUrl=story.stage.flip_queue,
+def draining_volume_is_flipped_despite_poison_message(scenario):
+    scenario.stage.client("sqs").send_message(
+        QueueUrl=scenario.stage.flip_queue,
         MessageBody='{"schema": "burstwatch.flip_request/v9"}',
-        MessageGroupId=story.reports,
+        MessageGroupId=scenario.reports,
         MessageDeduplicationId="poison",
     )
-    story.stage.set_most_receives(2)
-    story.play(21, each=story.second.tick)
-    story.heard("builds", "flipped", "io1")
-    story.heard("cache", "flipped", "gp3")
-    story.heard("reports", "critical", "burstctl flip", story.reports)
-    assert (story.types(story.builds), story.types(story.cache)) == (["io1"], ["gp3"])
-    assert story.types(story.reports) == []
-    story.heard("frozen", "flip refused", "audit snapshot")
-    assert story.types(story.frozen) == []
-
-
-def the_second_deployment_has_only_proposed(story):
-    assert story.endpoint.faults.calls()["ModifyVolume"] == 2
-    assert story.second.waiting(story.second.flip_queue) == 0
-    assert not [line for line in story.second.log("flip") if "START" in line]
-    said = list(story.second.log_records("watch"))
-    assert any("'second' only proposes" in record.get("message", "") for record in said)
-    assert any("NotStanding" in record for record in said)
-    told = story.other_slack.wait_for(
-        lambda m: f"burstctl flip {story.builds}" in m.words, within_s=PATIENCE_S
+    scenario.stage.set_most_receives(2)
+    scenario.run_until(21, item=scenario.second.tick)
+    scenario.wait_for_slack("builds", "flipped", "io1")
+    scenario.wait_for_slack("cache", "flipped", "gp3")
+    scenario.wait_for_slack("reports", "critical", "burstctl flip", scenario.reports)
+    assert (scenario.volume_types(scenario.builds), scenario.volume_types(scenario.cache)) == (
+        ["io1"],
+        ["gp3"],
     )
-    assert told, "people can still do what it may not"
+    assert scenario.volume_types(scenario.reports) == []
+    scenario.wait_for_slack("frozen", "flip refused", "audit snapshot")
+    assert scenario.volume_types(scenario.frozen) == []
 
 
-def a_policy_that_is_gone_changes_nothing_and_is_told(story):
-    parameters = story.aws.client("ssm")
-    names = [story.stage.settings["BURSTWATCH_POLICY"] + end for end in ("", "-pushed")]
+def the_second_deployment_has_only_proposed(scenario):
+    assert scenario.endpoint.faults.calls()["ModifyVolume"] == 2
+    assert scenario.second.waiting(scenario.second.flip_queue) == 0
+    assert not [line for line in scenario.second.log("flip") if "START" in line]
+    text = list(scenario.second.log_records("watch"))
+    assert any("'second' only proposes" in record.get("message", "") for record in text)
+    assert any("NotStanding" in record for record in text)
+    reported = scenario.other_slack.wait_for(
+        lambda m: f"burstctl flip {scenario.builds}" in m.words, timeout_s=TIMEOUT_S
+    )
+    assert reported, "people can still do what it may not"
+
+
+def deleted_policy_changes_nothing_and_alerts(scenario):
+    parameters = scenario.aws.client("ssm")
+    names = [scenario.stage.settings["BURSTWATCH_POLICY"] + end for end in ("", "-pushed")]
     parameters.delete_parameters(Names=names)
     for verb in ("watch", "settle", "flip"):  # a cold start each: nothing is remembered but in the ledger
-        story.stage.change_settings(verb, {"LAB_COLD_START": "1"})
-    story.play(40)
-    story.heard("the last good one stays in force")
+        scenario.stage.change_settings(verb, {"LAB_COLD_START": "1"})
+    scenario.run_until(40)
+    scenario.wait_for_slack("the last good one stays in force")
 
 
-def what_was_flipped_comes_back_as_the_pushed_policy_says(story):
-    story.play(100)
-    assert story.types(story.builds) == ["io1", "gp2"]
-    assert story.fleet.find(story.builds).volume_type == "gp2"
-    out, back = story.fleet.modifications(story.builds)
+def flipped_volume_returns_under_pushed_policy(scenario):
+    scenario.run_until(100)
+    assert scenario.volume_types(scenario.builds) == ["io1", "gp2"]
+    assert scenario.fleet.find(scenario.builds).volume_type == "gp2"
+    out, back = scenario.fleet.modifications(scenario.builds)
     # the deployed policy would have kept it for an hour, and half an hour of calm
     assert timedelta(minutes=15) <= back.started_at - out.ended_at < timedelta(minutes=60)
-    story.heard("builds", "flipped back")
-    assert story.types(story.cache) == ["gp3"], "it costs no more than gp2 did, and stays"
+    scenario.wait_for_slack("builds", "flipped back")
+    assert scenario.volume_types(scenario.cache) == ["gp3"], "it costs no more than gp2 did, and stays"
     builds, cache, reports = (
-        story.fleet.truth(each).stalled_s for each in (story.builds, story.cache, story.reports)
+        scenario.fleet.truth(item).stalled_s for item in (scenario.builds, scenario.cache, scenario.reports)
     )
     assert cache == 0
     assert builds < 0.25 * reports, "AWS takes longer over it than its half a bucket lasts"
-    assert story.fleet.truth(story.reports).first_dry_at is not None, "nobody flipped it: the load was real"
-    story.heard("reports", "exhausted")
+    assert scenario.fleet.truth(scenario.reports).first_dry_at is not None, (
+        "nobody flipped it: the load was real"
+    )
+    scenario.wait_for_slack("reports", "exhausted")
 
 
-def the_poison_ends_among_the_dead_letters(story):
-    assert is_soon_so(lambda: story.stage.waiting(story.stage.dead_letters) == 1, within_s=150)
-    assert story.stage.waiting(story.stage.flip_queue) == 0
-    story.stage.stuck = 0
-    assert any("burstwatch.flip_request/v9" in line for line in story.stage.log("flip"))
+def poison_message_is_dead_lettered(scenario):
+    assert wait_until(lambda: scenario.stage.waiting(scenario.stage.dead_letters) == 1, within_s=150)
+    assert scenario.stage.waiting(scenario.stage.flip_queue) == 0
+    scenario.stage.stuck = 0
+    assert any("burstwatch.flip_request/v9" in line for line in scenario.stage.log("flip"))
 
 
-def burstctl_tells_the_same_story_from_the_same_ledger(story):
+def burstctl_shows_the_same_history(scenario):
     there = ["intent", "accepted", "reached"]
-    told = story.history(story.builds)
-    assert effects(told) == [*there, "intent", "accepted", "restored"]
-    assert effects(story.history(story.cache)) == [*there, "stayed"]
-    assert effects(story.history(story.reports)) == []
-    accepted = [datetime.fromisoformat(entry["at"]) for entry in told if entry["kind"] == "accepted"]
-    assert accepted == [modification.started_at for modification in story.fleet.modifications(story.builds)]
-    words = story.burstctl("--policy", str(ROOT / "policy.yaml"), "history", story.builds)
-    assert story.stage.ledger in words.stderr, "found by itself: the deployed stack's"
+    reported = scenario.history(scenario.builds)
+    assert effects(reported) == [*there, "intent", "accepted", "restored"]
+    assert effects(scenario.history(scenario.cache)) == [*there, "stayed"]
+    assert effects(scenario.history(scenario.reports)) == []
+    accepted = [datetime.fromisoformat(entry["at"]) for entry in reported if entry["kind"] == "accepted"]
+    assert accepted == [
+        modification.started_at for modification in scenario.fleet.modifications(scenario.builds)
+    ]
+    words = scenario.burstctl("--policy", str(ROOT / "policy.yaml"), "history", scenario.builds)
+    assert scenario.stage.ledger in words.stderr, "found by itself: the deployed stack's"
     assert "io1" in words.stdout
     assert "gp2" in words.stdout
 
@@ -331,92 +342,92 @@ def effects(entries):
 EFFECTS = ("intent", "accepted", "reached", "stayed", "restored", "failed", "changed_by_others")
 
 
-def the_schedule_fires_by_itself_in_real_time(story):
-    story.clock.advance(max(0.0, time.time() - story.clock.now_s()))
-    story.clock.set_speed(1)
-    for verb in story.stage.functions:
-        story.stage.change_settings(verb, {"BURSTWATCH_CLOCK": "wall"})
-    story.endpoint.faults.forget_calls()
-    ticks = ended(story.stage.log("watch"))
-    story.stage.set_schedule(is_on=True)
-    assert is_soon_so(lambda: "DescribeVolumes" in story.endpoint.faults.calls())
-    assert is_soon_so(lambda: ended(story.stage.log("watch")) > ticks)
-    story.stage.set_schedule(is_on=False)
+def the_schedule_fires_by_itself_in_real_time(scenario):
+    scenario.clock.advance(max(0.0, time.time() - scenario.clock.now_s()))
+    scenario.clock.set_speed(1)
+    for verb in scenario.stage.functions:
+        scenario.stage.change_settings(verb, {"BURSTWATCH_CLOCK": "wall"})
+    scenario.endpoint.faults.reset_calls()
+    ticks = completed_invocations(scenario.stage.log("watch"))
+    scenario.stage.set_schedule(is_on=True)
+    assert wait_until(lambda: "DescribeVolumes" in scenario.endpoint.faults.calls())
+    assert wait_until(lambda: completed_invocations(scenario.stage.log("watch")) > ticks)
+    scenario.stage.set_schedule(is_on=False)
     # a pass that the schedule began, and a flip that it asked for, are not part of what comes next
-    assert is_soon_so(lambda: makes_no_call(story))
-    story.stage.wait_until_quiet()
+    assert wait_until(lambda: check_no_modify_calls(scenario))
+    scenario.stage.wait_until_quiet()
 
 
-def makes_no_call(story, for_s=2.0):
-    before = story.endpoint.faults.calls()
+def check_no_modify_calls(scenario, for_s=2.0):
+    before = scenario.endpoint.faults.calls()
     time.sleep(for_s)
-    return story.endpoint.faults.calls() == before
+    return scenario.endpoint.faults.calls() == before
 
 
-def an_old_event_or_tick_changes_nothing(story):
-    before = [effects(story.history(volume_id)) for volume_id in (story.builds, story.cache)]
-    story.endpoint.faults.forget_calls()
-    old = [event.body for event in story.fleet.events if event.volume_id == story.builds][:3]
+def an_old_event_or_tick_changes_nothing(scenario):
+    before = [effects(scenario.history(volume_id)) for volume_id in (scenario.builds, scenario.cache)]
+    scenario.endpoint.faults.reset_calls()
+    old = [event.body for event in scenario.fleet.events if event.volume_id == scenario.builds][:3]
     assert [body["detail"]["result"] for body in old] == ["modifying", "optimizing", "completed"]
     for body in old:
-        story.stage.tell_event(body)
-    story.stage.watch("focus", story.began_at.timestamp())
-    assert is_soon_so(lambda: dropped(story.stage.log("settle")) == len(old))
-    story.stage.wait_until_quiet()
-    assert "ModifyVolume" not in story.endpoint.faults.calls()
-    assert [effects(story.history(volume_id)) for volume_id in (story.builds, story.cache)] == before
+        scenario.stage.tell_event(body)
+    scenario.stage.watch("focus", scenario.began_at.timestamp())
+    assert wait_until(lambda: dropped_events(scenario.stage.log("settle")) == len(old))
+    scenario.stage.wait_until_quiet()
+    assert "ModifyVolume" not in scenario.endpoint.faults.calls()
+    assert [effects(scenario.history(volume_id)) for volume_id in (scenario.builds, scenario.cache)] == before
 
 
-def a_critical_volume_that_is_created_is_told_before_any_tick(story):
-    story.clock.advance(MINUTE_S)
-    story.fleet.add(
+def created_critical_volume_alerts_before_any_tick(scenario):
+    scenario.clock.advance(MINUTE_S)
+    scenario.fleet.add(
         LabVolume(
             size_gib=20,
             load="steady:20",
             tags={"Name": "etcd-9", "burstwatch:critical": "true"},
-            created_at=story.clock.now(),
-            attached_at=story.clock.now(),
+            created_at=scenario.clock.now(),
+            attached_at=scenario.clock.now(),
         )
     )
-    assert story.stage.tell_events()
-    story.heard("etcd-9", "critical")
+    assert scenario.stage.tell_events()
+    scenario.wait_for_slack("etcd-9", "critical")
 
 
-def in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(story):
-    limits = story.aws.client("lambda").get_account_settings()["AccountLimit"]
+def in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(scenario):
+    limits = scenario.aws.client("lambda").get_account_settings()["AccountLimit"]
     assert limits["ConcurrentExecutions"] == 10
-    story.endpoint.faults.forget_calls()
-    at = f"{story.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-    burst = [attached(f"vol-{number:017x}", at, story) for number in range(400)]
-    story.stage.tell_event(*burst)
+    scenario.endpoint.faults.reset_calls()
+    at = f"{scenario.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+    burst = [attached(f"vol-{number:017x}", at, scenario) for number in range(400)]
+    scenario.stage.tell_event(*burst)
     for _ in range(5):
-        story.stage.watch("focus")
-    queue = story.stage.event_queue_arn.rpartition(":")[2]
-    url = story.stage.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
-    assert is_soon_so(lambda: story.stage.waiting(url) == 0)
-    assert story.stage.throttles() == 0
-    assert story.endpoint.faults.calls()["DescribeVolumes"] < 100
+        scenario.stage.watch("focus")
+    queue = scenario.stage.event_queue_arn.rpartition(":")[2]
+    url = scenario.stage.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
+    assert wait_until(lambda: scenario.stage.waiting(url) == 0)
+    assert scenario.stage.throttles() == 0
+    assert scenario.endpoint.faults.calls()["DescribeVolumes"] < 100
 
 
-def attached(volume_id, at, story):
+def attached(volume_id, at, scenario):
     """EBS's event for a volume that was attached to an instance."""
-    arn = f"arn:aws:ec2:{story.aws.region}:{story.aws.account}:volume/{volume_id}"
+    arn = f"arn:aws:ec2:{scenario.aws.region}:{scenario.aws.account}:volume/{volume_id}"
     return {
         "version": "0",
         "id": f"00000000-0000-0000-0000-{volume_id.removeprefix('vol-')[-12:]}",
         "detail-type": "EBS Volume Notification",
         "source": "aws.ec2",
-        "account": story.aws.account,
+        "account": scenario.aws.account,
         "time": at,
-        "region": story.aws.region,
+        "region": scenario.aws.region,
         "resources": [arn],
         "detail": {"event": "attachVolume", "result": "attached", "cause": "", "request-id": volume_id},
     }
 
 
-def slack_took_every_message_and_got_none_twice(story):
-    for slack in (story.slack, story.other_slack):
-        assert [message.faults for message in slack.posted if message.faults] == []
+def slack_received_each_message_once(scenario):
+    for slack in (scenario.slack, scenario.other_slack):
+        assert [message.faults for message in slack.all_messages if message.faults] == []
         ids = [block["elements"][0]["text"] for m in slack.messages for block in contexts(m)]
         assert [told for told, times in Counter(ids).items() if times > 1] == []
 
@@ -425,30 +436,30 @@ def contexts(message):
     return [block for block in message.payload["blocks"] if block["type"] == "context"]
 
 
-def the_ledger_outlives_the_stack(story):
-    destroy = the_line("runbooks/Uninstall.md", "cdk destroy")
-    assert the_line("docs/deploying.md", "cdk destroy").text == destroy.text
-    story.paste(destroy)
-    assert story.stage.table in story.aws.client("dynamodb").list_tables()["TableNames"]
+def the_ledger_outlives_the_stack(scenario):
+    destroy = page_command("runbooks/Uninstall.md", "cdk destroy")
+    assert page_command("docs/deploying.md", "cdk destroy").text == destroy.text
+    scenario.paste(destroy)
+    assert scenario.stage.table in scenario.aws.client("dynamodb").list_tables()["TableNames"]
     names = [
-        function["FunctionName"] for function in story.aws.client("lambda").list_functions()["Functions"]
+        function["FunctionName"] for function in scenario.aws.client("lambda").list_functions()["Functions"]
     ]
-    assert not set(names) & set(story.stage.functions.values())
-    told = story.burstctl("--ledger", story.stage.ledger, "history", story.builds)
-    assert "io1" in told.stdout
+    assert not set(names) & set(scenario.stage.functions.values())
+    reported = scenario.burstctl("--ledger", scenario.stage.ledger, "history", scenario.builds)
+    assert "io1" in reported.stdout
 
 
-def dropped(log):
+def dropped_events(log):
     """How many events settle dropped because they were old."""
     return sum(json.loads(line).get("EbsEventsDropped", [0])[0] for line in log if line.startswith("{"))
 
 
-def ended(log):
+def completed_invocations(log):
     """How many runs of a function are over."""
     return sum(line.startswith("REPORT") for line in log)
 
 
-def is_soon_so(claim, within_s=PATIENCE_S):
+def wait_until(claim, within_s=TIMEOUT_S):
     until = time.monotonic() + within_s
     while not (is_so := claim()) and time.monotonic() < until:
         time.sleep(0.1)
@@ -456,13 +467,15 @@ def is_soon_so(claim, within_s=PATIENCE_S):
 
 
 @contextmanager
-def logs_shown(story):
+def logs_shown(scenario):
     """Where a claim fails, what the functions said last is shown with it."""
     try:
         yield
     except BaseException as error:
-        error.add_note(f"at minute {story.minute()} of the story")
-        for stage, verb in ((s, verb) for s in (story.stage, story.second) if s for verb in s.functions):
+        error.add_note(f"at minute {scenario.run_minute()} of the story")
+        for stage, verb in (
+            (s, verb) for s in (scenario.stage, scenario.second) if s for verb in s.functions
+        ):
             with suppress(ClientError):  # a stack that was destroyed says nothing
                 lines = [line[:400] for line in stage.log(verb) if not line.startswith(("START", "END"))]
                 error.add_note("\n".join([f"--- {stage.name} {verb}", *lines[-20:]]))

@@ -3,13 +3,13 @@
 import json
 from hashlib import sha256
 
-from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 
-PLAIN = "version: 1\n"
+DEFAULT_POLICY = "version: 1\n"
 
 
-def a_stack(lab, name="burstwatch", *, policy=PLAIN, **changes) -> DynamoLedger:
+def deploy_stack(lab, name="burstwatch", *, policy=DEFAULT_POLICY, **changes) -> DynamoLedger:
     """Deploy it, or deploy it again, and answer the ledger as its functions see it."""
     table = f"{name}-ledger"
     ssm = lab.client("ssm")
@@ -22,26 +22,28 @@ def a_stack(lab, name="burstwatch", *, policy=PLAIN, **changes) -> DynamoLedger:
         "flips": True,
         "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
     } | changes
-    put(ssm, f"/burstwatch/deployments/{name}", json.dumps(card))
-    put(ssm, f"/burstwatch/{name}/policy", policy)
-    lab.tables.setdefault(table, DynamoDb(table=table))
+    put_parameter(ssm, f"/burstwatch/deployments/{name}", json.dumps(card))
+    put_parameter(ssm, f"/burstwatch/{name}/policy", policy)
+    lab.tables.setdefault(table, FakeDynamoDb(table=table))
     return DynamoLedger(lab.client("dynamodb"), table)
 
 
-def put(ssm, name, value):
+def put_parameter(ssm, name, value):
     """As CloudFormation does, which leaves alone what stays the same."""
     held = ssm.get_parameters(Names=[name])["Parameters"]
     if not held or held[0]["Value"] != value:
         ssm.put_parameter(Name=name, Value=value, Type="String", Tier="Intelligent-Tiering", Overwrite=True)
 
 
-def push_by_hand(lab, text, *, name="burstwatch", over=PLAIN):
+def push_policy(lab, text, *, name="burstwatch", over=DEFAULT_POLICY):
     """What ``burstctl policy push`` leaves behind."""
     digest = sha256(over.encode()).hexdigest()
-    put(lab.client("ssm"), f"/burstwatch/{name}/policy-pushed", f"# pushed over sha256:{digest}\n{text}")
+    put_parameter(
+        lab.client("ssm"), f"/burstwatch/{name}/policy-pushed", f"# pushed over sha256:{digest}\n{text}"
+    )
 
 
-def pushed(lab, name="burstwatch") -> str | None:
+def pushed_policy(lab, name="burstwatch") -> str | None:
     """The pushed policy, as AWS has it."""
     held = lab.parameters.held("us-east-1").get(f"/burstwatch/{name}/policy-pushed")
     return held.value if held else None

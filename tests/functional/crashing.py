@@ -20,15 +20,15 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
 from burstwatch.wiring.bootstrap import build_client, build_modifier
-from fuse import CHANNEL, ChannelOnFuse, Fuse, Killed, LedgerOnFuse, ModifierOnFuse
+from fuse import CHANNEL_NAME, CrashingChannel, CrashingLedger, CrashingModifier, CrashPoint, ProcessKilled
 
 FIRST_DAY = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
-HOST = "i-00000000000000005"
+INSTANCE_ID = "i-00000000000000005"
 
 
 def a_policy(**sections) -> Policy:
@@ -46,13 +46,13 @@ def a_policy(**sections) -> Policy:
 
 
 @cache
-def the_session() -> Session:
+def boto_session() -> Session:
     """One for all: the description of EC2 takes a while to read."""
     return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
 
 
 @dataclass(frozen=True)
-class Clients:
+class LabClients:
     """Connections to the lab, which outlive the processes that are played: they know nothing of volumes."""
 
     ec2: object
@@ -60,34 +60,36 @@ class Clients:
     modifier: Ec2Modifier
 
     @classmethod
-    def of(cls, url: str) -> "Clients":
+    def connect(cls, url: str) -> "LabClients":
         calls = CallCounter()
         return cls(
-            ec2=build_client(the_session(), "ec2", calls, endpoint_url=url),
-            cloudwatch=build_client(the_session(), "cloudwatch", calls, endpoint_url=url),
-            modifier=build_modifier(the_session(), calls, endpoint_url=url),
+            ec2=build_client(boto_session(), "ec2", calls, endpoint_url=url),
+            cloudwatch=build_client(boto_session(), "cloudwatch", calls, endpoint_url=url),
+            modifier=build_modifier(boto_session(), calls, endpoint_url=url),
         )
 
-    def shell(self, ledger: SqliteLedger, policy: Policy, fuse: Fuse, sent: list[str]) -> Shell:
+    def build_services(
+        self, ledger: SqliteLedger, policy: Policy, fuse: CrashPoint, sent: list[str]
+    ) -> Services:
         """A process that begins to live: everything it knows is in its ledger."""
-        return Shell(
+        return Services(
             ec2=Ec2Reader(self.ec2),
             cloudwatch=CloudWatchReader(self.cloudwatch, workers=1),
-            ledger=LedgerOnFuse(ledger, fuse),
+            ledger=CrashingLedger(ledger, fuse),
             calls=CallCounter(),
             policy=policy,
-            place=Place(region="us-east-1"),
-            channels=[ChannelOnFuse(sent, fuse)],
-            modifier=ModifierOnFuse(self.modifier, fuse),
+            location=AwsLocation(region="us-east-1"),
+            channels=[CrashingChannel(sent, fuse)],
+            modifier=CrashingModifier(self.modifier, fuse),
         )
 
 
 @dataclass
-class Lab:
+class SharedLab:
     """One endpoint for many plays; each begins on a day of its own, at the same hour, with no volumes."""
 
     endpoint: Endpoint
-    clients: Clients
+    clients: LabClients
     day: int = 0
 
     @property
@@ -103,38 +105,38 @@ class Lab:
         self.fleet.clock.advance((begins_at - self.fleet.clock.now()).total_seconds())
         self.fleet.change_settings(**{"modifying_s": 20.0, "modify_outcome": "completed", **settings})
         host = LabInstance(
-            instance_id=HOST, launched_at=FIRST_DAY, instance_type="m5.4xlarge", tags={}
+            instance_id=INSTANCE_ID, launched_at=FIRST_DAY, instance_type="m5.4xlarge", tags={}
         )  # without buckets of its own: there is less to be read
         self.fleet.add_instance(host)
         return begins_at
 
 
 @contextmanager
-def a_lab() -> Iterator[Lab]:
+def shared_lab() -> Iterator[SharedLab]:
     """Modifications take 20 s, and 6 s more for 100 GiB: they are over at the next tick."""
     quick = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
-    with Endpoint(LabFleet(LabClock.by_hand(FIRST_DAY), quick)) as endpoint:
-        yield Lab(endpoint, Clients.of(endpoint.url))
+    with Endpoint(LabFleet(LabClock.manual(FIRST_DAY), quick)) as endpoint:
+        yield SharedLab(endpoint, LabClients.connect(endpoint.url))
 
 
 @dataclass
-class Play:
+class CrashRun:
     """A story as it is lived by one watchdog, which is killed once if its fuse says so, and started again."""
 
-    lab: Lab
+    lab: SharedLab
     path: object
     policy: Policy
-    fuse: Fuse
-    sent: list[str] = field(default_factory=list)
-    deaths: int = 0
-    always: list[Callable[["Play"], None]] = field(default_factory=list)
+    fuse: CrashPoint
+    sent_alert_ids: list[str] = field(default_factory=list)
+    restarts: int = 0
+    invariants: list[Callable[["CrashRun"], None]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._start(self.fuse)
 
-    def _start(self, fuse: Fuse) -> None:
+    def _start(self, fuse: CrashPoint) -> None:
         self.ledger = SqliteLedger.open(self.path)
-        self.shell = self.lab.clients.shell(self.ledger, self.policy, fuse, self.sent)
+        self.shell = self.lab.clients.build_services(self.ledger, self.policy, fuse, self.sent_alert_ids)
 
     @property
     def fleet(self) -> LabFleet:
@@ -152,7 +154,7 @@ class Play:
             load=load,
             balance_pct=balance_pct,
             starts_at=self.fleet.clock.now() - timedelta(minutes=10),
-            instance_id=HOST,
+            instance_id=INSTANCE_ID,
             tags={"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()},
         )
         self.fleet.add(volume)
@@ -163,24 +165,24 @@ class Play:
         tick_s = self.now_s
         try:
             self.run_pass(tick_s)
-        except Killed:
-            self.start_again()
+        except ProcessKilled:
+            self.restart()
             self.fleet.clock.advance(5)
             self.run_pass(tick_s)
-        for law in self.always:
-            law(self)
+        for invariant in self.invariants:
+            invariant(self)
 
-    def start_again(self) -> None:
-        self.deaths += 1
+    def restart(self) -> None:
+        self.restarts += 1
         self.ledger.close()
-        self._start(Fuse())
+        self._start(CrashPoint())
 
     def run_pass(self, tick_s: int) -> None:
         shell = replace(self.shell, policy=self.policy)
-        report = run_tick(shell, tick_s=tick_s, now_s=self.now_s)
+        report = run_tick(shell, tick_at_s=tick_s, now_s=self.now_s)
         assert report is None or not report.failures, report.failures
 
-    def until(self, is_so: Callable[[], bool], *, every_min: int = 1, at_most_min: int = 30) -> None:
+    def tick_until(self, is_so: Callable[[], bool], *, every_min: int = 1, at_most_min: int = 30) -> None:
         """Tick until it is so."""
         for _ in range(0, at_most_min, every_min):
             if is_so():
@@ -188,8 +190,8 @@ class Play:
             self.tick(every_min)
         assert is_so(), f"not so after {at_most_min} min"
 
-    def until_delivered(self) -> None:
-        self.until(lambda: not self.ledger.waiting(channels=[CHANNEL]))
+    def tick_until_delivered(self) -> None:
+        self.tick_until(lambda: not self.ledger.pending_deliveries(channels=[CHANNEL_NAME]))
 
     def state(self, volume_id: str) -> VolumeState | None:
         return self.ledger.states_of({volume_id}).get(volume_id)
@@ -201,7 +203,7 @@ class Play:
     def entries(self, volume_id: str, *kinds: EntryKind) -> list[LedgerEntry]:
         return [entry for entry in self.ledger.entries(volume_id) if entry.kind in kinds]
 
-    def has(self, volume_id: str, kind: EntryKind) -> bool:
+    def has_entry(self, volume_id: str, kind: EntryKind) -> bool:
         return bool(self.entries(volume_id, kind))
 
     def modifications(self, volume_id: str) -> Sequence[Modification]:

@@ -14,7 +14,7 @@ VERBS = ("Watch", "Flip", "Settle", "Notify")
 
 
 @dataclass
-class DeployedThings:
+class FakeCloudFormation:
     """The stack ``name``: its status and outputs, its functions by name, and who may not ask for what."""
 
     name: str = "burstwatch"
@@ -34,29 +34,29 @@ class DeployedThings:
     def function(self, verb):
         return self.functions[f"{self.name}-{verb}"]
 
-    def answer(self, path, body):
+    def respond(self, path, body):
         """Status, content type and body."""
         if "Action=DescribeStacks" in body:
             return self._stacks()
         parts = path.partition("?")[0].strip("/").split("/")
         if parts[1] == "event-source-mappings":
-            return self._json("ListEventSourceMappings", {"EventSourceMappings": self.sources})
+            return self._json_response("ListEventSourceMappings", {"EventSourceMappings": self.sources})
         if parts[-1] == "configuration":
-            return self._json("GetFunctionConfiguration", self.functions[parts[2]])
+            return self._json_response("GetFunctionConfiguration", self.functions[parts[2]])
         reserved = self.concurrency.get(parts[2])
-        told = {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
-        return self._json("GetFunctionConcurrency", told)
+        reported = {} if reserved is None else {"ReservedConcurrentExecutions": reserved}
+        return self._json_response("GetFunctionConcurrency", reported)
 
-    def _json(self, action, told):
+    def _json_response(self, action, reported):
         if action in self.denied:
-            said = f"User: arn:aws:iam::1:user/a is not authorized to perform: lambda:{action}"
-            return 403, "application/json", json.dumps({"__type": "AccessDeniedException", "Message": said})
-        return 200, "application/json", json.dumps(told)
+            text = f"User: arn:aws:iam::1:user/a is not authorized to perform: lambda:{action}"
+            return 403, "application/json", json.dumps({"__type": "AccessDeniedException", "Message": text})
+        return 200, "application/json", json.dumps(reported)
 
     def _stacks(self):
         if "DescribeStacks" in self.denied:
-            said = "User: arn:aws:iam::1:user/a is not authorized to perform: cloudformation:DescribeStacks"
-            return 403, "text/xml", _error("AccessDenied", said)
+            text = "User: arn:aws:iam::1:user/a is not authorized to perform: cloudformation:DescribeStacks"
+            return 403, "text/xml", _error("AccessDenied", text)
         if not self.outputs:
             return 400, "text/xml", _error("ValidationError", f"Stack with id {self.name} does not exist")
         members = "".join(
@@ -72,15 +72,15 @@ class DeployedThings:
 
 
 @contextmanager
-def deployed_things(**given):
-    things = DeployedThings(**given)
+def fake_cloudformation(**fields):
+    things = FakeCloudFormation(**fields)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            status, content_type, text = things.answer(self.path, body)
+            status, content_type, text = things.respond(self.path, body)
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(text.encode())))

@@ -5,14 +5,14 @@ import signal
 import sys
 from pathlib import Path
 
-from crashing import Clients, a_policy
+from crashing import LabClients, a_policy
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.engine.watch_pass import run_tick
-from fuse import Fuse
+from fuse import CrashPoint
 
 
-class Outbox:
+class DeliveredAlerts:
     """What people have got, where it outlives the process."""
 
     def __init__(self, path: Path) -> None:
@@ -25,10 +25,12 @@ class Outbox:
 
 
 def main(url: str, ledger_path: str, outbox_path: str, tick_s: str, point: str) -> None:
-    fuse = Fuse(blows_before=int(point), kill=lambda: os.kill(os.getpid(), signal.SIGKILL))
+    fuse = CrashPoint(at_effect=int(point), kill=lambda: os.kill(os.getpid(), signal.SIGKILL))
     with SqliteLedger.open(Path(ledger_path)) as ledger:
-        shell = Clients.of(url).shell(ledger, a_policy(), fuse, Outbox(Path(outbox_path)))
-        run_tick(shell, tick_s=int(tick_s), now_s=int(tick_s))
+        shell = LabClients.connect(url).build_services(
+            ledger, a_policy(), fuse, DeliveredAlerts(Path(outbox_path))
+        )
+        run_tick(shell, tick_at_s=int(tick_s), now_s=int(tick_s))
 
 
 main(*sys.argv[1:])

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 SECRET = "T00000000/B00000000/abcdefghijklmnopqrstuvwx"
-SILENCE = object()
+NO_RESPONSE = object()
 """An answer that never comes."""
 
 
@@ -24,9 +24,9 @@ class FakeSlack:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 fake.posts.append((self.path, dict(self.headers), json.loads(body)))
                 answer = fake.answers.pop(0) if fake.answers else (200, "ok", {})
-                if answer is SILENCE:
+                if answer is NO_RESPONSE:
                     fake.over.wait(30)
-                if answer in (None, SILENCE):
+                if answer in (None, NO_RESPONSE):
                     self.close_connection = True
                     return
                 status, text, headers = answer
@@ -60,7 +60,7 @@ class FakeSlack:
 
 
 @contextmanager
-def a_slack():
+def start_fake_slack():
     fake = FakeSlack()
     try:
         yield fake
@@ -85,18 +85,18 @@ class FakeTime:
 
 def texts(payload):
     """Every text object of a message, as (type, text)."""
-    found = [("text", payload["text"])]
+    result = [("text", payload["text"])]
     for block in payload["blocks"]:
         objects = [block.get("text"), *block.get("fields", ()), *block.get("elements", ())]
-        found += [(item["type"], item["text"]) for item in objects if item]
-    return found
+        result += [(item["type"], item["text"]) for item in objects if item]
+    return result
 
 
-def words(payload):
+def visible_text(payload):
     return "\n".join(text for _, text in texts(payload))
 
 
-def utf16(text):
+def utf16_length(text):
     return len(text.encode("utf-16-le")) // 2
 
 
@@ -106,8 +106,8 @@ def assert_within_slacks_limits(payload):
     limits = {"header": 150, "section": 3000}
     for block in payload["blocks"]:
         if "text" in block:
-            assert 1 <= utf16(block["text"]["text"]) <= limits[block["type"]]
+            assert 1 <= utf16_length(block["text"]["text"]) <= limits[block["type"]]
         if "fields" in block:
             assert 1 <= len(block["fields"]) <= 10
-            assert all(1 <= utf16(item["text"]) <= 2000 for item in block["fields"])
+            assert all(1 <= utf16_length(item["text"]) <= 2000 for item in block["fields"])
         assert len(block.get("elements", ())) <= 10

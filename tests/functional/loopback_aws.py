@@ -12,7 +12,7 @@ from botocore.config import Config
 
 
 @dataclass(frozen=True)
-class Answer:
+class CannedResponse:
     """``date`` takes the place of the server's own Date header."""
 
     body: bytes
@@ -25,7 +25,7 @@ class Answer:
 class LoopbackAws:
     """Answers the n-th request with ``answer(n, body)``, counted from 0."""
 
-    answer: Callable[[int, bytes], Answer]
+    respond: Callable[[int, bytes], CannedResponse]
     url: str = ""
     bodies: list[bytes] = field(default_factory=list)
 
@@ -41,7 +41,7 @@ class LoopbackAws:
 
 
 @contextmanager
-def loopback_aws(answer: Callable[[int, bytes], Answer]) -> Iterator[LoopbackAws]:
+def loopback_aws(answer: Callable[[int, bytes], CannedResponse]) -> Iterator[LoopbackAws]:
     aws = LoopbackAws(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -50,7 +50,7 @@ def loopback_aws(answer: Callable[[int, bytes], Answer]) -> Iterator[LoopbackAws
         def do_POST(self):
             body = self.rfile.read(int(self.headers["Content-Length"]))
             aws.bodies.append(body)
-            answer = aws.answer(len(aws.bodies) - 1, body)
+            answer = aws.respond(len(aws.bodies) - 1, body)
             self.send_response_only(answer.status)
             if answer.date or answer.date is None:
                 self.send_header("Date", answer.date or self.date_time_string())
@@ -74,18 +74,20 @@ def loopback_aws(answer: Callable[[int, bytes], Answer]) -> Iterator[LoopbackAws
             thread.join()
 
 
-def ec2_error(code: str, message: str, status: int = 400, date: str | None = None) -> Answer:
+def ec2_error(code: str, message: str, status: int = 400, date: str | None = None) -> CannedResponse:
     body = (
         f"<Response><Errors><Error><Code>{code}</Code><Message>{message}</Message></Error></Errors>"
         "<RequestID>r-1</RequestID></Response>"
     )
-    return Answer(body.encode(), status=status, date=date)
+    return CannedResponse(body.encode(), status=status, date=date)
 
 
-def no_volumes() -> Answer:
-    return Answer(b"<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>")
+def no_volumes() -> CannedResponse:
+    return CannedResponse(b"<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>")
 
 
-def json_answer(value, status: int = 200) -> Answer:
+def json_answer(value, status: int = 200) -> CannedResponse:
     """What CloudWatch answers: botocore speaks JSON to it, of the protocols both know."""
-    return Answer(json.dumps(value).encode(), status=status, content_type="application/x-amz-json-1.0")
+    return CannedResponse(
+        json.dumps(value).encode(), status=status, content_type="application/x-amz-json-1.0"
+    )

@@ -12,12 +12,12 @@ ONCE = Config(retries={"total_max_attempts": 1})
 
 
 @cache
-def client_of(service):
+def stubbed_client(service):
     return botocore.session.Session().create_client(service, config=ONCE, **KEYS)
 
 
 @contextmanager
-def refusing(client, *operations, code="AccessDeniedException", message="not authorized"):
+def refuse_next_call(client, *operations, code="AccessDeniedException", message="not authorized"):
     """Let AWS refuse these meanwhile."""
 
     def refuse(model, **_):

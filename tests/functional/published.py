@@ -25,14 +25,14 @@ def registry():
     )
 
 
-def file_of(name):
+def schema_file(name):
     """``report.v1.schema.json`` of ``burstwatch.report/v1``."""
     return name.removeprefix("burstwatch.").replace("/", ".") + SUFFIX
 
 
 @cache
-def validator_of(name):
-    file = file_of(name)
+def schema_validator(name):
+    file = schema_file(name)
     if not (SCHEMAS / file).is_file():
         raise AssertionError(HOW_TO_ADD.format(name=name, file=file))
     return Draft202012Validator({"$ref": file}, registry=registry())
@@ -47,7 +47,7 @@ def check_document(document):
     assert isinstance(document, dict), "what --json prints is an object"
     assert "schema" in document, f"what --json prints names its schema; these are its keys: {list(document)}"
     assert isinstance(document["schema"], str), "a schema is named by a text"
-    fault = best_match(validator_of(document["schema"]).iter_errors(document))
+    fault = best_match(schema_validator(document["schema"]).iter_errors(document))
     assert fault is None, f"{document['schema']}, {fault.json_path}: {fault.message}"
     return document
 

@@ -35,7 +35,7 @@ def wait_for_the_start():
 
 
 @contextmanager
-def processes(script, path, count):
+def start_processes(script, path, count):
     environ = {**os.environ, "PYTHONPATH": f"{SOURCES}{os.pathsep}{HERE}"}
     code = PRELUDE + textwrap.dedent(script)
     started = [
@@ -56,14 +56,14 @@ def processes(script, path, count):
             process.communicate()
 
 
-def race(script, path, count=6):
+def run_race(script, path, count=6):
     """What each of several processes printed that all began at once."""
-    with processes(script, path, count) as racers:
+    with start_processes(script, path, count) as racers:
         for racer in racers:
             assert racer.stdout.readline() == "ready\n"
         for racer in racers:
             racer.stdin.write("go\n")
             racer.stdin.flush()
-        said = [racer.communicate(timeout=30)[0].splitlines() for racer in racers]
+        text = [racer.communicate(timeout=30)[0].splitlines() for racer in racers]
         assert [racer.returncode for racer in racers] == [0] * count
-    return said
+    return text

@@ -3,20 +3,20 @@
 import sys
 from pathlib import Path
 
-from crashing import Clients, a_policy
+from crashing import LabClients, a_policy
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.engine.watch_pass import look_at_everything
-from fuse import Fuse
+from burstwatch.engine.watch_pass import evaluate_fleet
+from fuse import CrashPoint
 
 
 def main(url: str, ledger_path: str, now_s: str) -> None:
     policy = a_policy(flip={"fleet_cap": "3"})
     with SqliteLedger.open(Path(ledger_path), lock_timeout_s=30) as ledger:
-        shell = Clients.of(url).shell(ledger, policy, Fuse(), [])
+        shell = LabClients.connect(url).build_services(ledger, policy, CrashPoint(), [])
         print("ready", flush=True)  # noqa: T201 - told to who started it
         sys.stdin.readline()
-        assert not look_at_everything(shell, now_s=int(now_s)).failures
+        assert not evaluate_fleet(shell, now_s=int(now_s)).failures
 
 
 main(*sys.argv[1:])

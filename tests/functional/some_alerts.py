@@ -3,10 +3,10 @@
 from copy import deepcopy
 
 from burstwatch.core.alerts.alert import Alert, make_digest
-from burstwatch.core.location import Place
-from some_events import event_alerts, refused_by_aws
+from burstwatch.core.location import AwsLocation
+from some_events import event_alerts, refused_by_aws_alert
 
-PLACE = Place(region="us-east-1", account="123456789012")
+PLACE = AwsLocation(region="us-east-1", account="123456789012")
 NOW_S = 1_795_197_635
 """2026-11-20T18:00:35Z"""
 
@@ -73,7 +73,7 @@ def an_alert(*, volume=None, reading=None, forecast=None, evidence=None, **chang
     return Alert.from_document(document)
 
 
-def a_told_drain(text: str | None = None, **evidence) -> Alert:
+def a_drain_alert_with_cause(text: str | None = None, **evidence) -> Alert:
     """A critical alert about a volume of Kubernetes in auto, which says what drained it.
 
     ``text`` stands wherever text comes from outside.
@@ -115,7 +115,7 @@ def a_told_drain(text: str | None = None, **evidence) -> Alert:
     )
 
 
-def alert_number(number: int, *, level="critical", time_to_empty_s: int | None = 715, **changes) -> Alert:
+def numbered_alert(number: int, *, level="critical", time_to_empty_s: int | None = 715, **changes) -> Alert:
     """One of many: a volume, a name and an id of its own."""
     volume = {"volume_id": f"vol-{number:017x}", "name": f"ci-{number}"}
     forecast = {"time_to_empty_s": time_to_empty_s}
@@ -125,8 +125,8 @@ def alert_number(number: int, *, level="critical", time_to_empty_s: int | None =
 
 def a_digest(count: int = 25) -> Alert:
     """A digest of this many critical alerts."""
-    alerts = [alert_number(number) for number in range(count)]
-    return make_digest(alerts, place=PLACE, runbooks_url="https://wiki.example.com/runbooks", now_s=NOW_S)
+    alerts = [numbered_alert(number) for number in range(count)]
+    return make_digest(alerts, location=PLACE, runbooks_url="https://wiki.example.com/runbooks", now_s=NOW_S)
 
 
 def a_policy_rejection(*faults: str) -> Alert:
@@ -138,16 +138,16 @@ def a_policy_rejection(*faults: str) -> Alert:
     return Alert.from_document(document)
 
 
-def alerts_about_events(text: str | None = None) -> list[Alert]:
+def event_alerts_of_every_kind(text: str | None = None) -> list[Alert]:
     """One of each kind about a flip or a window; ``text`` stands wherever text comes from outside."""
     if text is None:
-        return [*event_alerts().values(), refused_by_aws()]
+        return [*event_alerts().values(), refused_by_aws_alert()]
     outside = dict.fromkeys(("name", "by", "because", "reason", "said"), text)
     window = text.encode(errors="replace").decode()
-    return [*event_alerts(**outside, window=window).values(), refused_by_aws(text, text)]
+    return [*event_alerts(**outside, window=window).values(), refused_by_aws_alert(text, text)]
 
 
-def a_digest_of_events(text: str | None = None) -> Alert:
+def an_event_digest(text: str | None = None) -> Alert:
     """A digest of one of each kind."""
-    alerts = alerts_about_events(text)
-    return make_digest(alerts, place=PLACE, runbooks_url="https://wiki.example.com/runbooks", now_s=NOW_S)
+    alerts = event_alerts_of_every_kind(text)
+    return make_digest(alerts, location=PLACE, runbooks_url="https://wiki.example.com/runbooks", now_s=NOW_S)

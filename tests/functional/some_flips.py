@@ -1,7 +1,7 @@
 """Flips for tests, their intents and what becomes of them."""
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Phase, intent_id
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus, make_intent_id
 from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
 
 GP2 = Configuration(volume_type=VolumeType.GP2)
@@ -10,15 +10,15 @@ GP3 = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128)
 
 def a_flip(**changes) -> Flip:
     facts = {
-        "phase": Phase.ASKED,
-        "direction": Direction.OUT,
+        "status": FlipStatus.REQUESTED,
+        "direction": Direction.FLIP,
         "intent_id": "0123456789abcdef",
-        "cause": Cause.DRAINING,
+        "cause": FlipCause.DRAINING,
         "by": WATCHDOG,
         "original": GP2,
         "target": GP3,
         "size_gib": 100,
-        "asked_at_s": 100,
+        "requested_at_s": 100,
         "usd_per_month": 10.0,
     }
     return Flip(**(facts | changes))
@@ -26,16 +26,16 @@ def a_flip(**changes) -> Flip:
 
 def an_intent(volume_id: str, *, expected: int | None = None, revision: int = 100, **flip) -> Change:
     """A volume that is about to be modified."""
-    return becomes(
+    return flip_transition(
         EntryKind.INTENT,
-        a_flip(intent_id=intent_id(volume_id, revision), asked_at_s=revision, **flip),
+        a_flip(intent_id=make_intent_id(volume_id, revision), requested_at_s=revision, **flip),
         volume_id,
         expected=expected,
         revision=revision,
     )
 
 
-def becomes(
+def flip_transition(
     kind: EntryKind, flip: Flip | None, volume_id: str, *, expected: int | None, revision: int
 ) -> Change:
     """A volume with this flip from now on."""

@@ -13,7 +13,7 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
-from a_stack import PLAIN, a_stack, push_by_hand, put
+from a_stack import DEFAULT_POLICY, deploy_stack, push_policy, put_parameter
 from operators_desk import START
 
 from burstlab.fake_aws.server import Endpoint
@@ -21,13 +21,13 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstwatch.adapters.notify.sns import SnsChannel
 from burstwatch.core.ledger.ledger import EntryKind
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_instant
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.handlers import flip, settle, watch
-from burstwatch.handlers.runtime import ATTEMPTS, Footing
+from burstwatch.handlers.runtime import ATTEMPTS, FunctionRuntime
 from burstwatch.wiring.function_settings import FunctionSettings
-from burstwatch.wiring.observability import Metric, instrumented
+from burstwatch.wiring.observability import Metric, with_telemetry
 
 ACCOUNT = "123456789012"
 ARN = f"arn:aws:lambda:us-east-1:{ACCOUNT}:function"
@@ -42,24 +42,24 @@ _NUMBERS = count(1)
 
 
 @dataclass(frozen=True)
-class Said:
+class InvocationOutput:
     """What an invocation wrote, as CloudWatch Logs has it, and what it came to."""
 
     result: Any
     lines: list[dict[str, Any]]
-    blobs: list[dict[str, Any]]
+    metric_blobs: list[dict[str, Any]]
     text: str
 
     @property
     def metrics(self) -> Counter[str]:
         """Sums, as a metric has several values where it was told several times; 0 of what was not told."""
-        told = (_metrics_of(blob) for blob in self.blobs)
-        return Counter({name: sum(value) for one in told for name, value in one.items()})
+        reported = (_metrics_of(blob) for blob in self.metric_blobs)
+        return Counter({name: sum(value) for item in reported for name, value in item.items()})
 
     @property
     def units(self) -> dict[str, str]:
-        blocks = (block for blob in self.blobs for block in blob["_aws"]["CloudWatchMetrics"])
-        return {each["Name"]: each["Unit"] for block in blocks for each in block["Metrics"]}
+        blocks = (block for blob in self.metric_blobs for block in blob["_aws"]["CloudWatchMetrics"])
+        return {metric["Name"]: metric["Unit"] for block in blocks for metric in block["Metrics"]}
 
     @property
     def messages(self) -> list[str]:
@@ -69,17 +69,17 @@ class Said:
     def warnings(self) -> list[str]:
         return [line["message"] for line in self.lines if line["level"] != "INFO"]
 
-    def of(self, volume_id: str) -> list[dict[str, Any]]:
+    def lines_about(self, volume_id: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line.get("volume_id") == volume_id]
 
 
 def _metrics_of(blob: Mapping[str, Any]) -> dict[str, list[float]]:
-    names = (each["Name"] for block in blob["_aws"]["CloudWatchMetrics"] for each in block["Metrics"])
+    names = (metric["Name"] for block in blob["_aws"]["CloudWatchMetrics"] for metric in block["Metrics"])
     return {name: blob[name] if isinstance(blob[name], list) else [blob[name]] for name in names}
 
 
 @dataclass
-class Functions:
+class DeployedFunctions:
     """A deployed stack's functions, each warm after its first invocation, and what is around them."""
 
     lab: Endpoint
@@ -87,11 +87,11 @@ class Functions:
     name: str = "burstwatch"
     clock: str = "wall"
     flips: bool = True
-    policy: str = PLAIN
-    last: Said | None = None
+    policy: str = DEFAULT_POLICY
+    last: InvocationOutput | None = None
     units: dict[str, str] = field(default_factory=dict)
-    _warm: dict[str, Any] = field(default_factory=dict)
-    _out: StringIO = field(default_factory=StringIO)
+    _warm_functions: dict[str, Any] = field(default_factory=dict)
+    _stdout: StringIO = field(default_factory=StringIO)
 
     def __post_init__(self) -> None:
         number = next(_NUMBERS)
@@ -109,11 +109,11 @@ class Functions:
             Endpoint=f"arn:aws:sqs:us-east-1:{ACCOUNT}:people-{number}",
             Attributes={"RawMessageDelivery": "true"},
         )
-        self.ledger = a_stack(self.lab, self.name, policy=self.policy, topic_arn=self.topic_arn)
+        self.ledger = deploy_stack(self.lab, self.name, policy=self.policy, topic_arn=self.topic_arn)
 
     def environment(self, _verb: str) -> dict[str, str]:
         """As the stack writes it, the same for each of the three."""
-        found = {
+        result = {
             "BURSTWATCH_LEDGER": f"dynamodb:{self.name}-ledger",
             "BURSTWATCH_CLOCK": self.clock,
             "BURSTWATCH_TOPIC_ARN": self.topic_arn,
@@ -124,67 +124,67 @@ class Functions:
             "POWERTOOLS_LOG_LEVEL": "INFO",
         }
         if self.flips:
-            found["BURSTWATCH_FLIP_QUEUE_URL"] = self.queue_url
-        return found
+            result["BURSTWATCH_FLIP_QUEUE_URL"] = self.queue_url
+        return result
 
     @contextmanager
     def process(self, verb: str) -> Iterator[Any]:
         """The environment of a function's process, with what is patched in it."""
-        with self.monkeypatch.context() as here:
-            here.delenv("BURSTWATCH_FLIP_QUEUE_URL", raising=False)
+        with self.monkeypatch.context() as patch:
+            patch.delenv("BURSTWATCH_FLIP_QUEUE_URL", raising=False)
             for name, value in (self.lab.environment | self.environment(verb)).items():
-                here.setenv(name, value)
-            yield here
+                patch.setenv(name, value)
+            yield patch
 
-    def footing(self, attempts: int = ATTEMPTS) -> Footing:
+    def runtime(self, attempts: int = ATTEMPTS) -> FunctionRuntime:
         """A new footing, as each execution environment of a function has its own."""
-        footing = Footing.build(FunctionSettings.from_env(os.environ), ACCOUNT, attempts=attempts)
-        in_lab_time(footing, self.lab.clock.now_s)
+        footing = FunctionRuntime.build(FunctionSettings.from_env(os.environ), ACCOUNT, attempts=attempts)
+        use_lab_time(footing, self.lab.clock.now_s)
         return footing
 
-    def invoke(self, verb: str, event: Any) -> Said:
+    def invoke(self, verb: str, event: Any) -> InvocationOutput:
         """Invoke a function; what it wrote is kept in ``last`` also where it fails."""
-        self._out.seek(0)
-        self._out.truncate()
+        self._stdout.seek(0)
+        self._stdout.truncate()
         result: Any = None
         with self.process(verb) as here:
             module = MODULES[verb]
             here.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
-            with redirect_stdout(self._out):
+            with redirect_stdout(self._stdout):
                 handler, stand = self._started(verb)
             here.setattr(module, "stand", stand)
             try:
-                with redirect_stdout(self._out):
-                    result = handler(event, a_context(verb, self.service))
+                with redirect_stdout(self._stdout):
+                    result = handler(event, a_lambda_context(verb, self.service))
             finally:
-                self.last = _read(result, self._out.getvalue())
+                self.last = _parse_output(result, self._stdout.getvalue())
                 self.units |= self.last.units
         return self.last
 
-    def end(self) -> None:
+    def end_invocation(self) -> None:
         """Lambda lets go of what is warm: every function starts cold again."""
-        self._warm.clear()
+        self._warm_functions.clear()
         self.service = f"{self.name}-{next(_NUMBERS)}"
 
     def _started(self, verb: str) -> Any:
         """The handler and its footing, as they are in the process of this function."""
-        if verb not in self._warm:
+        if verb not in self._warm_functions:
 
             @cache
-            def stand(account: str, *given: int) -> Footing:
+            def stand(account: str, *args: int) -> FunctionRuntime:
                 assert account == ACCOUNT
-                return self.footing(*given)
+                return self.runtime(*args)
 
-            self._warm[verb] = instrumented(MODULES[verb].handler.__wrapped__), stand
-        return self._warm[verb]
+            self._warm_functions[verb] = with_telemetry(MODULES[verb].handler.__wrapped__), stand
+        return self._warm_functions[verb]
 
     # ---- watch
 
-    def watch(self, mode: str = "focus", *, time: str | None = None) -> Said:
+    def watch(self, mode: str = "focus", *, time: str | None = None) -> InvocationOutput:
         """One tick, on time."""
-        return self.invoke("watch", {"mode": mode, "time": time or instant(self.lab.clock.now_s())})
+        return self.invoke("watch", {"mode": mode, "time": time or to_instant(self.lab.clock.now_s())})
 
-    def tick(self, minutes: int = 0) -> list[Said]:
+    def tick(self, minutes: int = 0) -> list[InvocationOutput]:
         """What the schedules do at a minute, so many from now: the sweep's event arrives first."""
         self.lab.clock.advance(60 * minutes)
         is_sweep = self.lab.clock.now_s() % 300 == 0
@@ -194,109 +194,109 @@ class Functions:
 
     def requests(self) -> list[dict[str, Any]]:
         """Take what waits in the queue, as Lambda's poller does."""
-        found = self.sqs.receive_message(
+        result = self.sqs.receive_message(
             QueueUrl=self.queue_url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
         ).get("Messages", [])
-        return [a_record(message) for message in found]
+        return [a_record(message) for message in result]
 
-    def asked(self) -> list[dict[str, str]]:
+    def requested_flips(self) -> list[dict[str, str]]:
         """What would be handed to flip, which is never to see it."""
         records = self.requests()
         for record in records:
             self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=record["receiptHandle"])
         return [record["attributes"] | {"body": record["body"]} for record in records]
 
-    def flip(self, records: list[dict[str, Any]] | None = None) -> Said:
+    def flip(self, records: list[dict[str, Any]] | None = None) -> InvocationOutput:
         """Invoke flip with a batch; those that did not fail leave the queue, the others are seen again."""
         records = self.requests() if records is None else records
-        said = self.invoke("flip", {"Records": records})
-        failed = failures(said)
+        output = self.invoke("flip", {"Records": records})
+        failed = failed_message_ids(output)
         for record in records:
             if handle := record["receiptHandle"]:
-                again = record["messageId"] in failed
-                if again:
+                repeated = record["messageId"] in failed
+                if repeated:
                     self.sqs.change_message_visibility(
                         QueueUrl=self.queue_url, ReceiptHandle=handle, VisibilityTimeout=0
                     )
                 else:
                     self.sqs.delete_message(QueueUrl=self.queue_url, ReceiptHandle=handle)
-        return said
+        return output
 
-    def carry_out(self) -> Said | None:
+    def run_flip_requests(self) -> InvocationOutput | None:
         """Flip what was asked for, if anything was."""
         records = self.requests()
         return self.flip(records) if records else None
 
     # ---- settle
 
-    def settle(self, *events: Any, sent_ago_s: float = 0.0) -> Said:
+    def settle(self, *events: Any, sent_ago_s: float = 0.0) -> InvocationOutput:
         """Invoke settle with events of EventBridge in one batch, as its queues bring them."""
         sent_s = self.lab.clock.now_s() - sent_ago_s
-        return self.invoke("settle", {"Records": [an_event_message(each, sent_s) for each in events]})
+        return self.invoke("settle", {"Records": [an_event_message(event, sent_s) for event in events]})
 
     # ---- people
 
     def alerts(self) -> list[dict[str, Any]]:
         """What people got since they last looked, or get with the next tick, in the form programs get."""
-        self._send_what_waits()
-        found = []
+        self._send_pending()
+        results = []
         while True:
             batch = self.sqs.receive_message(QueueUrl=self.inbox, MaxNumberOfMessages=10).get("Messages", [])
             if not batch:
-                return found
+                return results
             for message in batch:
-                found.append(json.loads(message["Body"]))
+                results.append(json.loads(message["Body"]))
                 self.sqs.delete_message(QueueUrl=self.inbox, ReceiptHandle=message["ReceiptHandle"])
 
-    def _send_what_waits(self) -> None:
+    def _send_pending(self) -> None:
         """The flip function leaves its alerts to the next tick, which sends what comes together."""
         topic = SnsChannel(self.lab.client("sns"), self.topic_arn)
         deliver(
             self.ledger,
             [topic],
             digest_above=1000,
-            place=Place(region="us-east-1", account=ACCOUNT),
+            location=AwsLocation(region="us-east-1", account=ACCOUNT),
             runbooks_url="runbooks",
             now_s=self.lab.clock.now_s(),
         )
 
-    def kinds(self) -> list[str]:
+    def alert_kinds(self) -> list[str]:
         return [alert["kind"] for alert in self.alerts()]
 
     # ---- the operator
 
     def deploy_policy(self, text: str) -> None:
-        put(self.ssm, f"/burstwatch/{self.name}/policy", text)
+        put_parameter(self.ssm, f"/burstwatch/{self.name}/policy", text)
         self.lab.clock.advance(31)  # longer than a warm function goes on with what it read
 
     def push_policy(self, text: str) -> None:
-        push_by_hand(self.lab, text, name=self.name, over=self.policy)
+        push_policy(self.lab, text, name=self.name, over=self.policy)
         self.lab.clock.advance(31)
 
     def history(self, volume_id: str) -> list[str]:
         """What the ledger tells of a volume, without what people were told of its balance."""
-        told = (EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED)
-        return [str(entry.kind) for entry in self.ledger.entries(volume_id) if entry.kind not in told]
+        reported = (EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED)
+        return [str(entry.kind) for entry in self.ledger.entries(volume_id) if entry.kind not in reported]
 
 
 @contextmanager
-def some_functions(monkeypatch: Any, *, lab: Any = None, **given: Any) -> Iterator[Functions]:
+def deploy_functions(monkeypatch: Any, *, lab: Any = None, **fields: Any) -> Iterator[DeployedFunctions]:
     """A stack that is deployed at 18:00, in a lab whose time stands still until it is told to go on."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "BURSTWATCH_", "POWERTOOLS_", "LAMBDA_", "_X_AMZN")):
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    fleet = LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60, **(lab or {})))
+    fleet = LabFleet(LabClock.manual(START), LabSettings(lag_s=60, **(lab or {})))
     with Endpoint(fleet) as endpoint:
-        yield Functions(lab=endpoint, monkeypatch=monkeypatch, **given)
+        yield DeployedFunctions(lab=endpoint, monkeypatch=monkeypatch, **fields)
 
 
-def in_lab_time(footing: Footing, now_s: Any) -> None:
+def use_lab_time(footing: FunctionRuntime, now_s: Any) -> None:
     """Let what is read now and then grow old with the lab's time."""
-    footing.clock = footing.policies._clock = now_s
+    footing.clock = footing.policy_parameter._clock = now_s
 
 
-def a_context(verb: str, service: str) -> SimpleNamespace:
+def a_lambda_context(verb: str, service: str) -> SimpleNamespace:
     return SimpleNamespace(
         function_name=f"{service}-{verb}",
         memory_limit_in_mb=512,
@@ -335,7 +335,7 @@ def a_message(body: str, *, group: str = "vol-0123456789abcdef0") -> dict[str, A
 
 
 def an_event_message(event: Any, sent_s: float) -> dict[str, Any]:
-    """An event of EventBridge in a message that was sent at ``sent_s``."""
+    """An event of EventBridge in a message that was sent at ``sent_at_s``."""
     return a_record(
         {
             "MessageId": f"message-{next(_NUMBERS)}",
@@ -346,26 +346,26 @@ def an_event_message(event: Any, sent_s: float) -> dict[str, Any]:
     )
 
 
-def looked_at(said: Said) -> int:
+def evaluated_volumes(said: InvocationOutput) -> int:
     """How many volumes settle looked at because of EBS's events, as it says."""
     return sum(int(n) for n in re.findall(r"(\d+) of \d+ volumes? looked at", "\n".join(said.messages)))
 
 
-def failures(said: Said) -> set[str]:
+def failed_message_ids(said: InvocationOutput) -> set[str]:
     """The ids of the messages that come again."""
     return {failure["itemIdentifier"] for failure in said.result["batchItemFailures"]}
 
 
-def instant(at_s: float) -> str:
+def to_instant(at_s: float) -> str:
     return format_instant(at_s)
 
 
-def _read(result: Any, text: str) -> Said:
-    found = [json.loads(line) for line in text.splitlines()]
-    return Said(
+def _parse_output(result: Any, text: str) -> InvocationOutput:
+    document = [json.loads(line) for line in text.splitlines()]
+    return InvocationOutput(
         result=result,
-        lines=[line for line in found if "_aws" not in line],
-        blobs=[line for line in found if "_aws" in line],
+        lines=[line for line in document if "_aws" not in line],
+        metric_blobs=[line for line in document if "_aws" in line],
         text=text,
     )
 

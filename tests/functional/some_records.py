@@ -29,7 +29,7 @@ class _Topic:
         self.forms = json.loads(request["Message"])
 
 
-def as_lambda_gets_it(alert):
+def to_lambda_event(alert):
     """The form of an alert that a subscribed function gets."""
     topic = _Topic()
     SnsChannel(topic, "arn:aws:sns:us-east-1:123456789012:prod").send(alert)
@@ -57,5 +57,5 @@ def a_record(message, *, timestamp="2026-11-20T18:00:36.000Z"):
     }
 
 
-def an_event(*messages, **options):
+def an_sns_event(*messages, **options):
     return {"Records": [a_record(message, **options) for message in messages]}

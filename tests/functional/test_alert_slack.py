@@ -4,16 +4,16 @@ import socket
 import traceback
 
 import pytest
-from fake_slack import SECRET, FakeTime, a_slack, assert_within_slacks_limits, texts, words
+from fake_slack import SECRET, FakeTime, assert_within_slacks_limits, start_fake_slack, texts, visible_text
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from some_alerts import (
     a_digest,
-    a_digest_of_events,
+    a_drain_alert_with_cause,
     a_policy_rejection,
-    a_told_drain,
-    alerts_about_events,
     an_alert,
+    an_event_digest,
+    event_alerts_of_every_kind,
 )
 
 from burstwatch.adapters.notify.channel import ChannelError
@@ -24,7 +24,7 @@ from burstwatch.core.assessment.severity import Level
 
 @pytest.fixture
 def slack():
-    with a_slack() as fake:
+    with start_fake_slack() as fake:
         yield fake
 
 
@@ -39,9 +39,9 @@ def channel(slack, time):
 
 
 def refusal(channel, alert=None):
-    with pytest.raises(ChannelError) as caught:
+    with pytest.raises(ChannelError) as exc_info:
         channel.send(alert or an_alert())
-    return caught.value
+    return exc_info.value
 
 
 # What is sent
@@ -57,13 +57,13 @@ def test_an_alert_is_one_post_of_json(slack, channel):
 
 def test_the_message_holds_all_that_a_person_needs_to_act():
     alert = an_alert()
-    said = words(render(alert))
+    text = visible_text(render(alert))
     for needed in (
         "🟠 critical: ", alert.volume_id, "`ci-7`", "i-0fedcba9876543210", "31.5 %", "18:12", "18:09",
         f"```{alert.action}```", f"<{alert.runbook}|Runbook>", f"<{alert.console_url}|", alert.alert_id,
         "2026-11-20T18:00:35Z", "us-east-1",
     ):  # fmt: skip
-        assert needed in said
+        assert needed in text
 
 
 @pytest.mark.parametrize(
@@ -76,12 +76,12 @@ def test_the_message_holds_all_that_a_person_needs_to_act():
         (101.0, "▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓▓ 101.0 %"),
     ],
 )
-def test_the_bar_is_never_fuller_than_the_bucket(balance_pct, bar):
-    assert bar in words(render(an_alert(reading={"burst_balance_pct": balance_pct})))
+def test_the_bar_never_shows_more_than_the_balance(balance_pct, bar):
+    assert bar in visible_text(render(an_alert(reading={"burst_balance_pct": balance_pct})))
 
 
-def test_a_drain_is_told_by_its_course_its_cause_and_commands_to_paste():
-    payload = render(a_told_drain())
+def test_a_drain_is_reported_by_its_course_its_cause_and_commands_to_paste():
+    payload = render(a_drain_alert_with_cause())
     header, body, *steps = [block["text"]["text"] for block in payload["blocks"] if "text" in block][:5]
     assert header == (
         "🟠 critical: claim data-etcd-0 in kube-system, dry in about 12 min"
@@ -102,26 +102,28 @@ def test_a_drain_is_told_by_its_course_its_cause_and_commands_to_paste():
     assert ("mrkdwn", "*Kubernetes*\n`claim data-etcd-0 namespace kube-system cluster prod`") in texts(
         payload
     )
-    assert_inert(payload)
+    assert_no_active_markup(payload)
     assert_within_slacks_limits(payload)
 
 
-def test_what_only_people_move_needs_no_hold():
-    assert "burstctl hold" not in words(render(a_told_drain(mode="propose")))
-    assert "burstctl" not in words(render(an_alert(kind="BurstBalanceRecovered", level="ok")))
+def test_a_volume_that_only_people_flip_gets_no_hold_command():
+    assert "burstctl hold" not in visible_text(render(a_drain_alert_with_cause(mode="propose")))
+    assert "burstctl" not in visible_text(render(an_alert(kind="BurstBalanceRecovered", level="ok")))
 
 
 def test_without_a_balance_there_is_no_bar():
-    said = words(render(an_alert(level="unknown", kind="TelemetryGap", reading={"burst_balance_pct": None})))
-    assert "░" not in said
-    assert "⚪ unknown: " in said
+    text = visible_text(
+        render(an_alert(level="unknown", kind="TelemetryGap", reading={"burst_balance_pct": None}))
+    )
+    assert "░" not in text
+    assert "⚪ unknown: " in text
 
 
 @pytest.mark.parametrize(
     ("level", "emoji"),
     [("ok", "🟢"), ("watch", "🔵"), ("warning", "🟡"), ("critical", "🟠"), ("exhausted", "🔴")],
 )
-def test_a_level_is_told_by_colour_and_by_word(level, emoji):
+def test_a_level_is_reported_by_colour_and_by_word(level, emoji):
     payload = render(an_alert(level=level))
     assert payload["text"].startswith(f"{emoji} {level}: ")
     assert ("mrkdwn", f"*Level*\n`{level}`") in texts(payload)
@@ -143,40 +145,40 @@ def test_a_level_is_told_by_colour_and_by_word(level, emoji):
         ("LeftOnTarget", "🟡"),
     ],
 )
-def test_what_waits_for_people_has_the_colour_of_its_volume_and_what_went_well_is_green(kind, emoji):
-    told = [alert for alert in alerts_about_events() if alert.kind == kind]
-    assert told
-    assert all(render(alert)["text"].startswith(emoji) for alert in told)
+def test_a_pending_action_has_its_volume_colour_and_a_success_is_green(kind, emoji):
+    reported = [alert for alert in event_alerts_of_every_kind() if alert.kind == kind]
+    assert reported
+    assert all(render(alert)["text"].startswith(emoji) for alert in reported)
 
 
-@pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)
-def test_an_event_is_told_whole(alert):
+@pytest.mark.parametrize("alert", event_alerts_of_every_kind(), ids=lambda alert: alert.kind)
+def test_an_event_is_shown_in_full(alert):
     payload = render(alert)
-    said = words(payload).replace("\u2236", ":")
+    text = visible_text(payload).replace("\u2236", ":")
     for needed in (*alert.evidence["details"], f"```{alert.action}```" if alert.action else "", "|Runbook>"):
-        assert needed in said
-    assert_inert(payload)
+        assert needed in text
+    assert_no_active_markup(payload)
     assert_within_slacks_limits(payload)
 
 
 def test_an_instant_stays_copyable():
-    said = words(render(an_alert(volume={"name": "at 12:30:00 of 2026-11-20T18:00:35Z :100: :x:"})))
-    assert "at 12:30:00 of 2026-11-20T18:00:35Z" in said
-    assert not {":100:", ":x:"} & set(said.split())
+    text = visible_text(render(an_alert(volume={"name": "at 12:30:00 of 2026-11-20T18:00:35Z :100: :x:"})))
+    assert "at 12:30:00 of 2026-11-20T18:00:35Z" in text
+    assert not {":100:", ":x:"} & set(text.split())
 
 
 def test_a_digest_names_the_most_urgent_and_counts_the_rest():
     payload = render(a_digest(25))
-    said = words(payload)
+    text = visible_text(payload)
     assert "25 " in payload["text"]
-    assert said.count("vol-") == 20
+    assert text.count("vol-") == 20
     assert_within_slacks_limits(payload)
 
 
-def test_a_runbook_that_is_no_address_is_shown_and_not_linked():
-    said = words(render(an_alert(runbook="runbooks/BurstBalanceDraining.md")))
-    assert "Runbook: `runbooks/BurstBalanceDraining.md`" in said
-    assert "|Runbook>" not in said
+def test_a_runbook_that_is_not_an_address_is_shown_and_not_linked():
+    text = visible_text(render(an_alert(runbook="runbooks/BurstBalanceDraining.md")))
+    assert "Runbook: `runbooks/BurstBalanceDraining.md`" in text
+    assert "|Runbook>" not in text
 
 
 @pytest.mark.parametrize(
@@ -184,18 +186,18 @@ def test_a_runbook_that_is_no_address_is_shown_and_not_linked():
 )
 def test_an_address_that_could_break_out_of_its_link_is_not_linked(runbook):
     payload = render(an_alert(runbook=runbook))
-    assert "|Runbook>" not in words(payload)
-    assert_inert(payload)
+    assert "|Runbook>" not in visible_text(payload)
+    assert_no_active_markup(payload)
 
 
-def test_an_alert_about_a_volume_that_is_gone_can_be_told_too():
+def test_an_alert_about_a_volume_that_is_gone_can_be_reported_too():
     gone = Alert(
         alert_id="1", kind=AlertKind.RECOVERED, level=Level.UNKNOWN, previous_level=Level.CRITICAL,
-        time_s=0, volume_id="vol-1", volume={"volume_id": "vol-1"},
+        at_s=0, volume_id="vol-1", volume={"volume_id": "vol-1"},
         reading={"unknown_because": "the volume was deleted"},
     )  # fmt: skip
     payload = render(gone)
-    assert "the volume was deleted" in words(payload)
+    assert "the volume was deleted" in visible_text(payload)
     assert_within_slacks_limits(payload)
 
 
@@ -217,7 +219,7 @@ def test_nothing_is_unfurled_or_parsed():
 ASTRAL = "\U0001d518"
 """Two UTF-16 units."""
 
-ACTIVE = st.sampled_from(
+ACTIVE_MARKUP = st.sampled_from(
     ["<!channel>", "<!here>", "@here", "@channel", "<@U012AB3CD>", "<#C012AB3CD>", "<!subteam^S1>",
      "<!date^1^x|y>", "<http://evil.example|Runbook>", "http://evil.example", "https://evil.example/x",
      "mailto:a@evil.example", "a@evil.example", ":x:", ":100:", ":wave::skin-tone-2:", "*bold*", "_it_",
@@ -225,13 +227,13 @@ ACTIVE = st.sampled_from(
      "\x1b[31m", "\r\n", "\ud800", "\\", '"', ASTRAL * 50, "é" * 300, "&" * 300, "<" * 200, '"' * 300,
      "\\" * 300, "> quote", "日" * 200]
 )  # fmt: skip
-OUTSIDE = st.lists(st.one_of(ACTIVE, st.text(max_size=80)), max_size=5).map("".join)
-LIVE = re.compile(r"<(?!https://(wiki\.example\.com|us-east-1\.console\.aws\.amazon\.com)/)")
+EXTERNAL_TEXT = st.lists(st.one_of(ACTIVE_MARKUP, st.text(max_size=80)), max_size=5).map("".join)
+LIVE_MARKUP = re.compile(r"<(?!https://(wiki\.example\.com|us-east-1\.console\.aws\.amazon\.com)/)")
 
 
-def assert_inert(payload):
+def assert_no_active_markup(payload):
     for kind, text in texts(payload):
-        assert not LIVE.search(text), text
+        assert not LIVE_MARKUP.search(text), text
         assert "<" not in text or kind == "mrkdwn", text
         assert text.replace("\n", "").isprintable()
         bare = re.sub(r"<https://[^|>]*\|[^|>]*>", "", text)
@@ -252,10 +254,10 @@ def assert_only_our_markup(text):
 
 
 @settings(max_examples=150, deadline=None)
-@given(OUTSIDE, OUTSIDE, OUTSIDE, OUTSIDE)
+@given(EXTERNAL_TEXT, EXTERNAL_TEXT, EXTERNAL_TEXT, EXTERNAL_TEXT)
 @example("<!channel>", "`", "```\n<!here> ```", "|x> <!channel>")
 @example('"' * 300, '"' * 300, '"' * 300, '"' * 300)
-def test_text_from_outside_does_nothing_and_fits(name, instance, action, runbook):
+def test_external_text_is_inert_and_fits(name, instance, action, runbook):
     payload = render(
         an_alert(
             volume={
@@ -271,51 +273,51 @@ def test_text_from_outside_does_nothing_and_fits(name, instance, action, runbook
         )
     )
     assert json.loads(json.dumps(payload).encode()) == payload
-    assert_inert(payload)
+    assert_no_active_markup(payload)
     assert_within_slacks_limits(payload)
 
 
 @settings(max_examples=60, deadline=None)
-@given(OUTSIDE)
+@given(EXTERNAL_TEXT)
 @example("<!channel> @here :x: `")
 @example('"' * 300)
 @example("&" * 300)
-def test_text_from_outside_does_nothing_in_an_alert_about_a_flip_or_a_window(text):
-    for alert in (*alerts_about_events(text), a_digest_of_events(text)):
+def test_external_text_is_inert_in_an_alert_about_a_flip_or_a_window(text):
+    for alert in (*event_alerts_of_every_kind(text), an_event_digest(text)):
         payload = render(alert)
         assert json.loads(json.dumps(payload).encode()) == payload
-        assert_inert(payload)
+        assert_no_active_markup(payload)
         assert_within_slacks_limits(payload)
 
 
 @settings(max_examples=60, deadline=None)
-@given(OUTSIDE)
+@given(EXTERNAL_TEXT)
 @example("<!channel> @here :x: `")
 @example('"' * 300)
 @example("&" * 300)
-def test_names_from_outside_do_nothing_in_an_alert_that_says_what_drained_it(text):
-    payload = render(a_told_drain(text))
+def test_external_names_are_inert_in_a_drain_message(text):
+    payload = render(a_drain_alert_with_cause(text))
     assert json.loads(json.dumps(payload).encode()) == payload
-    assert_inert(payload)
+    assert_no_active_markup(payload)
     assert_within_slacks_limits(payload)
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(OUTSIDE, min_size=1, max_size=60), OUTSIDE)
+@given(st.lists(EXTERNAL_TEXT, min_size=1, max_size=60), EXTERNAL_TEXT)
 @example(['"' * 300] * 60, '"')
 @example(["&" * 300] * 60, "&")
 @example([ASTRAL * 300] * 60, ASTRAL)
-def test_long_lists_and_reasons_from_outside_do_nothing_and_fit(faults, because):
+def test_long_external_lists_and_reasons_are_inert_and_fit(faults, because):
     unread = an_alert(reading={"burst_balance_pct": None, "unknown_because": because})
     for alert in (a_policy_rejection(*faults), unread):
         payload = render(alert)
-        assert_inert(payload)
+        assert_no_active_markup(payload)
         assert_within_slacks_limits(payload)
 
 
 def test_a_name_is_still_readable_and_copyable():
-    said = words(render(an_alert(volume={"name": "ci_runner*7 [büro]"})))
-    assert "`ci_runner*7 [büro]`" in said
+    text = visible_text(render(an_alert(volume={"name": "ci_runner*7 [büro]"})))
+    assert "`ci_runner*7 [büro]`" in text
 
 
 # How Slack answers
@@ -335,14 +337,14 @@ def test_a_pause_between_alerts_counts_towards_the_second(slack, channel, time):
     assert time.slept == [0.25]
 
 
-def test_a_short_pause_that_slack_asks_for_is_kept(slack, channel, time):
+def test_a_short_retry_after_is_honoured(slack, channel, time):
     slack.answers = [(429, "rate_limited", {"Retry-After": "4"})]
     channel.send(an_alert())
     assert time.slept == [4.0]
     assert len(slack.posts) == 2
 
 
-def test_a_pause_too_long_for_a_pass_is_said_and_kept_for_the_next_alert_too(slack, channel, time):
+def test_a_retry_after_too_long_for_a_pass_is_reported_and_kept_for_the_next_alert(slack, channel, time):
     slack.answers = [(429, "rate_limited", {"Retry-After": "90"})]
     first = refusal(channel)
     assert (first.is_permanent, "90 s" in str(first)) == (False, True)
@@ -391,14 +393,14 @@ def test_a_refusal_is_permanent_and_names_the_next_step(slack, channel, status, 
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_a_failure_of_slack_passes(slack, channel, status):
+def test_a_slack_failure_is_transient(slack, channel, status):
     slack.answers = [(status, "rollup_error", {})]
     error = refusal(channel)
     assert not error.is_permanent
     assert f"HTTP {status}, rollup_error" in str(error)
 
 
-def test_an_answer_that_is_not_slacks_is_no_delivery(slack, channel):
+def test_a_response_that_is_not_from_slack_is_not_a_delivery(slack, channel):
     slack.answers = [(200, "<html>please log in</html>", {})]
     error = refusal(channel)
     assert not error.is_permanent
@@ -414,14 +416,14 @@ def test_a_redirect_is_not_followed(slack, channel, status):
     assert [path for path, _, _ in slack.posts] == [f"/services/{SECRET}"]
 
 
-def test_a_connection_that_breaks_passes(slack, channel):
+def test_a_broken_connection_is_transient(slack, channel):
     slack.answers = [None]
     error = refusal(channel)
     assert not error.is_permanent
     assert "was not reached" in str(error)
 
 
-def test_a_server_that_is_not_there_passes(time):
+def test_an_unreachable_server_is_transient(time):
     with socket.socket() as bound_but_deaf:
         bound_but_deaf.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{bound_but_deaf.getsockname()[1]}/services/{SECRET}"
@@ -430,14 +432,14 @@ def test_a_server_that_is_not_there_passes(time):
     assert "refused" in str(error)
 
 
-def test_every_request_has_a_timeout_and_running_into_it_passes(time):
+def test_every_request_has_a_timeout_which_is_transient(time):
     def open_url(request, *, timeout):
-        asked.append(timeout)
+        requests.append(timeout)
         raise TimeoutError("timed out")
 
-    asked = []
+    requests = []
     error = refusal(SlackChannel(f"https://hooks.slack.com/services/{SECRET}", open_url=open_url, clock=time))
-    assert asked == [5.0]
+    assert requests == [5.0]
     assert (error.is_permanent, "timed out" in str(error)) == (False, True)
 
 
@@ -460,10 +462,10 @@ def test_every_request_has_a_timeout_and_running_into_it_passes(time):
     ],
 )
 def test_only_an_https_address_is_accepted_and_none_is_repeated(url):
-    with pytest.raises(ChannelError, match="not an https:// one") as caught:
+    with pytest.raises(ChannelError, match="not an https:// one") as exc_info:
         SlackChannel(url)
-    assert caught.value.is_permanent
-    assert "services" not in str(caught.value)
+    assert exc_info.value.is_permanent
+    assert "services" not in str(exc_info.value)
 
 
 @pytest.mark.parametrize(
@@ -488,9 +490,9 @@ def test_https_anywhere_and_http_to_this_machine_are_accepted(base):
 def test_the_address_appears_in_no_error(slack, channel, answer):
     slack.answers = [answer]
     error = refusal(channel)
-    shown = "".join(traceback.format_exception(error)) + repr(error) + repr(channel) + str(channel)
-    assert SECRET not in shown
-    assert "services" not in shown
+    rendered = "".join(traceback.format_exception(error)) + repr(error) + repr(channel) + str(channel)
+    assert SECRET not in rendered
+    assert "services" not in rendered
 
 
 def test_a_proxy_of_the_environment_is_not_used_for_this_machine(slack, time, monkeypatch):

@@ -9,11 +9,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from some_alerts import (
     a_digest,
-    a_digest_of_events,
+    a_drain_alert_with_cause,
     a_policy_rejection,
-    a_told_drain,
-    alerts_about_events,
     an_alert,
+    an_event_digest,
+    event_alerts_of_every_kind,
 )
 
 from burstwatch.adapters.notify.channel import ChannelError
@@ -21,7 +21,7 @@ from burstwatch.adapters.notify.sns import SnsChannel
 from burstwatch.core.alerts.alert import Alert
 
 TOPIC = "arn:aws:sns:us-east-1:123456789012:burstwatch-alerts"
-MOST_BYTES = 262_144
+MAX_BYTES = 262_144
 
 
 @pytest.fixture(scope="module")
@@ -55,14 +55,14 @@ def publish(client):
     client.meta.events.unregister("provide-client-params.sns.Publish", unique_id="keep")
 
 
-def forms(request):
+def message_formats(request):
     return json.loads(request["Message"])
 
 
-def test_people_get_words_and_programs_get_the_document(publish):
+def test_people_get_text_and_programs_get_json(publish):
     alert = an_alert()
     request = publish(alert)
-    body = forms(request)
+    body = message_formats(request)
     assert request["MessageStructure"] == "json"
     assert set(body) == {"default", "email", "sms", "lambda", "sqs", "http", "https"}
     for protocol in ("lambda", "sqs", "http", "https"):
@@ -74,7 +74,7 @@ def test_people_get_words_and_programs_get_the_document(publish):
 
 def test_the_words_hold_all_that_a_person_needs_to_act(publish):
     alert = an_alert()
-    text = forms(publish(alert))["default"]
+    text = message_formats(publish(alert))["default"]
     assert text.startswith("critical: ")
     for needed in (
         alert.volume_id, "ci-7", "i-0fedcba9876543210", "31.5 %", "18:12", "18:09", alert.action,
@@ -84,8 +84,8 @@ def test_the_words_hold_all_that_a_person_needs_to_act(publish):
 
 
 def test_a_drain_says_what_drained_it_to_people_and_to_programs(publish):
-    request = publish(a_told_drain())
-    body = forms(request)
+    request = publish(a_drain_alert_with_cause())
+    body = message_formats(request)
     for needed in (
         "Balance from 17:27 to 17:59 UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %",
         "since then it served 600 reads/s of 4 KiB and 1,800 writes/s of 16 KiB (75 % writes).",
@@ -102,10 +102,10 @@ def test_a_drain_says_what_drained_it_to_people_and_to_programs(publish):
     )
 
 
-@pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)
-def test_an_event_is_told_whole_to_people_and_to_programs(publish, alert):
+@pytest.mark.parametrize("alert", event_alerts_of_every_kind(), ids=lambda alert: alert.kind)
+def test_an_event_is_shown_in_full_to_people_and_to_programs(publish, alert):
     request = publish(alert)
-    body = forms(request)
+    body = message_formats(request)
     assert Alert.from_document(json.loads(body["lambda"])) == alert
     for needed in (*alert.evidence["details"], alert.action or "", alert.runbook, alert.alert_id):
         assert needed in body["email"]
@@ -113,7 +113,7 @@ def test_an_event_is_told_whole_to_people_and_to_programs(publish, alert):
     assert request["MessageAttributes"]["volume_id"]["StringValue"] == (alert.volume_id or "none")
 
 
-@pytest.mark.parametrize("alert", alerts_about_events(), ids=lambda alert: alert.kind)
+@pytest.mark.parametrize("alert", event_alerts_of_every_kind(), ids=lambda alert: alert.kind)
 def test_a_subject_is_long_enough_for_what_happened_and_the_volume(publish, alert):
     subject = publish(alert)["Subject"]
     assert alert.evidence["summary"] in subject
@@ -139,7 +139,7 @@ def test_an_alert_without_a_volume_still_has_every_attribute(publish, alert):
     assert all(value["StringValue"] for value in attributes.values())
 
 
-def test_an_account_that_is_not_known_is_said_so(publish):
+def test_an_unknown_account_is_reported_as_unknown(publish):
     attributes = publish(an_alert(volume={"account": None}))["MessageAttributes"]
     assert attributes["account"]["StringValue"] == "unknown"
 
@@ -170,37 +170,37 @@ def test_any_name_and_reason_make_a_request_that_sns_takes(publish, name, becaus
     assert request["Subject"].isascii()
     assert request["Subject"].isprintable()
     assert len(request["Subject"]) < 100
-    assert json.loads(forms(request)["sqs"])["volume"]["name"] == name
+    assert json.loads(message_formats(request)["sqs"])["volume"]["name"] == name
     request["Message"].encode()
 
 
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_in_an_alert_about_a_flip_or_a_window_makes_a_request_that_sns_takes(publish, text):
-    for alert in (*alerts_about_events(text), a_digest_of_events(text)):
+    for alert in (*event_alerts_of_every_kind(text), an_event_digest(text)):
         request = publish(alert)
         assert request["Subject"].isascii()
         assert request["Subject"].isprintable()
         assert len(request["Subject"]) < 100
-        assert size(request) <= MOST_BYTES
+        assert size(request) <= MAX_BYTES
         assert all(value["StringValue"] for value in request["MessageAttributes"].values())
 
 
 def test_a_huge_alert_loses_evidence_and_stays_whole(publish):
     # Four programs get the document: 3,000 faults of 40 characters are 480,000 bytes and more.
     request = publish(a_policy_rejection(*(f"levels.warning_within: fault {n:010d}" for n in range(3000))))
-    assert size(request) <= MOST_BYTES
-    document = json.loads(forms(request)["sqs"])
+    assert size(request) <= MAX_BYTES
+    document = json.loads(message_formats(request)["sqs"])
     assert document["evidence"]["is_cut"] is True
     assert len(document["evidence"]["faults"]) == 20
     assert document["evidence"]["in_force"] == "the policy of 2026-11-19"
-    assert "… and " in forms(request)["default"]
+    assert "… and " in message_formats(request)["default"]
 
 
 def test_huge_texts_anywhere_are_cut_as_a_last_resort(publish):
     request = publish(an_alert(volume={"name": "\\" * 100_000}, reading={"unknown_because": "é" * 100_000}))
-    assert size(request) <= MOST_BYTES
-    document = json.loads(forms(request)["sqs"])
+    assert size(request) <= MAX_BYTES
+    document = json.loads(message_formats(request)["sqs"])
     assert document["volume"]["name"].endswith("…")
     assert document["volume"]["volume_id"] == "vol-0123456789abcdef0"
 
@@ -243,19 +243,19 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
 def test_an_error_says_what_to_do_next(client, code, is_permanent, says):
     with Stubber(client) as stub:
         stub.add_client_error("publish", code, "the reason AWS gave\nin two lines")
-        with pytest.raises(ChannelError, match=says) as caught:
+        with pytest.raises(ChannelError, match=says) as exc_info:
             SnsChannel(client, TOPIC).send(an_alert())
-    assert caught.value.is_permanent is is_permanent
-    assert code in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert TOPIC in str(caught.value)
+    assert exc_info.value.is_permanent is is_permanent
+    assert code in str(exc_info.value)
+    assert "\n" not in str(exc_info.value)
+    assert TOPIC in str(exc_info.value)
 
 
-def test_a_network_that_is_down_passes():
+def test_a_network_failure_is_transient():
     class DownClient:
         def publish(self, **_):
             raise EndpointConnectionError(endpoint_url="https://sns.us-east-1.amazonaws.com/")
 
-    with pytest.raises(ChannelError, match="could not be reached") as caught:
+    with pytest.raises(ChannelError, match="could not be reached") as exc_info:
         SnsChannel(DownClient(), TOPIC).send(an_alert())
-    assert not caught.value.is_permanent
+    assert not exc_info.value.is_permanent

@@ -3,13 +3,13 @@
 import json
 
 import pytest
-from aws_checks import AwsChecks, answers, fact_of
-from operators_desk import a_lab
+from aws_checks import AwsCheckSession, answers_by_fact, find_fact
+from operators_desk import start_lab
 
 from burstctl.aws_check.facts import FACTS
-from burstlab.serve.measured_settings import as_measured
+from burstlab.serve.measured_settings import settings_from_report
 
-QUICK = {"modify_minutes_per_tib": 60, "modify_spread": 0}
+FAST_SETTINGS = {"modify_minutes_per_tib": 60, "modify_spread": 0}
 RATE_MESSAGE = "Volume {volume} was modified too often: not before {until}."
 CASES = [
     ("balance-spacing", {}, "every 60 s"),
@@ -95,12 +95,12 @@ CASES = [
 
 @pytest.fixture
 def checks(tmp_path, monkeypatch, capsys):
-    return AwsChecks(tmp_path, monkeypatch, capsys)
+    return AwsCheckSession(tmp_path, monkeypatch, capsys)
 
 
-def measured_under(checks, settings, *facts, report="report"):
+def measure_with_settings(checks, settings, *facts, report="report"):
     """The report on a lab that behaves so."""
-    with a_lab(checks.desk, **(QUICK | settings)) as lab:
+    with start_lab(checks.cli, **(FAST_SETTINGS | settings)) as lab:
         checks.lab = lab
         return checks.measure(*facts, report=report)
 
@@ -109,54 +109,54 @@ def measured_under(checks, settings, *facts, report="report"):
 def test_the_report_says_how_the_lab_behaves_and_so_does_one_on_a_lab_like_the_report(
     checks, fact, settings, answer
 ):
-    report = measured_under(checks, settings, fact)
+    report = measure_with_settings(checks, settings, fact)
 
-    assert answers(report) == {fact: answer}
-    changes, _ = as_measured(report)
-    again = measured_under(checks, changes, fact, report="again")
-    assert answers(again) == {fact: answer}
-    assert fact_of(again, fact)["values"] == fact_of(report, fact)["values"]
+    assert answers_by_fact(report) == {fact: answer}
+    changes, _ = settings_from_report(report)
+    repeated = measure_with_settings(checks, changes, fact, report="again")
+    assert answers_by_fact(repeated) == {fact: answer}
+    assert find_fact(repeated, fact)["values"] == find_fact(report, fact)["values"]
 
 
 @pytest.mark.parametrize("after", ["zone-filter", "tag-filter"])
 def test_of_two_filters_one_may_come_before_the_cut_and_one_after_it(checks, after):
     before = {"zone-filter": "tag:*", "tag-filter": "availability-zone"}[after]
     settings = {"filter_after_page": True, "filters_before_page": (before,)}
-    report = measured_under(checks, settings, "zone-filter", "tag-filter")
+    report = measure_with_settings(checks, settings, "zone-filter", "tag-filter")
 
-    assert answers(report) == {"zone-filter": "before", "tag-filter": "before"} | {after: "after"}
-    changes, _ = as_measured(report)
+    assert answers_by_fact(report) == {"zone-filter": "before", "tag-filter": "before"} | {after: "after"}
+    changes, _ = settings_from_report(report)
     assert changes == settings
 
 
 def test_a_delay_that_varies_is_a_range_and_a_lab_like_the_report_has_one_like_it(checks):
-    report = measured_under(checks, {"lag_s": 40, "lag_most_s": 140}, "balance-delay")
+    report = measure_with_settings(checks, {"lag_s": 40, "lag_most_s": 140}, "balance-delay")
 
-    values = fact_of(report, "balance-delay")["values"]
+    values = find_fact(report, "balance-delay")["values"]
     assert 40 <= values["least_s"] <= 60
     assert 120 <= values["most_s"] <= 140
-    again = measured_under(checks, as_measured(report)[0], "balance-delay", report="again")
-    assert fact_of(again, "balance-delay")["values"]["least_s"] >= values["least_s"]
-    assert fact_of(again, "balance-delay")["values"]["most_s"] <= values["most_s"]
+    repeated = measure_with_settings(checks, settings_from_report(report)[0], "balance-delay", report="again")
+    assert find_fact(repeated, "balance-delay")["values"]["least_s"] >= values["least_s"]
+    assert find_fact(repeated, "balance-delay")["values"]["most_s"] <= values["most_s"]
 
 
 def test_each_fact_has_more_than_one_answer_among_these_cases():
-    found = {fact.name: {answer for name, _, answer in CASES if name == fact.name} for fact in FACTS}
+    result = {fact.name: {answer for name, _, answer in CASES if name == fact.name} for fact in FACTS}
 
-    assert [name for name, known in found.items() if len(known) < 2] == []
+    assert [name for name, known in result.items() if len(known) < 2] == []
 
 
 def test_the_wording_of_a_refusal_is_in_the_report_without_what_differs_each_time(checks):
-    report = measured_under(checks, {"rate_message": RATE_MESSAGE}, "modification-quota")
+    report = measure_with_settings(checks, {"rate_message": RATE_MESSAGE}, "modification-quota")
 
-    fact = fact_of(report, "modification-quota")
+    fact = find_fact(report, "modification-quota")
     assert fact["values"]["message"] == RATE_MESSAGE
     assert "{until}" not in fact["evidence"]["message"]
     assert fact["evidence"]["from_first_start_to_time_stated_s"] == 24 * 3600
 
 
 def test_all_facts_are_measured_at_the_same_time_and_the_report_is_as_its_schema_says(checks):
-    report = measured_under(checks, {})
+    report = measure_with_settings(checks, {})
 
     assert [fact["name"] for fact in report["facts"]] == [fact.name for fact in FACTS]
     assert {fact["outcome"] for fact in report["facts"]} == {"measured"}

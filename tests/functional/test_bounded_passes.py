@@ -10,34 +10,34 @@ from dataclasses import replace
 import pytest
 from boto3.session import Session
 from botocore.exceptions import PaginationError
-from some_alerts import NOW_S, PLACE, alert_number
+from some_alerts import NOW_S, PLACE, numbered_alert
 from test_delivery import FakeChannel, FakeLedger
 from test_slow_endpoints import LATEST_S, WITHIN_S, a_peer
-from test_watchdog import PAST, START, Recorder, a_shell, tick, warm_up
+from test_watchdog import PAST, START, RecordingChannel, services_with, tick, warm_up
 
 from burstctl.watch import exporter_http_server as exporter
-from burstctl.watch.exporter_collector import Standing
+from burstctl.watch.exporter_collector import FleetCollector
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.botocore_hooks import MOST_PAGES, pages
+from burstwatch.adapters.aws.botocore_hooks import MAX_PAGES, paginate
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.http_deadline import bound_aws_answers
+from burstwatch.adapters.aws.http_deadline import limit_response_time
 from burstwatch.adapters.ledger import dynamodb_table
 from burstwatch.adapters.ledger.dynamodb_table import Table
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips.outcome import Done
+from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.flip_executor import WORKERS
 from burstwatch.engine.watch_pass import run_tick
-from burstwatch.handlers.runtime import in_time
+from burstwatch.handlers.runtime import limit_to_invocation
 from burstwatch.wiring import bootstrap
-from burstwatch.wiring.bootstrap import build_modifier, build_shell, build_topic_client
+from burstwatch.wiring.bootstrap import build_modifier, build_services, build_topic_client
 
 NOON_S = 1_795_000_020
 AUTO = {"burstwatch:mode": "auto"}
@@ -45,7 +45,7 @@ AUTO = {"burstwatch:mode": "auto"}
 
 @pytest.fixture
 def lab():
-    with Endpoint(LabFleet(LabClock.by_hand(START - PAST), LabSettings(lag_s=60))) as endpoint:
+    with Endpoint(LabFleet(LabClock.manual(START - PAST), LabSettings(lag_s=60))) as endpoint:
         yield endpoint
 
 
@@ -57,19 +57,19 @@ def ledger():
 
 @pytest.fixture
 def recorder():
-    return Recorder()
+    return RecordingChannel()
 
 
 @pytest.fixture
 def shell(lab, ledger, recorder):
-    return a_shell(lab, ledger, recorder)
+    return services_with(lab, ledger, recorder)
 
 
 def a_session():
     return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
 
 
-def acting(shell, lab):
+def enable_flips(shell, lab):
     return replace(shell, modifier=build_modifier(a_session(), shell.calls, endpoint_url=lab.url))
 
 
@@ -87,15 +87,15 @@ def add_draining(lab, count):
 
 
 def test_a_listing_with_ever_new_tokens_ends_with_one_clear_error():
-    asked = []
+    requests = []
 
     def call(**request):
-        asked.append(request)
-        return {"Volumes": [], "NextToken": str(len(asked))}
+        requests.append(request)
+        return {"Volumes": [], "NextToken": str(len(requests))}
 
     with pytest.raises(PaginationError, match=r"the list of Volumes did not end after 1,000 pages"):
-        list(pages(call, of="Volumes"))
-    assert len(asked) == MOST_PAGES
+        list(paginate(call, list_key="Volumes"))
+    assert len(requests) == MAX_PAGES
 
 
 def test_a_listing_of_as_many_pages_as_are_allowed_is_read_whole():
@@ -103,7 +103,7 @@ def test_a_listing_of_as_many_pages_as_are_allowed_is_read_whole():
         following = {"NextToken": str(int(NextToken) + 1)} if NextToken != "9" else {}
         return {"Volumes": [NextToken], **following}
 
-    assert len(list(pages(call, 10, of="Volumes"))) == 10
+    assert len(list(paginate(call, 10, list_key="Volumes"))) == 10
 
 
 def test_a_query_of_the_table_that_never_ends_is_given_up(monkeypatch):
@@ -111,7 +111,7 @@ def test_a_query_of_the_table_that_never_ends_is_given_up(monkeypatch):
         def query(self, **_):
             return {"Items": [], "LastEvaluatedKey": {"pk": {"S": "x"}, "sk": {"S": "y"}}}
 
-    monkeypatch.setattr(dynamodb_table, "_MOST_PAGES", 5)
+    monkeypatch.setattr(dynamodb_table, "_MAX_PAGES", 5)
     table = Table(Endless(), "credits", workers=1, sleep=wall.sleep)
     with pytest.raises(LedgerError, match="did not end after 5 pages of a query"):
         list(table.query("states"))
@@ -123,22 +123,22 @@ def test_a_query_of_the_table_that_never_ends_is_given_up(monkeypatch):
 def test_a_pass_whose_time_for_reads_is_over_asks_no_more_and_says_so(shell, lab):
     lab.fleet.add(LabVolume(size_gib=100))
     warm_up(lab)
-    report = tick(replace(shell, look_within_s=0.0), lab)
-    assert not [call for call in lab.faults.calls() if call.startswith("Describe")]
+    report = tick(replace(shell, read_limit_s=0.0), lab)
+    assert not [call for call in lab.faults.call_counts() if call.startswith("Describe")]
     assert report.has_failed
     assert "the 0 s that a pass has for its reads are over; the next pass reads it" in report.failures[0]
 
 
-def test_an_aws_that_drips_holds_no_pass_beyond_its_time(ledger, monkeypatch):
-    quick = bootstrap._CONFIG.merge(bootstrap.Config(read_timeout=WITHIN_S, connect_timeout=1))
+def test_a_slow_aws_response_does_not_extend_a_pass(ledger, monkeypatch):
+    quick = bootstrap._DEFAULT_CONFIG.merge(bootstrap.Config(read_timeout=WITHIN_S, connect_timeout=1))
     monkeypatch.setattr(bootstrap.build_client, "__kwdefaults__", {"endpoint_url": None, "config": quick})
-    bound_aws_answers()
+    limit_response_time()
     with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as aws:
         url = f"http://127.0.0.1:{aws.port}"
-        shell = build_shell(a_session(), endpoint_url=url, policy=Policy(), ledger=ledger)
-        began = wall.monotonic()
-        report = run_tick(replace(shell, look_within_s=WITHIN_S / 2), tick_s=NOON_S, now_s=NOON_S)
-        assert wall.monotonic() - began < WITHIN_S + 3 * LATEST_S
+        shell = build_services(a_session(), endpoint_url=url, policy=Policy(), ledger=ledger)
+        started_at_s = wall.monotonic()
+        report = run_tick(replace(shell, read_limit_s=WITHIN_S / 2), tick_at_s=NOON_S, now_s=NOON_S)
+        assert wall.monotonic() - started_at_s < WITHIN_S + 3 * LATEST_S
     assert report.has_failed
 
 
@@ -159,15 +159,15 @@ def test_an_alert_is_sent_to_a_topic_once_in_a_pass():
 # Stopping
 
 
-def test_a_pass_that_should_stop_looks_at_no_further_volume_and_leaves_its_ticks(shell, lab, monkeypatch):
-    monkeypatch.setattr(evaluate, "_CHUNK", 2)
+def test_a_pass_that_should_stop_evaluates_no_further_volume_and_leaves_its_ticks(shell, lab, monkeypatch):
+    monkeypatch.setattr(evaluate, "_CHUNK_SIZE", 2)
     lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(5))
     warm_up(lab)
-    asked = []
+    requests = []
 
     def should_stop():
-        asked.append(True)
-        return len(asked) > 1
+        requests.append(True)
+        return len(requests) > 1
 
     stopped = tick(replace(shell, should_stop=should_stop), lab)
     assert len(stopped.decisions) == 2
@@ -177,7 +177,7 @@ def test_a_pass_that_should_stop_looks_at_no_further_volume_and_leaves_its_ticks
 
 def test_a_pass_that_should_stop_records_no_further_intent_and_leaves_none_half_done(shell, lab, ledger):
     volume_ids = add_draining(lab, WORKERS + 2)
-    shell = acting(shell, lab)
+    shell = enable_flips(shell, lab)
     sent = []
     real = shell.modifier
 
@@ -193,7 +193,7 @@ def test_a_pass_that_should_stop_records_no_further_intent_and_leaves_none_half_
     assert 1 <= len(sent) < len(volume_ids)
     assert sorted(intents) == sorted(accepted) == sorted(sent)
     left = [report.outcomes[i] for i in volume_ids if i not in sent]
-    assert {outcome.done for outcome in left} == {Done.NONE}
+    assert {outcome.status for outcome in left} == {OutcomeStatus.NONE}
     tick(shell, lab, 1)
     assert all(lab.fleet.modifications(i) for i in volume_ids), "the next pass asks for the others"
 
@@ -204,7 +204,7 @@ def test_a_process_that_hangs_ends_soon_after_the_signal():
         "from concurrent.futures import ThreadPoolExecutor\n"
         "from burstctl.cli.signals import StopSignal\n"
         "ours, theirs = socket.socketpair()\n"
-        "with StopSignal(within_s=0.3), ThreadPoolExecutor() as pool:\n"
+        "with StopSignal(grace_s=0.3), ThreadPoolExecutor() as pool:\n"
         "    print('ready', flush=True)\n"
         "    pool.submit(ours.recv, 1).result()\n"
     )
@@ -213,26 +213,26 @@ def test_a_process_that_hangs_ends_soon_after_the_signal():
     )
     try:
         assert process.stdout.readline() == "ready\n"
-        began = wall.monotonic()
+        started_at_s = wall.monotonic()
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=10)
+        _, text = process.communicate(timeout=10)
     finally:
         process.kill()
-    assert wall.monotonic() - began < LATEST_S
+    assert wall.monotonic() - started_at_s < LATEST_S
     assert process.returncode == 1
-    assert "did not end within 0.3 s of the signal" in said
-    assert "Traceback" not in said
+    assert "did not end within 0.3 s of the signal" in text
+    assert "Traceback" not in text
 
 
 def test_an_invocation_stops_a_pass_before_its_own_end(shell):
     left = [100.0]
-    bounded = in_time(shell, lambda: left[0])
-    assert bounded.look_within_s == 70.0
+    bounded = limit_to_invocation(shell, lambda: left[0])
+    assert bounded.read_limit_s == 70.0
     assert not bounded.should_stop()
     left[0] = 11.0
     assert bounded.should_stop()
     left[0] = 20.0
-    assert in_time(shell, lambda: left[0]).look_within_s == 10.0
+    assert limit_to_invocation(shell, lambda: left[0]).read_limit_s == 10.0
 
 
 # Deliveries
@@ -252,12 +252,12 @@ class SlowChannel(FakeChannel):
         return self.now_s
 
 
-def delivered(ledger, channel, *others, **options):
+def delivered_alerts(ledger, channel, *others, **options):
     return deliver(
         ledger,
         [channel, *others],
         digest_above=100,
-        place=PLACE,
+        location=PLACE,
         runbooks_url="runbooks",
         now_s=channel.now_s,
         clock=channel.clock,
@@ -267,29 +267,29 @@ def delivered(ledger, channel, *others, **options):
 
 def test_a_slow_channel_gets_a_few_seconds_of_a_pass_and_the_rest_in_the_next():
     ledger, slow, quick = FakeLedger(), SlowChannel(takes_s=4), FakeChannel("sns")
-    ledger.put([alert_number(n) for n in range(5)], ["slack", "sns"])
-    report = delivered(ledger, slow, quick)
+    ledger.put([numbered_alert(n) for n in range(5)], ["slack", "sns"])
+    report = delivered_alerts(ledger, slow, quick)
     assert (len(slow.sent), len(quick.sent), report.failed) == (3, 5, 0)
     slow.now_s += 60
-    delivered(ledger, slow, quick)
+    delivered_alerts(ledger, slow, quick)
     assert len(slow.sent) == 5
     assert ledger.rows == {}
 
 
 def test_a_pass_that_should_stop_waits_for_no_slow_channel():
     ledger, slow = FakeLedger(), SlowChannel(takes_s=4)
-    ledger.put([alert_number(n) for n in range(5)], ["slack"])
-    delivered(ledger, slow, should_stop=lambda: True)
+    ledger.put([numbered_alert(n) for n in range(5)], ["slack"])
+    delivered_alerts(ledger, slow, should_stop=lambda: True)
     assert len(slow.sent) == 1
 
 
-def test_a_scraper_that_says_nothing_is_left(monkeypatch):
-    monkeypatch.setattr(exporter, "_SCRAPER_SILENT_S", 0.2)
+def test_a_silent_scraper_is_disconnected(monkeypatch):
+    monkeypatch.setattr(exporter, "_SCRAPER_TIMEOUT_S", 0.2)
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     listener.close()
     with (
-        exporter.serving(Standing(version="1"), address="127.0.0.1", port=port),
+        exporter.metrics_server(FleetCollector(version="1"), address="127.0.0.1", port=port),
         socket.create_connection(("127.0.0.1", port), timeout=LATEST_S) as silent,
     ):
         assert silent.recv(1) == b""

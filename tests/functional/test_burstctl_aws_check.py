@@ -6,8 +6,8 @@ import signal
 from dataclasses import replace
 
 import pytest
-from aws_checks import TAG, AwsChecks, Crash, answers, fact_of, remains
-from operators_desk import ROOT, a_lab, add, modified
+from aws_checks import TAG, AwsCheckSession, SimulatedCrash, answers_by_fact, find_fact, leftover_resources
+from operators_desk import ROOT, add_lab_volume, modification_targets, start_lab
 from published import check_document
 
 from burstctl.aws_check import command, prices, run_file
@@ -16,7 +16,7 @@ from burstctl.aws_check.facts import FACTS, balance_after_return
 from burstctl.aws_check.permissions import iam_policy, privileged_iam_policy
 from burstctl.aws_check.plan import Plan
 from burstctl.aws_check.resources import KINDS
-from burstctl.cli.atomic_file import WritingError
+from burstctl.cli.atomic_file import WriteError
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.text import format_duration
 
@@ -36,15 +36,15 @@ CREATING = {
 
 @pytest.fixture
 def checks(tmp_path, monkeypatch, capsys):
-    return AwsChecks(tmp_path, monkeypatch, capsys)
+    return AwsCheckSession(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
 def lab(checks):
-    with a_lab(checks.desk, modify_minutes_per_tib=60) as endpoint:
+    with start_lab(checks.cli, modify_minutes_per_tib=60) as endpoint:
         checks.lab = endpoint
         yield endpoint
-        checks.forget_moto()
+        checks.reset_moto()
 
 
 def crash(checks, *, when=lambda: True):
@@ -53,7 +53,7 @@ def crash(checks, *, when=lambda: True):
     def die(stop):
         if when():
             checks.meanwhile.remove(die)
-            raise Crash
+            raise SimulatedCrash
 
     checks.meanwhile.append(die)
 
@@ -62,23 +62,23 @@ def crash(checks, *, when=lambda: True):
 
 
 def test_the_list_names_each_fact_what_is_not_tried_and_that_it_never_ran_on_aws(checks):
-    ran = checks.run("--list")
+    result = checks.run("--list")
 
-    assert ran.code == 0
-    assert all(fact.name in ran.out for fact in FACTS)
-    assert "Not tried" in ran.out
+    assert result.code == 0
+    assert all(fact.name in result.out for fact in FACTS)
+    assert "Not tried" in result.out
     assert "never run on AWS" in " ".join(checks.run("--help").out.split())
-    assert max(map(len, ran.out.splitlines())) <= COLUMNS
+    assert max(map(len, result.out.splitlines())) <= COLUMNS
 
 
 def test_the_plan_states_price_and_time_on_80_columns_and_creates_nothing(checks, lab):
-    ran = checks.run("--dry-run")
+    result = checks.run("--dry-run")
 
-    assert ran.code == 0
-    assert "At most $0.3" in ran.out
-    assert "never run on AWS" in ran.out
-    assert max(map(len, ran.out.splitlines())) <= COLUMNS
-    assert lab.faults.calls() == {}
+    assert result.code == 0
+    assert "At most $0.3" in result.out
+    assert "never run on AWS" in result.out
+    assert max(map(len, result.out.splitlines())) <= COLUMNS
+    assert lab.faults.call_counts() == {}
 
 
 def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
@@ -91,19 +91,19 @@ def test_the_plan_as_a_document_has_the_policy_to_grant(checks, lab):
     assert checks.run("--list", "--json").document["region"] is None
 
 
-def test_without_a_yes_nothing_is_created(checks, lab):
+def test_without_confirmation_nothing_is_created(checks, lab):
     assert checks.run(answer="no").code == 130
     assert checks.run().code == 2
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
     assert checks.run_files() == []
 
 
 def test_what_could_cost_more_than_the_ceiling_is_not_begun(checks, lab):
-    ran = checks.run("--yes", "--ceiling", "0.1")
+    result = checks.run("--yes", "--ceiling", "0.1")
 
-    assert ran.code == 4
-    assert "it could cost $0.3" in ran.err
-    assert remains(lab) == []
+    assert result.code == 4
+    assert "it could cost $0.3" in result.err
+    assert leftover_resources(lab) == []
 
 
 def test_all_facts_together_stay_below_a_dollar_in_every_region():
@@ -136,25 +136,25 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
         (["--report", "no/such/folder", "--yes"], "there is no directory"),
     ],
 )
-def test_what_makes_no_sense_is_misuse(checks, lab, arguments, said):
-    ran = checks.run(*arguments)
+def test_invalid_option_combinations_are_usage_errors(checks, lab, arguments, said):
+    result = checks.run(*arguments)
 
-    assert ran.code == 2
-    assert said in ran.err
-    assert remains(lab) == []
+    assert result.code == 2
+    assert said in result.err
+    assert leftover_resources(lab) == []
 
 
 # -- others' resources
 
 
-def test_volumes_of_others_are_neither_modified_nor_deleted(checks, lab):
-    mine = add(lab, "mine", tags={TAG: "another-run"})
-    plain = add(lab, "plain")
+def test_foreign_volumes_are_neither_modified_nor_deleted(checks, lab):
+    mine = add_lab_volume(lab, "mine", tags={TAG: "another-run"})
+    plain = add_lab_volume(lab, "plain")
 
     assert checks.run("--yes", "--only", "quota", "--only", "ratio-refusal").code == 2
     assert checks.run("--yes", "--only", "ratio-refusal", "--only", "zone-filter").code == 0
     assert {mine, plain} == {volume.volume_id for volume in lab.fleet}
-    assert modified(lab, mine) == modified(lab, plain) == []
+    assert modification_targets(lab, mine) == modification_targets(lab, plain) == []
 
 
 def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
@@ -167,9 +167,9 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
                 taken.append(volume.volume_id)
 
     checks.meanwhile.append(take)
-    ran = checks.run("--yes", "--only", "no-op-counts", "--json")
+    result = checks.run("--yes", "--only", "no-op-counts", "--json")
 
-    fact = fact_of(ran.document, "no-op-counts")
+    fact = find_fact(result.document, "no-op-counts")
     assert fact["outcome"] == "failed"
     assert "it is not touched" in fact["reason"]
     assert taken[0] in lab.fleet
@@ -177,7 +177,7 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
 
 def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
     """Whoever may tag volumes, and no more, could have a run delete them."""
-    old = {add(lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
+    old = {add_lab_volume(lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
 
     def forge(stop):
         for run in checks.run_files():
@@ -204,25 +204,25 @@ def test_a_missing_permission_is_reported_with_the_action_to_grant_and_hides_no_
     lab.faults.add(Fault(action=action, code="UnauthorizedOperation", **DENIED))
     other = "encrypted-alarm" if fact != "encrypted-alarm" else "ratio-refusal"
 
-    ran = checks.run("--yes", "--json", "--only", fact, "--only", other)
+    result = checks.run("--yes", "--json", "--only", fact, "--only", other)
 
-    assert ran.code == 3
-    refused = fact_of(ran.document, fact)
+    assert result.code == 3
+    refused = find_fact(result.document, fact)
     assert refused["outcome"] == "not_permitted"
     assert refused["grant"].endswith(f":{action}")
-    assert refused["grant"] in [each for known in FACTS for each in known.actions] + ["ec2:RunInstances"]
-    assert fact_of(ran.document, other)["outcome"] == "measured"
-    assert remains(lab) == []
+    assert refused["grant"] in [item for known in FACTS for item in known.actions] + ["ec2:RunInstances"]
+    assert find_fact(result.document, other)["outcome"] == "measured"
+    assert leftover_resources(lab) == []
 
 
 def test_every_fact_that_needs_the_host_says_why_there_is_none(checks, lab):
     lab.faults.add(Fault(action="RunInstances", code="VPCIdNotSpecified", message="No default VPC"))
 
-    ran = checks.run("--yes", "--json", "--only", "balance-spacing", "--only", "idle-publishes")
+    result = checks.run("--yes", "--json", "--only", "balance-spacing", "--only", "idle-publishes")
 
-    assert ran.code == 3
-    assert {fact["outcome"] for fact in ran.document["facts"]} == {"not_measured"}
-    assert all("give --subnet" in fact["reason"] for fact in ran.document["facts"])
+    assert result.code == 3
+    assert {fact["outcome"] for fact in result.document["facts"]} == {"not_measured"}
+    assert all("give --subnet" in fact["reason"] for fact in result.document["facts"])
 
 
 def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(checks, lab, monkeypatch):
@@ -231,7 +231,7 @@ def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(ch
         raise ZeroDivisionError
 
     def never_ends(bench):
-        yield from bench.volume(1)
+        yield from bench.create_volume(1)
         while True:
             yield 60
 
@@ -243,17 +243,17 @@ def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(ch
     )
     monkeypatch.setattr(command, "FACTS", facts)
 
-    ran = checks.run("--yes", "--json")
+    result = checks.run("--yes", "--json")
 
-    assert ran.code == 3
-    assert answers(ran.document) == {
+    assert result.code == 3
+    assert answers_by_fact(result.document) == {
         "breaks": None,
         "never-ends": None,
         "ratio-refusal": "refused, InvalidParameterValue",
     }
-    assert "ZeroDivisionError" in fact_of(ran.document, "breaks")["reason"]
-    assert "longer than 30 min" in fact_of(ran.document, "never-ends")["reason"]
-    assert remains(lab) == []
+    assert "ZeroDivisionError" in find_fact(result.document, "breaks")["reason"]
+    assert "longer than 30 min" in find_fact(result.document, "never-ends")["reason"]
+    assert leftover_resources(lab) == []
 
 
 # -- interrupted, crashed, resumed
@@ -269,19 +269,19 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
             os.kill(os.getpid(), signal.SIGINT)
 
     checks.meanwhile.append(press)
-    ran = checks.run(*crash_free)
+    result = checks.run(*crash_free)
 
-    assert ran.code == 130
-    assert "--resume goes on with it" in ran.err
-    assert remains(lab) == []
-    asked = lab.faults.calls()["CreateVolume"]
-    again = checks.run("--resume", "--yes", "--json")
-    assert again.code == 0
-    assert answers(again.document) == {
+    assert result.code == 130
+    assert "--resume goes on with it" in result.err
+    assert leftover_resources(lab) == []
+    requested = lab.faults.call_counts()["CreateVolume"]
+    second_result = checks.run("--resume", "--yes", "--json")
+    assert second_result.code == 0
+    assert answers_by_fact(second_result.document) == {
         "record-lifetime": "for 60 min or longer",
         "ratio-refusal": "refused, InvalidParameterValue",
     }
-    assert lab.faults.calls()["CreateVolume"] == asked + 1
+    assert lab.faults.call_counts()["CreateVolume"] == requested + 1
     assert checks.run_files()[0]["is_over"] is True
 
 
@@ -295,16 +295,16 @@ def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(chec
     checks.meanwhile.append(press)
 
     assert checks.run("--yes", "--only", "balance-spacing").code == 130
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
     assert len(lab.fleet) == 0
 
 
 def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(checks, lab):
-    theirs = add(lab, "theirs")
+    theirs = add_lab_volume(lab, "theirs")
     crash(checks, when=lambda: len(lab.fleet) > 1)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes")
-    assert {kind for kind, _ in remains(lab)} >= {"instance", "volume"}
+    assert {kind for kind, _ in leftover_resources(lab)} >= {"instance", "volume"}
 
     refused = checks.run("--yes")
     assert refused.code == 1
@@ -313,7 +313,7 @@ def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(
 
     assert cleaned.code == 0
     assert cleaned.document["runs"][0]["left"] == []
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
     assert theirs in lab.fleet
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
 
@@ -343,42 +343,42 @@ def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_ins
 
 def test_the_instance_of_the_large_volume_ends_itself_within_the_time_that_is_priced(checks, lab):
     crash(checks, when=lambda: len(lab.fleet) > 0)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "large-publishes")
     [instance] = lab.fleet.instances.values()
-    [fact] = [each for each in FACTS if each.name == "large-publishes"]
+    [fact] = [item for item in FACTS if item.name == "large-publishes"]
 
-    assert f"shutdown -h +{fact.minutes + prices.CLEAN_UP_MINUTES}" in instance.script
+    assert f"shutdown -h +{fact.minutes + prices.CLEANUP_MINUTES}" in instance.script
     lab.fleet.terminate_instance(instance.instance_id)
     assert len(lab.fleet) == 0
 
 
 def test_after_a_crash_resume_removes_what_is_left_and_goes_on(checks, lab):
     crash(checks, when=lambda: len(lab.fleet) > 0)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "ratio-refusal", "--only", "shown-while-modifying")
 
-    ran = checks.run("--resume", "--yes", "--json")
+    result = checks.run("--resume", "--yes", "--json")
 
-    assert ran.code == 0
-    assert answers(ran.document) == {
+    assert result.code == 0
+    assert answers_by_fact(result.document) == {
         "ratio-refusal": "refused, InvalidParameterValue",
         "shown-while-modifying": "optimizing",
     }
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
 
 
 def test_clean_up_from_another_machine_finds_by_tag(checks, lab):
     crash(checks, when=lambda: len(lab.fleet) > 3)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes")
-    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+    for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
 
     assert checks.run("--clean-up", answer="no").code == 130
-    assert remains(lab) != []
+    assert leftover_resources(lab) != []
     assert checks.run("--clean-up", answer="yes").code == 0
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
     assert "nothing with the tag" in checks.run("--clean-up", "--yes").err
 
 
@@ -387,50 +387,50 @@ def test_the_price_of_a_resumed_run_is_that_of_all_its_attempts(checks, lab):
     each_usd = Plan(facts=facts).usd
     only = [word for fact in facts for word in ("--only", fact.name)]
     crash(checks, when=lambda: len(lab.fleet) > 1)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", *only)
 
     refused = checks.run("--resume", "--yes", "--ceiling", str(1.5 * each_usd))
     assert refused.code == 4
     assert f"${each_usd:.2f} of it before this attempt" in " ".join(refused.err.split())
     assert "--ceiling" in refused.err
-    ran = checks.run("--resume", "--yes", "--json")
+    result = checks.run("--resume", "--yes", "--json")
 
-    assert ran.code == 0
-    assert ran.document["most_usd"] == pytest.approx(2 * each_usd, abs=1e-3)
-    assert remains(lab) == []
+    assert result.code == 0
+    assert result.document["most_usd"] == pytest.approx(2 * each_usd, abs=1e-3)
+    assert leftover_resources(lab) == []
 
 
 def test_clean_up_names_the_permission_without_which_it_finds_no_key(checks, lab):
     crash(checks, when=lambda: lab.client("kms").list_keys()["Keys"])
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "encrypted-alarm")
-    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+    for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
     lab.faults.add(Fault(action="ListResourceTags", **(DENIED | {"code": "AccessDeniedException"})))
 
-    ran = checks.run("--clean-up", "--yes")
+    result = checks.run("--clean-up", "--yes")
 
-    assert ran.code == 1
-    assert "grant kms:ListResourceTags" in " ".join(ran.err.split())
-    assert {kind for kind, _ in remains(lab)} == {"key"}
+    assert result.code == 1
+    assert "grant kms:ListResourceTags" in " ".join(result.err.split())
+    assert {kind for kind, _ in leftover_resources(lab)} == {"key"}
     lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
 
 
 def test_a_key_whose_own_policy_hides_its_tags_keeps_nothing_from_being_removed(checks, lab):
     theirs = lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
     crash(checks, when=lambda: len(lab.client("kms").list_keys()["Keys"]) > 1)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "encrypted-alarm")
-    for path in checks.desk.ledger_path.parent.glob("aws-check-*.json"):
+    for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
     denied = DENIED | {"code": "AccessDeniedException", "volume_ids": (theirs,)}
     lab.faults.add(Fault(action="ListResourceTags", **denied))
 
     assert checks.run("--clean-up", "--yes").code == 0
-    assert remains(lab) == [("key", theirs)]
+    assert leftover_resources(lab) == [("key", theirs)]
 
 
 @pytest.mark.parametrize("then", ["--clean-up", "--resume"])
@@ -441,22 +441,22 @@ def test_a_crash_between_the_intent_and_the_record_of_what_was_created_leaves_no
     """The call is carried out, and the process ends before it sees the answer."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
-    made = BaseClient._make_api_call
+    created = BaseClient._make_api_call
 
     def call(client, operation, given):
-        answer = made(client, operation, given)
+        answer = created(client, operation, given)
         if operation == action:
-            raise Crash
+            raise SimulatedCrash
         return answer
 
     with monkeypatch.context() as patched:
         patched.setattr(BaseClient, "_make_api_call", call)
-        with pytest.raises(Crash):
+        with pytest.raises(SimulatedCrash):
             checks.run("--yes", "--only", fact)
-    assert remains(lab) != []
+    assert leftover_resources(lab) != []
 
     assert checks.run(then, "--yes").code == 0
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
 
 
 @pytest.mark.parametrize(("action", "fact"), CREATING.items())
@@ -464,38 +464,38 @@ def test_a_lost_answer_leaves_nothing_behind(checks, lab, action, fact):
     lab.faults.add(Fault(action=action, kind="reset", after_effect=True, times=1))
 
     assert checks.run("--yes", "--only", fact).code == 0
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
 
 
 def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks, lab):
     lab.faults.add(Fault(action="DeleteVolume", code="UnauthorizedOperation", **DENIED))
 
-    ran = checks.run("--yes", "--json", "--only", "ratio-refusal")
+    result = checks.run("--yes", "--json", "--only", "ratio-refusal")
 
-    assert ran.code == 1
-    assert [left["kind"] for left in ran.document["left"]] == ["volume"]
-    assert "--clean-up tries again" in ran.err
+    assert result.code == 1
+    assert [item["kind"] for item in result.document["left"]] == ["volume"]
+    assert "--clean-up tries again" in result.err
     lab.faults.clear()
     assert checks.run("--clean-up", "--yes").code == 0
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
 
 
 def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks, lab):
-    written = run_file.write_whole
+    written = run_file.write_atomically
 
     def full(path, content):
-        if lab.faults.calls().get("CreateVolume", 0) > 1:
-            raise WritingError(f"{path} could not be written (No space left on device)")
+        if lab.faults.call_counts().get("CreateVolume", 0) > 1:
+            raise WriteError(f"{path} could not be written (No space left on device)")
         written(path, content)
 
-    checks.monkeypatch.setattr(run_file, "write_whole", full)
+    checks.monkeypatch.setattr(run_file, "write_atomically", full)
 
-    ran = checks.run("--yes", "--only", "tag-filter")
+    result = checks.run("--yes", "--only", "tag-filter")
 
-    assert ran.code == 1
-    assert "No space left on device" in ran.err
-    assert lab.faults.calls()["CreateVolume"] == 2
-    assert remains(lab) == []
+    assert result.code == 1
+    assert "No space left on device" in result.err
+    assert lab.faults.call_counts()["CreateVolume"] == 2
+    assert leftover_resources(lab) == []
 
 
 def test_another_process_in_the_region_is_refused(checks, lab):
@@ -503,7 +503,7 @@ def test_another_process_in_the_region_is_refused(checks, lab):
 
     def another(stop):
         checks.meanwhile.clear()
-        seen.append(checks.desk.run_alone("aws-check", "--clean-up", "--yes"))
+        seen.append(checks.cli.run_in_subprocess("aws-check", "--clean-up", "--yes"))
 
     checks.meanwhile.append(another)
 
@@ -514,14 +514,14 @@ def test_another_process_in_the_region_is_refused(checks, lab):
 
 def test_a_run_of_another_account_is_not_touched(checks, lab):
     crash(checks)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "ratio-refusal")
     lab.account.arn = "arn:aws:sts::999999999999:user/other"
 
     for arguments in (["--resume", "--yes"], ["--clean-up", "--yes"]):
-        ran = checks.run(*arguments)
-        assert ran.code == 2
-        assert "999999999999" in ran.err
+        result = checks.run(*arguments)
+        assert result.code == 2
+        assert "999999999999" in result.err
 
 
 def test_what_aws_does_not_show_yet_is_removed_once_it_does(checks, lab):
@@ -534,14 +534,14 @@ def test_what_aws_does_not_show_yet_is_removed_once_it_does(checks, lab):
     checks.meanwhile.append(press)
 
     assert checks.run("--yes", "--only", "record-lifetime").code == 130
-    assert remains(lab) == []
+    assert leftover_resources(lab) == []
 
 
 @pytest.mark.parametrize(("home", "code"), [("us-east-1", 0), ("eu-west-1", 1)])
 def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, home, code):
     """A role is seen from every Region, and what else the run has left is not."""
     crash(checks, when=lambda: len(lab.fleet) > 0)
-    with pytest.raises(Crash):
+    with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "record-lifetime")
     [before] = checks.run_files()
     lab.client("iam").create_role(
@@ -550,12 +550,12 @@ def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, hom
         AssumeRolePolicyDocument="{}",
         Tags=[{"Key": TAG, "Value": before["run_id"]}],
     )
-    left = remains(lab)
+    leftovers = leftover_resources(lab)
 
-    ran = checks.run("--clean-up", "--yes", "--region", "eu-west-1")
+    result = checks.run("--clean-up", "--yes", "--region", "eu-west-1")
 
-    assert (ran.code, checks.run_files(), remains(lab)) == (code, [before], left)
-    assert ("is of us-east-1: clean up there" in " ".join(ran.err.split())) is bool(code)
+    assert (result.code, checks.run_files(), leftover_resources(lab)) == (code, [before], leftovers)
+    assert ("is of us-east-1: clean up there" in " ".join(result.err.split())) is bool(code)
 
 
 @pytest.mark.parametrize(
@@ -566,13 +566,13 @@ def test_clean_up_leaves_a_run_of_another_region_to_that_region(checks, lab, hom
         ("attach-while-modifying", "RequestLimitExceeded"),
     ],
 )
-def test_a_fault_of_aws_is_no_answer(checks, lab, fact, code):
+def test_an_aws_error_is_not_an_answer(checks, lab, fact, code):
     action = "AttachVolume" if fact == "attach-while-modifying" else "ModifyVolume"
     lab.faults.add(Fault(action=action, code=code, message="Sorry."))
 
-    ran = checks.run("--yes", "--json", "--only", fact)
+    result = checks.run("--yes", "--json", "--only", fact)
 
-    assert (fact_of(ran.document, fact)["outcome"], ran.code) == ("failed", 3)
+    assert (find_fact(result.document, fact)["outcome"], result.code) == ("failed", 3)
 
 
 @pytest.fixture
@@ -609,14 +609,14 @@ def test_a_record_of_the_modification_before_is_not_taken_for_this_one(checks, l
 
 
 def test_times_of_a_modification_are_not_those_of_the_one_before(checks, lab, late_records, monkeypatch):
-    journeys, judge = [], balance_after_return.judge
+    journeys, judge = [], balance_after_return.reach_verdict
     monkeypatch.setattr(
-        balance_after_return, "judge", lambda journey: journeys.append(journey) or judge(journey)
+        balance_after_return, "reach_verdict", lambda journey: journeys.append(journey) or judge(journey)
     )
 
     checks.answer("balance-after-return")
 
-    assert journeys[-1].turned_s > journeys[-1].there_s
+    assert journeys[-1].return_started_at_s > journeys[-1].arrived_at_s
 
 
 def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypatch):
@@ -637,16 +637,16 @@ def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypat
     assert checks.answer("record-lifetime") == "for 60 min or longer"
 
 
-def test_a_run_file_that_cannot_be_read_is_named(checks, lab):
-    path = checks.desk.ledger_path.parent / "aws-check-20261120t180000z-0000.json"
+def test_an_unreadable_run_file_is_named(checks, lab):
+    path = checks.cli.ledger_path.parent / "aws-check-20261120t180000z-0000.json"
     path.parent.mkdir(parents=True)
     path.write_text("{")
 
-    ran = checks.run("--yes")
+    result = checks.run("--yes")
 
-    assert ran.code == 1
-    assert str(path) in ran.err
-    assert "--clean-up finds by tag" in ran.err
+    assert result.code == 1
+    assert str(path) in result.err
+    assert "--clean-up finds by tag" in result.err
 
 
 # -- the report
@@ -674,8 +674,8 @@ def test_the_report_names_neither_account_nor_people_unless_asked(checks, lab):
 
 
 def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
-    said = "key arn:aws:kms:us-east-1:210987654321:key/a of 210987654321 (Request ID: 7a62c49f-347e)"
-    lab.faults.add(Fault(action="CreateVolume", code="Odd", message=said))
+    output = "key arn:aws:kms:us-east-1:210987654321:key/a of 210987654321 (Request ID: 7a62c49f-347e)"
+    lab.faults.add(Fault(action="CreateVolume", code="Odd", message=output))
     checks.run("--yes", "--report", "shared", "--only", "ratio-refusal")
 
     for ending in ("json", "md"):
@@ -687,9 +687,9 @@ def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
 
 def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, tmp_path):
     checks.measure("ratio-refusal")
-    from burstlab.serve.measured_settings import as_measured  # noqa: PLC0415
+    from burstlab.serve.measured_settings import settings_from_report  # noqa: PLC0415
 
-    changes, unknown = as_measured(json.loads(checks.report_path().read_text()))
+    changes, unknown = settings_from_report(json.loads(checks.report_path().read_text()))
     assert changes == {"ratio_code": "InvalidParameterValue"}
     assert len(unknown) == len(FACTS) - 1
 
@@ -705,15 +705,15 @@ def test_the_page_has_the_policies_that_all_facts_need():
     assert shown == [iam_policy(actions), privileged_iam_policy(actions)]
 
 
-def test_nobody_gains_a_permission_or_a_key_of_others_by_the_policy_to_grant():
+def test_the_granted_policy_gives_no_access_to_foreign_keys_or_roles():
     actions = Plan(facts=FACTS).actions
-    granted = {action for each in iam_policy(actions)["Statement"] for action in each["Action"]}
-    privileged = {action for each in privileged_iam_policy(actions)["Statement"] for action in each["Action"]}
+    granted = {action for item in iam_policy(actions)["Statement"] for action in item["Action"]}
+    privileged = {action for item in privileged_iam_policy(actions)["Statement"] for action in item["Action"]}
 
     assert granted | privileged == set(actions)
     assert not granted & privileged
     assert {"iam:CreateRole", "iam:PutRolePolicy", "sts:AssumeRole", "kms:TagResource"} <= privileged
-    assert [each for each in granted if each.startswith("iam:") and not each.startswith("iam:List")] == []
+    assert [item for item in granted if item.startswith("iam:") and not item.startswith("iam:List")] == []
 
 
 def test_the_page_names_each_fact_and_that_it_never_ran():
@@ -728,18 +728,18 @@ def test_the_page_names_each_fact_and_that_it_never_ran():
 def test_the_policy_lets_nothing_be_changed_that_does_not_carry_the_tag_or_the_name():
     actions = Plan(facts=FACTS).actions
     statements = [
-        each
+        item
         for policy in (iam_policy(actions), privileged_iam_policy(actions))
-        for each in policy["Statement"]
+        for item in policy["Statement"]
     ]
 
     changing = {"ec2:ModifyVolume", "ec2:DeleteVolume", "ec2:TerminateInstances", "kms:ScheduleKeyDeletion"}
-    by_tag = {action for each in statements if each["Sid"] == "OwnByTag" for action in each["Action"]}
+    by_tag = {action for item in statements if item["Sid"] == "OwnByTag" for action in item["Action"]}
     assert changing <= by_tag
     assert not any(
-        action in changing for each in statements if each["Sid"] != "OwnByTag" for action in each["Action"]
+        action in changing for item in statements if item["Sid"] != "OwnByTag" for action in item["Action"]
     )
-    assert all(each["Resource"] != "*" for each in statements if each["Sid"].startswith("OwnI"))
+    assert all(item["Resource"] != "*" for item in statements if item["Sid"].startswith("OwnI"))
 
 
 def test_the_deployed_roles_get_none_of_it():

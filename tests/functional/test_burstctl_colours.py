@@ -4,7 +4,7 @@ import sys
 
 import click
 import pytest
-from operators_desk import OperatorsDesk, a_lab, add_calm, add_critical, add_exhausted
+from operators_desk import CliSession, add_calm, add_critical, add_exhausted, start_lab
 from test_burstctl_help import every_command
 
 VOLUME = object()
@@ -42,37 +42,39 @@ COMMANDS = {
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    desk = OperatorsDesk(tmp_path, monkeypatch, capsys)
-    desk.set(TERM="xterm-256color")
-    return desk
+def cli(tmp_path, monkeypatch, capsys):
+    cli = CliSession(tmp_path, monkeypatch, capsys)
+    cli.set(TERM="xterm-256color")
+    return cli
 
 
 @pytest.fixture
-def lab(desk):
-    with a_lab(desk) as endpoint:
+def lab(cli):
+    with start_lab(cli) as endpoint:
         yield endpoint
 
 
-def be_terminals(monkeypatch):
+def pretend_terminals(monkeypatch):
     """Let the streams of this moment be a terminal."""
     for stream in (sys.stdout, sys.stderr):
         monkeypatch.setattr(stream, "isatty", lambda: True)
 
 
-def coloured(desk, lab):
+def commands_with_colour(cli, lab):
     """The commands that let an escape out, after each was run on a fleet in trouble."""
     add_critical(lab, tags={"burstwatch:mode": "auto", "burstwatch:window": "release"})
     volume = add_exhausted(lab)
     add_calm(lab)
-    found = []
+    results = []
     for line, arguments in COMMANDS.items():
-        ran = desk.run(*line.split(), *(volume if each is VOLUME else each for each in arguments))
-        assert ran.out or ran.err, f"burstctl {line} said nothing"
-        assert "unexpected" not in ran.err
-        if "\x1b" in ran.out + ran.err:
-            found.append(line)
-    return found
+        result = cli.run(
+            *line.split(), *(volume if argument is VOLUME else argument for argument in arguments)
+        )
+        assert result.out or result.err, f"burstctl {line} said nothing"
+        assert "unexpected" not in result.err
+        if "\x1b" in result.out + result.err:
+            results.append(line)
+    return results
 
 
 def test_no_command_is_left_out():
@@ -80,25 +82,25 @@ def test_no_command_is_left_out():
     assert set(COMMANDS) == known
 
 
-def test_to_a_pipe_nothing_is_coloured_whatever_other_tools_are_told(desk, lab):
-    desk.set(FORCE_COLOR="1", CLICOLOR_FORCE="1")
-    assert coloured(desk, lab) == []
+def test_output_to_a_pipe_is_not_coloured_whatever_other_tools_are_configured(cli, lab):
+    cli.set(FORCE_COLOR="1", CLICOLOR_FORCE="1")
+    assert commands_with_colour(cli, lab) == []
 
 
-def test_with_no_color_nothing_is_coloured_on_a_terminal_either(desk, lab, monkeypatch):
-    be_terminals(monkeypatch)
-    desk.set(NO_COLOR="1")
-    assert coloured(desk, lab) == []
+def test_with_no_color_nothing_is_coloured_on_a_terminal_either(cli, lab, monkeypatch):
+    pretend_terminals(monkeypatch)
+    cli.set(NO_COLOR="1")
+    assert commands_with_colour(cli, lab) == []
 
 
-def test_a_terminal_that_is_dumb_gets_no_colours(desk, lab, monkeypatch):
-    be_terminals(monkeypatch)
-    desk.set(TERM="dumb")
+def test_a_terminal_that_is_dumb_gets_no_colours(cli, lab, monkeypatch):
+    pretend_terminals(monkeypatch)
+    cli.set(TERM="dumb")
     add_critical(lab)
-    assert "\x1b" not in desk.run("assess").out
+    assert "\x1b" not in cli.run("assess").out
 
 
-def test_on_a_terminal_there_are_colours_so_that_the_tests_above_mean_something(desk, lab, monkeypatch):
-    be_terminals(monkeypatch)
+def test_output_to_a_terminal_is_coloured(cli, lab, monkeypatch):
+    pretend_terminals(monkeypatch)
     add_critical(lab)
-    assert "\x1b[" in desk.run("assess").out
+    assert "\x1b[" in cli.run("assess").out

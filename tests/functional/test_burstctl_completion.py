@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from click.shell_completion import ShellComplete
-from operators_desk import ROOT, OperatorsDesk
+from operators_desk import ROOT, CliSession
 from typing_shells import TypingShell, is_installed
 
 from burstctl.main import COMMANDS, burstctl
@@ -16,16 +16,16 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+def cli(tmp_path, monkeypatch, capsys):
+    return CliSession(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture(params=SHELLS)
-def shell(request, desk):
+def shell(request, cli):
     if not is_installed(request.param):
         pytest.skip(f"{request.param}, or setsid, is not installed")
-    script = desk.run("completion", request.param).out
-    return TypingShell(request.param, desk.directory, script, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
+    script = cli.run("completion", request.param).out
+    return TypingShell(request.param, cli.directory, script, {"AWS_ENDPOINT_URL": "http://127.0.0.1:9"})
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,20 @@ def shell(request, desk):
 def test_commands_options_and_words_are_offered(words, offered):
     *before, begun = words
     completion = ShellComplete(burstctl, {}, "burstctl", "_BURSTCTL_COMPLETE")
-    found = [item.value for item in completion.get_completions(before, begun)]
-    assert sorted(found) == sorted(offered)
+    result = [item.value for item in completion.get_completions(before, begun)]
+    assert sorted(result) == sorted(offered)
 
 
 def test_a_real_shell_completes_what_is_typed(shell):
-    assert shell.type("burstctl flip --to=io").offered == values(shell, "--to=", ["io1", "io2"])
-    assert shell.type("burstctl flip --to=").offered == values(shell, "--to=", ["gp3", "io1", "io2"])
+    assert shell.type("burstctl flip --to=io").candidates == completion_values(shell, "--to=", ["io1", "io2"])
+    assert shell.type("burstctl flip --to=").candidates == completion_values(
+        shell, "--to=", ["gp3", "io1", "io2"]
+    )
     assert shell.type("burstctl flip --to=g").line == "burstctl flip --to=gp3 "
     assert shell.type("burstctl --ledger sqlite:/l --region=eu-west-1 policy p").line.endswith("policy push ")
 
 
-def values(shell, option, words):
+def completion_values(shell, option, words):
     """What is offered after ``--option=``: to fish that is one word."""
     return [f"{option}{word}" for word in words] if shell.name == "fish" else words
 
@@ -68,13 +70,13 @@ def values(shell, option, words):
 def test_the_commands_are_offered_in_their_order_with_the_whole_of_what_they_are_for(shell):
     completed = shell.type("burstctl ")
 
-    assert completed.offered == list(COMMANDS)
+    assert completed.candidates == list(COMMANDS)
     summaries = [entry.summary for entry in COMMANDS.values()]
     shown = [summary for summary in summaries if summary in completed.screen]
     assert shown == ([] if shell.name == "bash" else summaries)
 
 
-def test_files_are_offered_where_one_is_wanted(shell):
+def test_files_are_offered_where_an_option_takes_one(shell):
     (shell.folder / "policies").mkdir()
     (shell.folder / "policies" / "night.yaml").touch()
 
@@ -86,18 +88,18 @@ def test_profiles_are_those_of_the_aws_configuration(shell):
     (shell.folder / ".aws").mkdir()
     (shell.folder / ".aws" / "config").write_text("[profile prod]\n[profile pro:staging]\n")
 
-    assert shell.type("burstctl assess --profile pr").offered == ["prod", "pro:staging"]
+    assert shell.type("burstctl assess --profile pr").candidates == ["prod", "pro:staging"]
     assert shell.type("burstctl assess --profile=pro:").line.replace("\\", "").endswith("=pro:staging ")
 
 
-def test_to_list_the_commands_none_of_them_is_imported(desk):
+def test_to_list_the_commands_none_of_them_is_imported(cli):
     command = (
         "import sys\nfrom burstctl.main import main\ntry:\n    main()\nfinally:\n"
         "    print(sorted(n for n in sys.modules if n.startswith(('burstctl.commands', 'botocore', 'rich'))),"
         " file=sys.stderr)"
     )
     roots = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks"))
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", command],
         env={
             **os.environ,
@@ -111,24 +113,24 @@ def test_to_list_the_commands_none_of_them_is_imported(desk):
         check=False,
     )
 
-    assert "plain\tassess\t" in ran.stdout
-    assert ran.stderr.strip() == "[]"
+    assert "plain\tassess\t" in result.stdout
+    assert result.stderr.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", SHELLS)
-def test_each_shell_gets_a_script_that_it_takes(desk, name):
-    script = desk.run("completion", name).out
+def test_each_shell_gets_a_script_that_it_takes(cli, name):
+    script = cli.run("completion", name).out
 
     assert "_BURSTCTL_COMPLETE" in script
     if (program := shutil.which(name)) is not None:
-        file = desk.directory / "script"
+        file = cli.directory / "script"
         file.write_text(script)
         checked = subprocess.run([program, "-n", file], capture_output=True, timeout=60, check=False)
         assert (checked.returncode, checked.stderr) == (0, b"")
 
 
-def test_a_shell_that_is_not_known_is_misuse(desk):
-    ran = desk.run("completion", "powershell")
+def test_a_shell_that_is_not_known_is_a_usage_error(cli):
+    result = cli.run("completion", "powershell")
 
-    assert ran.code == 2
-    assert "'bash', 'zsh', 'fish'" in ran.err
+    assert result.code == 2
+    assert "'bash', 'zsh', 'fish'" in result.err

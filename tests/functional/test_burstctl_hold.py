@@ -4,7 +4,7 @@ import sqlite3
 from dataclasses import replace
 
 import pytest
-from operators_desk import OperatorsDesk, a_lab, add_calm, add_critical, add_exhausted, asked
+from operators_desk import CliSession, add_calm, add_critical, add_exhausted, count_modify_calls, start_lab
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -14,44 +14,42 @@ AUTO = {"burstwatch:mode": "auto"}
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    made = OperatorsDesk(tmp_path, monkeypatch, capsys)
-    made.set(LOGNAME="anna")
-    return made
+def cli(tmp_path, monkeypatch, capsys):
+    session = CliSession(tmp_path, monkeypatch, capsys)
+    session.set(LOGNAME="anna")
+    return session
 
 
 @pytest.fixture
-def lab(desk):
-    with a_lab(desk) as endpoint:
+def lab(cli):
+    with start_lab(cli) as endpoint:
         yield endpoint
 
 
-def hold(desk, *what, lasts="6h", reason="restore test"):
-    return desk.run(
-        "hold", *what, "--for", lasts, "--reason", reason, "--ledger", f"sqlite:{desk.ledger_path}"
-    )
+def place_hold(cli, *what, lasts="6h", reason="restore test"):
+    return cli.run("hold", *what, "--for", lasts, "--reason", reason, "--ledger", f"sqlite:{cli.ledger_path}")
 
 
-def test_a_hold_says_what_until_when_who_and_why(desk, lab):
+def test_a_hold_says_what_until_when_who_and_why(cli, lab):
     volume_id = add_calm(lab)
 
-    ran = hold(desk, volume_id)
+    result = place_hold(cli, volume_id)
 
-    assert ran.code == 0
-    assert ran.out == (
+    assert result.code == 0
+    assert result.out == (
         f"{volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna\n  (user/moto): restore test\n"
         "This reaches only watchdogs in us-east-1 (account 123456789012) that use this\n"
         "  ledger; no stack is deployed there. Other regions are not affected.\n"
     )
-    assert desk.kinds(volume_id) == ["held"]
+    assert cli.entry_kinds(volume_id) == ["held"]
 
 
-def test_the_kill_switch_shows_in_every_output(desk, lab):
+def test_the_kill_switch_shows_in_every_output(cli, lab):
     volume_id = add_critical(lab, tags=AUTO)
-    desk.run("watch", "--once")
-    hold(desk, "--all", reason="INC-42")
+    cli.run("watch", "--once")
+    place_hold(cli, "--all", reason="INC-42")
 
-    said = "hold: everything is kept as it is for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
+    text = "hold: everything is kept as it is for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
     for arguments in (
         ["assess"],
         ["explain", volume_id],
@@ -62,190 +60,190 @@ def test_the_kill_switch_shows_in_every_output(desk, lab):
         ["history", volume_id],
         ["window", "list"],
     ):
-        assert said in desk.run(*arguments).err.splitlines(), arguments
+        assert text in cli.run(*arguments).err.splitlines(), arguments
     for arguments in (["assess"], ["watch", "--once"], ["flip", volume_id, "--dry-run"], ["window", "list"]):
-        assert desk.run(*arguments, "--json").document["holds"][0]["reason"] == "INC-42", arguments
+        assert cli.run(*arguments, "--json").document["holds"][0]["reason"] == "INC-42", arguments
 
 
-def test_a_hold_on_one_volume_is_no_matter_to_others(desk, lab):
+def test_a_hold_on_one_volume_does_not_affect_others(cli, lab):
     held, free = add_critical(lab, tags=AUTO), add_exhausted(lab, tags=AUTO)
-    hold(desk, held)
+    place_hold(cli, held)
 
-    ran = desk.run("watch", "--act", "--once")
+    result = cli.run("watch", "--act", "--once")
 
-    assert ran.code == 4
-    assert asked(lab) == 1
-    assert "hold:" not in desk.run("flip", free, "--dry-run").err
-    assert "hold:" not in desk.run("explain", free).err
+    assert result.code == 4
+    assert count_modify_calls(lab) == 1
+    assert "hold:" not in cli.run("flip", free, "--dry-run").err
+    assert "hold:" not in cli.run("explain", free).err
 
 
-def test_a_new_hold_takes_the_place_of_the_old_one(desk, lab):
+def test_a_new_hold_takes_the_place_of_the_old_one(cli, lab):
     volume_id = add_calm(lab)
-    hold(desk, volume_id)
+    place_hold(cli, volume_id)
 
-    ran = hold(desk, volume_id, lasts="1h", reason="shorter")
+    result = place_hold(cli, volume_id, lasts="1h", reason="shorter")
 
     assert f"no longer counts: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC)" in " ".join(
-        ran.err.split()
+        result.err.split()
     )
-    assert "until 19:00 UTC" in ran.out
+    assert "until 19:00 UTC" in result.out
 
 
-def damage_hold(desk, subject):
-    with sqlite3.connect(desk.ledger_path) as connection:
+def damage_hold(cli, subject):
+    with sqlite3.connect(cli.ledger_path) as connection:
         connection.execute("UPDATE holds SET placed_at_s = 'x' WHERE subject = ?", [subject])
     connection.close()
 
 
-def test_a_new_hold_on_a_volume_says_that_it_replaces_one_that_cannot_be_read(desk, lab):
+def test_a_new_hold_on_a_volume_says_that_it_replaces_one_that_cannot_be_read(cli, lab):
     volume_id = add_calm(lab)
-    hold(desk, volume_id)
-    damage_hold(desk, volume_id)
+    place_hold(cli, volume_id)
+    damage_hold(cli, volume_id)
 
-    ran = hold(desk, volume_id, lasts="1h", reason="shorter")
+    result = place_hold(cli, volume_id, lasts="1h", reason="shorter")
 
-    assert f"no longer counts: the hold on {volume_id}, which cannot be read" in ran.err
-    assert "everything is held until" not in ran.err
+    assert f"no longer counts: the hold on {volume_id}, which cannot be read" in result.err
+    assert "everything is held until" not in result.err
 
 
-def test_the_end_of_the_kill_switch_leaves_a_damaged_hold_and_names_what_ends_it(desk, lab):
+def test_the_end_of_the_kill_switch_leaves_a_damaged_hold_and_names_what_ends_it(cli, lab):
     volume_id = add_calm(lab)
-    hold(desk, volume_id)
-    hold(desk, "--all")
-    damage_hold(desk, volume_id)
+    place_hold(cli, volume_id)
+    place_hold(cli, "--all")
+    damage_hold(cli, volume_id)
 
-    ran = desk.run("release", "--all")
+    result = cli.run("release", "--all")
 
-    assert "everything: released; it would have been on hold" in ran.out
-    assert f"everything is held until burstctl release {volume_id}" in " ".join(ran.err.split())
+    assert "everything: released; it would have been on hold" in result.out
+    assert f"everything is held until burstctl release {volume_id}" in " ".join(result.err.split())
 
-    ran = desk.run("release", volume_id)
+    result = cli.run("release", volume_id)
 
-    assert f"{volume_id}: released; its hold could not be read" in ran.out
-    assert "everything is" not in ran.err
+    assert f"{volume_id}: released; its hold could not be read" in result.out
+    assert "everything is" not in result.err
 
 
-def test_a_damaged_kill_switch_that_is_released_or_replaced_is_not_reported_again(desk, lab):
+def test_a_damaged_kill_switch_that_is_released_or_replaced_is_not_reported_again(cli, lab):
     for order in (["release", "--all"], ["hold", "--all", "--for", "1h", "--reason", "again"]):
-        hold(desk, "--all")
-        damage_hold(desk, "*")
+        place_hold(cli, "--all")
+        damage_hold(cli, "*")
 
-        ran = desk.run(*order)
+        result = cli.run(*order)
 
-        assert "everything is held until" not in ran.err, order
+        assert "everything is held until" not in result.err, order
 
 
-def test_a_hold_ends_by_itself(desk, lab):
+def test_a_hold_ends_by_itself(cli, lab):
     volume_id = add_exhausted(lab, tags=AUTO)
-    hold(desk, volume_id, lasts="1h")
-    assert desk.run("watch", "--act", "--once").code == 4
+    place_hold(cli, volume_id, lasts="1h")
+    assert cli.run("watch", "--act", "--once").code == 4
 
     lab.clock.advance(3600)
 
-    assert desk.run("watch", "--act", "--once").code == 0
-    assert asked(lab) == 1
+    assert cli.run("watch", "--act", "--once").code == 0
+    assert count_modify_calls(lab) == 1
 
 
-def test_what_has_begun_goes_on_and_that_is_said(desk, lab):
+def test_a_modification_in_progress_continues_and_that_is_reported(cli, lab):
     add_critical(lab, tags=AUTO)
-    desk.run("watch", "--act", "--once")
+    cli.run("watch", "--act", "--once")
 
-    ran = hold(desk, "--all")
+    result = place_hold(cli, "--all")
 
-    assert "on their way already, which cannot be stopped: 1" in ran.err
+    assert "on their way already, which cannot be stopped: 1" in result.err
 
 
-def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(desk, lab):
+def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
     known = add_calm(lab)
 
-    ran = hold(desk, "vol-0123456789abcdef0", known)
+    result = place_hold(cli, "vol-0123456789abcdef0", known)
 
-    assert ran.code == 1
-    assert ran.complaints == [
+    assert result.code == 1
+    assert result.error_lines == [
         "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: it is not held"
     ]
-    assert desk.kinds(known) == ["held"]
-    assert desk.kinds("vol-0123456789abcdef0") == []
+    assert cli.entry_kinds(known) == ["held"]
+    assert cli.entry_kinds("vol-0123456789abcdef0") == []
 
 
 @pytest.mark.parametrize("what", ["--all", "a volume"])
-def test_it_works_where_aws_does_not(desk, lab, what):
+def test_it_works_where_aws_does_not(cli, lab, what):
     volume_id = add_calm(lab)
     for action in ("GetCallerIdentity", "DescribeVolumes"):
         lab.faults.add(Fault(action=action, code="AuthFailure", message="no", status=401))
 
-    ran = hold(desk, "--all" if what == "--all" else volume_id)
+    result = place_hold(cli, "--all" if what == "--all" else volume_id)
 
-    assert ran.code == 0
-    assert ", by anna: restore test" in " ".join(ran.out.split())
-    assert ran.complaints == []
-    assert ("whether the volumes exist is not known" in ran.err) is (what != "--all")
+    assert result.code == 0
+    assert ", by anna: restore test" in " ".join(result.out.split())
+    assert result.error_lines == []
+    assert ("whether the volumes exist is not known" in result.err) is (what != "--all")
 
 
 @pytest.mark.parametrize("command", ["hold", "release"])
-def test_without_credentials_nothing_is_done_unless_the_ledger_is_named(desk, lab, command):
-    desk.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-    words = ["--all", "--for", "6h", "--reason", "x"] if command == "hold" else ["--all"]
+def test_without_credentials_nothing_is_done_unless_the_ledger_is_named(cli, lab, command):
+    cli.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    arguments = ["--all", "--for", "6h", "--reason", "x"] if command == "hold" else ["--all"]
 
-    refused = desk.run(command, *words)
-    named = desk.run(command, *words, "--ledger", f"sqlite:{desk.ledger_path}")
+    refused = cli.run(command, *arguments)
+    named = cli.run(command, *arguments, "--ledger", f"sqlite:{cli.ledger_path}")
 
     assert (refused.code, refused.out) == (1, "")
-    said = " ".join(refused.err.split())
-    assert "cannot determine whether a watchdog is deployed in us-east-1" in said
+    text = " ".join(refused.err.split())
+    assert "cannot determine whether a watchdog is deployed in us-east-1" in text
     assert named.code == 0
     if command == "hold":
-        said = " ".join(named.out.split())
-        assert "that use this ledger; whether a stack is deployed there is not known." in said
+        text = " ".join(named.out.split())
+        assert "that use this ledger; whether a stack is deployed there is not known." in text
 
 
-def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(desk, lab):
+def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, lab):
     volume_id = add_critical(lab, tags=AUTO)
-    desk.run("watch", "--once")
-    with desk.open_ledger() as ledger:
+    cli.run("watch", "--once")
+    with cli.open_ledger() as ledger:
         ledger._connection.execute("UPDATE states SET body = '{\"x' WHERE volume_id = ?", (volume_id,))
-    unread = desk.run("watch", "--once")
+    unread = cli.run("watch", "--once")
     assert unread.code == 1
     assert f"the state of {volume_id} in the ledger (table states, {volume_id}) cannot be read" in unread.err
 
     for command, times in (("explain", 1), ("history", 1)):
-        ran = desk.run(command, volume_id)
-        said = " ".join((ran.out + ran.err).split())
-        assert ran.code == 1, command
-        assert "not known: the ledger's state cannot be read" in said
-        assert "nothing is going on" not in said
-        assert f"burstctl release {volume_id}" in said
-        assert said.count("newest burstwatch") == times, command
-        assert desk.run(command, volume_id, "--json").code == 1
-    ran = desk.run("window", "list")
-    assert (ran.code, ran.err.count("newest burstwatch")) == (1, 1)
-    ran = desk.run("doctor", "--json")
-    (found,) = [one for one in ran.document["findings"] if "the state of" in one["seen"]]
-    assert found["commands"] == [f"burstctl release {volume_id} --region us-east-1"]
-    assert "VolumesUnread" in found["page"]
+        result = cli.run(command, volume_id)
+        text = " ".join((result.out + result.err).split())
+        assert result.code == 1, command
+        assert "not known: the ledger's state cannot be read" in text
+        assert "nothing is going on" not in text
+        assert f"burstctl release {volume_id}" in text
+        assert text.count("newest burstwatch") == times, command
+        assert cli.run(command, volume_id, "--json").code == 1
+    result = cli.run("window", "list")
+    assert (result.code, result.err.count("newest burstwatch")) == (1, 1)
+    result = cli.run("doctor", "--json")
+    (actual,) = [finding for finding in result.document["findings"] if "the state of" in finding["seen"]]
+    assert actual["commands"] == [f"burstctl release {volume_id} --region us-east-1"]
+    assert "VolumesUnread" in actual["page"]
 
-    ran = desk.run("release", volume_id, "--json")
+    result = cli.run("release", volume_id, "--json")
 
-    assert ran.code == 0
-    assert ran.document["released"][0]["gave_up"] == '{"x'
-    with desk.open_ledger() as ledger:
+    assert result.code == 0
+    assert result.document["released"][0]["gave_up"] == '{"x'
+    with cli.open_ledger() as ledger:
         assert ledger.states() == {}
         assert ledger.entries(volume_id)[-1].body["gave_up"] == '{"x'
-    story = " ".join(desk.run("history", volume_id).out.split())
+    story = " ".join(cli.run("history", volume_id).out.split())
     assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in story
     assert "its hold is lifted" not in story
-    assert desk.run("watch", "--once").code == 3
-    assert "nothing to release" in desk.run("release", volume_id).err
+    assert cli.run("watch", "--once").code == 3
+    assert "nothing to release" in cli.run("release", volume_id).err
 
 
-def test_an_entry_of_a_later_version_is_left_out_and_said(desk, lab):
+def test_an_entry_of_a_later_version_is_left_out_and_said(cli, lab):
     volume_id = add_critical(lab, tags=AUTO)
-    desk.run("watch", "--once")
+    cli.run("watch", "--once")
     later = '{"kind": "SomethingLater", "alert_id": "x"}'
-    with desk.open_ledger() as ledger:
-        told = "INSERT INTO entries (volume_id, revision, kind, about, at_s, body) VALUES (?,1,?,'x',?,?)"
+    with cli.open_ledger() as ledger:
+        reported = "INSERT INTO entries (volume_id, revision, kind, about, at_s, body) VALUES (?,1,?,'x',?,?)"
         for kind in ("alert", "teleported"):
-            ledger._connection.execute(told, (volume_id, kind, int(lab.clock.now_s()), later))
+            ledger._connection.execute(reported, (volume_id, kind, int(lab.clock.now_s()), later))
 
     for arguments in (
         ["history", volume_id],
@@ -253,36 +251,36 @@ def test_an_entry_of_a_later_version_is_left_out_and_said(desk, lab):
         ["report", "--html", "r.html"],
         ["explain", volume_id],
     ):
-        ran = desk.run(*arguments)
-        assert ran.code in (0, 3), arguments
-        assert f"the history entry of {volume_id} in the ledger (table entries, " in ran.err, arguments
-        assert "(and 1 more)" in ran.err, arguments
+        result = cli.run(*arguments)
+        assert result.code in (0, 3), arguments
+        assert f"the history entry of {volume_id} in the ledger (table entries, " in result.err, arguments
+        assert "(and 1 more)" in result.err, arguments
 
 
-def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(desk, lab):
-    ran = desk.run("hold", "--all", "--for", "6h", "--reason", "x")
+def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(cli, lab):
+    result = cli.run("hold", "--all", "--for", "6h", "--reason", "x")
 
-    assert (ran.code, ran.out) == (1, "")
-    assert ran.complaints == ["burstctl: no stack and no ledger in us-east-1: nothing was held."]
-    assert "--region NAME, --region all, or --ledger sqlite:PATH" in ran.err
-    assert not desk.ledger_path.parent.exists()
+    assert (result.code, result.out) == (1, "")
+    assert result.error_lines == ["burstctl: no stack and no ledger in us-east-1: nothing was held."]
+    assert "--region NAME, --region all, or --ledger sqlite:PATH" in result.err
+    assert not cli.ledger_path.parent.exists()
 
 
-def test_a_hold_that_no_stack_reads_is_not_said_to_be_on_everything(desk, lab):
-    ran = hold(desk, "--all")
+def test_a_hold_that_no_stack_reads_is_not_said_to_be_on_everything(cli, lab):
+    result = place_hold(cli, "--all")
 
-    assert ran.code == 0
-    assert ran.out.startswith(
+    assert result.code == 0
+    assert result.out.startswith(
         "Automatic changes by watchdogs that use this ledger are on hold for 6 h (until\n"
     )
 
 
-def test_what_a_hold_says_on_stderr_fits_80_columns(desk, lab):
-    hold(desk, "--all", reason="a reason of some length, so that the line is longer than 80 columns")
+def test_what_a_hold_says_on_stderr_fits_80_columns(cli, lab):
+    place_hold(cli, "--all", reason="a reason of some length, so that the line is longer than 80 columns")
 
-    ran = hold(desk, "--all")
+    result = place_hold(cli, "--all")
 
-    [line] = [line for line in ran.err.splitlines() if line.startswith("no longer counts: ")]
+    [line] = [line for line in result.err.splitlines() if line.startswith("no longer counts: ")]
     assert len(line) <= 80
 
 
@@ -299,19 +297,19 @@ def test_what_a_hold_says_on_stderr_fits_80_columns(desk, lab):
         ["--all", "--for", "-6h", "--reason", "x"],
     ],
 )
-def test_misuse_is_told_before_anything_is_done(desk, lab, given):
-    ran = desk.run("hold", *given)
+def test_usage_errors_are_reported_before_anything_is_done(cli, lab, given):
+    result = cli.run("hold", *given)
 
-    assert ran.code == 2
-    assert "Traceback" not in ran.err
-    assert lab.faults.calls() == {}
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    assert lab.faults.call_counts() == {}
 
 
-def test_a_hold_in_json(desk, lab):
+def test_a_hold_in_json(cli, lab):
     volume_id = add_calm(lab)
-    hold(desk, volume_id)
+    place_hold(cli, volume_id)
 
-    document = hold(desk, volume_id, "--json", lasts="1d", reason="re\u202eason").document
+    document = place_hold(cli, volume_id, "--json", lasts="1d", reason="re\u202eason").document
 
     assert document["schema"] == "burstwatch.hold/v1"
     (placed,) = document["placed"]
@@ -319,84 +317,84 @@ def test_a_hold_in_json(desk, lab):
         "volume_id": volume_id, "by": "anna (user/moto)", "reason": "re?ason",
         "placed_at": "2026-11-20T18:00:00Z", "until": "2026-11-21T18:00:00Z",
     }  # fmt: skip
-    assert [each["reason"] for each in document["replaced"]] == ["restore test"]
+    assert [item["reason"] for item in document["replaced"]] == ["restore test"]
 
 
-def test_release_says_what_it_released_and_then_that_there_is_nothing(desk, lab):
+def test_release_says_what_it_released_and_then_that_there_is_nothing(cli, lab):
     volume_id = add_calm(lab)
-    hold(desk, volume_id)
+    place_hold(cli, volume_id)
 
-    first, second = desk.run("release", volume_id), desk.run("release", volume_id)
+    first, second = cli.run("release", volume_id), cli.run("release", volume_id)
 
     assert first.out.startswith(f"{volume_id}: released; it would have been on hold for 6 h (until")
     assert (second.code, second.out) == (0, "")
     assert f"{volume_id}: nothing to release, there is no hold on it" in second.err
-    assert desk.kinds(volume_id) == ["held", "released"]
+    assert cli.entry_kinds(volume_id) == ["held", "released"]
 
 
-def test_nothing_to_release_makes_no_ledger(desk, lab):
-    assert desk.run("release", "--all").code == 0
-    assert not desk.ledger_path.parent.exists()
+def test_nothing_to_release_makes_no_ledger(cli, lab):
+    assert cli.run("release", "--all").code == 0
+    assert not cli.ledger_path.parent.exists()
 
 
-def test_the_holds_that_stay_are_told(desk, lab):
+def test_the_holds_that_stay_are_reported(cli, lab):
     volume_id = add_calm(lab)
-    hold(desk, volume_id)
-    hold(desk, "--all", reason="INC-42")
+    place_hold(cli, volume_id)
+    place_hold(cli, "--all", reason="INC-42")
 
-    ran = desk.run("release", volume_id)
-    assert "hold: everything is kept as it is for 6 h (until" in ran.err
-    hold(desk, volume_id)
-    ran = desk.run("release", "--all", "--json")
-    assert [each["volume_id"] for each in ran.document["holds"]] == [volume_id]
-    assert ran.document["released"][0]["hold"]["reason"] == "INC-42"
+    result = cli.run("release", volume_id)
+    assert "hold: everything is kept as it is for 6 h (until" in result.err
+    place_hold(cli, volume_id)
+    result = cli.run("release", "--all", "--json")
+    assert [item["volume_id"] for item in result.document["holds"]] == [volume_id]
+    assert result.document["released"][0]["hold"]["reason"] == "INC-42"
 
 
-def test_a_volume_that_others_changed_is_in_our_care_again(desk, lab):
+def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
     volume_id = add_exhausted(lab, tags=AUTO)
-    desk.run("watch", "--act", "--once")
+    cli.run("watch", "--act", "--once")
     lab.clock.advance(3600)
-    desk.run("watch", "--act", "--once")
+    cli.run("watch", "--act", "--once")
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.clock.advance(3600)
-    assert "changed by others" in desk.run("watch", "--act", "--once").err
+    assert "changed by others" in cli.run("watch", "--act", "--once").err
     lab.clock.advance(60)
-    assert asked(lab) == 1
+    assert count_modify_calls(lab) == 1
 
-    ran = desk.run("release", volume_id)
+    result = cli.run("release", volume_id)
 
-    assert ran.code == 0
-    assert ran.out.startswith(f"{volume_id}: in our care again; somebody else had changed it, seen")
-    assert desk.kinds(volume_id)[-1] == "released"
-    assert "released by anna (user/moto): in our care again" in desk.run("history", volume_id).out
-    assert desk.run("watch", "--act", "--once").code == 0
-    assert asked(lab) == 2
+    assert result.code == 0
+    assert result.out.startswith(f"{volume_id}: in our care again; somebody else had changed it, seen")
+    assert cli.entry_kinds(volume_id)[-1] == "released"
+    assert "released by anna (user/moto): in our care again" in cli.run("history", volume_id).out
+    assert cli.run("watch", "--act", "--once").code == 0
+    assert count_modify_calls(lab) == 2
 
 
-def test_a_volume_that_stays_is_looked_at_right_after_its_release(desk, lab):
+def test_a_volume_that_stays_is_evaluated_right_after_its_release(cli, lab):
     """Else it would be half a day until the watchdog looks whether it still is what it was."""
     volume_id = add_calm(lab)
-    desk.run("flip", volume_id, "--yes")
+    cli.run("flip", volume_id, "--yes")
     lab.clock.advance(3600)
-    desk.run("watch", "--once")
+    cli.run("watch", "--once")
     lab.fleet.modify(volume_id, iops=4000, volume_type="gp3")
     lab.clock.advance(3600)
-    desk.run("watch", "--once")
-    with desk.open_ledger() as ledger:
+    cli.run("watch", "--once")
+    with cli.open_ledger() as ledger:
         contested = ledger.states()[volume_id]
-    assert contested.next_look_at_s > lab.clock.now_s() + 3600
+    assert contested.next_poll_at_s > lab.clock.now_s() + 3600
 
-    desk.run("release", volume_id)
+    cli.run("release", volume_id)
 
-    with desk.open_ledger() as ledger:
+    with cli.open_ledger() as ledger:
         released = ledger.states()[volume_id]
     assert (released.flip, released.contested_at_s) == (contested.flip, None)
-    assert released.next_look_at_s <= lab.clock.now_s()
+    assert released.next_poll_at_s <= lab.clock.now_s()
 
 
-def test_a_release_that_another_process_outran_is_done_on_top_of_it(desk, lab, monkeypatch):
+def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
     volume_id = add_calm(lab)
-    desk.run("watch", "--once")
+    cli.run("watch", "--once")
     contested = VolumeState(volume_id=volume_id, revision=1, contested_at_s=100)
     real_commit = SqliteLedger.commit
 
@@ -406,11 +404,11 @@ def test_a_release_that_another_process_outran_is_done_on_top_of_it(desk, lab, m
         assert real_commit(self, [theirs], channels=channels)
         return real_commit(self, changes, channels=channels)
 
-    with desk.open_ledger() as ledger:
+    with cli.open_ledger() as ledger:
         ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=contested)], channels=[])
     monkeypatch.setattr(SqliteLedger, "commit", commit)
 
-    assert "in our care again" in desk.run("release", volume_id).out
+    assert "in our care again" in cli.run("release", volume_id).out
 
-    with desk.open_ledger() as ledger:
+    with cli.open_ledger() as ledger:
         assert ledger.states()[volume_id].contested_at_s is None

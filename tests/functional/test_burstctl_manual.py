@@ -9,8 +9,8 @@ import pytest
 from operators_desk import ROOT
 from test_burstctl_help import every_command
 
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.output import DEBUG
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.output import DEBUG_ENV
 from burstctl.manpage import make_manpage
 from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
 
@@ -25,7 +25,7 @@ def page():
 
 
 @pytest.fixture(scope="module")
-def plain(page):
+def plain_text(page):
     """The text of the page without its macros."""
     return re.sub(r"\\f[BRI]|\\&", "", page).replace(r"\-", "-").replace(r"\(aq", "'").replace(r"\(ti", "~")
 
@@ -60,26 +60,26 @@ def test_mandoc_finds_no_error(page):
 @pytest.mark.parametrize(
     ("path", "command"), [pytest.param(*each, id=" ".join(each[0]) or "burstctl") for each in every_command()]
 )
-def test_each_command_is_in_it_with_every_option_and_example(plain, path, command):
-    assert " ".join(("burstctl", *path)) in plain
+def test_each_command_is_in_it_with_every_option_and_example(plain_text, path, command):
+    assert " ".join(("burstctl", *path)) in plain_text
     for parameter in command.params:
         if isinstance(parameter, click.Option):
-            assert re.search(rf"^{re.escape(parameter.opts[0])}\b", plain, re.MULTILINE)
-            assert " ".join((parameter.help or "").split()) in plain
+            assert re.search(rf"^{re.escape(parameter.opts[0])}\b", plain_text, re.MULTILINE)
+            assert " ".join((parameter.help or "").split()) in plain_text
     for line, meaning in getattr(command, "examples", ()):
-        assert line in plain
-        assert meaning in plain
+        assert line in plain_text
+        assert meaning in plain_text
 
 
-def test_common_options_are_told_once(plain):
-    assert len(re.findall(r"^--ledger ", plain, re.MULTILINE)) == 1
+def test_common_options_are_reported_once(plain_text):
+    assert len(re.findall(r"^--ledger ", plain_text, re.MULTILINE)) == 1
 
 
-def test_exit_codes_environment_and_files_are_in_it(plain):
-    for code in Exit:
-        assert f"\n.TP\n{int(code)}\n" in plain
-    for name in (LEDGER, CLOCK, TOPIC_ARN, SLACK_WEBHOOK, DEBUG, "NO_COLOR"):
-        assert f"\n{name}\n" in plain
+def test_exit_codes_environment_and_files_are_in_it(plain_text):
+    for code in ExitCode:
+        assert f"\n.TP\n{int(code)}\n" in plain_text
+    for name in (LEDGER, CLOCK, TOPIC_ARN, SLACK_WEBHOOK, DEBUG_ENV, "NO_COLOR"):
+        assert f"\n{name}\n" in plain_text
 
 
 def test_it_is_the_same_whenever_it_is_made(page):

@@ -2,7 +2,7 @@
 
 import pytest
 import yaml
-from operators_desk import OperatorsDesk
+from operators_desk import CliSession
 
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.policy.policy import Policy
@@ -20,67 +20,67 @@ alerts:
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+def cli(tmp_path, monkeypatch, capsys):
+    return CliSession(tmp_path, monkeypatch, capsys)
 
 
-def test_every_fault_is_told_at_once_each_with_its_line_and_path(desk):
-    (desk.directory / "bad.yaml").write_text(BAD)
+def test_every_fault_is_reported_at_once_each_with_its_line_and_path(cli):
+    (cli.directory / "bad.yaml").write_text(BAD)
 
-    ran = desk.run("policy", "check", "bad.yaml")
+    result = cli.run("policy", "check", "bad.yaml")
 
-    assert ran.code == 2
-    places = {line.partition(": ")[0] for line in ran.out.splitlines()}
+    assert result.code == 2
+    places = {line.partition(": ")[0] for line in result.out.splitlines()}
     assert places == {"bad.yaml:3", "bad.yaml:5", "bad.yaml:6", "bad.yaml:8"}
-    assert "bad.yaml:5: levels.warning_within: 'soon' is not a span" in ran.out
-    assert ran.complaints == ["burstctl: bad.yaml has 4 faults"]
+    assert "bad.yaml:5: levels.warning_within: 'soon' is not a span" in result.out
+    assert result.error_lines == ["burstctl: bad.yaml has 4 faults"]
 
 
-def test_faults_in_json(desk):
-    (desk.directory / "bad.yaml").write_text("version: 1\nalerts:\n  color: red\n")
+def test_faults_in_json(cli):
+    (cli.directory / "bad.yaml").write_text("version: 1\nalerts:\n  color: red\n")
 
-    ran = desk.run("policy", "check", "bad.yaml", "--json")
+    result = cli.run("policy", "check", "bad.yaml", "--json")
 
-    assert ran.code == 2
-    assert ran.document["schema"] == "burstwatch.policy-check/v1"
-    (fault,) = ran.document["faults"]
+    assert result.code == 2
+    assert result.document["schema"] == "burstwatch.policy-check/v1"
+    (fault,) = result.document["faults"]
     assert fault.startswith("bad.yaml:3: alerts.color: unknown key")
 
 
-def test_a_good_policy_is_one_line(desk):
-    (desk.directory / "good.yaml").write_text("version: 1\n")
+def test_a_good_policy_is_one_line(cli):
+    (cli.directory / "good.yaml").write_text("version: 1\n")
 
-    ran = desk.run("policy", "check", "good.yaml")
+    result = cli.run("policy", "check", "good.yaml")
 
-    assert (ran.code, ran.out, ran.err) == (0, "good.yaml: OK\n", "")
-
-
-def test_without_a_file_the_policy_in_force_is_checked(desk):
-    assert desk.run("policy", "check").out.startswith("built-in defaults")
-    (desk.directory / "policy.yaml").write_text(BAD)
-
-    assert desk.run("policy", "check").code == 2
+    assert (result.code, result.out, result.err) == (0, "good.yaml: OK\n", "")
 
 
-def test_a_file_that_cannot_be_read_is_a_fault(desk):
-    ran = desk.run("policy", "check", "nowhere.yaml")
+def test_without_a_file_the_policy_in_force_is_checked(cli):
+    assert cli.run("policy", "check").out.startswith("built-in defaults")
+    (cli.directory / "policy.yaml").write_text(BAD)
 
-    assert ran.code == 2
-    assert "nowhere.yaml: cannot be read: No such file or directory" in ran.out
+    assert cli.run("policy", "check").code == 2
 
 
-def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(desk):
-    (desk.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 45m\n")
+def test_an_unreadable_file_is_a_fault(cli):
+    result = cli.run("policy", "check", "nowhere.yaml")
 
-    ran = desk.run("policy", "show")
+    assert result.code == 2
+    assert "nowhere.yaml: cannot be read: No such file or directory" in result.out
 
-    assert ran.code == 0
-    assert ran.err == "policy: policy.yaml (found here)\n"
-    shown = yaml.load(ran.out, Loader=yaml.BaseLoader)
-    assert shown["levels"]["warning_within"] == "45m"
-    assert shown["levels"]["critical_within"] == "15m"
-    (desk.directory / "again.yaml").write_text(ran.out)
-    assert desk.run("policy", "show", "--policy", "again.yaml").out == ran.out
+
+def test_what_is_shown_is_a_policy_with_every_default_that_reads_back_as_itself(cli):
+    (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: 45m\n")
+
+    result = cli.run("policy", "show")
+
+    assert result.code == 0
+    assert result.err == "policy: policy.yaml (found here)\n"
+    document = yaml.load(result.out, Loader=yaml.BaseLoader)
+    assert document["levels"]["warning_within"] == "45m"
+    assert document["levels"]["critical_within"] == "15m"
+    (cli.directory / "again.yaml").write_text(result.out)
+    assert cli.run("policy", "show", "--policy", "again.yaml").out == result.out
 
 
 WINDOWS = """\
@@ -104,31 +104,33 @@ windows:
 """
 
 
-def test_windows_and_change_hours_are_shown_as_they_read_back(desk):
-    (desk.directory / "policy.yaml").write_text(WINDOWS)
+def test_windows_and_change_hours_are_shown_as_they_read_back(cli):
+    (cli.directory / "policy.yaml").write_text(WINDOWS)
 
-    ran = desk.run("policy", "show")
+    result = cli.run("policy", "show")
 
-    shown = yaml.load(ran.out, Loader=yaml.BaseLoader)
+    document = yaml.load(result.out, Loader=yaml.BaseLoader)
     written = yaml.load(WINDOWS, Loader=yaml.BaseLoader)
-    assert shown["windows"] == written["windows"] | {"on": {}}
-    assert shown["flip"]["change_hours"] == written["flip"]["change_hours"]
-    assert shown["flip_back"]["return"] == "never"
-    (desk.directory / "again.yaml").write_text(ran.out)
-    assert parse_policy(ran.out.encode(), source="shown") == parse_policy(WINDOWS.encode(), source="written")
-    assert desk.run("policy", "show", "--policy", "again.yaml").out == ran.out
+    assert document["windows"] == written["windows"] | {"on": {}}
+    assert document["flip"]["change_hours"] == written["flip"]["change_hours"]
+    assert document["flip_back"]["return"] == "never"
+    (cli.directory / "again.yaml").write_text(result.out)
+    assert parse_policy(result.out.encode(), source="shown") == parse_policy(
+        WINDOWS.encode(), source="written"
+    )
+    assert cli.run("policy", "show", "--policy", "again.yaml").out == result.out
 
 
-def test_the_faults_of_windows_have_their_lines_too(desk):
+def test_the_faults_of_windows_have_their_lines_too(cli):
     faulty = WINDOWS.replace("0 22 * * *", "0 25 * * *").replace("return: never", "return: no")
-    (desk.directory / "bad.yaml").write_text(faulty + "    where: [ci]\n    colour: red\n")
+    (cli.directory / "bad.yaml").write_text(faulty + "    where: [ci]\n    colour: red\n")
 
-    ran = desk.run("policy", "check", "bad.yaml")
+    result = cli.run("policy", "check", "bad.yaml")
 
-    assert ran.code == 2
+    assert result.code == 2
     lines = faulty.splitlines()
     where = len(lines) + 1
-    assert {tuple(line.split(": ")[:2]) for line in ran.out.splitlines()} == {
+    assert {tuple(line.split(": ")[:2]) for line in result.out.splitlines()} == {
         (f"bad.yaml:{lines.index('  return: no') + 1}", "flip_back.return"),
         (f"bad.yaml:{lines.index('    cron: 0 25 * * *') + 1}", "windows.nightly.cron"),
         (f"bad.yaml:{where}", "windows.on.where"),
@@ -136,47 +138,47 @@ def test_the_faults_of_windows_have_their_lines_too(desk):
     }
 
 
-def test_the_option_comes_before_the_environment_and_that_before_the_file_here(desk):
+def test_the_option_comes_before_the_environment_and_that_before_the_file_here(cli):
     for name, minutes in (("policy", 31), ("env", 32), ("option", 33)):
-        (desk.directory / f"{name}.yaml").write_text(f"version: 1\nlevels:\n  warning_within: {minutes}m\n")
+        (cli.directory / f"{name}.yaml").write_text(f"version: 1\nlevels:\n  warning_within: {minutes}m\n")
 
     def warning_within(*arguments):
-        return desk.run(*arguments, "policy", "show", "--json").document["levels"]["warning_within"]
+        return cli.run(*arguments, "policy", "show", "--json").document["levels"]["warning_within"]
 
     assert warning_within() == "31m"
-    desk.set(BURSTWATCH_POLICY="env.yaml")
+    cli.set(BURSTWATCH_POLICY="env.yaml")
     assert warning_within() == "32m"
     assert warning_within("--policy", "option.yaml") == "33m"
 
 
-def test_what_is_shown_as_json_can_be_checked_again(desk):
-    (desk.directory / "shown.json").write_text(desk.run("policy", "show", "--json").out)
+def test_what_is_shown_as_json_can_be_checked_again(cli):
+    (cli.directory / "shown.json").write_text(cli.run("policy", "show", "--json").out)
 
-    assert desk.run("policy", "check", "shown.json").code == 0
-
-
-def test_a_document_of_another_schema_is_no_policy(desk):
-    (desk.directory / "alert.yaml").write_text("version: 1\nschema: burstwatch.alert/v1\n")
-
-    ran = desk.run("policy", "check", "alert.yaml")
-
-    assert ran.code == 2
-    assert "write burstwatch.policy/v1, or leave it out" in ran.err + ran.out
+    assert cli.run("policy", "check", "shown.json").code == 0
 
 
-def test_the_defaults_are_shown_as_json(desk):
+def test_a_document_of_another_schema_is_not_a_policy(cli):
+    (cli.directory / "alert.yaml").write_text("version: 1\nschema: burstwatch.alert/v1\n")
+
+    result = cli.run("policy", "check", "alert.yaml")
+
+    assert result.code == 2
+    assert "write burstwatch.policy/v1, or leave it out" in result.err + result.out
+
+
+def test_the_defaults_are_shown_as_json(cli):
     shown = {"schema": "burstwatch.policy/v1", **Policy().to_mapping()}
-    assert desk.run("policy", "show", "--json").document == shown
+    assert cli.run("policy", "show", "--json").document == shown
 
 
-def test_a_bad_policy_in_force_is_not_shown_but_rejected(desk):
-    (desk.directory / "policy.yaml").write_text(BAD)
+def test_a_bad_policy_in_force_is_not_shown_but_rejected(cli):
+    (cli.directory / "policy.yaml").write_text(BAD)
 
-    ran = desk.run("policy", "show")
+    result = cli.run("policy", "show")
 
-    assert ran.code == 2
-    assert ran.out == ""
-    assert "burstctl: the policy is rejected:" in ran.err
+    assert result.code == 2
+    assert result.out == ""
+    assert "burstctl: the policy is rejected:" in result.err
 
 
 ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(
@@ -193,20 +195,20 @@ ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(
         (f"version: 1\nmode: {{default: {'x' * 7_000}}}\n", "is not a mode; write observe, propose or auto"),
     ],
 )
-def test_a_document_made_to_hurt_is_refused_in_a_short_sentence(desk, text, says):
-    (desk.directory / "bad.yaml").write_text(text)
+def test_a_malicious_document_is_refused_with_a_short_message(cli, text, says):
+    (cli.directory / "bad.yaml").write_text(text)
 
-    ran = desk.run("policy", "check", "bad.yaml")
+    result = cli.run("policy", "check", "bad.yaml")
 
-    assert ran.code == 2
-    assert says in ran.out
-    assert len(ran.out) < 2_000
-    assert "\x1b" not in ran.out
+    assert result.code == 2
+    assert says in result.out
+    assert len(result.out) < 2_000
+    assert "\x1b" not in result.out
 
 
-def test_of_very_many_faults_the_first_are_told_and_the_rest_is_counted(desk):
-    (desk.directory / "bad.yaml").write_text("version: 1\n" + "".join(f"k{n}: 1\n" for n in range(900)))
+def test_of_very_many_faults_the_first_are_reported_and_the_rest_is_counted(cli):
+    (cli.directory / "bad.yaml").write_text("version: 1\n" + "".join(f"k{n}: 1\n" for n in range(900)))
 
-    ran = desk.run("policy", "check", "bad.yaml")
+    result = cli.run("policy", "check", "bad.yaml")
 
-    assert "bad.yaml: 850 more faults; mend these first" in ran.out.splitlines()
+    assert "bad.yaml: 850 more faults; mend these first" in result.out.splitlines()

@@ -11,42 +11,42 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from operators_desk import OperatorsDesk, a_lab, add, add_calm, add_critical, add_warning
+from operators_desk import CliSession, add_calm, add_critical, add_lab_volume, add_warning, start_lab
 
 from burstctl.cli.progress import ProgressBar
-from burstctl.render.table import cut, draw_bar, narrow_table, render_plain, wide_table
-from burstwatch.core.flips.outcome import Done, Outcome
+from burstctl.render.table import draw_bar, narrow_table, render_plain, truncate, wide_table
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import columns
-from burstwatch.core.watch.report import Report
+from burstwatch.core.text import display_width
+from burstwatch.core.watch.pass_report import PassReport
 from conftest import a_decision, a_volume, an_assessment, at, balances, draining_to
 
 BLOCKS = "░▏▎▍▌▋▊▉█"
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+def cli(tmp_path, monkeypatch, capsys):
+    return CliSession(tmp_path, monkeypatch, capsys)
 
 
-def a_report(*decisions) -> Report:
-    return Report(
+def a_report(*decisions) -> PassReport:
+    return PassReport(
         now_s=at("12:00"), region="us-east-1", ledger="", decisions=decisions, cadence=Policy().cadence
     )
 
 
-def decided(number, balance, **facts):
+def a_decision_for(number, balance, **facts):
     return a_decision(an_assessment(balance, volume=a_volume(volume_id=f"vol-{number:017x}", **facts)))
 
 
 def test_of_ten_thousand_volumes_the_urgent_are_shown_and_the_rest_is_counted():
-    urgent = [decided(number, draining_to(20, 3)) for number in range(30)]
-    watched = [decided(100 + number, balances(*[80 + number / 10] * 9)) for number in range(40)]
-    calm = [decided(1000 + number, balances(*[96.2 + number] * 9)) for number in range(2)] * 4937
-    gap = [decided(20_000, balances(50, newest_starts_at="11:00"))]
+    urgent = [a_decision_for(number, draining_to(20, 3)) for number in range(30)]
+    watched = [a_decision_for(100 + number, balances(*[80 + number / 10] * 9)) for number in range(40)]
+    calm = [a_decision_for(1000 + number, balances(*[96.2 + number] * 9)) for number in range(2)] * 4937
+    gap = [a_decision_for(20_000, balances(50, newest_starts_at="11:00"))]
 
     lines = render_plain(
-        wide_table(a_report(*calm, *watched, *gap, *urgent), width=None, everything=False, bar=None)
+        wide_table(a_report(*calm, *watched, *gap, *urgent), width=None, shows_all=False, bar=None)
     ).splitlines()
 
     assert [line.split()[0] for line in lines[1:32]] == ["critical"] * 30 + ["unknown"]
@@ -58,20 +58,20 @@ def test_of_ten_thousand_volumes_the_urgent_are_shown_and_the_rest_is_counted():
 
 
 def test_what_is_only_watched_fills_the_table_up_to_twenty_rows():
-    watched = [decided(number, balances(*[80 + number / 10] * 9)) for number in range(40)]
+    watched = [a_decision_for(number, balances(*[80 + number / 10] * 9)) for number in range(40)]
 
-    lines = render_plain(wide_table(a_report(*watched), width=None, everything=False, bar=None)).splitlines()
+    lines = render_plain(wide_table(a_report(*watched), width=None, shows_all=False, bar=None)).splitlines()
 
     assert len(lines) == 1 + 20 + 2
     assert lines[-2] == "and 20 more at watch, lowest 82.0 %"
 
 
 def test_a_fleet_that_fits_is_shown_whole_and_all_shows_any():
-    some = [decided(number, balances(100, 100)) for number in range(20)]
-    many = [decided(number, balances(100, 100)) for number in range(21)]
+    some = [a_decision_for(number, balances(100, 100)) for number in range(20)]
+    many = [a_decision_for(number, balances(100, 100)) for number in range(21)]
 
     def rows(decisions, *, everything):
-        table = wide_table(a_report(*decisions), width=None, everything=everything, bar=None)
+        table = wide_table(a_report(*decisions), width=None, shows_all=everything, bar=None)
         return len(table.lines), bool(table.notes)
 
     assert rows(some, everything=False) == (20, False)
@@ -94,14 +94,16 @@ def test_a_fleet_that_fits_is_shown_whole_and_all_shows_any():
     ],
 )
 def test_the_time_left_in_words(balance, said):
-    table = wide_table(a_report(decided(1, balance)), width=None, everything=False, bar=None)
+    table = wide_table(a_report(a_decision_for(1, balance)), width=None, shows_all=False, bar=None)
 
     assert table.lines[0][4].text == said
 
 
 def test_days_of_time_left_are_days():
     # 97 % - 0.001 % a minute: 90 % / 0.001 = 90,000 min = 62 d
-    table = wide_table(a_report(decided(1, draining_to(90, 0.001))), width=None, everything=False, bar=None)
+    table = wide_table(
+        a_report(a_decision_for(1, draining_to(90, 0.001))), width=None, shows_all=False, bar=None
+    )
 
     assert table.lines[0][4].text.startswith("in 62 d (")
 
@@ -109,7 +111,7 @@ def test_days_of_time_left_are_days():
 def test_a_bound_more_than_a_day_away_carries_its_day():
     # 990 GiB earn 2,970: half a bucket, 2,700,000 credits, lasts 90,000 s at least, less 60 s: 24 h 59 min
     decision = a_decision(an_assessment(balances(50, 50, 50, 50), volume=a_volume(990)))
-    table = wide_table(a_report(decision), width=None, everything=False, bar=None)
+    table = wide_table(a_report(decision), width=None, shows_all=False, bar=None)
 
     assert table.lines[0][4].text == "not draining, not before 12:59 Sat"
 
@@ -121,18 +123,18 @@ NAMES = (None, "ci-7", "日本語のとても長い名前のディスク", "x" *
 def test_two_lines_to_a_volume_fit_eighty_columns(name):
     tags = {"Name": name} if name else {}
     report = a_report(
-        decided(1, draining_to(20, 3), tags=tags, size_gib=334),
-        decided(2, draining_to(90, 0.02), tags=tags),
-        decided(3, draining_to(50, -0.3), tags=tags),
-        decided(4, draining_to(0, 3), tags=tags),
-        decided(5, balances(100, 100), tags=tags),
-        decided(6, balances(), tags=tags),
-        decided(7, balances(), tags=tags, size_gib=16_384),
+        a_decision_for(1, draining_to(20, 3), tags=tags, size_gib=334),
+        a_decision_for(2, draining_to(90, 0.02), tags=tags),
+        a_decision_for(3, draining_to(50, -0.3), tags=tags),
+        a_decision_for(4, draining_to(0, 3), tags=tags),
+        a_decision_for(5, balances(100, 100), tags=tags),
+        a_decision_for(6, balances(), tags=tags),
+        a_decision_for(7, balances(), tags=tags, size_gib=16_384),
     )
 
-    lines = render_plain(narrow_table(report, everything=False, bar=BLOCKS)).splitlines()
+    lines = render_plain(narrow_table(report, shows_all=False, bar=BLOCKS)).splitlines()
 
-    assert max(map(columns, lines)) <= 80
+    assert max(map(display_width, lines)) <= 80
     # 334 GiB earn 1,002; a drain of 3 % a minute is 2,700/s
     assert any(line.endswith("drains 2,700/s, baseline 1,002") for line in lines)
 
@@ -142,28 +144,28 @@ def test_two_lines_to_a_volume_fit_eighty_columns(name):
 def test_one_line_to_a_volume_fits_its_width(name, width):
     tags = {"Name": name} if name else {}
     report = a_report(
-        decided(1, draining_to(20, 3), tags=tags, instance_id="i-0123456789abcdef0"),
-        decided(2, draining_to(90, 0.02), tags=tags),
-        decided(3, balances(0, 0, 0, 0), tags=tags),
-        decided(4, balances(50, 50, 50, 50), tags=tags),
-        decided(5, balances(), tags=tags, size_gib=16_384),
+        a_decision_for(1, draining_to(20, 3), tags=tags, instance_id="i-0123456789abcdef0"),
+        a_decision_for(2, draining_to(90, 0.02), tags=tags),
+        a_decision_for(3, balances(0, 0, 0, 0), tags=tags),
+        a_decision_for(4, balances(50, 50, 50, 50), tags=tags),
+        a_decision_for(5, balances(), tags=tags, size_gib=16_384),
     )
 
-    lines = render_plain(wide_table(report, width=width, everything=False, bar=BLOCKS)).splitlines()
+    lines = render_plain(wide_table(report, width=width, shows_all=False, bar=BLOCKS)).splitlines()
 
-    assert max(map(columns, lines)) <= width
+    assert max(map(display_width, lines)) <= width
     assert "INSTANCE" not in lines[0] or width > 120
     assert "INSTANCE" in lines[0] or width < 200
 
 
 def test_columns_line_up_whatever_the_script():
     report = a_report(
-        *(decided(n, draining_to(20, 3), tags={"Name": name}) for n, name in enumerate(NAMES[1:]))
+        *(a_decision_for(n, draining_to(20, 3), tags={"Name": name}) for n, name in enumerate(NAMES[1:]))
     )
 
-    lines = render_plain(wide_table(report, width=None, everything=False, bar=None)).splitlines()
+    lines = render_plain(wide_table(report, width=None, shows_all=False, bar=None)).splitlines()
 
-    assert len({columns(line.partition("in 5 min")[0]) for line in lines[1:]}) == 1
+    assert len({display_width(line.partition("in 5 min")[0]) for line in lines[1:]}) == 1
 
 
 def test_a_volume_of_kubernetes_goes_by_its_claim_in_the_form_that_fits():
@@ -172,25 +174,25 @@ def test_a_volume_of_kubernetes_goes_by_its_claim_in_the_form_that_fits():
         "kubernetes.io/created-for/pvc/name": "data-etcd-0",
         "kubernetes.io/created-for/pvc/namespace": "kube-system",
     }
-    report = a_report(decided(1, draining_to(20, 3), tags=claim, instance_id="i-0123456789abcdef0"))
+    report = a_report(a_decision_for(1, draining_to(20, 3), tags=claim, instance_id="i-0123456789abcdef0"))
 
     def name_at(width):
-        lines = render_plain(wide_table(report, width=width, everything=False, bar=BLOCKS)).splitlines()
+        lines = render_plain(wide_table(report, width=width, shows_all=False, bar=BLOCKS)).splitlines()
         start, end = lines[0].index("NAME"), lines[0].index("BALANCE") - 8
         return lines[1][start:end].strip()
 
     assert name_at(None) == name_at(160) == "claim data-etcd-0 in kube-system"
     assert name_at(116) == "kube-system/data-etcd-0"
     assert name_at(112) == "data-etcd-0"
-    narrow = render_plain(narrow_table(report, everything=False, bar=BLOCKS))
+    narrow = render_plain(narrow_table(report, shows_all=False, bar=BLOCKS))
     assert narrow.splitlines()[2].split()[0] == "data-etcd-0"
 
 
 def test_a_cut_never_exceeds_its_width():
-    assert cut("日本語", 6) == "日本語"
-    assert cut("日本語", 5) == "日本…"
-    assert cut("日本語", 4) == "日…"
-    assert cut("abc", 2) == "a…"
+    assert truncate("日本語", 6) == "日本語"
+    assert truncate("日本語", 5) == "日本…"
+    assert truncate("日本語", 4) == "日…"
+    assert truncate("abc", 2) == "a…"
 
 
 @pytest.mark.parametrize(
@@ -205,11 +207,13 @@ def test_the_bar_in_ascii():
     assert draw_bar(50, 5, ".#") == "##..."
 
 
-def on_a_terminal(desk, *arguments, width=80, **environment) -> str:
+def run_on_terminal(cli, *arguments, width=80, **environment) -> str:
     """What a terminal of this width is sent on stdout."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
-    with desk.start(*arguments, stdout=slave, env={"TERM": "xterm-256color", **environment}) as process:
+    with cli.start_subprocess(
+        *arguments, stdout=slave, env={"TERM": "xterm-256color", **environment}
+    ) as process:
         os.close(slave)
         sent = b""
         while chunk := _read(master):
@@ -227,14 +231,14 @@ def _read(master) -> bytes:
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_a_terminal_gets_colour_within_its_width(desk, width):
-    with a_lab(desk) as lab:
+def test_a_terminal_gets_colour_within_its_width(cli, width):
+    with start_lab(cli) as lab:
         add_critical(lab, "[red]ci[/red]")
         add_warning(lab)
         add_calm(lab)
-        add(lab, "lake", size_gib=1200)
+        add_lab_volume(lab, "lake", size_gib=1200)
 
-        sent = on_a_terminal(desk, "assess", width=width)
+        sent = run_on_terminal(cli, "assess", width=width)
 
     assert "\x1b[1;31mcritical" in sent
     assert "█▋░░░  33.0 %" in sent
@@ -247,11 +251,11 @@ def test_a_terminal_gets_colour_within_its_width(desk, width):
 
 
 @pytest.mark.parametrize("environment", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_who_wants_no_colour_gets_none(desk, environment):
-    with a_lab(desk) as lab:
+def test_no_color_is_respected(cli, environment):
+    with start_lab(cli) as lab:
         add_critical(lab)
 
-        sent = on_a_terminal(desk, "assess", **environment)
+        sent = run_on_terminal(cli, "assess", **environment)
 
     assert "critical" in sent
     assert "\x1b[1;31m" not in sent
@@ -264,27 +268,27 @@ class Screen(StringIO):
 
 
 @pytest.mark.parametrize("width", [80, 120, 150])
-def test_flips_and_holds_are_marked_within_the_width(desk, width):
-    with a_lab(desk) as lab:
+def test_flips_and_holds_are_marked_within_the_width(cli, width):
+    with start_lab(cli) as lab:
         flipped, held = add_critical(lab), add_warning(lab)
         add_calm(lab)
-        desk.run("flip", flipped, "--to", "io1", "--yes")
-        desk.run("hold", held, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
-        desk.run("hold", flipped, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{desk.ledger_path}")
+        cli.run("flip", flipped, "--to", "io1", "--yes")
+        cli.run("hold", held, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{cli.ledger_path}")
+        cli.run("hold", flipped, "--for", "1h", "--reason", "x", "--ledger", f"sqlite:{cli.ledger_path}")
 
-        sent = on_a_terminal(desk, "assess", width=width)
+        sent = run_on_terminal(cli, "assess", width=width)
 
     assert "-> io1, 3,750 IOPS, held" in sent
     plain = re.sub("\x1b\\[[0-9;]*m", "", sent)
     assert max(len(line.rstrip("\r")) for line in plain.split("\n")) <= width
 
 
-def test_of_ten_thousand_volumes_those_that_are_moved_are_shown():
-    calm = [decided(number, balances(100, 100)) for number in range(10_000)]
+def test_of_ten_thousand_volumes_flipped_ones_are_shown():
+    calm = [a_decision_for(number, balances(100, 100)) for number in range(10_000)]
     moved = calm[4_711]
-    report = replace(a_report(*calm), outcomes={moved.volume_id: Outcome(done=Done.FLIPPED)})
+    report = replace(a_report(*calm), outcomes={moved.volume_id: Outcome(status=OutcomeStatus.FLIPPED)})
 
-    lines = render_plain(wide_table(report, width=None, everything=False, bar=None)).splitlines()
+    lines = render_plain(wide_table(report, width=None, shows_all=False, bar=None)).splitlines()
 
     assert "flipped now" in lines[1]
     assert lines[2] == "and 9,999 calm volumes, lowest 100.0 %"
@@ -294,7 +298,7 @@ def test_the_bar_comes_when_a_pass_takes_long_and_goes_with_it(monkeypatch):
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm-256color")
-    bar = ProgressBar(patience_s=0)
+    bar = ProgressBar(show_after_s=0)
     bar.begin()
     bar._timer.join()
     bar.report(5_000, 10_000)
@@ -313,13 +317,13 @@ def test_a_quick_pass_shows_no_bar(monkeypatch):
     bar.begin()
     bar.report(5_000, 10_000)
     bar.end()
-    bar._appear()
+    bar._show()
 
     assert screen.getvalue() == ""
 
 
 def test_without_a_terminal_there_is_no_bar():
-    bar = ProgressBar(patience_s=0)
+    bar = ProgressBar(show_after_s=0)
     bar.begin()
 
     assert bar._timer is None

@@ -10,8 +10,8 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
-from operators_desk import add_calm, asked, modified
-from some_functions import AUTO, a_message, failures, instant, some_functions
+from operators_desk import add_calm, count_modify_calls, modification_targets
+from some_functions import AUTO, a_message, deploy_functions, failed_message_ids, to_instant
 
 from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
 from burstlab.model.clock import LabClock
@@ -23,16 +23,16 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.ledger import TickKind
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
 from burstwatch.wiring.bootstrap import ClockError
-from ledgers import KINDS, a_home
+from ledgers import LEDGER_KINDS, ledger_store
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 BERLIN, NEW_YORK = "Europe/Berlin", "America/New_York"
-QUICK = {
+FAST_POLICY = {
     "flip": {"cooldown": "4m"},
     "flip_back": {"dwell": "5m", "calm_for": "5m", "return": "always"},
     "lead": {"least": "5m", "reserve": "10m", "per_tib": "10m"},
@@ -41,21 +41,21 @@ VOLUME = "vol-00000000000000001"
 CALM = "vol-00000000000000002"
 
 
-class World:
+class ClockScenario:
     """A fleet, the watchdog in front of it, and what people heard; the lab's clock is AWS's."""
 
     def __init__(self, ledger, begins_at=NOON, **policy):
         quick = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
-        self.fleet = LabFleet(LabClock.by_hand(begins_at), quick)
+        self.fleet = LabFleet(LabClock.manual(begins_at), quick)
         self.heard = []
         ec2 = InProcessEc2(self.fleet)
-        self.shell = Shell(
+        self.shell = Services(
             ec2=Ec2Reader(ec2),
             cloudwatch=InProcessCloudWatch(self.fleet),
             ledger=ledger,
             calls=CallCounter(),
-            policy=Policy.from_mapping({"version": "1", **QUICK, **policy}),
-            place=Place(region="us-east-1"),
+            policy=Policy.from_mapping({"version": "1", **FAST_POLICY, **policy}),
+            location=AwsLocation(region="us-east-1"),
             channels=[SimpleNamespace(name="people", send=self.heard.append)],
             modifier=Ec2Modifier(ec2),
         )
@@ -66,87 +66,90 @@ class World:
             LabVolume(volume_id=volume_id, size_gib=size_gib, load=load, balance_pct=balance_pct, tags=given)
         )
 
-    def go_on(self, seconds=60.0):
+    def advance(self, seconds=60.0):
         self.fleet.clock.advance(seconds)
 
     def tick(self, off_s=0.0, *, shell=None):
         """What the loop of a watch does whose machine's clock is off by so much."""
         now_s = self.fleet.clock.now_s() + off_s
-        return run_tick(shell or self.shell, tick_s=int(now_s // 60) * 60, now_s=now_s)
+        return run_tick(shell or self.shell, tick_at_s=int(now_s // 60) * 60, now_s=now_s)
 
     def ticks(self, minutes):
         for _ in range(minutes):
-            self.go_on()
+            self.advance()
             self.tick()
 
     def kinds(self, volume_id=VOLUME):
         return [alert.kind for alert in self.heard if alert.volume_id == volume_id]
 
-    def moves(self, volume_id=VOLUME):
-        return [(one.target.volume_type, one.started_at) for one in self.fleet.modifications(volume_id)]
+    def modification_targets(self, volume_id=VOLUME):
+        return [
+            (modification.target.volume_type, modification.started_at)
+            for modification in self.fleet.modifications(volume_id)
+        ]
 
-    def looked_at(self, report):
-        return {one.volume_id for one in report.decisions} if report else set()
+    def evaluated_volumes(self, report):
+        return {decision.volume_id for decision in report.decisions} if report else set()
 
 
 @pytest.fixture
 def world():
     with SqliteLedger.in_memory() as ledger:
-        yield World(ledger)
+        yield ClockScenario(ledger)
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=LEDGER_KINDS)
 def ledger(request, tmp_path):
-    with a_home(request.param, tmp_path) as home:
+    with ledger_store(request.param, tmp_path) as home:
         yield home.open()
 
 
 # Clocks
 
 
-def test_a_machine_that_slept_for_three_hours_looks_at_everything_at_once_and_tells_it(world):
+def test_after_three_hours_of_sleep_every_volume_is_evaluated_and_the_gap_reported(world):
     """100 GiB at 3,000 IOPS are empty after 33 minutes; nobody was there to flip it."""
     world.add(mode="propose")
     world.add(CALM)
-    world.go_on(600)
+    world.advance(600)
     world.ticks(6)
     world.fleet.set_load(VOLUME, "steady:3000")
-    world.go_on(3 * 3600)
+    world.advance(3 * 3600)
     report = world.tick()
-    assert world.looked_at(report) == {VOLUME, CALM}
+    assert world.evaluated_volumes(report) == {VOLUME, CALM}
     assert world.kinds() == [AlertKind.EXHAUSTED]
     world.ticks(2)
     assert world.kinds() == [AlertKind.EXHAUSTED]
 
 
-def test_a_window_that_began_while_the_machine_slept_is_met_late_and_that_is_said():
+def test_a_window_that_began_while_the_machine_slept_is_met_late_and_that_is_reported():
     windows = {"release": {"from": "2026-11-20T13:00Z", "to": "2026-11-20T17:00Z"}}
     with SqliteLedger.in_memory() as ledger:
-        world = World(ledger, windows=windows)
+        world = ClockScenario(ledger, windows=windows)
         world.add(mode="auto", target="io1", window="release")
         world.ticks(6)
-        world.go_on(3 * 3600)
+        world.advance(3 * 3600)
         world.tick()
-        assert [volume_type for volume_type, _ in world.moves()] == ["io1"]
+        assert [volume_type for volume_type, _ in world.modification_targets()] == ["io1"]
         assert AlertKind.WINDOW_MISSED in world.kinds()
         world.ticks(150)
-        assert [volume_type for volume_type, _ in world.moves()] == ["io1", "gp2"]
+        assert [volume_type for volume_type, _ in world.modification_targets()] == ["io1", "gp2"]
 
 
 STEPS_S = [0, -3, 3, -45, 45, -90, 90, -2, 2, 0]
 
 
 @pytest.mark.parametrize("every_s", [60, 20])
-def test_steps_of_seconds_lose_no_look_and_repeat_no_alert(ledger, every_s):
+def test_clock_steps_of_seconds_lose_no_tick_and_repeat_no_alert(ledger, every_s):
     """A volume in focus is due every minute: it is looked at every two minutes at the least."""
-    world = World(ledger)
+    world = ClockScenario(ledger)
     world.add(load="steady:3000", balance_pct=60, mode="propose")
-    world.go_on(600)
+    world.advance(600)
     looked_at_s = [world.fleet.clock.now_s()]
     for number in range(15 * 60 // every_s):
-        world.go_on(every_s)
+        world.advance(every_s)
         report = world.tick(STEPS_S[number * every_s // 60 % len(STEPS_S)])
-        if VOLUME in world.looked_at(report):
+        if VOLUME in world.evaluated_volumes(report):
             looked_at_s.append(world.fleet.clock.now_s())
     assert max(after - before for before, after in pairwise(looked_at_s)) <= 240
     assert len({alert.alert_id for alert in world.heard}) == len(world.heard)
@@ -154,7 +157,7 @@ def test_steps_of_seconds_lose_no_look_and_repeat_no_alert(ledger, every_s):
     assert ranks == sorted(set(ranks))
 
 
-class WrongClock:
+class SkewedClock:
     """EC2 as a machine meets it whose clock is wrong: its first answer says so."""
 
     def __getattr__(self, name):
@@ -167,17 +170,17 @@ class WrongClock:
 @pytest.mark.parametrize("off_s", [3600, -3600], ids=["ahead", "behind"])
 def test_a_machine_an_hour_off_leaves_nothing_that_holds_up_the_right_ones(ledger, off_s):
     """It claims its ticks, and is stopped by the first answer of EC2; the others go on as if alone."""
-    world = World(ledger)
+    world = ClockScenario(ledger)
     world.add(load="steady:3000", balance_pct=40, mode="auto")
-    wrong = replace(world.shell, ec2=Ec2Reader(WrongClock()))
+    wrong = replace(world.shell, ec2=Ec2Reader(SkewedClock()))
     for _ in range(12):
-        world.go_on()
+        world.advance()
         with pytest.raises(ClockError):
             world.tick(off_s, shell=wrong)
-        assert VOLUME in world.looked_at(world.tick()) or world.moves()
-    assert [volume_type for volume_type, _ in world.moves()] == ["gp3"]
+        assert VOLUME in world.evaluated_volumes(world.tick()) or world.modification_targets()
+    assert [volume_type for volume_type, _ in world.modification_targets()] == ["gp3"]
     assert world.kinds().count(AlertKind.FLIPPED) == 1
-    assert ledger.roster().tick_s == int(world.fleet.clock.now_s()) // 300 * 300
+    assert ledger.fleet_snapshot().tick_at_s == int(world.fleet.clock.now_s()) // 300 * 300
 
 
 @pytest.mark.parametrize("kind", TickKind)
@@ -215,10 +218,10 @@ def test_a_window_in_the_hour_that_changes_is_met_once_and_in_time(zone, day, cr
     windows = {"night": {"cron": f"{cron} * * {day}", "zone": zone, "duration": "1h"}}
     start_at, end_at = utc(start), utc(end)
     with SqliteLedger.in_memory() as ledger:
-        world = World(ledger, start_at - timedelta(minutes=50), windows=windows)
+        world = ClockScenario(ledger, start_at - timedelta(minutes=50), windows=windows)
         world.add(mode="auto", target="io1", window="night")
         world.ticks(50 + 60 + 120)
-    (out, out_at), (back, back_at) = world.moves()
+    (out, out_at), (back, back_at) = world.modification_targets()
     assert (out, back) == ("io1", "gp2")
     assert start_at - timedelta(minutes=20) <= out_at < start_at
     assert world.fleet.modifications(VOLUME)[0].ended_at <= start_at
@@ -238,16 +241,16 @@ def test_a_window_in_the_hour_that_changes_is_met_once_and_in_time(zone, day, cr
 )
 def test_change_hours_open_and_close_by_the_clocks_of_their_zone(hours, begins, opens):
     """A critical volume must off gp2 at once, if only it may."""
-    flip = {**QUICK["flip"], "change_hours": f"{hours} {BERLIN}"}
+    flip = {**FAST_POLICY["flip"], "change_hours": f"{hours} {BERLIN}"}
     begins_at, opens_at = utc(begins), utc(opens)
     with SqliteLedger.in_memory() as ledger:
-        world = World(ledger, begins_at, flip=flip)
+        world = ClockScenario(ledger, begins_at, flip=flip)
         world.add(mode="auto", critical="true")
         world.ticks(100)
         [refused] = [alert for alert in world.heard if alert.kind is AlertKind.FLIP_REFUSED]
-    assert instant(opens_at.timestamp()) in str(refused.to_document())
+    assert to_instant(opens_at.timestamp()) in str(refused.to_document())
     lasts_until = begins_at + timedelta(minutes=100)
-    moved_at = [at for _, at in world.moves()]
+    moved_at = [at for _, at in world.modification_targets()]
     if opens_at > lasts_until:
         assert moved_at == []
     else:
@@ -259,8 +262,8 @@ def test_change_hours_open_and_close_by_the_clocks_of_their_zone(hours, begins, 
 
 @pytest.fixture
 def functions(monkeypatch):
-    with some_functions(monkeypatch) as found:
-        yield found
+    with deploy_functions(monkeypatch) as deployed:
+        yield deployed
 
 
 @pytest.fixture
@@ -268,81 +271,85 @@ def lab(functions):
     return functions.lab
 
 
-def add_wanting(lab):
+def add_flip_candidate(lab):
     """A volume that must off its credits at once, whatever its balance."""
     return add_calm(lab, tags=AUTO | {"burstwatch:critical": "true"})
 
 
 @pytest.fixture
-def wanting(functions, lab):
+def flip_candidate(functions, lab):
     """Such a volume, of which people know, and whose flip is asked for."""
-    volume_id = add_wanting(lab)
+    volume_id = add_flip_candidate(lab)
     functions.watch("sweep")
-    assert functions.kinds() == ["CriticalVolumeOnBurstStorage"]
+    assert functions.alert_kinds() == ["CriticalVolumeOnBurstStorage"]
     return volume_id
 
 
 @pytest.mark.parametrize("late", [timedelta(hours=3), timedelta(days=7)], ids=str)
 @pytest.mark.parametrize("mode", ["sweep", "focus"])
-def test_a_tick_of_the_past_asks_for_nothing_however_old(functions, lab, mode, late):
-    add_wanting(lab)
-    said = functions.watch(mode, time=instant(lab.clock.now_s() - late.total_seconds()))
-    assert said.metrics["LateTicks"] == 1
-    assert (functions.asked(), functions.kinds(), functions.ledger.states()) == ([], [], {})
+def test_an_old_tick_requests_no_flip(functions, lab, mode, late):
+    add_flip_candidate(lab)
+    output = functions.watch(mode, time=to_instant(lab.clock.now_s() - late.total_seconds()))
+    assert output.metrics["LateTicks"] == 1
+    assert (functions.requested_flips(), functions.alert_kinds(), functions.ledger.states()) == ([], [], {})
     functions.watch("sweep")
-    assert functions.kinds() == ["CriticalVolumeOnBurstStorage"]
-    assert len(functions.asked()) == 1
+    assert functions.alert_kinds() == ["CriticalVolumeOnBurstStorage"]
+    assert len(functions.requested_flips()) == 1
 
 
 @pytest.mark.parametrize("late", [timedelta(days=1), timedelta(days=4)], ids=str)
-def test_a_request_that_the_queue_brings_again_much_later_is_dropped(functions, lab, wanting, late):
+def test_a_request_that_the_queue_brings_again_much_later_is_dropped(functions, lab, flip_candidate, late):
     """SQS keeps a message for four days; by then its volume was looked at many times."""
     records = functions.requests()
     lab.clock.advance(late.total_seconds())
-    functions.end()
-    said = functions.flip(records)
-    assert (asked(lab), failures(said)) == (0, set())
-    assert "too long to be still wanted" in " ".join(said.warnings)
+    functions.end_invocation()
+    output = functions.flip(records)
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    assert "too long to be still wanted" in " ".join(output.warnings)
 
 
 @pytest.mark.parametrize("is_over", [False, True], ids=["under way", "over"])
 def test_a_request_that_comes_again_after_the_queues_five_minutes_is_one_modification(
-    functions, lab, wanting, is_over
+    functions, lab, flip_candidate, is_over
 ):
     """FIFO queues know a repeat for five minutes; the ledger does for as long as it matters."""
     [record] = functions.requests()
     functions.flip([record])
     if is_over:
-        lab.fleet.end_modification(wanting)
+        lab.fleet.end_modification(flip_candidate)
     lab.clock.advance(5 * 60 + 30)
-    said = functions.flip([a_message(record["body"], group=wanting)])
-    assert (asked(lab), modified(lab, wanting), failures(said)) == (1, ["gp3"], set())
-    assert "Flips" not in said.metrics
+    output = functions.flip([a_message(record["body"], group=flip_candidate)])
+    assert (
+        count_modify_calls(lab),
+        modification_targets(lab, flip_candidate),
+        failed_message_ids(output),
+    ) == (1, ["gp3"], set())
+    assert "Flips" not in output.metrics
 
 
-def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(functions, lab, wanting):
+def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(functions, lab, flip_candidate):
     [first] = functions.requests()
-    later = first["body"].replace(instant(lab.clock.now_s()), instant(lab.clock.now_s() + 60))
+    later = first["body"].replace(to_instant(lab.clock.now_s()), to_instant(lab.clock.now_s() + 60))
     assert later != first["body"]
     lab.clock.advance(60)
-    functions.flip([a_message(later, group=wanting)])
+    functions.flip([a_message(later, group=flip_candidate)])
     functions.flip([first])
-    assert (asked(lab), modified(lab, wanting)) == (1, ["gp3"])
+    assert (count_modify_calls(lab), modification_targets(lab, flip_candidate)) == (1, ["gp3"])
 
 
-def test_events_of_last_week_say_nothing_about_the_flip_of_today(functions, lab, wanting):
+def test_events_of_last_week_say_nothing_about_the_flip_of_today(functions, lab, flip_candidate):
     """What EBS told of the first modification comes again while the second one is under way."""
     functions.flip()
-    lab.fleet.end_modification(wanting)
+    lab.fleet.end_modification(flip_candidate)
     lab.clock.advance(2)
-    events = [event.body for event in lab.fleet.events if event.volume_id == wanting]
+    events = [event.body for event in lab.fleet.events if event.volume_id == flip_candidate]
     functions.settle(events[-1])
     lab.clock.advance(7 * 24 * 3600)
-    lab.fleet.modify(wanting, volume_type="io1", iops=3000)
+    lab.fleet.modify(flip_candidate, volume_type="io1", iops=3000)
     lab.clock.advance(120)
     functions.settle(events[-1])
-    history = functions.history(wanting)
+    history = functions.history(flip_candidate)
     for event in [*events, *reversed(events)]:
         functions.settle(event)
-    assert functions.history(wanting) == history
-    assert (asked(lab), functions.asked()) == (1, [])
+    assert functions.history(flip_candidate) == history
+    assert (count_modify_calls(lab), functions.requested_flips()) == (1, [])

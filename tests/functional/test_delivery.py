@@ -1,7 +1,7 @@
 from itertools import count
 
 import pytest
-from some_alerts import NOW_S, PLACE, a_policy_rejection, alert_number
+from some_alerts import NOW_S, PLACE, a_policy_rejection, numbered_alert
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import ChannelError
@@ -23,10 +23,10 @@ class FakeLedger:
             for channel in channels:
                 self.rows[channel, alert.alert_id] = Delivery(alert=alert, channel=channel, attempts=0)
 
-    def waiting(self, *, channels):
+    def pending_deliveries(self, *, channels):
         return [row for row in self.rows.values() if row.channel in channels]
 
-    def bundle(self, alert_ids, digest, *, channels):
+    def replace_with_digest(self, alert_ids, digest, *, channels):
         for channel in channels:
             rows = [self.rows.get((channel, alert_id)) for alert_id in alert_ids]
             if all(row and row.attempts == 0 for row in rows):
@@ -34,7 +34,7 @@ class FakeLedger:
                     del self.rows[channel, alert_id]
                 self.put([digest], [channel])
 
-    def claim(self, delivery, *, now_s, lease_s):
+    def claim_delivery(self, delivery, *, now_s, lease_s):
         key = delivery.channel, delivery.alert.alert_id
         if key not in self.rows or self.claims.get(key, 0) > now_s:
             return False
@@ -43,11 +43,11 @@ class FakeLedger:
         self.rows[key] = Delivery(alert=row.alert, channel=row.channel, attempts=row.attempts + 1)
         return True
 
-    def delivered(self, delivery, *, at_s):
+    def mark_delivered(self, delivery, *, at_s):
         self.taken.append((delivery.channel, delivery.alert.alert_id, at_s))
         del self.rows[delivery.channel, delivery.alert.alert_id]
 
-    def not_delivered(self, delivery, *, error):
+    def mark_undelivered(self, delivery, *, error):
         del self.claims[delivery.channel, delivery.alert.alert_id]
 
 
@@ -114,136 +114,136 @@ def slack():
     return FakeChannel("slack")
 
 
-def passing(message="busy; the next pass tries again"):
+def transient_error(message="busy; the next pass tries again"):
     return ChannelError(message, is_permanent=False)
 
 
-def permanent(message="gone; make a new one"):
+def permanent_error(message="gone; make a new one"):
     return ChannelError(message, is_permanent=True)
 
 
-def one_pass(ledger, *channels, now_s=NOW_S, digest_above=10, clock=None):
+def run_delivery_pass(ledger, *channels, now_s=NOW_S, digest_above=10, clock=None):
     return deliver(
         ledger,
         channels,
         digest_above=digest_above,
-        place=PLACE,
+        location=PLACE,
         runbooks_url="runbooks",
         now_s=now_s,
         clock=clock,
     )
 
 
-def ids(*numbers):
+def pending_alert_ids(*numbers):
     return [f"{number:032x}" for number in numbers]
 
 
-def left(ledger, *names):
-    return sorted(delivery.alert.alert_id for delivery in ledger.waiting(channels=names))
+def pending_alerts(ledger, *names):
+    return sorted(delivery.alert.alert_id for delivery in ledger.pending_deliveries(channels=names))
 
 
 def test_nothing_waiting_sends_nothing(ledger, sns):
-    report = one_pass(ledger, sns)
+    report = run_delivery_pass(ledger, sns)
     assert (report.sent, report.failed, report.errors) == (0, 0, ())
 
 
 def test_every_channel_gets_every_alert_once(ledger, sns, slack):
-    ledger.put([alert_number(1), alert_number(2)], ["sns", "slack"])
-    assert one_pass(ledger, sns, slack).sent == 4
-    assert one_pass(ledger, sns, slack).sent == 0
-    assert sns.sent_ids == slack.sent_ids == ids(1, 2)
+    ledger.put([numbered_alert(1), numbered_alert(2)], ["sns", "slack"])
+    assert run_delivery_pass(ledger, sns, slack).sent == 4
+    assert run_delivery_pass(ledger, sns, slack).sent == 0
+    assert sns.sent_ids == slack.sent_ids == pending_alert_ids(1, 2)
 
 
 def test_the_most_urgent_goes_first(ledger, sns):
     alerts = [
-        alert_number(1, level="ok", time_to_empty_s=None, kind="BurstBalanceRecovered"),
-        alert_number(2, level="warning", time_to_empty_s=3000),
-        alert_number(3, level="critical", time_to_empty_s=700),
-        alert_number(4, level="exhausted", time_to_empty_s=0, kind="BurstBalanceExhausted"),
-        alert_number(5, level="critical", time_to_empty_s=300),
-        alert_number(6, level="critical", time_to_empty_s=None),
+        numbered_alert(1, level="ok", time_to_empty_s=None, kind="BurstBalanceRecovered"),
+        numbered_alert(2, level="warning", time_to_empty_s=3000),
+        numbered_alert(3, level="critical", time_to_empty_s=700),
+        numbered_alert(4, level="exhausted", time_to_empty_s=0, kind="BurstBalanceExhausted"),
+        numbered_alert(5, level="critical", time_to_empty_s=300),
+        numbered_alert(6, level="critical", time_to_empty_s=None),
     ]
     ledger.put(alerts, ["sns"])
-    one_pass(ledger, sns)
-    assert sns.sent_ids == ids(4, 5, 3, 6, 2, 1)
+    run_delivery_pass(ledger, sns)
+    assert sns.sent_ids == pending_alert_ids(4, 5, 3, 6, 2, 1)
 
 
 def test_alerts_about_one_volume_keep_their_order(sns):
     ledger = FakeLedger()
-    recovered = alert_number(1, level="ok", kind="BurstBalanceRecovered", alert_id="a")
-    critical_again = alert_number(1, alert_id="b")
-    ledger.put([recovered, alert_number(2, level="warning"), critical_again], ["sns"])
-    one_pass(ledger, sns)
-    assert sns.sent_ids == ["a", "b", *ids(2)]
+    recovered = numbered_alert(1, level="ok", kind="BurstBalanceRecovered", alert_id="a")
+    critical_again = numbered_alert(1, alert_id="b")
+    ledger.put([recovered, numbered_alert(2, level="warning"), critical_again], ["sns"])
+    run_delivery_pass(ledger, sns)
+    assert sns.sent_ids == ["a", "b", *pending_alert_ids(2)]
 
 
 def test_an_alert_does_not_overtake_an_earlier_one_that_failed(sns):
     ledger = FakeLedger()
-    recovered = alert_number(1, level="ok", kind="BurstBalanceRecovered", alert_id="b")
-    ledger.put([alert_number(1, alert_id="a"), recovered, alert_number(2)], ["sns"])
-    sns.errors = {"a": passing()}
-    report = one_pass(ledger, sns)
-    assert (sns.tried, report.sent, report.failed) == (["a", *ids(2)], 1, 2)
+    recovered = numbered_alert(1, level="ok", kind="BurstBalanceRecovered", alert_id="b")
+    ledger.put([numbered_alert(1, alert_id="a"), recovered, numbered_alert(2)], ["sns"])
+    sns.errors = {"a": transient_error()}
+    report = run_delivery_pass(ledger, sns)
+    assert (sns.tried, report.sent, report.failed) == (["a", *pending_alert_ids(2)], 1, 2)
     sns.errors = {}
-    one_pass(ledger, sns)
-    assert sns.sent_ids == [*ids(2), "a", "b"]
+    run_delivery_pass(ledger, sns)
+    assert sns.sent_ids == [*pending_alert_ids(2), "a", "b"]
 
 
 # Digests
 
 
 def test_as_many_alerts_as_the_limit_go_out_one_by_one(ledger, sns):
-    ledger.put([alert_number(n) for n in range(10)], ["sns"])
-    one_pass(ledger, sns)
+    ledger.put([numbered_alert(n) for n in range(10)], ["sns"])
+    run_delivery_pass(ledger, sns)
     assert len(sns.sent) == 10
 
 
 def test_one_more_and_they_go_out_as_one_digest(ledger, sns, slack):
-    ledger.put([alert_number(n) for n in range(11)], ["sns", "slack"])
-    assert one_pass(ledger, sns, slack).sent == 2
+    ledger.put([numbered_alert(n) for n in range(11)], ["sns", "slack"])
+    assert run_delivery_pass(ledger, sns, slack).sent == 2
     for channel in (sns, slack):
         (digest,) = channel.sent
         assert (digest.kind, digest.evidence["alerts"]) == (AlertKind.DIGEST, 11)
     assert sns.sent_ids == slack.sent_ids
-    assert left(ledger, "sns", "slack") == []
+    assert pending_alerts(ledger, "sns", "slack") == []
 
 
 def test_alerts_about_the_watchdog_itself_stay_out_of_a_digest(ledger, sns):
-    ledger.put([a_policy_rejection("x"), *(alert_number(n) for n in range(11))], ["sns"])
-    assert one_pass(ledger, sns).sent == 2
+    ledger.put([a_policy_rejection("x"), *(numbered_alert(n) for n in range(11))], ["sns"])
+    assert run_delivery_pass(ledger, sns).sent == 2
     assert sorted(alert.kind for alert in sns.sent) == [AlertKind.DIGEST, AlertKind.POLICY_REJECTED]
 
 
 def test_an_alert_that_was_attempted_is_not_put_into_a_digest(ledger, sns):
-    ledger.put([alert_number(1)], ["sns"])
-    sns.down = passing()
-    one_pass(ledger, sns)
+    ledger.put([numbered_alert(1)], ["sns"])
+    sns.down = transient_error()
+    run_delivery_pass(ledger, sns)
     sns.down = None
-    ledger.put([alert_number(n) for n in range(2, 13)], ["sns"])
-    one_pass(ledger, sns)
-    assert ids(1)[0] in sns.sent_ids
+    ledger.put([numbered_alert(n) for n in range(2, 13)], ["sns"])
+    run_delivery_pass(ledger, sns)
+    assert pending_alert_ids(1)[0] in sns.sent_ids
     assert [alert.evidence.get("alerts") for alert in sns.sent if alert.kind is AlertKind.DIGEST] == [11]
 
 
 def test_a_digest_that_failed_is_sent_again_as_the_same_digest(ledger, sns):
-    ledger.put([alert_number(n) for n in range(11)], ["sns"])
-    sns.down = passing()
-    one_pass(ledger, sns)
+    ledger.put([numbered_alert(n) for n in range(11)], ["sns"])
+    sns.down = transient_error()
+    run_delivery_pass(ledger, sns)
     sns.down = None
-    ledger.put([alert_number(n) for n in range(20, 31)], ["sns"])
-    one_pass(ledger, sns, now_s=NOW_S + 60)
+    ledger.put([numbered_alert(n) for n in range(20, 31)], ["sns"])
+    run_delivery_pass(ledger, sns, now_s=NOW_S + 60)
     assert sns.tried[0] in sns.sent_ids
     assert [alert.evidence["alerts"] for alert in sns.sent] == [11, 11]
 
 
 def test_only_the_channel_that_fell_behind_gets_a_digest(ledger, sns, slack):
-    slack.down = permanent()
+    slack.down = permanent_error()
     for number in range(11):
-        ledger.put([alert_number(number)], ["sns", "slack"])
-        one_pass(ledger, sns)
-    one_pass(ledger, sns, slack)
+        ledger.put([numbered_alert(number)], ["sns", "slack"])
+        run_delivery_pass(ledger, sns)
+    run_delivery_pass(ledger, sns, slack)
     slack.down = None
-    one_pass(ledger, sns, slack)
+    run_delivery_pass(ledger, sns, slack)
     assert len(sns.sent) == 11
     assert [alert.kind for alert in slack.sent] == [AlertKind.DIGEST]
 
@@ -251,10 +251,10 @@ def test_only_the_channel_that_fell_behind_gets_a_digest(ledger, sns, slack):
 # Failures
 
 
-def test_a_channel_that_failed_for_good_is_left_alone_for_the_pass_and_others_go_on(ledger, sns, slack):
-    ledger.put([alert_number(n) for n in range(4)], ["sns", "slack"])
-    slack.down = permanent("Slack refused the alert; make a new webhook")
-    report = one_pass(ledger, slack, sns)
+def test_after_a_permanent_failure_a_channel_is_skipped_for_the_pass(ledger, sns, slack):
+    ledger.put([numbered_alert(n) for n in range(4)], ["sns", "slack"])
+    slack.down = permanent_error("Slack refused the alert; make a new webhook")
+    report = run_delivery_pass(ledger, slack, sns)
     assert (len(slack.tried), len(sns.sent)) == (1, 4)
     assert (report.sent, report.failed) == (4, 4)
     assert report.errors == (
@@ -263,75 +263,78 @@ def test_a_channel_that_failed_for_good_is_left_alone_for_the_pass_and_others_go
 
 
 def test_a_channel_that_failed_twice_is_left_alone_for_the_pass(ledger, slack):
-    ledger.put([alert_number(n) for n in range(5)], ["slack"])
-    slack.down = passing()
-    report = one_pass(ledger, slack)
-    assert slack.tried == ids(0, 1)
+    ledger.put([numbered_alert(n) for n in range(5)], ["slack"])
+    slack.down = transient_error()
+    report = run_delivery_pass(ledger, slack)
+    assert slack.tried == pending_alert_ids(0, 1)
     assert (report.sent, report.failed, len(report.errors)) == (0, 5, 1)
 
 
-def test_one_failure_in_passing_does_not_stop_the_others(ledger, slack):
-    ledger.put([alert_number(n) for n in range(4)], ["slack"])
-    slack.errors = {ids(1)[0]: passing()}
-    report = one_pass(ledger, slack)
-    assert slack.sent_ids == ids(0, 2, 3)
+def test_one_transient_failure_does_not_stop_the_others(ledger, slack):
+    ledger.put([numbered_alert(n) for n in range(4)], ["slack"])
+    slack.errors = {pending_alert_ids(1)[0]: transient_error()}
+    report = run_delivery_pass(ledger, slack)
+    assert slack.sent_ids == pending_alert_ids(0, 2, 3)
     assert report.errors == ("slack: 1 alert waits for the next pass: busy; the next pass tries again",)
 
 
 def test_nothing_is_lost_or_doubled_over_an_outage(ledger, sns, slack):
-    ledger.put([alert_number(n) for n in range(7)], ["sns", "slack"])
-    for minute, fault in enumerate([passing(), permanent(), passing(), None, None]):
+    ledger.put([numbered_alert(n) for n in range(7)], ["sns", "slack"])
+    for minute, fault in enumerate([transient_error(), permanent_error(), transient_error(), None, None]):
         slack.down = fault
-        one_pass(ledger, sns, slack, now_s=NOW_S + 60 * minute)
-    assert sorted(slack.sent_ids) == sorted(sns.sent_ids) == ids(*range(7))
+        run_delivery_pass(ledger, sns, slack, now_s=NOW_S + 60 * minute)
+    assert sorted(slack.sent_ids) == sorted(sns.sent_ids) == pending_alert_ids(*range(7))
 
 
 def test_an_alert_that_never_gets_through_does_not_block_the_others_for_ever(ledger, slack):
-    ledger.put([alert_number(0, level="exhausted"), alert_number(1), alert_number(2)], ["slack"])
-    slack.errors = {ids(0)[0]: permanent()}
+    ledger.put([numbered_alert(0, level="exhausted"), numbered_alert(1), numbered_alert(2)], ["slack"])
+    slack.errors = {pending_alert_ids(0)[0]: permanent_error()}
     for minute in range(4):
-        one_pass(ledger, slack, now_s=NOW_S + 60 * minute)
-    assert slack.sent_ids == ids(1, 2)
-    assert left(ledger, "slack") == ids(0)
+        run_delivery_pass(ledger, slack, now_s=NOW_S + 60 * minute)
+    assert slack.sent_ids == pending_alert_ids(1, 2)
+    assert pending_alerts(ledger, "slack") == pending_alert_ids(0)
 
 
-def test_a_fault_of_ours_stops_neither_other_alerts_nor_other_channels_and_is_loud(ledger, sns, slack):
-    ledger.put([alert_number(n) for n in range(3)], ["sns", "slack"])
-    slack.errors = {ids(0)[0]: KeyError("baseline_iops")}
-    with pytest.raises(ExceptionGroup) as caught:
-        one_pass(ledger, slack, sns)
-    assert (slack.sent_ids, sns.sent_ids) == (ids(1, 2), ids(0, 1, 2))
-    assert left(ledger, "slack", "sns") == ids(0)
-    (bug,) = caught.value.exceptions
-    assert bug.__notes__ == [f"while sending alert {ids(0)[0]} to slack"]
+def test_an_internal_error_stops_neither_other_alerts_nor_other_channels_and_is_loud(ledger, sns, slack):
+    ledger.put([numbered_alert(n) for n in range(3)], ["sns", "slack"])
+    slack.errors = {pending_alert_ids(0)[0]: KeyError("baseline_iops")}
+    with pytest.raises(ExceptionGroup) as exc_info:
+        run_delivery_pass(ledger, slack, sns)
+    assert (slack.sent_ids, sns.sent_ids) == (pending_alert_ids(1, 2), pending_alert_ids(0, 1, 2))
+    assert pending_alerts(ledger, "slack", "sns") == pending_alert_ids(0)
+    (bug,) = exc_info.value.exceptions
+    assert bug.__notes__ == [f"while sending alert {pending_alert_ids(0)[0]} to slack"]
 
 
 # Claims
 
 
 def test_an_alert_that_another_pass_is_sending_is_left_to_it(ledger, sns):
-    ledger.put([alert_number(1), alert_number(2)], ["sns"])
-    (first, _) = ledger.waiting(channels=["sns"])
-    assert ledger.claim(first, now_s=NOW_S, lease_s=120)
-    report = one_pass(ledger, sns, now_s=NOW_S + 60)
-    assert (sns.sent_ids, report.failed, report.errors) == (ids(2), 0, ())
+    ledger.put([numbered_alert(1), numbered_alert(2)], ["sns"])
+    (first, _) = ledger.pending_deliveries(channels=["sns"])
+    assert ledger.claim_delivery(first, now_s=NOW_S, lease_s=120)
+    report = run_delivery_pass(ledger, sns, now_s=NOW_S + 60)
+    assert (sns.sent_ids, report.failed, report.errors) == (pending_alert_ids(2), 0, ())
 
 
 def test_after_a_crash_in_the_middle_the_same_alert_is_sent_again(ledger, sns):
-    ledger.put([alert_number(1)], ["sns"])
-    sns.errors = {ids(1)[0]: KeyboardInterrupt()}
+    ledger.put([numbered_alert(1)], ["sns"])
+    sns.errors = {pending_alert_ids(1)[0]: KeyboardInterrupt()}
     with pytest.raises(KeyboardInterrupt):
-        one_pass(ledger, sns)
+        run_delivery_pass(ledger, sns)
     sns.errors = {}
-    assert one_pass(ledger, sns, now_s=NOW_S + 60).sent == 0
-    assert one_pass(ledger, sns, now_s=NOW_S + 121).sent == 1
-    assert sns.sent_ids == ids(1)
+    assert run_delivery_pass(ledger, sns, now_s=NOW_S + 60).sent == 0
+    assert run_delivery_pass(ledger, sns, now_s=NOW_S + 121).sent == 1
+    assert sns.sent_ids == pending_alert_ids(1)
 
 
 def test_claims_and_records_are_made_at_the_time_of_each_send(sns):
     ledger = FakeLedger()
-    ledger.put([alert_number(1), alert_number(2)], ["sns"])
+    ledger.put([numbered_alert(1), numbered_alert(2)], ["sns"])
     seconds = count(NOW_S)  # the clock is read when the pass begins, and before, at and after each send
-    one_pass(ledger, sns, clock=lambda: next(seconds))
-    assert ledger.taken == [("sns", ids(1)[0], NOW_S + 3), ("sns", ids(2)[0], NOW_S + 6)]
-    assert ledger.claims["sns", ids(2)[0]] == NOW_S + 5 + 120
+    run_delivery_pass(ledger, sns, clock=lambda: next(seconds))
+    assert ledger.taken == [
+        ("sns", pending_alert_ids(1)[0], NOW_S + 3),
+        ("sns", pending_alert_ids(2)[0], NOW_S + 6),
+    ]
+    assert ledger.claims["sns", pending_alert_ids(2)[0]] == NOW_S + 5 + 120

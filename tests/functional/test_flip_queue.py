@@ -5,11 +5,11 @@ import pytest
 from botocore.exceptions import EndpointConnectionError
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mocked_aws import client_of
+from mocked_aws import stubbed_client
 from moto import mock_aws
 
-from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest, PoisonError
-from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest, MalformedRequestError
+from burstwatch.core.ledger.flip_state import Direction, FlipCause
 
 URL = "https://sqs.us-east-1.amazonaws.com/123456789012/flips.fifo"
 TIME_S = 1_795_197_635
@@ -19,10 +19,10 @@ TIME_S = 1_795_197_635
 def a_request(number=1, **changes):
     facts = {
         "volume_id": f"vol-{number:017x}",
-        "direction": Direction.OUT,
-        "cause": Cause.DRAINING,
+        "direction": Direction.FLIP,
+        "cause": FlipCause.DRAINING,
         "because": "dry in 11 min",
-        "time_s": TIME_S,
+        "requested_at_s": TIME_S,
     }
     return FlipRequest(**(facts | changes))
 
@@ -33,10 +33,10 @@ REQUESTS = st.builds(
     FlipRequest,
     volume_id=st.from_regex(r"vol-[0-9a-f]{8,17}", fullmatch=True),
     direction=st.sampled_from(Direction),
-    cause=st.sampled_from(Cause),
+    cause=st.sampled_from(FlipCause),
     because=st.text(),
     time_s=st.integers(0, 4_000_000_000),
-).filter(lambda one: (one.direction, one.cause) != (Direction.OUT, Cause.BY_HAND))
+).filter(lambda one: (one.direction, one.cause) != (Direction.FLIP, FlipCause.MANUAL))
 
 
 @settings(max_examples=300, deadline=None)
@@ -88,7 +88,7 @@ def test_a_request_of_an_older_watch_function_is_accepted_without_its_demand():
 
 # Poison
 
-GOOD = json.loads(a_request().to_body())
+VALID_BODY = json.loads(a_request().to_body())
 
 
 @pytest.mark.parametrize(
@@ -109,9 +109,9 @@ GOOD = json.loads(a_request().to_body())
     ],
 )  # fmt: skip
 def test_poison_is_refused_by_name(changes, says):
-    with pytest.raises(PoisonError, match="no flip request") as caught:
-        FlipRequest.from_body(json.dumps(GOOD | changes))
-    assert says in str(caught.value)
+    with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
+        FlipRequest.from_body(json.dumps(VALID_BODY | changes))
+    assert says in str(exc_info.value)
 
 
 @pytest.mark.parametrize(
@@ -127,13 +127,13 @@ def test_poison_is_refused_by_name(changes, says):
     ],
 )
 def test_what_only_a_person_may_order_is_poison(changes, says):
-    with pytest.raises(PoisonError, match="no flip request") as caught:
-        FlipRequest.from_body(json.dumps(GOOD | changes))
-    assert says in str(caught.value)
+    with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
+        FlipRequest.from_body(json.dumps(VALID_BODY | changes))
+    assert says in str(exc_info.value)
 
 
-def test_the_return_of_what_a_person_flipped_is_asked_for_by_the_watchdog():
-    request = a_request(direction=Direction.BACK, cause=Cause.BY_HAND)
+def test_the_return_of_what_a_person_flipped_is_requested_by_the_watchdog():
+    request = a_request(direction=Direction.FLIP_BACK, cause=FlipCause.MANUAL)
     assert FlipRequest.from_body(request.to_body()) == request
 
 
@@ -145,21 +145,21 @@ def test_the_return_of_what_a_person_flipped_is_asked_for_by_the_watchdog():
         '{"a": 1' + "0" * 5000 + "}",
     ],
 )
-def test_what_is_no_request_at_all_is_poison(body):
-    with pytest.raises(PoisonError, match="no flip request"):
+def test_an_invalid_request_is_poison(body):
+    with pytest.raises(MalformedRequestError, match="no flip request"):
         FlipRequest.from_body(body)
 
 
 def test_everything_that_is_wrong_is_named_at_once():
-    with pytest.raises(PoisonError) as caught:
-        FlipRequest.from_body(json.dumps(GOOD | {"direction": 1, "cause": 2, "more": 3}))
-    assert str(caught.value).count(";") == 2
+    with pytest.raises(MalformedRequestError) as exc_info:
+        FlipRequest.from_body(json.dumps(VALID_BODY | {"direction": 1, "cause": 2, "more": 3}))
+    assert str(exc_info.value).count(";") == 2
 
 
 def test_long_poison_is_cut():
-    with pytest.raises(PoisonError) as caught:
-        FlipRequest.from_body(json.dumps(GOOD | {"direction": "x" * 10_000}))
-    assert len(str(caught.value)) < 300
+    with pytest.raises(MalformedRequestError) as exc_info:
+        FlipRequest.from_body(json.dumps(VALID_BODY | {"direction": "x" * 10_000}))
+    assert len(str(exc_info.value)) < 300
 
 
 @settings(max_examples=200, deadline=None)
@@ -168,11 +168,11 @@ def test_long_poison_is_cut():
         st.none() | st.booleans() | st.floats(allow_nan=False) | st.integers() | st.text(),
         lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     ),
-    st.sampled_from(sorted(GOOD)),
+    st.sampled_from(sorted(VALID_BODY)),
 )
-def test_no_json_is_more_than_poison(value, key):
-    for document in (value, GOOD | {key: value}):
-        with suppress(PoisonError):
+def test_invalid_json_is_only_poison(value, key):
+    for document in (value, VALID_BODY | {key: value}):
+        with suppress(MalformedRequestError):
             assert FlipRequest.from_body(json.dumps(document)).volume_id
 
 
@@ -180,10 +180,10 @@ def test_no_json_is_more_than_poison(value, key):
 
 
 def test_a_repeated_tick_adds_nothing_and_a_minute_later_it_is_a_new_request():
-    first = a_request(time_s=TIME_S - 35)
-    assert a_request(time_s=TIME_S).deduplication_id == first.deduplication_id
-    others = [a_request(time_s=TIME_S + 60), a_request(2), a_request(direction=Direction.BACK)]
-    assert len({one.deduplication_id for one in [first, *others]}) == 4
+    first = a_request(requested_at_s=TIME_S - 35)
+    assert a_request(requested_at_s=TIME_S).deduplication_id == first.deduplication_id
+    others = [a_request(requested_at_s=TIME_S + 60), a_request(2), a_request(direction=Direction.FLIP_BACK)]
+    assert len({item.deduplication_id for item in [first, *others]}) == 4
 
 
 # On the queue
@@ -192,21 +192,21 @@ def test_a_repeated_tick_adds_nothing_and_a_minute_later_it_is_a_new_request():
 @contextmanager
 def a_fifo_queue():
     with mock_aws():
-        client = client_of("sqs")
+        client = stubbed_client("sqs")
         attributes = {"FifoQueue": "true"}
         url = client.create_queue(QueueName="flips.fifo", Attributes=attributes)["QueueUrl"]
         yield client, url
 
 
-def received(client, url):
-    found = []
+def receive_requests(client, url):
+    results = []
     while messages := client.receive_message(
         QueueUrl=url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
     ).get("Messages"):
-        found += messages
+        results += messages
         for message in messages:
             client.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    return found
+    return results
 
 
 def test_every_volume_is_a_group_and_a_repeat_is_not_queued():
@@ -215,8 +215,8 @@ def test_every_volume_is_a_group_and_a_repeat_is_not_queued():
         queue = FlipQueue(client, url)
         assert len(queue.send(requests).sent) == 25
         assert queue.send(requests[:3]).failed == {}
-        queue.send([a_request(1, time_s=TIME_S + 60)])
-        messages = received(client, url)
+        queue.send([a_request(1, requested_at_s=TIME_S + 60)])
+        messages = receive_requests(client, url)
     assert len(messages) == 25 + 1
     groups = [message["Attributes"]["MessageGroupId"] for message in messages]
     assert sorted(set(groups)) == sorted(request.volume_id for request in requests)
@@ -245,7 +245,7 @@ class FakeSqs:
         }
 
 
-def sent_by(*answers, count=12):
+def batch_response(*answers, count=12):
     client = FakeSqs(*answers)
     sending = FlipQueue(client, URL).send([a_request(number) for number in range(count)])
     return client, sending
@@ -256,19 +256,19 @@ def volume(number):
 
 
 def test_requests_go_in_tens():
-    client, sending = sent_by(count=23)
+    client, sending = batch_response(count=23)
     assert [len(batch) for batch in client.batches] == [10, 10, 3]
     assert len(sending.sent) == 23
 
 
-def test_nothing_to_send_is_no_call():
-    client, sending = sent_by(count=0)
+def test_nothing_to_send_is_not_a_call():
+    client, sending = batch_response(count=0)
     assert (client.batches, sending.sent, sending.failed) == ([], frozenset(), {})
 
 
-def test_half_a_batch_that_failed_is_told_volume_by_volume():
+def test_partial_batch_failures_are_reported_per_volume():
     fault = {"SenderFault": True, "Code": "InvalidParameterValue", "Message": "no such group"}
-    client, sending = sent_by({3: fault})
+    client, sending = batch_response({3: fault})
     assert sending.failed.keys() == {volume(3)}
     assert "InvalidParameterValue" in sending.failed[volume(3)]
     assert "no such group" in sending.failed[volume(3)]
@@ -278,42 +278,42 @@ def test_half_a_batch_that_failed_is_told_volume_by_volume():
 
 def test_what_aws_failed_to_take_goes_once_more():
     fault = {"SenderFault": False, "Code": "InternalError", "Message": "oops"}
-    client, sending = sent_by({2: fault, 5: fault})
+    client, sending = batch_response({2: fault, 5: fault})
     assert sending.failed == {}
     retried = [entry["MessageGroupId"] for entry in client.batches[1]]
     assert retried == [volume(2), volume(5)]
 
 
-def test_what_fails_twice_is_told():
+def test_what_fails_twice_is_reported():
     fault = {"SenderFault": False, "Code": "InternalError", "Message": "oops"}
-    _, sending = sent_by({2: fault}, {0: fault})
+    _, sending = batch_response({2: fault}, {0: fault})
     assert sending.failed.keys() == {volume(2)}
     assert "a later tick asks again" in sending.failed[volume(2)]
 
 
 def test_an_entry_that_the_answer_forgets_is_not_taken_for_sent():
-    _, sending = sent_by({4: None}, {0: None})
+    _, sending = batch_response({4: None}, {0: None})
     assert "AWS did not say" in sending.failed[volume(4)]
 
 
 def test_a_batch_that_fails_whole_does_not_stop_the_next():
     error = EndpointConnectionError(endpoint_url="https://sqs.us-east-1.amazonaws.com")
-    _, sending = sent_by(error)
+    _, sending = batch_response(error)
     assert sending.failed.keys() == {volume(number) for number in range(10)}
     assert sending.sent == {volume(10), volume(11)}
     assert "sqs:SendMessage failed" in sending.failed[volume(0)]
 
 
-def test_a_request_too_long_for_a_message_is_told_and_the_others_go():
+def test_a_request_too_long_for_a_message_is_reported_and_the_others_go():
     requests = [a_request(1, because="x" * 30_000), a_request(2)]
     sending = FlipQueue(FakeSqs(), URL).send(requests)
     assert sending.sent == {volume(2)}
     assert "at most 25,000" in sending.failed[volume(1)]
 
 
-def test_a_queue_that_is_not_there_is_told():
+def test_a_queue_that_is_not_there_is_reported():
     with mock_aws():
-        sending = FlipQueue(client_of("sqs"), URL).send([a_request(1)])
+        sending = FlipQueue(stubbed_client("sqs"), URL).send([a_request(1)])
     assert "sqs:SendMessage failed" in sending.failed[volume(1)]
 
 
@@ -327,11 +327,11 @@ def test_a_queue_that_is_not_there_is_told():
         {"because": "x" * 100_000},
     ],
 )
-def test_poison_is_said_in_a_short_sentence(changes):
+def test_poison_is_reported_in_a_short_sentence(changes):
     body = json.dumps(json.loads(a_request().to_body()) | changes)
-    with pytest.raises(PoisonError, match="no flip request") as caught:
+    with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
         FlipRequest.from_body(body)
-    assert len(str(caught.value)) < 1_000
+    assert len(str(exc_info.value)) < 1_000
 
 
 def test_a_message_that_is_put_back_can_be_received_again():
@@ -345,6 +345,6 @@ def test_a_message_that_is_put_back_can_be_received_again():
     assert again["Body"] == message["Body"]
 
 
-def test_a_message_that_cannot_be_put_back_is_told():
+def test_a_message_that_cannot_be_put_back_is_reported():
     with a_fifo_queue() as (client, url):
         assert "sqs:ChangeMessageVisibility failed" in FlipQueue(client, url).put_back("unknown", 60)

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import some_functions as some_functions_module
-from operators_desk import OperatorsDesk, add_critical, add_exhausted, asked, modified
-from some_functions import AUTO, Functions, a_message, failures, some_functions
+from operators_desk import CliSession, add_critical, add_exhausted, count_modify_calls, modification_targets
+from some_functions import AUTO, DeployedFunctions, a_message, deploy_functions, failed_message_ids
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
@@ -21,8 +21,8 @@ RETURNS = "version: 1\nflip_back:\n  return: always\n  dwell: 5m\n  calm_for: 5m
 @pytest.fixture
 def functions(monkeypatch):
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
-    with some_functions(monkeypatch) as found:
-        yield found
+    with deploy_functions(monkeypatch) as deployed:
+        yield deployed
 
 
 @pytest.fixture
@@ -31,32 +31,32 @@ def lab(functions):
 
 
 @pytest.fixture
-def wanting(functions, lab):
+def flip_candidate(functions, lab):
     """A volume for whose flip watch has asked; people know that it drains."""
     volume_id = add_critical(lab, tags=AUTO)
     functions.watch("sweep")
-    assert functions.kinds() == ["BurstBalanceDraining"]
+    assert functions.alert_kinds() == ["BurstBalanceDraining"]
     return volume_id
 
 
-def time_passes_at(monkeypatch, owner, name, *, left_ms):
+def advance_time_in(monkeypatch, owner, name, *, left_ms):
     """When this is called, no more of the invocation is left than this."""
     real = getattr(owner, name)
 
-    def slow(*given, **named):
+    def slow(*args, **kwargs):
         context.left_ms = left_ms
-        return real(*given, **named)
+        return real(*args, **kwargs)
 
     context = SimpleNamespace(left_ms=some_functions_module.TIME_LEFT_MS)
-    a_context = some_functions_module.a_context
+    a_context = some_functions_module.a_lambda_context
 
-    def timed(*given):
-        found = a_context(*given)
-        found.get_remaining_time_in_millis = lambda: context.left_ms
-        return found
+    def timed(*args):
+        result = a_context(*args)
+        result.get_remaining_time_in_millis = lambda: context.left_ms
+        return result
 
     monkeypatch.setattr(owner, name, slow)
-    monkeypatch.setattr(some_functions_module, "a_context", timed)
+    monkeypatch.setattr(some_functions_module, "a_lambda_context", timed)
 
 
 def place_hold(functions, volume_id=None):
@@ -66,84 +66,87 @@ def place_hold(functions, volume_id=None):
     )
 
 
-def the_line(said, volume_id):
+def single_line(said, volume_id):
     """The last line about a volume: what became of it."""
     return said.of(volume_id)[-1]
 
 
-def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_asked_for(
-    functions, lab, wanting, tmp_path, monkeypatch, capsys
+def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_requested(
+    functions, lab, flip_candidate, tmp_path, monkeypatch, capsys
 ):
-    desk = OperatorsDesk(tmp_path, monkeypatch, capsys)
-    desk.set(**lab.environment)
-    held = desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    cli = CliSession(tmp_path, monkeypatch, capsys)
+    cli.set(**lab.environment)
+    held = cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42")
     assert (held.code, "This reaches stack burstwatch in us-east-1" in held.out) == (0, True)
 
-    said = functions.flip()
+    output = functions.flip()
 
-    assert modified(lab, wanting) == []
-    assert the_line(said, wanting)["error_code"] == "held"
-    assert desk.run("release", "--all").code == 0
+    assert modification_targets(lab, flip_candidate) == []
+    assert single_line(output, flip_candidate)["error_code"] == "held"
+    assert cli.run("release", "--all").code == 0
     assert functions.ledger.holds(lab.clock.now_s()) == []
 
 
 def assert_dropped(functions, said, volume_id):
     """Nothing was modified, nothing is tried again, nobody is alerted, and the log says why."""
-    assert (asked(functions.lab), failures(said)) == (0, set())
-    line = the_line(said, volume_id)
+    assert (count_modify_calls(functions.lab), failed_message_ids(said)) == (0, set())
+    line = single_line(said, volume_id)
     assert (line["action_taken"], "not wanted" in line["message"]) == ("none", True)
-    assert functions.kinds() == []
+    assert functions.alert_kinds() == []
 
 
-def test_a_request_is_carried_out_once_and_people_know_when_it_ends(functions, lab, wanting):
-    said = functions.flip()
-    assert (modified(lab, wanting), failures(said)) == (["gp3"], set())
-    assert functions.kinds() == ["VolumeFlipped"]
-    assert (said.metrics["Flips"], said.metrics["AlertsSent"]) == (1, 0)
-    assert (the_line(said, wanting)["action_taken"], the_line(said, wanting)["decision"]) == (
+def test_a_request_is_carried_out_once_and_its_completion_is_reported(functions, lab, flip_candidate):
+    output = functions.flip()
+    assert (modification_targets(lab, flip_candidate), failed_message_ids(output)) == (["gp3"], set())
+    assert functions.alert_kinds() == ["VolumeFlipped"]
+    assert (output.metrics["Flips"], output.metrics["AlertsSent"]) == (1, 0)
+    assert (
+        single_line(output, flip_candidate)["action_taken"],
+        single_line(output, flip_candidate)["decision"],
+    ) == (
         "flipped",
         "out",
     )
-    assert functions.history(wanting) == ["intent", "accepted"]
+    assert functions.history(flip_candidate) == ["intent", "accepted"]
     assert functions.requests() == []
 
 
 @pytest.mark.parametrize("is_cold", [False, True], ids=["warm", "cold"])
-def test_the_same_message_twice_is_one_modification(functions, lab, wanting, is_cold):
+def test_the_same_message_twice_is_one_modification(functions, lab, flip_candidate, is_cold):
     records = functions.requests()
     functions.flip(records)
     if is_cold:
-        functions.end()
+        functions.end_invocation()
     lab.clock.advance(60)
-    said = functions.flip([record | {"receiptHandle": ""} for record in records])
-    assert (asked(lab), failures(said)) == (1, set())
-    assert the_line(said, wanting)["action_taken"] == "in_flight"
-    assert "Flips" not in said.metrics
+    output = functions.flip([record | {"receiptHandle": ""} for record in records])
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (1, set())
+    assert single_line(output, flip_candidate)["action_taken"] == "in_flight"
+    assert "Flips" not in output.metrics
 
 
-def test_the_same_message_twice_in_one_batch_is_one_modification(functions, lab, wanting):
+def test_the_same_message_twice_in_one_batch_is_one_modification(functions, lab, flip_candidate):
     records = functions.requests()
-    said = functions.flip(records * 2)
-    assert (asked(lab), said.metrics["Flips"]) == (1, 1)
+    output = functions.flip(records * 2)
+    assert (count_modify_calls(lab), output.metrics["Flips"]) == (1, 1)
 
 
-def test_a_message_that_comes_after_the_modification_is_over_does_nothing(functions, lab, wanting):
+def test_a_message_that_comes_after_the_modification_is_over_does_nothing(functions, lab, flip_candidate):
     records = functions.requests()
     functions.flip(records)
-    lab.fleet.end_modification(wanting)
+    lab.fleet.end_modification(flip_candidate)
     lab.clock.advance(60)
-    said = functions.flip([record | {"receiptHandle": ""} for record in records])
-    assert (asked(lab), failures(said)) == (1, set())
-    assert "Flips" not in said.metrics
+    output = functions.flip([record | {"receiptHandle": ""} for record in records])
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (1, set())
+    assert "Flips" not in output.metrics
 
 
 def test_ten_requests_of_a_batch_are_ten_modifications(functions, lab):
     ids = {add_critical(lab, f"ci-{number}", tags=AUTO) for number in range(10)}
     functions.watch("sweep")
-    said = functions.flip()
-    assert (said.metrics["Flips"], asked(lab)) == (10, 10)
-    assert {line["volume_id"] for line in said.lines if line.get("action_taken") == "flipped"} == ids
-    assert functions.kinds().count("VolumeFlipped") == 10
+    output = functions.flip()
+    assert (output.metrics["Flips"], count_modify_calls(lab)) == (10, 10)
+    assert {line["volume_id"] for line in output.lines if line.get("action_taken") == "flipped"} == ids
+    assert functions.alert_kinds().count("VolumeFlipped") == 10
 
 
 @pytest.mark.parametrize(
@@ -158,14 +161,14 @@ def test_ten_requests_of_a_batch_are_ten_modifications(functions, lab):
         ("[" * 100_000, "longer than 25,000 characters"),
     ],
 )
-def test_a_poison_message_fails_alone_and_the_others_go_on(functions, lab, wanting, body, names):
+def test_a_poison_message_fails_alone_and_the_others_go_on(functions, lab, flip_candidate, body, names):
     poison = a_message(body, group="vol-00000000000000bad")
     [good] = functions.requests()
-    said = functions.flip([poison, good])
-    assert failures(said) == {poison["messageId"]}
-    assert modified(lab, wanting) == ["gp3"]
-    assert said.metrics["FlipsFailed"] == 1
-    [error] = [line for line in said.lines if line["level"] == "ERROR"]
+    output = functions.flip([poison, good])
+    assert failed_message_ids(output) == {poison["messageId"]}
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
+    assert output.metrics["FlipsFailed"] == 1
+    [error] = [line for line in output.lines if line["level"] == "ERROR"]
     assert names in error["message"]
     assert error["volume_id"] == "vol-00000000000000bad"
     assert len(error["message"]) < 500
@@ -176,98 +179,98 @@ def test_behind_a_message_that_failed_those_of_its_volume_wait_and_nobody_else(f
     functions.watch("sweep")
     records = {record["attributes"]["MessageGroupId"]: record for record in functions.requests()}
     poison = a_message("?", group=held)
-    said = functions.flip([poison, records[held], records[free]])
-    assert failures(said) == {poison["messageId"], records[held]["messageId"]}
-    assert (modified(lab, held), modified(lab, free)) == ([], ["gp3"])
+    output = functions.flip([poison, records[held], records[free]])
+    assert failed_message_ids(output) == {poison["messageId"], records[held]["messageId"]}
+    assert (modification_targets(lab, held), modification_targets(lab, free)) == ([], ["gp3"])
     functions.flip()
-    assert modified(lab, held) == ["gp3"]
+    assert modification_targets(lab, held) == ["gp3"]
 
 
-def test_a_volume_that_cannot_be_read_makes_its_message_come_again_and_holds_up_no_other(functions, lab):
+def test_an_unreadable_volume_makes_its_message_come_again_and_holds_up_no_other(functions, lab):
     unread, fine = (add_critical(lab, name, tags=AUTO) for name in ("unread", "fine"))
     functions.watch("sweep")
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle", volume_ids=[unread]))
-    said = functions.flip()
-    assert len(failures(said)) == 1
-    assert (modified(lab, unread), modified(lab, fine)) == ([], ["gp3"])
-    assert the_line(said, unread)["level"] == "ERROR"
-    assert "RequestLimitExceeded" in said.text
+    output = functions.flip()
+    assert len(failed_message_ids(output)) == 1
+    assert (modification_targets(lab, unread), modification_targets(lab, fine)) == ([], ["gp3"])
+    assert single_line(output, unread)["level"] == "ERROR"
+    assert "RequestLimitExceeded" in output.text
     lab.faults.clear()
-    said = functions.flip()
-    assert failures(said) == set()
-    assert modified(lab, unread) == ["gp3"]
+    output = functions.flip()
+    assert failed_message_ids(output) == set()
+    assert modification_targets(lab, unread) == ["gp3"]
 
 
-def test_a_message_that_is_too_old_is_dropped_and_that_is_said(functions, lab, wanting):
+def test_a_message_that_is_too_old_is_dropped_and_that_is_reported(functions, lab, flip_candidate):
     """The policy's act_lead is 8 minutes."""
     records = functions.requests()
     lab.clock.advance(481)
-    said = functions.flip(records)
-    assert (asked(lab), failures(said)) == (0, set())
-    assert "asked for 8 min ago, too long" in the_line(said, wanting)["message"]
-    assert said.metrics["FlipsFailed"] == 1
+    output = functions.flip(records)
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    assert "asked for 8 min ago, too long" in single_line(output, flip_candidate)["message"]
+    assert output.metrics["FlipsFailed"] == 1
     assert functions.requests() == []
 
 
-def test_a_message_of_eight_minutes_is_still_carried_out(functions, lab, wanting):
+def test_a_message_of_eight_minutes_is_still_carried_out(functions, lab, flip_candidate):
     records = functions.requests()
     lab.clock.advance(480)
     functions.flip(records)
-    assert modified(lab, wanting) == ["gp3"]
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
 
 
-def test_by_the_events_clock_a_request_is_of_the_time_of_its_tick(functions, lab, wanting):
+def test_by_the_events_clock_a_request_is_of_the_time_of_its_tick(functions, lab, flip_candidate):
     functions.clock = "event"
     records = functions.requests()
     lab.clock.advance(3600)
     functions.flip(records)
-    assert modified(lab, wanting) == ["gp3"]
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
     [alert] = functions.alerts()
     assert alert["time"] == "2026-11-20T18:00:00Z"
 
 
-def test_a_volume_that_is_gone_fails_and_does_not_come_again(functions, lab, wanting):
+def test_a_volume_that_is_gone_fails_and_does_not_come_again(functions, lab, flip_candidate):
     records = functions.requests()
-    lab.fleet.remove(wanting)
-    said = functions.flip(records)
-    assert failures(said) == set()
-    assert the_line(said, wanting)["error_code"] == "InvalidVolume.NotFound"
-    assert said.metrics["FlipsFailed"] == 1
+    lab.fleet.remove(flip_candidate)
+    output = functions.flip(records)
+    assert failed_message_ids(output) == set()
+    assert single_line(output, flip_candidate)["error_code"] == "InvalidVolume.NotFound"
+    assert output.metrics["FlipsFailed"] == 1
 
 
-def test_a_request_that_was_given_up_is_sent_again_a_minute_later(functions, wanting):
+def test_a_request_that_was_given_up_is_sent_again_a_minute_later(functions, flip_candidate):
     """SQS drops what has a deduplication id that it knows, for five of the eight minutes that a flip has."""
-    [given_up] = functions.asked()
+    [given_up] = functions.requested_flips()
     functions.watch()
-    assert functions.asked() == [], "the same minute"
+    assert functions.requested_flips() == [], "the same minute"
     functions.tick(1)
-    [again] = functions.asked()
+    [again] = functions.requested_flips()
     assert again["MessageDeduplicationId"] != given_up["MessageDeduplicationId"]
 
 
 @pytest.mark.parametrize("is_given_up", [False, True], ids=["tried again", "given up"])
 def test_after_three_minutes_of_throttling_the_flip_follows_within_a_minute_and_once(
-    functions, lab, wanting, is_given_up
+    functions, lab, flip_candidate, is_given_up
 ):
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
     for _ in range(3):
-        said = functions.carry_out()
-        assert said is None or failures(said), "watch asks for nothing while it cannot read"
+        output = functions.run_flip_requests()
+        assert output is None or failed_message_ids(output), "watch asks for nothing while it cannot read"
         if is_given_up:
-            functions.asked()
+            functions.requested_flips()
         functions.tick(1)
-    assert asked(lab) == 0
+    assert count_modify_calls(lab) == 0
     lab.faults.clear()
     functions.tick(1)
-    functions.carry_out()
-    assert modified(lab, wanting) == ["gp3"]
+    functions.run_flip_requests()
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
     for _ in range(5):
         functions.tick(1)
-        functions.carry_out()
-    assert asked(lab) == 1
+        functions.run_flip_requests()
+    assert count_modify_calls(lab) == 1
 
 
-def test_a_request_that_failed_is_put_back_for_a_minute(functions, lab, wanting, monkeypatch):
+def test_a_request_that_failed_is_put_back_for_a_minute(functions, lab, flip_candidate, monkeypatch):
     """The queue's own time-out is five minutes, and until then its volume's other requests wait."""
     put_back = []
     monkeypatch.setattr(FlipQueue, "put_back", lambda _, handle, after_s: put_back.append((handle, after_s)))
@@ -287,89 +290,89 @@ def test_a_poison_message_is_put_back_at_once_and_does_not_hold_up_its_group(fun
     assert put_back == [0]
 
 
-def test_a_request_that_failed_slowly_is_still_put_back(functions, lab, wanting, monkeypatch):
+def test_a_request_that_failed_slowly_is_still_put_back(functions, lab, flip_candidate, monkeypatch):
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
-    time_passes_at(monkeypatch, flip, "order_now", left_ms=10_000)
+    advance_time_in(monkeypatch, flip, "order_now", left_ms=10_000)
     [record] = functions.requests()
-    said = functions.invoke("flip", {"Records": [record]})
-    assert failures(said) == {record["messageId"]}
-    assert lab.faults.calls()["ChangeMessageVisibility"] == 1
-    assert not any("ChangeMessageVisibility" in warning for warning in said.warnings)
+    output = functions.invoke("flip", {"Records": [record]})
+    assert failed_message_ids(output) == {record["messageId"]}
+    assert lab.faults.call_counts()["ChangeMessageVisibility"] == 1
+    assert not any("ChangeMessageVisibility" in warning for warning in output.warnings)
 
 
-def test_no_intent_is_recorded_that_there_is_no_time_to_send(functions, lab, wanting, monkeypatch):
-    time_passes_at(monkeypatch, flip, "carry_out", left_ms=23_000)
-    monkeypatch.setattr("burstwatch.adapters.aws.time_limit._TO_FINISH_S", 0.0)
+def test_no_intent_is_recorded_that_there_is_no_time_to_send(functions, lab, flip_candidate, monkeypatch):
+    advance_time_in(monkeypatch, flip, "carry_out", left_ms=23_000)
+    monkeypatch.setattr("burstwatch.adapters.aws.time_limit._FINISH_RESERVE_S", 0.0)
     [record] = functions.requests()
-    said = functions.flip([record])
-    assert (asked(lab), failures(said)) == (0, {record["messageId"]})
-    assert functions.history(wanting) == []
-    assert "too little of the invocation is left to modify" in said.text
+    output = functions.flip([record])
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, {record["messageId"]})
+    assert functions.history(flip_candidate) == []
+    assert "too little of the invocation is left to modify" in output.text
 
 
 def test_a_modification_that_was_not_sent_for_lack_of_time_is_tried_again_quietly(
-    functions, lab, wanting, monkeypatch
+    functions, lab, flip_candidate, monkeypatch
 ):
-    time_passes_at(monkeypatch, Ec2Modifier, "modify", left_ms=12_000)
-    said = functions.flip()
-    assert (asked(lab), failures(said)) == (0, set())
-    assert functions.kinds() == []
-    assert "OutOfTimeError" in said.text
+    advance_time_in(monkeypatch, Ec2Modifier, "modify", left_ms=12_000)
+    output = functions.flip()
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    assert functions.alert_kinds() == []
+    assert "OutOfTimeError" in output.text
 
 
-def test_a_request_that_cannot_be_put_back_fails_all_the_same(functions, lab, wanting):
+def test_a_request_that_cannot_be_put_back_fails_all_the_same(functions, lab, flip_candidate):
     functions.flip([a_message("?", group="warm-up")])
     lab.faults.add(Fault(action="ChangeMessageVisibility", code="AccessDenied", message="no", status=403))
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
     [record] = functions.requests()
-    said = functions.invoke("flip", {"Records": [record]})
-    assert failures(said) == {record["messageId"]}
-    assert any("sqs:ChangeMessageVisibility" in warning for warning in said.warnings)
+    output = functions.invoke("flip", {"Records": [record]})
+    assert failed_message_ids(output) == {record["messageId"]}
+    assert any("sqs:ChangeMessageVisibility" in warning for warning in output.warnings)
 
 
 # ---- what happens between asking and flipping
 
 
-def test_a_tag_that_was_removed_since_drops_the_request(functions, lab, wanting):
-    lab.fleet.set_tags(wanting, {"burstwatch:mode": None})
-    said = functions.flip()
-    assert_dropped(functions, said, wanting)
+def test_a_tag_that_was_removed_since_drops_the_request(functions, lab, flip_candidate):
+    lab.fleet.set_tags(flip_candidate, {"burstwatch:mode": None})
+    output = functions.flip()
+    assert_dropped(functions, output, flip_candidate)
 
 
-def test_one_line_of_policy_stops_what_was_asked_for(functions, lab, wanting):
+def test_one_line_of_policy_stops_what_was_requested(functions, lab, flip_candidate):
     functions.deploy_policy(NO_FLIPS)
-    said = functions.flip()
-    assert_dropped(functions, said, wanting)
+    output = functions.flip()
+    assert_dropped(functions, output, flip_candidate)
 
 
 @pytest.mark.parametrize("is_everything", [True, False], ids=["everything", "the volume"])
-def test_an_operators_hold_stops_what_was_asked_for(functions, lab, wanting, is_everything):
-    place_hold(functions, None if is_everything else wanting)
-    said = functions.flip()
-    assert (asked(lab), failures(said)) == (0, set())
-    assert the_line(said, wanting)["error_code"] == "held"
+def test_an_operators_hold_stops_what_was_requested(functions, lab, flip_candidate, is_everything):
+    place_hold(functions, None if is_everything else flip_candidate)
+    output = functions.flip()
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    assert single_line(output, flip_candidate)["error_code"] == "held"
     [alert] = functions.alerts()
     assert (alert["kind"], alert["evidence"]["guard"]) == ("FlipRefused", "held")
     assert "anna: freeze" in " ".join(alert["evidence"]["details"])
 
 
-def test_a_flip_by_hand_meanwhile_is_not_made_again(functions, lab, wanting):
-    lab.fleet.modify(wanting, volume_type="gp3")
-    said = functions.flip()
-    assert (asked(lab), failures(said)) == (0, set())
-    assert len(modified(lab, wanting)) == 1
-    assert said.metrics["FlipsRefused"] == 1
+def test_a_flip_by_hand_in_the_meantime_is_not_made_again(functions, lab, flip_candidate):
+    lab.fleet.modify(flip_candidate, volume_type="gp3")
+    output = functions.flip()
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (0, set())
+    assert len(modification_targets(lab, flip_candidate)) == 1
+    assert output.metrics["FlipsRefused"] == 1
 
 
-def test_a_second_deployment_refuses_to_flip_and_says_so(functions, lab, wanting, monkeypatch):
+def test_a_second_deployment_refuses_to_flip_and_says_so(functions, lab, flip_candidate, monkeypatch):
     records = functions.requests()
     lab.clock.advance(60)
-    second = Functions(lab=lab, monkeypatch=monkeypatch, name="another")
-    said = second.flip([record | {"receiptHandle": ""} for record in records])
-    assert (asked(lab), failures(said)) == (0, set())
-    assert said.metrics["NotStanding"] == 1
-    assert any("'burstwatch' has been in this account" in warning for warning in said.warnings)
-    assert the_line(said, wanting)["message"] == "not done: this deployment only proposes"
+    second = DeployedFunctions(lab=lab, monkeypatch=monkeypatch, name="another")
+    text = second.flip([record | {"receiptHandle": ""} for record in records])
+    assert (count_modify_calls(lab), failed_message_ids(text)) == (0, set())
+    assert text.metrics["NotStanding"] == 1
+    assert any("'burstwatch' has been in this account" in warning for warning in text.warnings)
+    assert single_line(text, flip_candidate)["message"] == "not done: this deployment only proposes"
 
 
 # ---- what AWS says
@@ -399,148 +402,163 @@ def test_a_second_deployment_refuses_to_flip_and_says_so(functions, lab, wanting
         ),
     ],
 )
-def test_what_aws_refuses_is_told_and_not_sent_again_by_the_queue(
-    functions, lab, wanting, fault, done, code, kind
+def test_what_aws_refuses_is_reported_and_not_sent_again_by_the_queue(
+    functions, lab, flip_candidate, fault, done, code, kind
 ):
     lab.faults.add(Fault(action="ModifyVolume", **fault))
-    said = functions.flip()
-    assert (asked(lab), failures(said)) == (1, set())
-    line = the_line(said, wanting)
+    output = functions.flip()
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (1, set())
+    line = single_line(output, flip_candidate)
     assert (line["action_taken"], line["error_code"]) == (done, code)
-    assert said.metrics["FlipsRefused" if done == "refused" else "FlipsFailed"] == 1
+    assert output.metrics["FlipsRefused" if done == "refused" else "FlipsFailed"] == 1
     [alert] = functions.alerts()
     assert alert["kind"] == kind
-    assert functions.history(wanting) == ["intent", "not_done"]
-    assert functions.ledger.states()[wanting].flip is None
+    assert functions.history(flip_candidate) == ["intent", "not_done"]
+    assert functions.ledger.states()[flip_candidate].flip is None
 
 
-def test_a_permission_that_was_revoked_names_what_to_grant(functions, lab, wanting):
+def test_a_permission_that_was_revoked_names_what_to_grant(functions, lab, flip_candidate):
     denied = Fault(
         action="ModifyVolume",
         code="UnauthorizedOperation",
-        message="You are not authorized to perform this operation. User: arn:aws:sts::123456789012:"
-        "assumed-role/burstwatch-flip/burstwatch-flip is not authorized to perform: ec2:ModifyVolume on"
-        f" resource: arn:aws:ec2:us-east-1:123456789012:volume/{wanting} because no identity-based policy"
-        " allows the ec2:ModifyVolume action",
+        message=(
+            "You are not authorized to perform this operation. User:"
+            " arn:aws:sts::123456789012:assumed-role/burstwatch-flip/burstwatch-flip is not authorized to"
+            " perform: ec2:ModifyVolume on resource:"
+            f" arn:aws:ec2:us-east-1:123456789012:volume/{flip_candidate} because no identity-based policy"
+            " allows the ec2:ModifyVolume action"
+        ),
         status=403,
     )
     lab.faults.add(denied)
-    said = functions.flip()
-    assert "grant ec2:ModifyVolume" in the_line(said, wanting)["message"]
+    output = functions.flip()
+    assert "grant ec2:ModifyVolume" in single_line(output, flip_candidate)["message"]
     [alert] = functions.alerts()
     assert "grant ec2:ModifyVolume" in " ".join(alert["evidence"]["details"])
     for _ in range(10):
         functions.tick(1)
-        functions.carry_out()
-    assert asked(lab) == 4, "it pauses 1, 2 and 4 minutes before it asks AWS again"
-    assert functions.kinds() == ["FlipFailed"] * 2, "after the first, the second and the fourth"
+        functions.run_flip_requests()
+    assert count_modify_calls(lab) == 4, "it pauses 1, 2 and 4 minutes before it asks AWS again"
+    assert functions.alert_kinds() == ["FlipFailed"] * 2, "after the first, the second and the fourth"
 
 
-def test_what_could_not_be_read_beside_the_volume_is_said_and_hinders_nothing(functions, lab, wanting):
+def test_what_could_not_be_read_beside_the_volume_is_reported_and_hinders_nothing(
+    functions, lab, flip_candidate
+):
     lab.faults.add(Fault(action="DescribeInstanceTypes", code="UnauthorizedOperation", status=403))
-    said = functions.flip()
-    assert modified(lab, wanting) == ["gp3"]
-    [warning] = said.warnings
+    output = functions.flip()
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
+    [warning] = output.warnings
     assert "ec2:DescribeInstanceTypes" in warning
 
 
-def test_throttled_by_aws_it_is_quiet_and_tried_again_by_a_later_tick(functions, lab, wanting):
+def test_throttled_by_aws_it_is_quiet_and_tried_again_by_a_later_tick(functions, lab, flip_candidate):
     lab.faults.add(Fault(action="ModifyVolume", kind="throttle", times=1))
-    said = functions.flip()
-    assert (the_line(said, wanting)["action_taken"], failures(said)) == ("failed", set())
-    assert functions.kinds() == []
+    output = functions.flip()
+    assert (single_line(output, flip_candidate)["action_taken"], failed_message_ids(output)) == (
+        "failed",
+        set(),
+    )
+    assert functions.alert_kinds() == []
     for _ in range(3):
         functions.tick(1)
-        functions.carry_out()
-    assert modified(lab, wanting) == ["gp3"]
+        functions.run_flip_requests()
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
 
 
 @pytest.mark.parametrize("kind", ["reset", "error"])
-def test_an_answer_that_got_lost_is_settled_by_asking_and_never_sent_again(functions, lab, wanting, kind):
+def test_an_answer_that_got_lost_is_settled_by_asking_and_never_sent_again(
+    functions, lab, flip_candidate, kind
+):
     lab.faults.add(
         Fault(action="ModifyVolume", kind=kind, code="InternalError", status=500, after_effect=True)
     )
-    said = functions.flip()
-    assert (the_line(said, wanting)["action_taken"], failures(said)) == ("in_flight", set())
+    output = functions.flip()
+    assert (single_line(output, flip_candidate)["action_taken"], failed_message_ids(output)) == (
+        "in_flight",
+        set(),
+    )
     lab.faults.clear()
     for _ in range(4):
         functions.tick(1)
         assert functions.requests() == []
-    assert (asked(lab), modified(lab, wanting)) == (1, ["gp3"])
-    assert "VolumeFlipped" in functions.kinds()
+    assert (count_modify_calls(lab), modification_targets(lab, flip_candidate)) == (1, ["gp3"])
+    assert "VolumeFlipped" in functions.alert_kinds()
 
 
-def test_a_request_that_never_reached_aws_is_asked_for_again_after_two_minutes(functions, lab, wanting):
+def test_a_request_that_never_reached_aws_is_requested_again_after_two_minutes(
+    functions, lab, flip_candidate
+):
     lab.faults.add(Fault(action="ModifyVolume", kind="reset", times=1))
     functions.flip()
     for _ in range(6):
         functions.tick(1)
-        functions.carry_out()
-    assert (asked(lab), modified(lab, wanting)) == (2, ["gp3"])
+        functions.run_flip_requests()
+    assert (count_modify_calls(lab), modification_targets(lab, flip_candidate)) == (2, ["gp3"])
 
 
 # ---- when something of ours fails
 
 
 def test_alerts_about_flips_go_out_with_the_next_tick_and_what_the_topic_refuses_with_the_one_after(
-    functions, lab, wanting
+    functions, lab, flip_candidate
 ):
     """Many flips at once are told in one message: each flip for itself would flood people."""
     functions.flip()
     lab.faults.add(Fault(action="Publish", code="AuthorizationError", message="no", status=403))
-    *_, said = functions.tick(1)
-    assert (said.metrics["AlertsSent"], said.metrics["AlertsNotDelivered"]) == (0, 1)
-    assert said.warnings
+    *_, output = functions.tick(1)
+    assert (output.metrics["AlertsSent"], output.metrics["AlertsNotDelivered"]) == (0, 1)
+    assert output.warnings
     lab.faults.clear()
-    *_, said = functions.tick(1)
-    assert said.metrics["AlertsSent"] == 1
-    assert functions.kinds() == ["VolumeFlipped"]
+    *_, output = functions.tick(1)
+    assert output.metrics["AlertsSent"] == 1
+    assert functions.alert_kinds() == ["VolumeFlipped"]
 
 
-def test_a_ledger_that_is_down_leaves_the_volume_alone_and_says_so(functions, lab, wanting):
+def test_a_ledger_that_is_down_leaves_the_volume_alone_and_says_so(functions, lab, flip_candidate):
     functions.flip([a_message("?", group="warm-up")])
     lab.faults.add(Fault(action="TransactWriteItems", code="AccessDeniedException", message="no"))
-    said = functions.flip()
-    assert (asked(lab), len(failures(said))) == (0, 1)
-    line = the_line(said, wanting)
+    output = functions.flip()
+    assert (count_modify_calls(lab), len(failed_message_ids(output))) == (0, 1)
+    line = single_line(output, flip_candidate)
     assert line["level"] == "ERROR"
     assert "dynamodb" in line["message"].lower()
     lab.faults.clear()
     functions.flip()
-    assert modified(lab, wanting) == ["gp3"]
+    assert modification_targets(lab, flip_candidate) == ["gp3"]
 
 
-def test_a_mistake_of_ours_about_one_volume_is_loud_and_holds_up_no_other(functions, lab, monkeypatch):
+def test_an_internal_error_about_one_volume_is_loud_and_holds_up_no_other(functions, lab, monkeypatch):
     broken, fine = (add_critical(lab, name, tags=AUTO) for name in ("broken", "fine"))
     functions.watch("sweep")
-    real = flip.carry_out
+    real = flip.execute_flips
 
     def carry_out(shell, orders, gathering):
         if orders[0].volume_id == broken:
             raise ZeroDivisionError("division by zero")
         return real(shell, orders, gathering)
 
-    monkeypatch.setattr(flip, "carry_out", carry_out)
-    said = functions.flip()
-    assert len(failures(said)) == 1
-    assert modified(lab, fine) == ["gp3"]
-    [line] = said.of(broken)
+    monkeypatch.setattr(flip, "execute_flips", carry_out)
+    output = functions.flip()
+    assert len(failed_message_ids(output)) == 1
+    assert modification_targets(lab, fine) == ["gp3"]
+    [line] = output.lines_about(broken)
     assert line["level"] == "ERROR"
     assert "ZeroDivisionError" in line["exception"]
-    assert said.metrics["FlipsFailed"] == 1
+    assert output.metrics["FlipsFailed"] == 1
 
 
 @pytest.mark.parametrize("event", [{}, {"Records": []}, {"Records": "?"}, {"detail": 1}])
-def test_an_event_that_is_no_batch_is_an_error(functions, lab, event):
+def test_an_event_that_is_not_a_batch_is_an_error(functions, lab, event):
     with pytest.raises(Exception, match="batch"):
         functions.invoke("flip", event)
-    assert asked(lab) == 0
+    assert count_modify_calls(lab) == 0
 
 
 # ---- the way back
 
 
-def test_a_return_is_asked_for_and_carried_out_in_the_same_way(functions, lab):
+def test_a_return_is_requested_and_executed_in_the_same_way(functions, lab):
     functions.deploy_policy(RETURNS)
     lab.clock.advance(29)
     volume_id = add_critical(lab, tags=AUTO | {"burstwatch:target": "io1"})
@@ -553,10 +571,10 @@ def test_a_return_is_asked_for_and_carried_out_in_the_same_way(functions, lab):
         functions.tick(1)
         back = functions.requests()
     assert json.loads(back[0]["body"])["direction"] == "back"
-    said = functions.flip(back)
-    assert (modified(lab, volume_id), said.metrics["FlipsBack"]) == (["io1", "gp2"], 1)
-    said = functions.flip([record | {"receiptHandle": ""} for record in back])
-    assert (asked(lab), failures(said)) == (2, set())
+    output = functions.flip(back)
+    assert (modification_targets(lab, volume_id), output.metrics["FlipsBack"]) == (["io1", "gp2"], 1)
+    output = functions.flip([record | {"receiptHandle": ""} for record in back])
+    assert (count_modify_calls(lab), failed_message_ids(output)) == (2, set())
 
 
 def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions, lab):
@@ -572,9 +590,9 @@ def test_a_tag_removed_before_the_return_leaves_the_volume_where_it_is(functions
         functions.tick(1)
         back = functions.requests()
     lab.fleet.set_tags(volume_id, {"burstwatch:mode": None})
-    said = functions.flip(back)
-    assert (modified(lab, volume_id), failures(said)) == (["io1"], set())
-    assert "it is not allowed back automatically" in the_line(said, volume_id)["message"]
+    output = functions.flip(back)
+    assert (modification_targets(lab, volume_id), failed_message_ids(output)) == (["io1"], set())
+    assert "it is not allowed back automatically" in single_line(output, volume_id)["message"]
 
 
 def test_caps_hold_over_requests_of_several_invocations(functions, lab):
@@ -585,5 +603,5 @@ def test_caps_hold_over_requests_of_several_invocations(functions, lab):
     functions.watch("sweep")
     for record in functions.requests():
         functions.flip([record])
-    assert asked(lab) == 1
-    assert sorted(functions.kinds())[-3:] == ["FlipRefused", "FlipRefused", "VolumeFlipped"]
+    assert count_modify_calls(lab) == 1
+    assert sorted(functions.alert_kinds())[-3:] == ["FlipRefused", "FlipRefused", "VolumeFlipped"]

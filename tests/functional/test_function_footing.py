@@ -9,18 +9,26 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from a_stack import a_stack, put
-from operators_desk import add_calm, add_critical, modified
-from some_functions import ACCOUNT, AUTO, a_context, a_message, in_lab_time, instant, some_functions
+from a_stack import deploy_stack, put_parameter
+from operators_desk import add_calm, add_critical, modification_targets
+from some_functions import (
+    ACCOUNT,
+    AUTO,
+    a_lambda_context,
+    a_message,
+    deploy_functions,
+    to_instant,
+    use_lab_time,
+)
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.core.policy.policy import Mode
 from burstwatch.handlers import runtime as footing_module
-from burstwatch.handlers.runtime import Footing, account_of
-from burstwatch.wiring.bootstrap import origin_of
+from burstwatch.handlers.runtime import FunctionRuntime, account_from_context
+from burstwatch.wiring.bootstrap import ledger_origin
 from burstwatch.wiring.function_settings import FunctionSettings
-from burstwatch.wiring.observability import Instruments
+from burstwatch.wiring.observability import Telemetry
 from burstwatch.wiring.settings import SettingsError
 
 LAMBDAS = Path(__file__).parents[2] / "lambdas"
@@ -72,8 +80,8 @@ print(json.dumps({"reads": reads, "deeds": deeds, "modules": sorted(sys.modules)
 @pytest.fixture
 def functions(monkeypatch):
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
-    with some_functions(monkeypatch) as found:
-        yield found
+    with deploy_functions(monkeypatch) as deployed:
+        yield deployed
 
 
 @pytest.fixture
@@ -82,32 +90,32 @@ def lab(functions):
 
 
 @pytest.fixture
-def a_footing(functions, lab, monkeypatch):
+def build_runtime(functions, lab, monkeypatch):
     """Builds what a function stands on, from an environment as the stack writes it."""
 
     def build(verb="watch", account=ACCOUNT, **changes):
         for name, value in lab.environment.items():
             monkeypatch.setenv(name, value)
         environment = lab.environment | functions.environment(verb) | changes
-        footing = Footing.build(FunctionSettings.from_env(environment), account)
-        in_lab_time(footing, lab.clock.now_s)
+        footing = FunctionRuntime.build(FunctionSettings.from_env(environment), account)
+        use_lab_time(footing, lab.clock.now_s)
         return footing
 
     return build
 
 
 @pytest.fixture
-def instruments(functions):
-    return Instruments.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
+def telemetry(functions):
+    return Telemetry.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
 
 
 # ---- what importing does
 
 
-def watch_an_import(name, ours=LAMBDAS):
+def observe_import(name, ours=LAMBDAS):
     """In a bare interpreter, with no environment at all."""
     code = SPY.replace("OURS", repr(str(ours))).replace("NAME", repr(name))
-    ran = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
@@ -115,35 +123,35 @@ def watch_an_import(name, ours=LAMBDAS):
         check=False,
         timeout=60,
     )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return json.loads(ran.stdout)
+    assert (result.returncode, result.stderr) == (0, "")
+    return json.loads(result.stdout)
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_importing_a_handler_reads_no_environment_and_calls_nobody(verb):
-    found = watch_an_import(f"burstwatch.handlers.{verb}")
-    assert (found["reads"], found["deeds"]) == ([], [])
-    assert not HEAVY & set(found["modules"])
+    result = observe_import(f"burstwatch.handlers.{verb}")
+    assert (result["reads"], result["deeds"]) == ([], [])
+    assert not HEAVY & set(result["modules"])
 
 
-def test_what_a_module_did_on_import_would_be_seen(tmp_path):
+def test_side_effects_at_import_would_be_detected(tmp_path):
     (tmp_path / "guilty.py").write_text(
         "import os\nfrom os import environ\nfrom botocore.session import Session\n"
         "os.environ.get('ONE'), environ.get('TWO'), 'THREE' in environ, os.getenv('FOUR')\n"
         "Session().create_client('ec2')\ndef handler(): ...\n"
     )
-    found = watch_an_import("guilty", tmp_path)
-    assert [name for _, name in found["reads"]] == ["ONE", "TWO", "THREE", "FOUR"]
-    assert found["deeds"] == ["create_client"]
+    result = observe_import("guilty", tmp_path)
+    assert [name for _, name in result["reads"]] == ["ONE", "TWO", "THREE", "FOUR"]
+    assert result["deeds"] == ["create_client"]
 
 
 @pytest.mark.parametrize("verb", ["watch", "flip", "settle"])
 def test_a_handler_imports_no_second_sdk(verb):
     """boto3 over botocore costs a tenth of a second of every cold start, and nothing here uses it."""
-    assert "boto3" not in watch_an_import(f"burstwatch.handlers.{verb}")["modules"]
+    assert "boto3" not in observe_import(f"burstwatch.handlers.{verb}")["modules"]
 
 
-def run_alone(functions, verb, event, **changes):
+def invoke_in_subprocess(functions, verb, event, **changes):
     """Invoke a handler as Lambda's runtime does: a process of its own, the environment, and no more."""
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
@@ -155,7 +163,7 @@ def run_alone(functions, verb, event, **changes):
     )
     context = {
         name: value
-        for name, value in vars(a_context(verb, functions.service)).items()
+        for name, value in vars(a_lambda_context(verb, functions.service)).items()
         if isinstance(value, str | int)
     }
     environment = functions.lab.environment | functions.environment(verb) | changes
@@ -171,22 +179,28 @@ def run_alone(functions, verb, event, **changes):
 
 def test_the_real_handlers_run_in_processes_of_their_own_and_flip(functions, lab):
     volume_id = add_critical(lab, tags=AUTO)
-    due = instant(lab.clock.now_s())
-    ran = run_alone(functions, "watch", {"mode": "sweep", "time": due}, BURSTWATCH_CLOCK="event")
-    assert ran.returncode == 0, ran.stderr
-    assert '"action_taken":"in_flight"' in ran.stdout
-    ran = run_alone(functions, "flip", {"Records": functions.requests()}, BURSTWATCH_CLOCK="event")
-    assert ran.returncode == 0, ran.stderr
-    assert 'RESULT {"batchItemFailures": []}' in ran.stdout
-    assert modified(lab, volume_id) == ["gp3"]
-    assert functions.kinds() == ["BurstBalanceDraining", "VolumeFlipped"]
+    due = to_instant(lab.clock.now_s())
+    result = invoke_in_subprocess(
+        functions, "watch", {"mode": "sweep", "time": due}, BURSTWATCH_CLOCK="event"
+    )
+    assert result.returncode == 0, result.stderr
+    assert '"action_taken":"in_flight"' in result.stdout
+    result = invoke_in_subprocess(
+        functions, "flip", {"Records": functions.requests()}, BURSTWATCH_CLOCK="event"
+    )
+    assert result.returncode == 0, result.stderr
+    assert 'RESULT {"batchItemFailures": []}' in result.stdout
+    assert modification_targets(lab, volume_id) == ["gp3"]
+    assert functions.alert_kinds() == ["BurstBalanceDraining", "VolumeFlipped"]
 
 
 def test_a_tick_of_two_hours_ago_is_late_by_the_machines_own_clock(functions, lab):
     add_critical(lab, tags=AUTO)
-    ran = run_alone(functions, "watch", {"mode": "sweep", "time": instant(time.time() - 7200)})
-    assert ran.returncode == 0, ran.stderr
-    assert '"LateTicks":[1.0]' in ran.stdout
+    result = invoke_in_subprocess(
+        functions, "watch", {"mode": "sweep", "time": to_instant(time.time() - 7200)}
+    )
+    assert result.returncode == 0, result.stderr
+    assert '"LateTicks":[1.0]' in result.stdout
     assert functions.requests() == []
 
 
@@ -204,114 +218,112 @@ def test_every_fault_of_the_environment_is_named_in_one_error(functions, lab, ve
         "BURSTWATCH_FLIP_QUEUE_URL": "flips",
     }
     monkeypatch.setattr(type(functions), "environment", lambda *_: wrong)
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError) as exc_info:
         functions.invoke(verb, {"mode": "sweep", "time": "2026-11-20T18:00:00Z", "Records": [a_message("")]})
-    said = str(caught.value)
-    assert all(name in said for name in wrong)
-    assert said.endswith("Deploy the stack again")
+    text = str(exc_info.value)
+    assert all(name in text for name in wrong)
+    assert text.endswith("Deploy the stack again")
 
 
-def test_an_environment_that_was_mended_is_read_by_the_next_invocation(monkeypatch):
-    footing_module.stand.cache_clear()
+def test_an_environment_that_was_fixed_is_read_by_the_next_invocation(monkeypatch):
+    footing_module.function_runtime.cache_clear()
     for name in list(os.environ):
         if name.startswith("BURSTWATCH_"):
             monkeypatch.delenv(name)
     for _ in range(2):
         with pytest.raises(SettingsError, match="BURSTWATCH_LEDGER is not set"):
-            footing_module.stand(ACCOUNT)
-    assert footing_module.stand.cache_info().currsize == 0
+            footing_module.function_runtime(ACCOUNT)
+    assert footing_module.function_runtime.cache_info().currsize == 0
 
 
 def test_the_account_is_that_of_the_function(functions, lab):
     context = SimpleNamespace(
         invoked_function_arn="arn:aws-cn:lambda:cn-north-1:111122223333:function:f:live"
     )
-    assert account_of(context) == "111122223333"
+    assert account_from_context(context) == "111122223333"
 
 
-def test_a_ledger_of_another_account_is_refused_by_name(functions, lab, a_footing):
-    functions.ledger.bind(origin_of("999999999999", "us-east-1"))
+def test_a_ledger_of_another_account_is_refused_by_name(functions, lab, build_runtime):
+    functions.ledger.bind(ledger_origin("999999999999", "us-east-1"))
     with pytest.raises(Exception, match="999999999999"):
-        a_footing()
+        build_runtime()
 
 
 # ---- what is kept while warm
 
 
-def test_a_warm_function_asks_for_policy_and_standing_only_now_and_then(functions, lab):
+def test_a_warm_function_refreshes_policy_and_authority_only_periodically(functions, lab):
     """Six ticks: the policy is known for 30 s, who else is deployed for five minutes."""
     add_calm(lab)
-    lab.faults.forget_calls()
+    lab.faults.reset_calls()
     functions.tick()
     for _ in range(5):
         functions.watch("focus")
         lab.clock.advance(60)
         functions.watch("focus")
-    calls = lab.faults.calls()
+    calls = lab.faults.call_counts()
     assert calls["GetParameters"] == 6
     assert calls["GetParametersByPath"] == 2
 
 
-def test_the_functions_of_a_stack_share_the_last_good_policy(functions, lab, a_footing, instruments):
+def test_the_functions_of_a_stack_share_the_last_good_policy(functions, lab, build_runtime, telemetry):
     functions.deploy_policy("version: 1\nmode:\n  highest: propose\n")
-    a_footing("watch").asking(lab.clock.now_s(), instruments)
+    build_runtime("watch").services_for_watch(lab.clock.now_s(), telemetry)
     functions.ssm.delete_parameter(Name="/burstwatch/burstwatch/policy")
-    shell = a_footing("flip").modifying(lab.clock.now_s(), instruments)
+    shell = build_runtime("flip").services_for_flip(lab.clock.now_s(), telemetry)
     assert shell.policy.mode.highest is Mode.PROPOSE
 
 
-def test_only_the_shell_that_modifies_can_modify_and_only_the_one_that_looks_asks(
-    functions, lab, a_footing, instruments
-):
+def test_only_the_services_for_flip_can_modify(functions, lab, build_runtime, telemetry):
     now_s = lab.clock.now_s()
-    looking = a_footing("watch").asking(now_s, instruments)
-    modifying = a_footing("flip").modifying(now_s, instruments)
-    assert (looking.modifier, looking.requests is None) == (None, False)
-    assert (modifying.modifier is None, modifying.requests) == (False, None)
+    looking = build_runtime("watch").services_for_watch(now_s, telemetry)
+    modifying = build_runtime("flip").services_for_flip(now_s, telemetry)
+    assert (looking.modifier, looking.flip_queue is None) == (None, False)
+    assert (modifying.modifier is None, modifying.flip_queue) == (False, None)
     assert looking.channel_names == modifying.channel_names == ["sns"]
     assert isinstance(looking.ledger, DynamoLedger)
 
 
 def test_the_first_function_that_runs_writes_once_when_the_stack_was_first_deployed(
-    functions, lab, a_footing, instruments
+    functions, lab, build_runtime, telemetry
 ):
     card, origin = "/burstwatch/deployments/burstwatch", "/burstwatch/deployments/burstwatch/an-id/since"
-    a_stack(lab, functions.name, topic_arn=functions.topic_arn, origin=origin)
-    put(functions.ssm, f"{card}/since", "burstwatch")
+    deploy_stack(lab, functions.name, topic_arn=functions.topic_arn, origin=origin)
+    put_parameter(functions.ssm, f"{card}/since", "burstwatch")
     first_s = lab.clock.now_s()
     lab.clock.advance(60)
-    a_footing("watch").asking(lab.clock.now_s(), instruments)
+    build_runtime("watch").services_for_watch(lab.clock.now_s(), telemetry)
     functions.ssm.put_parameter(Name=f"{card}/since", Value="burstwatch", Overwrite=True)  # as for a new tag
-    a_footing("flip").modifying(lab.clock.now_s(), instruments)
-    assert lab.parameters.held("us-east-1")[origin].value == f"{first_s:.3f}"
-    assert lab.parameters.held("us-east-1")[f"{card}/since"].modified_s > first_s
+    build_runtime("flip").services_for_flip(lab.clock.now_s(), telemetry)
+    assert lab.parameters.parameters("us-east-1")[origin].value == f"{first_s:.3f}"
+    assert lab.parameters.parameters("us-east-1")[f"{card}/since"].modified_at_s > first_s
 
 
-def test_where_it_cannot_be_told_who_stands_nobody_flips(functions, lab, a_footing, instruments, capsys):
+def test_with_unknown_authority_no_stack_flips(functions, lab, build_runtime, telemetry, capsys):
     lab.faults.add(
         Fault(action="GetParametersByPath", code="AccessDeniedException", message="not authorized")
     )
-    shell = a_footing("flip").modifying(lab.clock.now_s(), instruments)
+    shell = build_runtime("flip").services_for_flip(lab.clock.now_s(), telemetry)
     assert shell.modifier is None
-    assert "NotStanding" in instruments.metrics.metric_set
-    instruments.metrics.clear_metrics()
+    assert "NotStanding" in telemetry.metrics.metric_set
+    telemetry.metrics.clear_metrics()
 
 
-def test_the_policy_that_came_first_is_told_of_once_whoever_meets_it(functions, lab):
+def test_the_first_policy_problem_is_reported_once_by_any_function(functions, lab):
     functions.deploy_policy("version: 7\n")
     add_critical(lab, tags=AUTO)
     lab.clock.advance(29)
     functions.watch("sweep")
     functions.settle(an_ebs_event(lab))
     functions.flip([a_message("?")])
-    assert functions.kinds().count("PolicyRejected") == 1
+    assert functions.alert_kinds().count("PolicyRejected") == 1
 
 
 def an_ebs_event(lab):
     return {
         "source": "aws.ec2",
         "detail-type": "EBS Volume Notification",
-        "time": instant(lab.clock.now_s()),
+        "time": to_instant(lab.clock.now_s()),
         "resources": [],
         "detail": {"event": "createVolume"},
     }
@@ -322,20 +334,20 @@ def an_ebs_event(lab):
 
 def test_the_address_of_a_webhook_is_in_no_line_whatever_it_is_part_of(functions, lab):
     poison = json.dumps({"schema": WEBHOOK, WEBHOOK: 1, "because": f"see {WEBHOOK}"})
-    said = functions.flip([a_message(poison, group=WEBHOOK)])
+    output = functions.flip([a_message(poison, group=WEBHOOK)])
     with pytest.raises(Exception, match="mode"):
         functions.invoke("watch", {"mode": WEBHOOK})
     said_too = functions.last
-    for text in (said.text, said_too.text):
+    for text in (output.text, said_too.text):
         assert "aVerySecretPart" not in text
-    assert "no flip request" in said.text
+    assert "no flip request" in output.text
 
 
 def test_a_bug_is_logged_with_its_traceback_and_without_secrets(functions, capsys):
-    instruments = Instruments.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
-    with pytest.raises(ValueError, match="invalid literal") as caught:
+    instruments = Telemetry.from_env({"POWERTOOLS_SERVICE_NAME": functions.service})
+    with pytest.raises(ValueError, match="invalid literal") as exc_info:
         int(WEBHOOK)
-    instruments.bug("not delivered", caught.value)
+    instruments.internal_error("not delivered", exc_info.value)
     line = json.loads(capsys.readouterr().out)
     assert "Traceback" in line["exception"]
     assert "aVerySecretPart" not in json.dumps(line)

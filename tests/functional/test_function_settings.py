@@ -22,9 +22,9 @@ NOTIFY = {
 
 
 def faults(kind, environ):
-    with pytest.raises(SettingsError) as caught:
+    with pytest.raises(SettingsError) as exc_info:
         kind.from_env(environ)
-    return str(caught.value)
+    return str(exc_info.value)
 
 
 def test_what_the_stack_writes_is_read():
@@ -40,7 +40,7 @@ def test_a_stack_without_flips_names_no_queue():
 
 
 @pytest.mark.parametrize("clock", ["", None])
-def test_without_a_clock_it_is_the_one_on_the_wall(clock):
+def test_without_a_clock_setting_the_wall_clock_is_used(clock):
     environ = FUNCTION | {"BURSTWATCH_CLOCK": clock} if clock is not None else FUNCTION
     assert FunctionSettings.from_env(environ).clock is FunctionClock.WALL
 
@@ -51,7 +51,7 @@ def test_the_queue_of_a_local_aws_is_one_too():
 
 
 def test_every_fault_is_named_at_once():
-    said = faults(
+    text = faults(
         FunctionSettings,
         {
             "AWS_REGION": "the moon",
@@ -62,15 +62,15 @@ def test_every_fault_is_named_at_once():
         },
     )
     for name in ("AWS_REGION", "LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"):
-        assert name in said
-    assert "not set" in said
-    assert said.endswith("Deploy the stack again")
+        assert name in text
+    assert "not set" in text
+    assert text.endswith("Deploy the stack again")
 
 
 def test_an_empty_environment_names_what_is_missing_and_no_more():
-    said = faults(FunctionSettings, {})
-    assert said.count("is not set") == 5
-    assert "QUEUE" not in said
+    text = faults(FunctionSettings, {})
+    assert text.count("is not set") == 5
+    assert "QUEUE" not in text
 
 
 def test_settings_cannot_be_changed():
@@ -79,29 +79,29 @@ def test_settings_cannot_be_changed():
         settings.table = "another"
 
 
-def test_notify_is_told_its_ways_to_people():
+def test_notify_reads_its_channels():
     settings = NotifySettings.from_env(NOTIFY)
     assert settings.slack_secret == "burstwatch/slack"
     assert settings.chat_topic_arn == NOTIFY["BURSTWATCH_CHAT_TOPIC_ARN"]
 
 
-def test_notify_may_have_no_way_to_people():
+def test_notify_may_have_no_channel():
     environ = {key: value for key, value in NOTIFY.items() if "SLACK" not in key and "CHAT" not in key}
     settings = NotifySettings.from_env(environ)
     assert (settings.slack_secret, settings.chat_topic_arn) == (None, None)
 
 
-def test_a_secret_put_where_its_name_belongs_is_not_repeated():
+def test_a_secret_in_place_of_its_name_is_not_repeated():
     webhook = "https://hooks.slack.com/services/T0/B0/very secret"
-    said = faults(NotifySettings, NOTIFY | {"BURSTWATCH_SLACK_SECRET": webhook})
-    assert "BURSTWATCH_SLACK_SECRET is not the name or ARN of a secret" in said
-    assert "secret/" not in said
-    assert "hooks" not in said
+    text = faults(NotifySettings, NOTIFY | {"BURSTWATCH_SLACK_SECRET": webhook})
+    assert "BURSTWATCH_SLACK_SECRET is not the name or ARN of a secret" in text
+    assert "secret/" not in text
+    assert "hooks" not in text
 
 
-def test_a_webhook_without_a_space_is_no_name_of_a_secret_either():
-    said = faults(NotifySettings, NOTIFY | {"BURSTWATCH_SLACK_SECRET": "https://hooks.slack.com/services/T0"})
-    assert "services" not in said
+def test_a_webhook_without_a_space_is_not_a_name_of_a_secret_either():
+    text = faults(NotifySettings, NOTIFY | {"BURSTWATCH_SLACK_SECRET": "https://hooks.slack.com/services/T0"})
+    assert "services" not in text
 
 
 @pytest.mark.parametrize(

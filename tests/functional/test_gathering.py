@@ -18,7 +18,7 @@ from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.watch.due_volumes import DueVolume
-from burstwatch.engine.collector import Gathering
+from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import build_client
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -27,7 +27,7 @@ LARGE, XLARGE, MICRO = "i-0000000000000000a", "i-0000000000000000b", "i-00000000
 
 @pytest.fixture
 def lab():
-    with Endpoint(LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60))) as endpoint:
+    with Endpoint(LabFleet(LabClock.manual(START), LabSettings(lag_s=60))) as endpoint:
         yield endpoint
 
 
@@ -37,25 +37,25 @@ def reader(lab):
 
 
 @pytest.fixture
-def look(lab, reader):
+def collect(lab, reader):
     """Begins a pass now."""
     cloudwatch = a_reader(lab, "cloudwatch", CloudWatchReader)
 
     def begin():
-        lab.faults.forget_calls()
-        return Gathering(ec2=reader, cloudwatch=cloudwatch, now_s=lab.fleet.now_s(), gap_after_s=1_800)
+        lab.faults.reset_calls()
+        return Collector(ec2=reader, cloudwatch=cloudwatch, now_s=lab.fleet.now_s(), gap_after_s=1_800)
 
     return begin
 
 
 @cache
-def the_session():
+def boto_session():
     """One for all: the descriptions of EC2 and CloudWatch take a while to read."""
     return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
 
 
 def a_reader(lab, service, kind):
-    return kind(build_client(the_session(), service, CallCounter(), endpoint_url=lab.url))
+    return kind(build_client(boto_session(), service, CallCounter(), endpoint_url=lab.url))
 
 
 def add_to(lab, instance_id, instance_type, **volume):
@@ -73,47 +73,47 @@ def volumes_of(gathering):
 # --------------------------------------------------------------------------------------------- modifications
 
 
-def test_modifications_in_progress_are_listed_once_in_a_pass(lab, look):
+def test_modifications_in_progress_are_listed_once_in_a_pass(lab, collect):
     growing = lab.fleet.add(LabVolume(size_gib=100))
     lab.fleet.add(LabVolume(size_gib=100))
     lab.fleet.modify(growing, size_gib=300)
-    gathering = look()
+    gathering = collect()
     assert gathering.in_progress()[growing].target.size_gib == 300
     assert gathering.smaller_sizes_gib() == {growing: 100}
     lab.fleet.end_modification(growing)
     assert list(gathering.in_progress()) == [growing]
-    assert lab.faults.calls() == {"DescribeVolumesModifications": 1}
-    assert look().in_progress() == {}
+    assert lab.faults.call_counts() == {"DescribeVolumesModifications": 1}
+    assert collect().in_progress() == {}
 
 
-def test_a_listing_of_modifications_that_fails_is_reported_once(lab, look):
+def test_a_listing_of_modifications_that_fails_is_reported_once(lab, collect):
     lab.faults.add(Fault(action="DescribeVolumesModifications", code="UnauthorizedOperation", status=403))
-    gathering = look()
+    gathering = collect()
     assert (gathering.in_progress(), gathering.smaller_sizes_gib()) == ({}, {})
     [failure] = gathering.failures
     assert failure.startswith("ec2:DescribeVolumesModifications failed (UnauthorizedOperation)")
 
 
-def test_the_newest_modification_of_each_volume_is_found_and_one_never_modified_has_none(lab, look):
-    done, under_way, never = (lab.fleet.add(LabVolume(size_gib=100)) for _ in range(3))
-    lab.fleet.modify(done, volume_type="gp3")
-    lab.fleet.end_modification(done)
+def test_the_newest_modification_of_each_volume_is_found_and_one_never_modified_has_none(lab, collect):
+    completed, under_way, never = (lab.fleet.add(LabVolume(size_gib=100)) for _ in range(3))
+    lab.fleet.modify(completed, volume_type="gp3")
+    lab.fleet.end_modification(completed)
     lab.fleet.modify(under_way, volume_type="io1", iops=1_000)
-    gathering = look()
-    found, unread = gathering.modifications([done, under_way, never])
-    assert {volume_id: told.state for volume_id, told in found.items()} == {
-        done: "completed",
+    gathering = collect()
+    result, unread = gathering.modifications([completed, under_way, never])
+    assert {volume_id: told.state for volume_id, told in result.items()} == {
+        completed: "completed",
         under_way: "modifying",
     }
-    assert (found[done].ended_at, found[done].is_over) == (START, True)
+    assert (result[completed].ended_at, result[completed].is_over) == (START, True)
     assert (unread, gathering.failures) == (frozenset(), [])
-    assert lab.faults.calls() == {"DescribeVolumesModifications": 1}
+    assert lab.faults.call_counts() == {"DescribeVolumesModifications": 1}
 
 
-def test_modifications_that_could_not_be_read_are_named_and_reported_in_one_line(lab, look):
+def test_modifications_that_could_not_be_read_are_named_and_reported_in_one_line(lab, collect):
     ids = [lab.fleet.add(LabVolume(size_gib=100)) for _ in range(3)]
     lab.faults.add(Fault(action="DescribeVolumesModifications", code="UnauthorizedOperation", status=403))
-    gathering = look()
+    gathering = collect()
     assert gathering.modifications(ids) == ({}, frozenset(ids))
     [failure] = gathering.failures
     assert failure.endswith("(and 2 more like it)")
@@ -124,17 +124,17 @@ def test_the_iops_of_the_account_are_those_of_all_volumes_of_a_type(lab, reader)
         lab.fleet.add(LabVolume(size_gib=100, volume_type="io1", iops=iops))
     lab.fleet.add(LabVolume(size_gib=100, volume_type="io2", iops=700))
     lab.fleet.add(LabVolume(size_gib=10, volume_type="io1", iops=100, managed_by="eks", hidden=True))
-    assert [reader.provisioned_iops(each) for each in (VolumeType.IO1, VolumeType.IO2)] == [3_600, 700]
+    assert [reader.provisioned_iops(item) for item in (VolumeType.IO1, VolumeType.IO2)] == [3_600, 700]
 
 
 # ------------------------------------------------------------------------------------------------ operations
 
 
 @pytest.mark.parametrize(("chosen", "minutes"), [({}, 14), ({"span_s": 45 * 60}, 44)])
-def test_operations_are_read_as_far_back_as_is_asked(lab, look, chosen, minutes):
+def test_operations_are_read_as_far_back_as_is_asked(lab, collect, chosen, minutes):
     volume_id = lab.fleet.add(LabVolume(size_gib=100, load="steady:400"))
     lab.clock.advance(3_600)
-    reads, writes = look().operations([volume_id], **chosen)[volume_id]
+    reads, writes = collect().operations([volume_id], **chosen)[volume_id]
     assert (len(reads), len(writes)) == (minutes, minutes)  # the newest minute is not out yet
 
 
@@ -142,10 +142,10 @@ def test_operations_are_read_as_far_back_as_is_asked(lab, look, chosen, minutes)
 
 
 @pytest.mark.parametrize(("metric_lag_s", "minutes"), [(60.0, 64), (300.0, 64), (600.0, 69)])
-def test_balances_reach_an_hour_back_from_the_latest_minute(lab, look, metric_lag_s, minutes):
+def test_balances_reach_an_hour_back_from_the_latest_minute(lab, collect, metric_lag_s, minutes):
     volume_id = lab.fleet.add(LabVolume(size_gib=100))
     lab.clock.advance(2 * 3_600)
-    gathering = replace(look(), metric_lag_s=metric_lag_s)
+    gathering = replace(collect(), metric_lag_s=metric_lag_s)
     [volume], _ = gathering.by_id([volume_id])
     balances = gathering.balances([DueVolume(volume=volume)], {volume_id})
     assert len(balances[volume_id]) == minutes  # the newest minute is not out yet
@@ -154,17 +154,21 @@ def test_balances_reach_an_hour_back_from_the_latest_minute(lab, look, metric_la
 # --------------------------------------------------------------------------------------- what instances allow
 
 
-def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembered(lab, look):
+def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembered(lab, collect):
     ours = add_to(lab, LARGE, "m5.large")
     second = lab.fleet.add(LabVolume(size_gib=50, instance_id=LARGE))
     other = add_to(lab, XLARGE, "m5.xlarge")
     lab.fleet.set_instance_balance(LARGE, 12.5, 80)
     lab.clock.advance(900)
-    gathering = look()
+    gathering = collect()
     volumes = volumes_of(gathering)
-    lab.faults.forget_calls()
+    lab.faults.reset_calls()
     limits = gathering.instance_limits(volumes)
-    assert lab.faults.calls() == {"DescribeInstances": 1, "DescribeInstanceTypes": 1, "GetMetricData": 1}
+    assert lab.faults.call_counts() == {
+        "DescribeInstances": 1,
+        "DescribeInstanceTypes": 1,
+        "GetMetricData": 1,
+    }
     assert limits[ours] == InstanceLimits(
         max_iops=18_750,
         max_throughput_mib_s=pytest.approx(566.244, abs=0.001),
@@ -175,31 +179,31 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
     )
     assert limits[second] == limits[ours]
     assert (limits[other].baseline_iops, limits[other].io_balance_pct) == (6_000, None)
-    again = look()
-    assert again.instance_limits(volumes) == limits
-    assert lab.faults.calls() == {"DescribeInstances": 1, "GetMetricData": 1}
-    assert gathering.failures == again.failures == []
+    repeated = collect()
+    assert repeated.instance_limits(volumes) == limits
+    assert lab.faults.call_counts() == {"DescribeInstances": 1, "GetMetricData": 1}
+    assert gathering.failures == repeated.failures == []
 
 
-def test_an_instance_without_buckets_has_no_balances_to_ask_for(lab, look):
+def test_an_instance_without_buckets_has_no_balances_to_ask_for(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.4xlarge")
-    gathering = look()
+    gathering = collect()
     limits = gathering.instance_limits(volumes_of(gathering))[volume_id]
     assert (limits.baseline_iops, limits.max_iops) == (18_750, 18_750)
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (None, None)
-    assert "GetMetricData" not in lab.faults.calls()
+    assert "GetMetricData" not in lab.faults.call_counts()
 
 
-def test_where_nothing_limits_or_nothing_is_known_the_volume_is_left_out(lab, look):
+def test_when_nothing_limits_or_nothing_is_known_the_volume_is_left_out(lab, collect):
     add_to(lab, MICRO, "t2.micro")
     lab.fleet.add(LabVolume(size_gib=100, attached=False))
     lab.fleet.add(LabVolume(size_gib=100, service_owner="ecs.amazonaws.com"))
-    gathering = look()
+    gathering = collect()
     assert gathering.instance_limits(volumes_of(gathering)) == {}
     assert (gathering.failures, gathering.instance_limits([])) == ([], {})
 
 
-def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, look):
+def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.large")
     for minutes, io_pct in ((0, 1), (10, 60), (14, 40), (18, 70)):
         lab.fleet.set_instance_balance(
@@ -207,28 +211,28 @@ def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, 
         )
     lab.clock.advance(26 * 60)
     # from 18:11 to 18:26, with a lag of a minute: the five minutes from 18:15 (40, then 70) and from 18:20
-    gathering = look()
+    gathering = collect()
     limits = gathering.instance_limits(volumes_of(gathering))[volume_id]
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (40, 100)
 
 
 @pytest.mark.parametrize("action", ["DescribeInstances", "DescribeInstanceTypes"])
-def test_limits_that_cannot_be_read_are_reported_and_refuse_nothing(lab, look, action):
+def test_limits_that_cannot_be_read_are_reported_and_refuse_nothing(lab, collect, action):
     add_to(lab, LARGE, "m5.large")
     add_to(lab, XLARGE, "m5.xlarge")
     lab.faults.add(Fault(action=action, code="UnauthorizedOperation", status=403))
-    gathering = look()
+    gathering = collect()
     assert gathering.instance_limits(volumes_of(gathering)) == {}
     [failure] = gathering.failures
     assert failure.startswith(f"ec2:{action} failed (UnauthorizedOperation)")
 
 
-def test_balances_that_cannot_be_read_are_reported_and_leave_the_limits(lab, look):
+def test_balances_that_cannot_be_read_are_reported_and_leave_the_limits(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.large")
     lab.fleet.set_instance_balance(LARGE, 0, 0)
     lab.clock.advance(900)
     lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403))
-    gathering = look()
+    gathering = collect()
     limits = gathering.instance_limits(volumes_of(gathering))[volume_id]
     assert (limits.max_iops, limits.io_balance_pct, limits.byte_balance_pct) == (18_750, None, None)
     [failure] = gathering.failures

@@ -37,8 +37,11 @@ def panels_of(dashboard):
 
 
 def queries_of(dashboard):
-    asked = [target["expr"] for panel in panels_of(dashboard) for target in panel["targets"]]
-    return [*asked, *(each["definition"] for each in dashboard["templating"]["list"] if "definition" in each)]
+    requested = [target["expr"] for panel in panels_of(dashboard) for target in panel["targets"]]
+    return [
+        *requested,
+        *(item["definition"] for item in dashboard["templating"]["list"] if "definition" in item),
+    ]
 
 
 def metrics_in(text):
@@ -46,7 +49,7 @@ def metrics_in(text):
 
 
 def run_promtool(*arguments):
-    done = subprocess.run(
+    completed = subprocess.run(
         [PROMTOOL, *map(str, arguments)],
         cwd=RULES.parent,
         capture_output=True,
@@ -54,26 +57,26 @@ def run_promtool(*arguments):
         timeout=120,
         check=False,
     )
-    return done.returncode, done.stdout + done.stderr
+    return completed.returncode, completed.stdout + completed.stderr
 
 
 # -- the alert rules
 
 
 @needs_promtool
-def test_promtool_takes_the_rules():
+def test_promtool_accepts_the_rules():
     assert run_promtool("check", "rules", RULES)[0] == 0
 
 
 @needs_promtool
 def test_the_rules_fire_when_they_should_and_say_what_to_do():
-    code, said = run_promtool("test", "rules", RULE_TESTS)
-    assert code == 0, said
+    code, text = run_promtool("test", "rules", RULE_TESTS)
+    assert code == 0, text
 
 
 def test_each_rule_is_tested_and_each_but_the_plainest_is_seen_silent(rules):
     tested = [
-        case for each in yaml.safe_load(RULE_TESTS.read_text())["tests"] for case in each["alert_rule_test"]
+        case for test in yaml.safe_load(RULE_TESTS.read_text())["tests"] for case in test["alert_rule_test"]
     ]
     names = {rule["alert"] for rule in rules}
 
@@ -81,12 +84,12 @@ def test_each_rule_is_tested_and_each_but_the_plainest_is_seen_silent(rules):
     assert len({case["alertname"] for case in tested if not case["exp_alerts"]}) >= 6
 
 
-def test_each_rule_asks_for_what_is_told(rules):
+def test_each_rule_queries_exported_metrics(rules):
     known = {metric.full_name for metric in METRICS}
     for rule in rules:
-        asked = metrics_in(rule["expr"]) | metrics_in(rule["annotations"]["description"])
-        assert asked
-        assert asked <= known
+        requested = metrics_in(rule["expr"]) | metrics_in(rule["annotations"]["description"])
+        assert requested
+        assert requested <= known
 
 
 def test_each_rule_has_the_name_of_its_page_and_leads_there(rules):
@@ -100,10 +103,10 @@ def test_each_rule_has_the_name_of_its_page_and_leads_there(rules):
 # -- the dashboard
 
 
-def test_each_query_of_the_dashboard_asks_for_what_is_told(dashboard):
+def test_each_dashboard_query_uses_exported_metrics(dashboard):
     known = {metric.full_name for metric in METRICS}
-    asked = set().union(*map(metrics_in, queries_of(dashboard)))
-    assert asked <= known
+    requested = set().union(*map(metrics_in, queries_of(dashboard)))
+    assert requested <= known
 
 
 def test_labels_in_queries_and_legends_are_those_of_the_metrics(dashboard):
@@ -140,9 +143,9 @@ def test_prometheus_understands_every_query_of_the_dashboard(dashboard, tmp_path
     file = tmp_path / "queries.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
 
-    code, said = run_promtool("check", "rules", file)
+    code, text = run_promtool("check", "rules", file)
 
-    assert (code, f"{len(rules)} rules found" in said) == (0, True), said
+    assert (code, f"{len(rules)} rules found" in text) == (0, True), text
 
 
 def test_the_dashboard_holds_nothing_of_the_machine_it_was_made_on(dashboard):
@@ -159,7 +162,9 @@ def test_panels_have_ids_and_places_of_their_own(dashboard):
     assert len({panel["id"] for panel in every}) == len(every)
     assert all(place["x"] >= 0 and place["x"] + place["w"] <= COLUMNS for place in places_of(every))
     assert not [pair for pair in combinations(places_of(every), 2) if overlap(*pair)]
-    assert all(one["y"] <= other["y"] for one, other in pairwise(places_of(every))), "read from top to bottom"
+    assert all(item["y"] <= other["y"] for item, other in pairwise(places_of(every))), (
+        "read from top to bottom"
+    )
 
 
 def test_each_panel_asks_the_chosen_prometheus_and_targets_have_letters_of_their_own(dashboard):
@@ -176,12 +181,12 @@ def places_of(panels):
     return [panel["gridPos"] for panel in panels]
 
 
-def overlap(one, other):
+def overlap(item, other):
     apart = (
-        one["x"] + one["w"] <= other["x"]
-        or other["x"] + other["w"] <= one["x"]
-        or one["y"] + one["h"] <= other["y"]
-        or other["y"] + other["h"] <= one["y"]
+        item["x"] + item["w"] <= other["x"]
+        or other["x"] + other["w"] <= item["x"]
+        or item["y"] + item["h"] <= other["y"]
+        or other["y"] + other["h"] <= item["y"]
     )
     return not apart
 

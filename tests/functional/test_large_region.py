@@ -13,15 +13,15 @@ from burstwatch.adapters.aws import cloudwatch, ec2
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
-from burstwatch.wiring.bootstrap import build_shell
+from burstwatch.wiring.bootstrap import build_services
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 START_S = int(START.timestamp())
 
 
-class Killed(BaseException):
+class InvocationEnded(BaseException):
     """The function was stopped at its timeout."""
 
 
@@ -33,7 +33,7 @@ class Region:
         session = Session(
             aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1"
         )
-        self.shell = build_shell(
+        self.shell = build_services(
             session,
             endpoint_url=endpoint.url,
             policy=Policy(),
@@ -52,32 +52,32 @@ class Region:
                 self.on_page()
                 on_page()
 
-            return volumes(filters, report=report, on_page=turned)
+            return volumes(filters, report_failure=report, on_page=turned)
 
         self.shell.ec2.volumes = slow_volumes
 
     def tick(self, kind, minute=None):
         now_s = self.time_s if minute is None else START_S + 60 * minute
         self.time_s = max(self.time_s, now_s)
-        return run_tick(self.shell, tick_s=int(now_s // 60) * 60, now_s=now_s, kind=kind)
+        return run_tick(self.shell, tick_at_s=int(now_s // 60) * 60, now_s=now_s, kind=kind)
 
 
 @pytest.fixture
 def region(monkeypatch):
     monkeypatch.setattr(ec2, "PAGE_SIZE", 5)
-    fleet = LabFleet(LabClock.by_hand(START), LabSettings())
+    fleet = LabFleet(LabClock.manual(START), LabSettings())
     fleet.add_all([LabVolume(size_gib=100)] * 35)
     with Endpoint(fleet) as endpoint, SqliteLedger.in_memory() as ledger:
         region = Region(endpoint, ledger)
-        make = Shell.gathering
+        make = Services.build_collector
 
         def gathering(shell, now_s):
-            made = make(shell, now_s)
-            made.monotonic = lambda: region.time_s
-            made.__post_init__()
-            return made
+            created = make(shell, now_s)
+            created.monotonic = lambda: region.time_s
+            created.__post_init__()
+            return created
 
-        monkeypatch.setattr(Shell, "gathering", gathering)
+        monkeypatch.setattr(Services, "build_collector", gathering)
         yield region
 
 
@@ -93,7 +93,7 @@ def test_no_tick_takes_over_a_sweep_that_makes_progress(region):
     region.on_page = another_process
     assert region.tick(TickKind.SWEEP) is not None
     assert claims == [False] * 7
-    assert region.ledger.roster().tick_s == START_S
+    assert region.ledger.fleet_snapshot().tick_at_s == START_S
 
 
 def test_a_sweep_that_outlasts_the_grid_is_followed_by_one_sweep_of_what_is_overdue(region):
@@ -102,21 +102,21 @@ def test_a_sweep_that_outlasts_the_grid_is_followed_by_one_sweep_of_what_is_over
     assert region.time_s == START_S + 315
     region.per_page_s = 0.0
     assert region.tick(TickKind.FOCUS, minute=6) is not None
-    assert region.ledger.roster().tick_s == START_S + 300
+    assert region.ledger.fleet_snapshot().tick_at_s == START_S + 300
 
 
 def test_focus_ticks_go_on_beside_a_long_sweep(region):
     region.per_page_s = 40.0
-    found = []
+    results = []
 
     def focus_tick():
         region.on_page = lambda: None
-        found.append(region.tick(TickKind.FOCUS))
+        results.append(region.tick(TickKind.FOCUS))
 
     region.on_page = focus_tick
     region.tick(TickKind.SWEEP)
-    assert found[0] is not None
-    assert found[0].api_calls.get("ec2:DescribeVolumes", 0) == 0, "it does not sweep"
+    assert results[0] is not None
+    assert results[0].api_calls.get("ec2:DescribeVolumes", 0) == 0, "it does not sweep"
 
 
 def test_a_sweep_that_lost_its_lease_ends_without_completing(region):
@@ -129,7 +129,7 @@ def test_a_sweep_that_lost_its_lease_ends_without_completing(region):
 
     region.on_page = another_process
     assert region.tick(TickKind.SWEEP) is None
-    assert region.ledger.roster() is None
+    assert region.ledger.fleet_snapshot() is None
 
 
 def test_a_sweep_that_waits_for_cloudwatch_keeps_its_lease(region, monkeypatch):
@@ -148,27 +148,27 @@ def test_a_sweep_that_waits_for_cloudwatch_keeps_its_lease(region, monkeypatch):
     assert region.tick(TickKind.SWEEP) is not None
     assert len(claims) >= 7
     assert not any(claims)
-    assert region.ledger.roster().tick_s == START_S
+    assert region.ledger.fleet_snapshot().tick_at_s == START_S
 
 
 def test_a_sweep_that_loses_its_lease_while_it_assesses_records_nothing(region, monkeypatch):
-    read = region.shell.cloudwatch.read
+    results = region.shell.cloudwatch.read
 
     def hangs(queries, **span):
-        found = read(queries, **span)
+        result = results(queries, **span)
         region.time_s += 60.0
         region.ledger.claim_tick(TickKind.SWEEP, START_S, now_s=region.time_s, lease_s=5000.0)
-        return found
+        return result
 
     monkeypatch.setattr(region.shell.cloudwatch, "read", hangs)
     assert region.tick(TickKind.SWEEP) is None
     assert not region.ledger.states()
-    assert region.ledger.roster() is None
+    assert region.ledger.fleet_snapshot() is None
 
 
-def test_a_tick_that_loses_its_sweep_still_looks_at_the_volumes_in_focus(region):
+def test_a_tick_that_loses_its_sweep_still_evaluates_the_volumes_in_focus(region):
     assert len(region.tick(None).decisions) == 35
-    assert all(state.next_look_at_s for state in region.ledger.states().values())
+    assert all(state.next_poll_at_s for state in region.ledger.states().values())
     region.per_page_s = 60.0
     focus_s = START_S + 300
 
@@ -179,7 +179,7 @@ def test_a_tick_that_loses_its_sweep_still_looks_at_the_volumes_in_focus(region)
     region.on_page = another_process
     report = region.tick(None, minute=5)
     assert len(report.decisions) == 35
-    assert region.ledger.roster().tick_s == START_S, "the sweep is the other's to complete"
+    assert region.ledger.fleet_snapshot().tick_at_s == START_S, "the sweep is the other's to complete"
     assert not region.ledger.claim_tick(TickKind.FOCUS, focus_s, now_s=region.time_s + 1000, lease_s=50.0)
 
 
@@ -190,12 +190,12 @@ def test_no_sweep_is_lost_when_the_function_is_stopped_in_the_middle_of_one(regi
     def stopped():
         pages.append(region.time_s)
         if len(pages) == 5:
-            raise Killed
+            raise InvocationEnded
 
     region.on_page = stopped
-    with pytest.raises(Killed):
+    with pytest.raises(InvocationEnded):
         region.tick(TickKind.SWEEP)
     region.on_page, region.per_page_s = lambda: None, 0.0
     region.tick(TickKind.FOCUS, minute=4)
-    assert region.ledger.roster() is not None
-    assert region.ledger.roster().tick_s == START_S
+    assert region.ledger.fleet_snapshot() is not None
+    assert region.ledger.fleet_snapshot().tick_at_s == START_S

@@ -14,7 +14,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from racing import processes, race
+from racing import run_race, start_processes
 from some_changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, sent_ids
 from some_flips import an_intent
 
@@ -24,11 +24,11 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.ledger import (
-    Beginning,
-    Begun,
     Caps,
     Change,
     EntryKind,
+    IntentResult,
+    IntentStatus,
     TickKind,
     VolumeState,
 )
@@ -48,7 +48,7 @@ def ledger(path):
 
 
 @pytest.fixture
-def other(ledger, path):
+def second_ledger(ledger, path):
     """The same ledger as another process would have it open."""
     with SqliteLedger.open(path, lock_timeout_s=0.05) as opened:
         yield opened
@@ -87,7 +87,7 @@ def test_a_ledger_in_memory_is_a_ledger_too():
         assert ledger.location == "sqlite::memory:"
         assert ledger.commit([a_change()], channels=[MAIL]) == {A}
         assert ledger.commit([a_change()], channels=[MAIL]) == set()
-        assert len(ledger.waiting(channels=[MAIL])) == 1
+        assert len(ledger.pending_deliveries(channels=[MAIL])) == 1
 
 
 # The file
@@ -114,7 +114,7 @@ def test_the_location_is_what_the_command_line_takes(path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["a b.db", "50%.db", "what?.db", "#1.db", "ü.db"])
-def test_any_file_name_will_do(tmp_path, name):
+def test_any_file_name_works(tmp_path, name):
     with SqliteLedger.open(tmp_path / name) as ledger:
         ledger.commit([a_change()], channels=[])
         assert name in {file.name for file in tmp_path.iterdir()}
@@ -133,33 +133,33 @@ def test_opening_writes_nothing_to_a_ledger_that_is_there(path):
 # When it cannot be used
 
 
-def said_by(fails):
-    with pytest.raises(LedgerError) as raised:
+def error_message(fails):
+    with pytest.raises(LedgerError) as exc_info:
         fails()
-    message = str(raised.value)
+    message = str(exc_info.value)
     assert "\n" not in message
     return message
 
 
 def test_a_directory_is_not_a_ledger(tmp_path):
-    said = said_by(lambda: SqliteLedger.open(tmp_path))
-    assert said == f"ledger {tmp_path} is a directory: name a file in it, such as {tmp_path}/ledger.db"
+    message = error_message(lambda: SqliteLedger.open(tmp_path))
+    assert message == f"ledger {tmp_path} is a directory: name a file in it, such as {tmp_path}/ledger.db"
 
 
 def test_a_device_is_not_a_ledger():
-    assert "/dev/null is not a file" in said_by(lambda: SqliteLedger.open(Path("/dev/null")))
+    assert "/dev/null is not a file" in error_message(lambda: SqliteLedger.open(Path("/dev/null")))
 
 
 def test_a_directory_that_cannot_be_made_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    said = said_by(lambda: SqliteLedger.open(tmp_path / "file" / "sub" / "ledger.db"))
-    assert f"ledger {tmp_path}/file/sub/ledger.db cannot be used" in said
-    assert "Not a directory" in said
-    assert "--ledger sqlite:PATH" in said
+    message = error_message(lambda: SqliteLedger.open(tmp_path / "file" / "sub" / "ledger.db"))
+    assert f"ledger {tmp_path}/file/sub/ledger.db cannot be used" in message
+    assert "Not a directory" in message
+    assert "--ledger sqlite:PATH" in message
 
 
 @contextmanager
-def as_an_ordinary_user():
+def run_as_nobody():
     """Root may do anything: be nobody for a while."""
     am_root = os.geteuid() == 0
     if am_root:
@@ -174,8 +174,8 @@ def as_an_ordinary_user():
 @pytest.fixture
 def public_directory():
     """One that every user can enter; the directories pytest makes are for their owner."""
-    with tempfile.TemporaryDirectory() as made:
-        directory = Path(made)
+    with tempfile.TemporaryDirectory() as created:
+        directory = Path(created)
         directory.chmod(0o755)
         yield directory
 
@@ -190,20 +190,22 @@ def public_directory():
     ],
     ids=["no new file", "no reading", "no writing", "no entering"],
 )
-def test_missing_permission_is_said_with_what_to_check(public_directory, file_mode, directory_mode, reason):
+def test_missing_permission_is_reported_with_what_to_check(
+    public_directory, file_mode, directory_mode, reason
+):
     path = public_directory / "ledger.db"
     if file_mode is not None:
         SqliteLedger.open(path).close()
         path.chmod(file_mode)
     public_directory.chmod(directory_mode)
     try:
-        with as_an_ordinary_user():
-            said = said_by(lambda: SqliteLedger.open(path))
+        with run_as_nobody():
+            message = error_message(lambda: SqliteLedger.open(path))
     finally:
         public_directory.chmod(0o755)
-    assert f"ledger {path} cannot be used" in said
-    assert reason in said
-    assert "check owner and permissions of the file and its directory" in said
+    assert f"ledger {path} cannot be used" in message
+    assert reason in message
+    assert "check owner and permissions of the file and its directory" in message
 
 
 @pytest.mark.parametrize(
@@ -211,10 +213,10 @@ def test_missing_permission_is_said_with_what_to_check(public_directory, file_mo
     [(b"", "it is empty"), (b"not a database\n" * 1000, "file is not a database")],
     ids=["empty", "garbage"],
 )
-def test_a_file_that_is_no_database_is_damaged_and_stays_as_it_is(path, content, reason):
+def test_a_file_that_is_not_a_database_is_damaged_and_stays_as_it_is(path, content, reason):
     path.write_bytes(content)
-    said = said_by(lambda: SqliteLedger.open(path))
-    assert said == (
+    message = error_message(lambda: SqliteLedger.open(path))
+    assert message == (
         f"ledger {path} is damaged ({reason}): restore a copy, or move it away (mv {path}* ELSEWHERE) to"
         " start a new ledger, without the alert state and history of this one; nothing was deleted"
     )
@@ -222,7 +224,7 @@ def test_a_file_that_is_no_database_is_damaged_and_stays_as_it_is(path, content,
     assert list(path.parent.iterdir()) == [path]
 
 
-def harmed(path, harm):
+def damage(path, harm):
     """Does something to the bytes of a ledger of 200 volumes; returns what is in the file then."""
     with SqliteLedger.open(path) as ledger:
         ledger.commit([a_change(f"vol-{i:017x}") for i in range(200)], channels=[MAIL])
@@ -231,17 +233,17 @@ def harmed(path, harm):
 
 
 def test_a_ledger_damaged_inside_is_said_to_be_damaged_by_whatever_meets_the_damage(path):
-    content = harmed(path, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096))
+    content = damage(path, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096))
     with SqliteLedger.open(path) as ledger:
         for use in (ledger.states, lambda: ledger.commit([a_change(A)], channels=[MAIL])):
-            assert f"ledger {path} is damaged (database disk image is malformed)" in said_by(use)
+            assert f"ledger {path} is damaged (database disk image is malformed)" in error_message(use)
     assert path.read_bytes() == content
 
 
 def test_a_ledger_cut_short_is_damaged(path):
-    content = harmed(path, lambda whole: whole[:8192])
-    said = said_by(lambda: SqliteLedger.open(path))
-    assert f"ledger {path} is damaged (database disk image is malformed): restore a copy" in said
+    content = damage(path, lambda whole: whole[:8192])
+    message = error_message(lambda: SqliteLedger.open(path))
+    assert f"ledger {path} is damaged (database disk image is malformed): restore a copy" in message
     assert path.read_bytes() == content
 
 
@@ -249,7 +251,7 @@ def test_the_database_of_another_program_is_left_alone(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE bookmarks (url)")
     before = path.read_bytes()
-    assert f"{path} is a database of another program" in said_by(lambda: SqliteLedger.open(path))
+    assert f"{path} is a database of another program" in error_message(lambda: SqliteLedger.open(path))
     assert path.read_bytes() == before
 
 
@@ -257,20 +259,20 @@ def test_a_newer_schema_is_refused_with_both_versions(path):
     SqliteLedger.open(path).close()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    said = said_by(lambda: SqliteLedger.open(path))
-    assert f"ledger {path} has schema 3" in said
-    assert "this one knows schemas up to 2: update burstwatch" in said
+    message = error_message(lambda: SqliteLedger.open(path))
+    assert f"ledger {path} has schema 3" in message
+    assert "this one knows schemas up to 2: update burstwatch" in message
 
 
-def test_a_ledger_locked_for_too_long_is_said_so_and_nothing_is_written(path, ledger, other):
+def test_a_ledger_locked_for_too_long_is_reported_and_nothing_is_written(path, ledger, second_ledger):
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        said = said_by(lambda: other.commit([a_change()], channels=[MAIL]))
-        assert other.states() == {}
+        message = error_message(lambda: second_ledger.commit([a_change()], channels=[MAIL]))
+        assert second_ledger.states() == {}
         holder.execute("ROLLBACK")
-    assert f"ledger {path} has been locked by another process for 0.05 s" in said
-    assert f"fuser -v {path}" in said
-    assert other.commit([a_change()], channels=[MAIL]) == {A}
+    assert f"ledger {path} has been locked by another process for 0.05 s" in message
+    assert f"fuser -v {path}" in message
+    assert second_ledger.commit([a_change()], channels=[MAIL]) == {A}
 
 
 def test_a_short_lock_is_waited_for(path, ledger):
@@ -290,8 +292,8 @@ def test_a_ledger_moved_away_while_in_use_is_not_written_to_any_more(path, then,
             file.rename(file.with_name(f"old-{file.name}"))
         if then == "replaced":
             SqliteLedger.open(path).close()
-        said = said_by(lambda: ledger.commit([a_change(B)], channels=[]))
-        assert f"ledger {path} was moved, deleted or replaced while in use" in said
+        message = error_message(lambda: ledger.commit([a_change(B)], channels=[]))
+        assert f"ledger {path} was moved, deleted or replaced while in use" in message
     with SqliteLedger.open(tmp_path / "old-ledger.db") as ledger:
         assert set(ledger.states()) == {A}
 
@@ -299,8 +301,8 @@ def test_a_ledger_moved_away_while_in_use_is_not_written_to_any_more(path, then,
 def test_the_last_writes_of_a_missing_ledger_are_not_mixed_into_a_new_one(path, tmp_path):
     wal = tmp_path / "ledger.db-wal"
     wal.write_bytes(b"writes")
-    said = said_by(lambda: SqliteLedger.open(path))
-    assert f"there is no ledger {path}, but {wal} holds its last writes" in said
+    message = error_message(lambda: SqliteLedger.open(path))
+    assert f"there is no ledger {path}, but {wal} holds its last writes" in message
     assert list(tmp_path.iterdir()) == [wal]
 
 
@@ -353,7 +355,7 @@ def test_a_full_disk_loses_nothing_and_the_ledger_goes_on_when_there_is_room(tin
 
 def test_a_full_disk_leaves_no_half_made_ledger(tiny_disk):
     (tiny_disk / "ballast").write_bytes(b"x" * 500_000)
-    assert "no space left" in said_by(lambda: SqliteLedger.open(tiny_disk / "ledger.db"))
+    assert "no space left" in error_message(lambda: SqliteLedger.open(tiny_disk / "ledger.db"))
     assert [file.name for file in tiny_disk.iterdir()] == ["ballast"]
 
 
@@ -362,7 +364,7 @@ def test_a_full_disk_leaves_no_half_made_ledger(tiny_disk):
 
 def test_of_many_processes_that_change_one_revision_exactly_one_wins_each_time(path, ledger):
     """Six processes each try all of revisions 1 to 50: 50 wins in all, each with its entry and its alert."""
-    said = race(
+    text = run_race(
         """
         with SqliteLedger.open(path) as ledger:
             wait_for_the_start()
@@ -376,7 +378,7 @@ def test_of_many_processes_that_change_one_revision_exactly_one_wins_each_time(p
         """,
         path,
     )
-    wins = sorted(int(line) for lines in said for line in lines)
+    wins = sorted(int(line) for lines in text for line in lines)
     assert wins == list(range(1, 51))
     changed = [entry.revision for entry in ledger.entries(A) if entry.kind is EntryKind.LEVEL_CHANGED]
     assert changed == wins
@@ -386,7 +388,7 @@ def test_of_many_processes_that_change_one_revision_exactly_one_wins_each_time(p
 def test_of_many_processes_that_send_alerts_exactly_one_sends_each(path, ledger):
     alerts = [an_alert(f"vol-{number:02}") for number in range(30)]
     ledger.commit([a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts], channels=[MAIL])
-    said = race(
+    text = run_race(
         """
         with SqliteLedger.open(path) as ledger:
             waiting = ledger.waiting(channels=["mail"])
@@ -398,15 +400,15 @@ def test_of_many_processes_that_send_alerts_exactly_one_sends_each(path, ledger)
         """,
         path,
     )
-    assert sorted(chain.from_iterable(said)) == sorted(alert.alert_id for alert in alerts)
-    assert ledger.waiting(channels=[MAIL]) == []
+    assert sorted(chain.from_iterable(text)) == sorted(alert.alert_id for alert in alerts)
+    assert ledger.pending_deliveries(channels=[MAIL]) == []
 
 
 def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(path, ledger):
     """Each of 20 pairs is bundled by some while others send its parts: a part goes alone or in its digest."""
     pairs = [[an_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(20)]
     ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
-    said = race(
+    text = run_race(
         """
         place = Place(region="us-east-1")
         with SqliteLedger.open(path) as ledger:
@@ -428,14 +430,14 @@ def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(pat
         """,
         path,
     )
-    assert sorted(chain.from_iterable(said)) == sorted(
+    assert sorted(chain.from_iterable(text)) == sorted(
         str(alert.volume_id) for pair in pairs for alert in pair
     )
-    assert ledger.waiting(channels=[MAIL]) == []
+    assert ledger.pending_deliveries(channels=[MAIL]) == []
 
 
 def test_of_many_processes_that_make_the_ledger_all_find_the_same_one(path):
-    said = race(
+    text = run_race(
         """
         wait_for_the_start()
         with SqliteLedger.open(path) as ledger:
@@ -444,8 +446,8 @@ def test_of_many_processes_that_make_the_ledger_all_find_the_same_one(path):
         """,
         path,
     )
-    assert sorted(lines[0] for lines in said) == ["1"] * 5 + ["2"]
-    assert sorted(lines[1] for lines in said) == ["False"] * 5 + ["True"]
+    assert sorted(lines[0] for lines in text) == ["1"] * 5 + ["2"]
+    assert sorted(lines[1] for lines in text) == ["False"] * 5 + ["True"]
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -459,14 +461,14 @@ def test_threads_that_share_one_ledger_do_not_mix_their_changes(ledger):
     volume_ids = [f"vol-{number}" for number in range(4)]
     with ThreadPoolExecutor(max_workers=4) as pool:
         list(pool.map(change_again_and_again, volume_ids))
-    assert len(ledger.waiting(channels=[MAIL])) == 4 * 40
+    assert len(ledger.pending_deliveries(channels=[MAIL])) == 4 * 40
 
 
-def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_told_is_done(path):
+def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_reported_is_done(path):
     """Killed ten times while it writes; each revision brings one entry and one delivery, or nothing."""
-    done = 0
+    result = 0
     for _ in range(10):
-        with processes(
+        with start_processes(
             """
             with SqliteLedger.open(path) as ledger:
                 state = ledger.states().get("vol-0a")
@@ -482,14 +484,14 @@ def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_told_is_done
             1,
         ) as (writer,):
             for _ in range(5):
-                done = int(writer.stdout.readline())
+                result = int(writer.stdout.readline())
             writer.send_signal(signal.SIGKILL)
             writer.wait()
-            done = max([done, *(int(line) for line in writer.stdout.read().split("\n")[:-1])])
+            result = max([result, *(int(line) for line in writer.stdout.read().split("\n")[:-1])])
         with SqliteLedger.open(path) as ledger:
             revision = ledger.states()[A].revision
             changed = [entry.revision for entry in ledger.entries(A) if entry.kind is EntryKind.LEVEL_CHANGED]
-            assert done <= revision <= done + 1
+            assert result <= revision <= result + 1
             assert changed == list(range(1, revision + 1))
             assert sent_ids(ledger, MAIL) == [f"{A} {number}" for number in changed]
 
@@ -497,7 +499,7 @@ def test_a_killed_writer_leaves_whole_changes_and_everything_it_was_told_is_done
 def test_a_process_killed_while_it_makes_ledgers_leaves_only_whole_ones(path):
     for attempt in range(5):
         directory = path.parent / str(attempt)
-        with processes(
+        with start_processes(
             """
             print("ready", flush=True)
             for number in range(10_000):
@@ -511,8 +513,8 @@ def test_a_process_killed_while_it_makes_ledgers_leaves_only_whole_ones(path):
                 time.sleep(0.001)
             maker.kill()
             maker.wait()
-        for made in [*directory.glob("[0-9]*.db"), directory / "next.db"]:
-            with SqliteLedger.open(made) as ledger:
+        for item in [*directory.glob("[0-9]*.db"), directory / "next.db"]:
+            with SqliteLedger.open(item) as ledger:
                 assert ledger.states() == {}
 
 
@@ -521,8 +523,8 @@ def test_a_process_killed_while_it_makes_ledgers_leaves_only_whole_ones(path):
 
 def test_a_roster_of_a_hundred_thousand_takes_eight_bytes_a_volume(ledger):
     fleet = frozenset(range(2**63, 2**63 + 100_000))
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=fleet)
-    assert ledger.roster().fingerprints == fleet
+    ledger.complete_tick(TickKind.SWEEP, 300, fleet_fingerprints=fleet)
+    assert ledger.fleet_snapshot().fingerprints == fleet
     (stored,) = ledger._connection.execute("SELECT length(fingerprints) FROM completed_ticks").fetchone()
     assert stored == 8 * 100_000
 
@@ -547,15 +549,15 @@ def test_a_long_history_of_other_volumes_costs_nothing(ledger):
                 [a_change(A, expected=revision - 1 or None, revision=revision)], channels=[MAIL]
             )
             intent = an_intent(C, expected=revision - 1 or None, revision=revision)
-            assert ledger.begin(
-                intent, Caps(volumes=1), now_s=0, heeds_holds=True, channels=[MAIL]
-            ) == Beginning(begun=Begun.RECORDED)
+            assert ledger.record_intent(
+                intent, Caps(volumes=1), now_s=0, respects_holds=True, channels=[MAIL]
+            ) == IntentResult(status=IntentStatus.RECORDED)
             ledger.states()
             ledger.states_of({A})
             ledger.entries(A, since_s=revision)
-            (delivery,) = ledger.waiting(channels=[MAIL])
-            assert ledger.claim(delivery, now_s=0, lease_s=60)
-            ledger.delivered(delivery, at_s=revision)
+            (delivery,) = ledger.pending_deliveries(channels=[MAIL])
+            assert ledger.claim_delivery(delivery, now_s=0, lease_s=60)
+            ledger.mark_delivered(delivery, at_s=revision)
         return len(steps)
 
     work(1)

@@ -8,14 +8,14 @@ from itertools import chain, count
 from math import inf
 
 import pytest
-from some_changes import MAIL, A, a_change, a_digest, an_alert, kinds, sent_ids
-from some_flips import an_intent, becomes
+from some_changes import MAIL, A, a_change, a_digest, an_alert, entry_kinds, sent_ids
+from some_flips import an_intent, flip_transition
 
-from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstwatch.core.ledger.flip_state import Direction, Hold
-from burstwatch.core.ledger.ledger import Begun, Caps, Change, EntryKind, TickKind
-from fuse import Killed
-from ledgers import DynamoHome
+from burstwatch.core.ledger.ledger import Caps, Change, EntryKind, IntentStatus, TickKind
+from fuse import ProcessKilled
+from ledgers import DynamoStore
 
 CALL_S = 0.002
 HOLD = Hold(volume_id=A, by="ann", reason="", placed_at_s=1, until_s=100)
@@ -26,7 +26,7 @@ CAPS = [{"volumes": 4}, {"usd_per_month": 45.0}, {"volumes": 4, "usd_per_month":
 @pytest.fixture
 def home():
     """A table whose calls take time, so that transactions stand in each other's way."""
-    place = DynamoHome(endpoint=None)
+    place = DynamoStore(endpoint=None)
     place.table.latency_s = CALL_S
     yield place
     place.close()
@@ -37,7 +37,7 @@ def ledger(home):
     return home.open()
 
 
-def at_once(actions):
+def run_concurrently(actions):
     """What each of several threads found that all began at once."""
     barrier = threading.Barrier(len(actions))
 
@@ -49,35 +49,35 @@ def at_once(actions):
         return list(pool.map(act, actions))
 
 
-def racers(home, act, how_many=6):
+def race_in_threads(home, act, how_many=6):
     """What each of several processes found that has the ledger open for itself."""
     ledgers = [home.open() for _ in range(how_many)]
-    return at_once([lambda me=me, own=own: act(me, own) for me, own in enumerate(ledgers)])
+    return run_concurrently([lambda me=me, own=own: act(me, own) for me, own in enumerate(ledgers)])
 
 
 # Races
 
 
 @pytest.mark.parametrize("caps", CAPS)
-def test_of_ten_who_race_for_four_places_four_get_one_and_know_who_came_before(home, ledger, caps):
+def test_of_ten_racing_for_four_places_four_succeed_and_know_who_came_before(home, ledger, caps):
     """Each wants all ten volumes, beginning with another: four intents, on four volumes, at $10 each."""
 
     def act(me, own):
-        found = []
+        results = []
         for number in range(10):
             intent = an_intent(VOLUME_IDS[(me + number) % 10], revision=100 + me)
-            found.append((intent.volume_id, begin(own, intent, **caps)))
-        return [(volume_id, one) for volume_id, one in found if one.begun is Begun.RECORDED]
+            results.append((intent.volume_id, begin(own, intent, **caps)))
+        return [(volume_id, item) for volume_id, item in results if item.status is IntentStatus.RECORDED]
 
-    recorded = list(chain.from_iterable(racers(home, act, 10)))
-    assert sorted(one.volumes for _, one in recorded) == [0, 1, 2, 3]
-    assert sorted(one.usd_per_month for _, one in recorded) == [0.0, 10.0, 20.0, 30.0]
+    recorded = list(chain.from_iterable(race_in_threads(home, act, 10)))
+    assert sorted(item.volumes for _, item in recorded) == [0, 1, 2, 3]
+    assert sorted(item.usd_per_month for _, item in recorded) == [0.0, 10.0, 20.0, 30.0]
     assert home.reserved() == (4, 40.0)
     assert set(ledger.states()) == {volume_id for volume_id, _ in recorded}
 
 
 def begin(ledger, intent, **caps):
-    return ledger.begin(intent, Caps(**caps), now_s=0, heeds_holds=True, channels=[])
+    return ledger.record_intent(intent, Caps(**caps), now_s=0, respects_holds=True, channels=[])
 
 
 def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
@@ -85,7 +85,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
     caps = {"volumes": 3, "usd_per_month": 25.0}
 
     def act(me, own):
-        found = []
+        results = []
         for number in range(8):
             volume_id = VOLUME_IDS[(me * 3 + number) % 10]
             state = own.states_of({volume_id}).get(volume_id)
@@ -97,19 +97,19 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
                 begun = begin(
                     own, an_intent(volume_id, expected=revision, revision=new, direction=direction), **caps
                 )
-                found.append(begun)
-                if begun.begun is not Begun.RECORDED:
+                results.append(begun)
+                if begun.status is not IntentStatus.RECORDED:
                     break
                 revision = new
             else:
-                restored = becomes(
+                restored = flip_transition(
                     EntryKind.RESTORED, None, volume_id, expected=revision, revision=revision + 1
                 )
                 assert own.commit([restored], channels=[]) == {volume_id}
-        return found
+        return results
 
-    said = list(chain.from_iterable(racers(home, act)))
-    recorded = [begun for begun in said if begun.begun is Begun.RECORDED]
+    text = list(chain.from_iterable(race_in_threads(home, act)))
+    recorded = [begun for begun in text if begun.status is IntentStatus.RECORDED]
     assert recorded
     assert {begun.volumes for begun in recorded} <= {0, 1}
     assert home.reserved() == (0, 0.0)
@@ -117,7 +117,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
     assert len(intents) == len(recorded)
 
 
-def test_of_many_who_change_one_revision_exactly_one_wins_each_time(home, ledger):
+def test_of_many_writers_of_one_revision_exactly_one_wins_each_time(home, ledger):
     """With an entry it is a transaction, without one it is not; both count."""
 
     def act(me, own):
@@ -134,27 +134,29 @@ def test_of_many_who_change_one_revision_exactly_one_wins_each_time(home, ledger
                     break
         return wins
 
-    wins = sorted(chain.from_iterable(racers(home, act)))
+    wins = sorted(chain.from_iterable(race_in_threads(home, act)))
     assert wins == list(range(1, 13))
     changed = [entry.revision for entry in ledger.entries(A) if entry.kind is EntryKind.LEVEL_CHANGED]
     assert changed == [revision for revision in wins if revision % 2 == 0]
     assert len(sent_ids(ledger, MAIL)) == 6
 
 
-def test_of_many_who_send_alerts_exactly_one_sends_each(home, ledger):
+def test_of_many_senders_exactly_one_sends_each_alert(home, ledger):
     alerts = [an_alert(f"vol-{number:02}") for number in range(20)]
     ledger.commit([a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts], channels=[MAIL])
-    waiting = ledger.waiting(channels=[MAIL])
+    waiting = ledger.pending_deliveries(channels=[MAIL])
 
     def act(me, own):
         sent = []
         for delivery in waiting:
             if own.claim(delivery, now_s=0, lease_s=60):
                 sent.append(delivery.alert.alert_id)
-                own.delivered(delivery, at_s=1)
+                own.mark_delivered(delivery, at_s=1)
         return sent
 
-    assert sorted(chain.from_iterable(racers(home, act))) == sorted(alert.alert_id for alert in alerts)
+    assert sorted(chain.from_iterable(race_in_threads(home, act))) == sorted(
+        alert.alert_id for alert in alerts
+    )
     assert home.count_undelivered() == 0
 
 
@@ -162,55 +164,55 @@ def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(hom
     """Each of 15 pairs is bundled by some while others send its parts: a part goes alone or in its digest."""
     pairs = [[an_alert(f"vol-{number:02}-{part}") for part in "ab"] for number in range(15)]
     ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
-    by_id = {delivery.alert.alert_id: delivery for delivery in ledger.waiting(channels=[MAIL])}
+    by_id = {delivery.alert.alert_id: delivery for delivery in ledger.pending_deliveries(channels=[MAIL])}
 
     def act(me, own):
-        told = []
-        for one, two in pairs:
+        reported = []
+        for item, two in pairs:
             if me % 2:
-                own.bundle([one.alert_id, two.alert_id], a_digest(one, two), channels=[MAIL])
+                own.replace_with_digest([item.alert_id, two.alert_id], a_digest(item, two), channels=[MAIL])
             elif own.claim(by_id[two.alert_id], now_s=0, lease_s=60):
-                told.append(two.volume_id)
-                own.delivered(by_id[two.alert_id], at_s=1)
+                reported.append(two.volume_id)
+                own.mark_delivered(by_id[two.alert_id], at_s=1)
         for delivery in own.waiting(channels=[MAIL]):
             if own.claim(delivery, now_s=0, lease_s=60):
-                told += told_by(delivery.alert)
-                own.delivered(delivery, at_s=1)
-        return told
+                reported += an_entry_for(delivery.alert)
+                own.mark_delivered(delivery, at_s=1)
+        return reported
 
-    told = list(chain.from_iterable(racers(home, act)))
-    for delivery in ledger.waiting(channels=[MAIL]):
-        assert ledger.claim(delivery, now_s=0, lease_s=60)
-        told += told_by(delivery.alert)
-        ledger.delivered(delivery, at_s=1)
-    assert sorted(told) == sorted(alert.volume_id for pair in pairs for alert in pair)
+    reported = list(chain.from_iterable(race_in_threads(home, act)))
+    for delivery in ledger.pending_deliveries(channels=[MAIL]):
+        assert ledger.claim_delivery(delivery, now_s=0, lease_s=60)
+        reported += an_entry_for(delivery.alert)
+        ledger.mark_delivered(delivery, at_s=1)
+    assert sorted(reported) == sorted(alert.volume_id for pair in pairs for alert in pair)
     assert home.count_undelivered() == 0
 
 
-def told_by(alert):
+def an_entry_for(alert):
     return [
         line["volume_id"] for line in alert.evidence.get("most_urgent") or [{"volume_id": alert.volume_id}]
     ]
 
 
-def test_a_tick_that_many_want_is_claimed_by_one(home, ledger):
+def test_a_contended_tick_is_claimed_by_one(home, ledger):
     def act(me, own):
         ticks = range(60, 360, 60)
         return [tick_s for tick_s in ticks if own.claim_tick(TickKind.FOCUS, tick_s, now_s=0, lease_s=60)]
 
-    assert sorted(chain.from_iterable(racers(home, act))) == list(range(60, 360, 60))
+    assert sorted(chain.from_iterable(race_in_threads(home, act))) == list(range(60, 360, 60))
 
 
 def test_rosters_that_are_written_at_once_leave_one_whole(home, ledger):
     fleets = [frozenset(range(me, me + 50_000)) for me in range(4)]
 
     def act(me, own):
-        own.complete_tick(TickKind.SWEEP, 300 * me, roster=fleets[me])
-        return own.roster().tick_s
+        own.complete_tick(TickKind.SWEEP, 300 * me, fleet_snapshot=fleets[me])
+        return own.fleet_snapshot().tick_at_s
 
-    assert max(racers(home, act, 4)) == 900
-    assert (ledger.roster().tick_s, ledger.roster().fingerprints) == (900, fleets[3])
-    assert sum(bool(items) and pk.startswith("roster ") for pk, items in home.everything().items()) == 1
+    assert max(race_in_threads(home, act, 4)) == 900
+    assert (ledger.fleet_snapshot().tick_at_s, ledger.fleet_snapshot().fingerprints) == (900, fleets[3])
+    assert sum(bool(items) and pk.startswith("roster ") for pk, items in home.dump().items()) == 1
 
 
 def test_holds_that_are_placed_and_lifted_at_once_are_each_told(home, ledger):
@@ -218,12 +220,12 @@ def test_holds_that_are_placed_and_lifted_at_once_are_each_told(home, ledger):
         own.place_hold(replace(HOLD, by=f"{me}"))
         return own.lift_hold(A, by=f"{me}", at_s=2)
 
-    lifted = [hold for hold in racers(home, act) if hold]
+    lifted = [hold for hold in race_in_threads(home, act) if hold]
     assert lifted
-    assert Counter(kinds(ledger)) == {EntryKind.HELD: 6, EntryKind.RELEASED: len(lifted)}
+    assert Counter(entry_kinds(ledger)) == {EntryKind.HELD: 6, EntryKind.RELEASED: len(lifted)}
 
 
-def test_what_is_told_within_one_second_takes_one_transaction_each(home, ledger):
+def test_entries_within_one_second_take_one_transaction_each(home, ledger):
     """Else those who tell something at once stand in each other's way the longer the more they are."""
     for number in range(6):
         ledger.place_hold(replace(HOLD, by=f"{number}"))
@@ -248,13 +250,13 @@ def test_of_a_hold_that_is_replaced_while_it_is_lifted_the_new_one_is_lifted(hom
     ledger.place_hold(old)
     before_it_writes(ledger, monkeypatch, lambda: home.open().place_hold(new))
     assert ledger.lift_hold(A, by="bob", at_s=2) == new
-    told = [(entry.kind, entry.body["reason"]) for entry in ledger.entries(A)]
-    assert told == [(EntryKind.HELD, "old"), (EntryKind.HELD, "new"), (EntryKind.RELEASED, "new")]
+    reported = [(entry.kind, entry.body["reason"]) for entry in ledger.entries(A)]
+    assert reported == [(EntryKind.HELD, "old"), (EntryKind.HELD, "new"), (EntryKind.RELEASED, "new")]
 
 
 def test_an_intent_that_meets_a_hold_half_way_is_held(home, ledger, monkeypatch):
     before_it_writes(ledger, monkeypatch, lambda: home.open().place_hold(replace(HOLD, volume_id=None)))
-    assert begin(ledger, an_intent(A)).begun is Begun.HELD
+    assert begin(ledger, an_intent(A)).status is IntentStatus.HELD
     assert home.reserved() == (0, 0.0)
     assert ledger.entries(A) == []
 
@@ -262,22 +264,22 @@ def test_an_intent_that_meets_a_hold_half_way_is_held(home, ledger, monkeypatch)
 # Crashes
 
 
-class MortalTable(DynamoDb):
+class CrashingTable(FakeDynamoDb):
     """One whose client dies right before, or right after, the call of this number has its effect."""
 
-    dies_at = None
+    crash_at_call = None
 
-    def set_death(self, number, *, after=False):
-        self.dies_at, self.dies_after, self.numbers = number, after, count()
+    def set_crash(self, number, *, after=False):
+        self.crash_at_call, self.dies_after, self.numbers = number, after, count()
         self.calls.clear()
 
-    def _serve(self, request, event_name, **given):
-        left = inf if self.dies_at is None else self.dies_at - next(self.numbers)
+    def _serve(self, request, event_name, **fields):
+        left = inf if self.crash_at_call is None else self.crash_at_call - next(self.numbers)
         if left < 0 or (left == 0 and not self.dies_after):
-            raise Killed
-        answer = super()._serve(request, event_name, **given)
+            raise ProcessKilled
+        answer = super()._send(request, event_name, **fields)
         if left == 0:
-            raise Killed
+            raise ProcessKilled
         return answer
 
 
@@ -287,7 +289,7 @@ IDS = [alert.alert_id for alert in ALERTS]
 DIGEST = a_digest(*ALERTS)
 
 
-def nothing(ledger, _now_s=0):
+def do_nothing(ledger, _now_s=0):
     """Of a ledger that is new."""
 
 
@@ -295,12 +297,12 @@ def commit_some(ledger, _now_s=0):
     ledger.commit(CHANGES[:5], channels=[MAIL])
 
 
-def ask_for_a_flip(ledger, _now_s=0):
+def record_flip_intent(ledger, _now_s=0):
     begin(ledger, an_intent(A))
 
 
-def come_back(ledger, _now_s=0):
-    ledger.commit([becomes(EntryKind.RESTORED, None, A, expected=100, revision=101)], channels=[])
+def complete_return(ledger, _now_s=0):
+    ledger.commit([flip_transition(EntryKind.RESTORED, None, A, expected=100, revision=101)], channels=[])
 
 
 def raise_alerts(ledger, _now_s=0):
@@ -308,86 +310,86 @@ def raise_alerts(ledger, _now_s=0):
 
 
 def bundle(ledger, _now_s=0):
-    ledger.bundle(IDS, DIGEST, channels=[MAIL])
+    ledger.replace_with_digest(IDS, DIGEST, channels=[MAIL])
 
 
-def raise_a_digest(ledger, _now_s=0):
+def create_digest(ledger, _now_s=0):
     raise_alerts(ledger)
     bundle(ledger)
 
 
 def send(ledger, now_s):
-    for delivery in ledger.waiting(channels=[MAIL]):
-        if ledger.claim(delivery, now_s=now_s, lease_s=60):
-            ledger.delivered(delivery, at_s=7)
+    for delivery in ledger.pending_deliveries(channels=[MAIL]):
+        if ledger.claim_delivery(delivery, now_s=now_s, lease_s=60):
+            ledger.mark_delivered(delivery, at_s=7)
 
 
 def sweep(ledger, _now_s=0):
-    ledger.complete_tick(TickKind.SWEEP, 300, roster=frozenset(range(60_000)))
+    ledger.complete_tick(TickKind.SWEEP, 300, fleet_fingerprints=frozenset(range(60_000)))
 
 
 def sweep_again(ledger, _now_s=0):
-    ledger.complete_tick(TickKind.SWEEP, 600, roster=frozenset(range(100_000)))
+    ledger.complete_tick(TickKind.SWEEP, 600, fleet_fingerprints=frozenset(range(100_000)))
 
 
 @pytest.mark.parametrize(
     ("before", "act"),
     [
-        (nothing, commit_some),
-        (nothing, ask_for_a_flip),
-        (ask_for_a_flip, come_back),
+        (do_nothing, commit_some),
+        (do_nothing, record_flip_intent),
+        (record_flip_intent, complete_return),
         (raise_alerts, bundle),
-        (raise_a_digest, send),
+        (create_digest, send),
         (commit_some, send),
         (sweep, sweep_again),
     ],
 )
 def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_finish(before, act):
     """It ends as if nobody had been killed: nothing lost, nothing half, each alert told once."""
-    calls, expected = played(before, act)
+    calls, expected = run_with_crash(before, act)
     for number in range(calls):
         for after in (False, True):
-            assert played(before, act, dies_at=number, dies_after=after)[1] == expected
+            assert run_with_crash(before, act, dies_at=number, dies_after=after)[1] == expected
 
 
-def played(before, act, *, dies_at=None, dies_after=False):
+def run_with_crash(before, act, *, dies_at=None, dies_after=False):
     """How many calls one takes who does not die, and what is there in the end.
 
     Whoever dies is followed by another, an hour later.
     """
-    home = DynamoHome(endpoint=None, table=MortalTable())
+    home = DynamoStore(endpoint=None, table=CrashingTable())
     try:
         before(home.open(clock=lambda: 0.0))
         home.table.set_death(dies_at, after=dies_after)
         if dies_at is not None:
-            with pytest.raises(Killed):
+            with pytest.raises(ProcessKilled):
                 act(home.open(clock=lambda: 0.0), 0.0)
             home.table.set_death(None)
             home.reserved()
         act(home.open(clock=lambda: 3600.0), 3600.0)
-        return home.table.calls.total(), seen_in(home)
+        return home.table.calls.total(), observed_state(home)
     finally:
         home.close()
 
 
-def seen_in(home):
+def observed_state(home):
     ledger = home.open()
-    told = Counter(
+    reported = Counter(
         (pk, item["kind"]["S"])
-        for pk, items in home.everything().items()
+        for pk, items in home.dump().items()
         for item in items.values()
         if pk.startswith("history ")
     )
     sent = sorted(sent_ids(ledger, MAIL))
-    return ledger.states(), told, sent, home.count_undelivered(), home.reserved(), ledger.roster()
+    return ledger.states(), reported, sent, home.count_undelivered(), home.reserved(), ledger.fleet_snapshot()
 
 
 @pytest.mark.parametrize("dies_after", [False, True])
-def test_a_hold_is_there_when_it_was_told_and_only_then(dies_after):
-    home = DynamoHome(endpoint=None, table=MortalTable())
+def test_a_hold_exists_exactly_when_it_was_acknowledged(dies_after):
+    home = DynamoStore(endpoint=None, table=CrashingTable())
     try:
         home.table.set_death(0, after=dies_after)
-        with pytest.raises(Killed):
+        with pytest.raises(ProcessKilled):
             home.open().place_hold(HOLD)
         home.table.set_death(None)
         assert len(home.open().holds(0)) == len(home.open().entries(A)) == dies_after

@@ -6,13 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import pytest
-from racing import processes, race
+from racing import run_race, start_processes
 from some_flips import an_intent
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Begun, Caps, EntryKind, VolumeState
+from burstwatch.core.ledger.ledger import Caps, EntryKind, IntentStatus, VolumeState
 
 A, B = "vol-0a", "vol-0b"
 MAIL = "mail"
@@ -33,7 +33,7 @@ def ledger(path):
 
 
 def begin(ledger, change, **caps):
-    return ledger.begin(change, Caps(**caps), now_s=NOW_S, heeds_holds=True, channels=[MAIL])
+    return ledger.record_intent(change, Caps(**caps), now_s=NOW_S, respects_holds=True, channels=[MAIL])
 
 
 def reserved(ledger):
@@ -45,14 +45,14 @@ def reserving(ledger):
     return {
         volume_id: max(0.0, state.flip.usd_per_month)
         for volume_id, state in ledger.states().items()
-        if state.flip and state.flip.reserves
+        if state.flip and state.flip.counts_against_caps
     }
 
 
 @pytest.mark.parametrize("caps", CAPS)
 def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, caps):
     """Each process wants all ten volumes, each beginning with another: four intents, on four volumes."""
-    said = race(
+    text = run_race(
         f"""
         from burstwatch.core.ledger.ledger import Caps
         from some_flips import an_intent
@@ -67,7 +67,7 @@ def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, c
         path,
         10,
     )
-    recorded = [line.split()[0] for line in chain.from_iterable(said) if line.endswith(Begun.RECORDED)]
+    recorded = [line.split()[0] for line in chain.from_iterable(text) if line.endswith(IntentStatus.RECORDED)]
     assert len(recorded) == len(set(recorded)) == 4
     assert reserved(ledger) == reserving(ledger) == dict.fromkeys(recorded, 10.0)
     for volume_id in VOLUME_IDS:
@@ -107,7 +107,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
                     assert ledger.commit([restored], channels=[])
         """
     most = 0
-    with processes(script, path, 6) as racers:
+    with start_processes(script, path, 6) as racers:
         for racer in racers:
             assert racer.stdout.readline() == "ready\n"
         for racer in racers:
@@ -115,19 +115,19 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
             racer.stdin.flush()
         while any(racer.poll() is None for racer in racers):
             most = max(most, sum(reserving(ledger).values()))
-        said = Counter(chain.from_iterable(racer.stdout.read().splitlines() for racer in racers))
+        text = Counter(chain.from_iterable(racer.stdout.read().splitlines() for racer in racers))
         assert [racer.returncode for racer in racers] == [0] * 6
     assert 10.0 <= most <= 20.0
-    assert {line for line in said if line.startswith("recorded")} <= {"recorded 0", "recorded 1"}
+    assert {line for line in text if line.startswith("recorded")} <= {"recorded 0", "recorded 1"}
     assert reserved(ledger) == reserving(ledger) == {}
     intents = [e for v in VOLUME_IDS for e in ledger.entries(v) if e.kind is EntryKind.INTENT]
-    assert len(intents) == said["recorded 0"] + said["recorded 1"]
+    assert len(intents) == text["recorded 0"] + text["recorded 1"]
 
 
-def test_a_process_killed_while_it_begins_leaves_whole_intents_and_each_that_it_was_told_of(path):
+def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
     """Killed five times: no reservation without its state and its entry, none lost that was answered."""
     for start in range(0, 50_000, 10_000):
-        with processes(
+        with start_processes(
             f"""
             from burstwatch.core.ledger.ledger import Caps
             from some_flips import an_intent
@@ -140,36 +140,36 @@ def test_a_process_killed_while_it_begins_leaves_whole_intents_and_each_that_it_
             path,
             1,
         ) as (writer,):
-            told = [writer.stdout.readline().strip() for _ in range(5)]
+            reported = [writer.stdout.readline().strip() for _ in range(5)]
             writer.send_signal(signal.SIGKILL)
             writer.wait()
-            told += writer.stdout.read().split("\n")[:-1]
+            reported += writer.stdout.read().split("\n")[:-1]
         with SqliteLedger.open(path) as ledger:
             states = ledger.states()
-            assert set(told) <= set(states)
+            assert set(reported) <= set(states)
             assert reserved(ledger) == reserving(ledger) == dict.fromkeys(states, 10.0)
             assert all(len(ledger.entries(volume_id)) == 1 for volume_id in states)
 
 
-def test_an_intent_waits_for_one_who_writes_and_then_sees_what_was_written(path, ledger):
+def test_an_intent_waits_for_a_concurrent_writer_and_sees_its_write(path, ledger):
     """The other has already placed its hold, and not committed yet, when the intent comes."""
-    with SqliteLedger.open(path) as other, other._writing() as connection:
+    with SqliteLedger.open(path) as other, other._transaction() as connection:
         connection.execute("INSERT INTO holds VALUES ('*', 'ann', '', 0, ?)", (NOW_S + 1,))
         with ThreadPoolExecutor(max_workers=1) as pool:
             answer = pool.submit(begin, ledger, an_intent(A))
             assert not answer.done()
             connection.execute("COMMIT")
-            assert answer.result(timeout=10).begun is Begun.HELD
+            assert answer.result(timeout=10).status is IntentStatus.HELD
 
 
 def test_a_ledger_in_memory_keeps_the_caps_too():
     with SqliteLedger.in_memory() as ledger:
-        assert begin(ledger, an_intent(A), volumes=1).begun is Begun.RECORDED
-        assert begin(ledger, an_intent(B), volumes=1).begun is Begun.FLEET_CAP
+        assert begin(ledger, an_intent(A), volumes=1).status is IntentStatus.RECORDED
+        assert begin(ledger, an_intent(B), volumes=1).status is IntentStatus.FLEET_CAP
         assert ledger.states() == {A: VolumeState(volume_id=A, revision=100, flip=an_intent(A).state.flip)}
 
 
-def test_a_hold_that_cannot_be_told_is_not_placed(ledger):
+def test_a_hold_that_cannot_be_recorded_is_not_placed(ledger):
     ledger._connection.execute("DROP TABLE entries")
     hold = Hold(volume_id=A, by="ann", reason="the release", placed_at_s=NOW_S, until_s=2000)
     with pytest.raises(LedgerError):

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from racing import processes, race
+from racing import run_race, start_processes
 from some_flips import an_intent
 
 from burstwatch.adapters.ledger import sqlite_schema
@@ -13,7 +13,15 @@ from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Begun, Caps, EntryKind, LedgerEntry, Roster, TickKind, VolumeState
+from burstwatch.core.ledger.ledger import (
+    Caps,
+    EntryKind,
+    FleetSnapshot,
+    IntentStatus,
+    LedgerEntry,
+    TickKind,
+    VolumeState,
+)
 
 A, B = "vol-0a", "vol-0b"
 
@@ -77,7 +85,7 @@ def path(tmp_path):
     return an_old_ledger(tmp_path / "ledger.db")
 
 
-def inside(path):
+def dump_schema_and_rows(path):
     """Which schema a file has, by its own word and by its tables."""
     with closing(sqlite3.connect(path)) as connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -96,7 +104,7 @@ def test_what_an_old_ledger_held_it_still_holds(path):
                 body={"from": "ok", "to": "warning"},
             )
         ]
-        assert ledger.roster() == Roster(tick_s=300, fingerprints=frozenset({1}))
+        assert ledger.fleet_snapshot() == FleetSnapshot(tick_at_s=300, fingerprints=frozenset({1}))
         assert not ledger.claim_tick(TickKind.SWEEP, 300, now_s=400, lease_s=60)
         with pytest.raises(LedgerError, match="is that of account 1 in us-east-1"):
             ledger.bind("account 2 in us-east-1")
@@ -105,11 +113,14 @@ def test_what_an_old_ledger_held_it_still_holds(path):
 def test_an_old_ledger_learns_everything_a_new_one_can(path, tmp_path):
     SqliteLedger.open(path).close()
     SqliteLedger.open(tmp_path / "new.db").close()
-    assert inside(path) == inside(tmp_path / "new.db")
+    assert dump_schema_and_rows(path) == dump_schema_and_rows(tmp_path / "new.db")
     with SqliteLedger.open(path) as ledger:
         caps = {"caps": Caps(volumes=1), "now_s": 0, "heeds_holds": True, "channels": []}
-        assert ledger.begin(an_intent(A, expected=100, revision=101), **caps).begun is Begun.RECORDED
-        assert ledger.begin(an_intent(B), **caps).begun is Begun.FLEET_CAP
+        assert (
+            ledger.record_intent(an_intent(A, expected=100, revision=101), **caps).status
+            is IntentStatus.RECORDED
+        )
+        assert ledger.record_intent(an_intent(B), **caps).status is IntentStatus.FLEET_CAP
         hold = Hold(volume_id=A, by="ann", reason="", placed_at_s=0, until_s=9)
         ledger.place_hold(hold)
         assert ledger.holds(0) == [hold]
@@ -125,7 +136,7 @@ def test_an_upgrade_happens_once(path):
 def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_path):
     for attempt in range(5):
         path = an_old_ledger(tmp_path / f"{attempt}.db")
-        said = race(
+        text = run_race(
             """
             from burstwatch.core.ledger.ledger import Caps
             from some_flips import an_intent
@@ -136,15 +147,15 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
             """,
             path,
         )
-        assert sorted(word for (word,) in said) == ["fleet_cap"] * 4 + ["recorded"] * 2
-        assert inside(path)[0] == SCHEMA_VERSION
+        assert sorted(word for (word,) in text) == ["fleet_cap"] * 4 + ["recorded"] * 2
+        assert dump_schema_and_rows(path)[0] == SCHEMA_VERSION
 
 
 @pytest.mark.parametrize("step", range(4))
 def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path, step):
     """Killed before each of the three statements, and before the schema's number is written."""
-    before = inside(path)
-    with processes(
+    before = dump_schema_and_rows(path)
+    with start_processes(
         f"""
         import os, signal
         from burstwatch.adapters.ledger import sqlite_schema
@@ -161,21 +172,21 @@ def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path
     ) as (upgrader,):
         assert upgrader.stdout.readline() == "upgrading\n"
         assert upgrader.wait(timeout=10) == -9
-    assert inside(path) == before
+    assert dump_schema_and_rows(path) == before
     with SqliteLedger.open(path) as ledger:
         assert ledger.states() == {A: OLD_STATE}
-    assert inside(path)[0] == SCHEMA_VERSION
+    assert dump_schema_and_rows(path)[0] == SCHEMA_VERSION
 
 
 def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new_one(tmp_path):
     directory = tmp_path / "many"
     directory.mkdir()
     paths = [an_old_ledger(directory / f"{number}.db") for number in range(60)]
-    old = inside(paths[-1])
+    old = dump_schema_and_rows(paths[-1])
     SqliteLedger.open(tmp_path / "new.db").close()
-    new = inside(tmp_path / "new.db")
+    new = dump_schema_and_rows(tmp_path / "new.db")
     for start in range(0, 60, 10):
-        with processes(
+        with start_processes(
             f"""
             print("ready", flush=True)
             for number in range({start}, {start} + 10):
@@ -190,30 +201,32 @@ def test_processes_killed_anywhere_in_an_upgrade_leave_the_old_schema_or_the_new
             upgrader.kill()
             upgrader.wait()
     for path in paths:
-        assert inside(path) in (old, new)
+        assert dump_schema_and_rows(path) in (old, new)
         with SqliteLedger.open(path) as ledger:
             assert ledger.states() == {A: OLD_STATE}
 
 
 def test_an_upgrade_that_fails_changes_nothing(path, monkeypatch):
-    before = inside(path)
-    monkeypatch.setattr(sqlite_schema, "_ADDED_BY_2", (*sqlite_schema._ADDED_BY_2, "CREATE NONSENSE"))
+    before = dump_schema_and_rows(path)
+    monkeypatch.setattr(
+        sqlite_schema, "_SCHEMA_2_STATEMENTS", (*sqlite_schema._SCHEMA_2_STATEMENTS, "CREATE NONSENSE")
+    )
     with pytest.raises(LedgerError, match=f"ledger {path} cannot be used"):
         SqliteLedger.open(path)
-    assert inside(path) == before
+    assert dump_schema_and_rows(path) == before
 
 
-def test_an_upgrade_waits_for_one_who_writes_and_says_who_is_in_its_way(path):
-    before = inside(path)
+def test_an_upgrade_waits_for_a_writer_and_names_what_blocks_it(path):
+    before = dump_schema_and_rows(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as holder:
         holder.execute("BEGIN IMMEDIATE")
         with pytest.raises(LedgerError, match=r"has been locked by another process for 0\.05 s"):
             SqliteLedger.open(path, lock_timeout_s=0.05)
         holder.execute("ROLLBACK")
-    assert inside(path) == before
+    assert dump_schema_and_rows(path) == before
 
 
-def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_meanwhile_is_refused(path, monkeypatch):
+def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_in_the_meantime_is_refused(path, monkeypatch):
     """The schema is looked at again once nobody else can write."""
     looks = sqlite_schema._check_schema
 

@@ -11,7 +11,7 @@ import pytest
 from boto3.session import Session
 from botocore import exceptions as botocore
 from botocore.config import Config
-from loopback_aws import Answer, ec2_error, loopback_aws
+from loopback_aws import CannedResponse, ec2_error, loopback_aws
 
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
@@ -19,9 +19,16 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear, guard_of
+from burstwatch.adapters.aws.ec2_modify import (
+    Accepted,
+    DryRunAllowed,
+    Ec2Modifier,
+    OutcomeUnknown,
+    Refused,
+    guard_for_error,
+)
 from burstwatch.adapters.aws.errors import FailureKind
-from burstwatch.core.ebs.modification import Modification, Provision
+from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.wiring import bootstrap
 from burstwatch.wiring.bootstrap import build_modifier
@@ -48,7 +55,7 @@ def _environment_that_asks_for_retries(monkeypatch):
 
 @pytest.fixture
 def lab():
-    with Endpoint(LabFleet(LabClock.by_hand(START), LabSettings(modify_spread=0))) as endpoint:
+    with Endpoint(LabFleet(LabClock.manual(START), LabSettings(modify_spread=0))) as endpoint:
         yield endpoint
 
 
@@ -58,22 +65,24 @@ def volume_id(lab):
 
 
 @pytest.fixture
-def impatient(monkeypatch):
-    monkeypatch.setattr(bootstrap, "_ONCE", bootstrap._ONCE.merge(Config(read_timeout=0.3)))
+def short_timeouts(monkeypatch):
+    monkeypatch.setattr(
+        bootstrap, "_NO_RETRY_CONFIG", bootstrap._NO_RETRY_CONFIG.merge(Config(read_timeout=0.3))
+    )
 
 
 @cache
-def the_session():
+def boto_session():
     """One for all: the description of EC2 takes a while to read."""
     return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
 
 
 def a_modifier(url, calls=None):
-    return build_modifier(the_session(), calls or CallCounter(), endpoint_url=url)
+    return build_modifier(boto_session(), calls or CallCounter(), endpoint_url=url)
 
 
-def sent_to(lab):
-    return lab.faults.calls().get("ModifyVolume", 0)
+def sent_requests(lab):
+    return lab.faults.call_counts().get("ModifyVolume", 0)
 
 
 @dataclass
@@ -109,10 +118,10 @@ def raw_server(answer: bytes):
 
 
 def _read_request(connection):
-    read = b""
-    while b"\r\n\r\n" not in read:
-        read += connection.recv(65_536)
-    head, _, body = read.partition(b"\r\n\r\n")
+    results = b""
+    while b"\r\n\r\n" not in results:
+        results += connection.recv(65_536)
+    head, _, body = results.partition(b"\r\n\r\n")
     [length] = [line[15:] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length:")]
     while len(body) < int(length):
         body += connection.recv(65_536)
@@ -124,9 +133,9 @@ def http(status, body=b"", *headers):
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-def asked_of(body):
-    asked = dict(pair.split("=") for pair in body.decode().split("&"))
-    return {name: value for name, value in asked.items() if name not in ("Action", "Version")}
+def request_parameters(body):
+    requested = dict(pair.split("=") for pair in body.decode().split("&"))
+    return {name: value for name, value in requested.items() if name not in ("Action", "Version")}
 
 
 # -------------------------------------------------------------------------------------------- what is asked
@@ -145,25 +154,25 @@ def test_the_type_and_every_number_it_takes_are_sent_and_never_a_size(configurat
     with loopback_aws(lambda *_: ec2_error("IncorrectState", "no")) as aws:
         a_modifier(aws.url).modify("vol-1", configuration)
         a_modifier(aws.url).modify("vol-1", configuration, dry_run=True)
-    assert [asked_of(body) for body in aws.bodies] == [
+    assert [request_parameters(body) for body in aws.bodies] == [
         {"VolumeId": "vol-1"} | numbers,
         {"VolumeId": "vol-1", "DryRun": "true"} | numbers,
     ]
 
 
-def test_an_accepted_modification_is_told_as_aws_tells_it(lab, volume_id, calls):
+def test_an_accepted_modification_is_returned_as_aws_reports_it(lab, volume_id, calls):
     answer = a_modifier(lab.url, calls).modify(volume_id, GP3)
-    told = Modification(
+    reported = Modification(
         volume_id=volume_id,
         state="modifying",
-        original=Provision(volume_type="gp2", size_gib=100, iops=300),
-        target=Provision(volume_type="gp3", size_gib=100, iops=4_000, throughput_mib_s=250),
+        original=VolumeSpec(volume_type="gp2", size_gib=100, iops=300),
+        target=VolumeSpec(volume_type="gp3", size_gib=100, iops=4_000, throughput_mib_s=250),
         progress_pct=0,
         started_at=START,
     )
-    assert answer == Accepted(modification=told)
-    assert told.target.configuration() == GP3
-    assert told.original.configuration() == GP2
+    assert answer == Accepted(modification=reported)
+    assert reported.target.configuration() == GP3
+    assert reported.original.configuration() == GP2
     assert calls.calls == {"ec2:ModifyVolume": 1}
 
 
@@ -181,7 +190,7 @@ def test_a_round_trip_ends_where_it_began(lab, volume_id):
 
 
 def test_a_dry_run_that_is_allowed_changes_nothing(lab, volume_id):
-    assert a_modifier(lab.url).modify(volume_id, GP3, dry_run=True) == Allowed()
+    assert a_modifier(lab.url).modify(volume_id, GP3, dry_run=True) == DryRunAllowed()
     assert lab.fleet.modifications(volume_id) == []
 
 
@@ -193,7 +202,7 @@ def test_a_dry_run_that_is_not_allowed_is_refused_with_what_to_grant(lab, volume
     assert "grant ec2:ModifyVolume" in str(answer.failure)
 
 
-def test_an_answer_for_a_dry_run_that_was_none_is_a_refusal():
+def test_a_success_response_to_a_dry_run_is_a_refusal():
     with loopback_aws(lambda *_: ec2_error("DryRunOperation", "would have succeeded", 412)) as aws:
         assert isinstance(a_modifier(aws.url).modify("vol-1", GP3), Refused)
 
@@ -224,13 +233,13 @@ REFUSALS = [
 
 
 @pytest.mark.parametrize(("code", "status", "guard"), REFUSALS)
-def test_a_refusal_is_one_request_and_surely_no_modification(code, status, guard, calls):
+def test_a_refusal_takes_one_request_and_modifies_nothing(code, status, guard, calls):
     with loopback_aws(lambda *_: ec2_error(code, "AWS's words.", status)) as aws:
         answer = a_modifier(aws.url, calls).modify("vol-1", GP3)
     assert isinstance(answer, Refused)
     assert (answer.failure.code, answer.failure.resource, answer.retry_at) == (code, "vol-1", None)
     assert str(answer.failure).startswith(f"ec2:ModifyVolume failed ({code}): ")
-    assert guard_of(code) == guard
+    assert guard_for_error(code) == guard
     assert len(aws.bodies) == 1
     assert calls.calls == {"ec2:ModifyVolume": 1}
 
@@ -272,7 +281,7 @@ def test_the_labs_refusals_are_refusals(lab, volume_id):
     lab.fleet.change_settings(io1_iops_quota=500)
     other = lab.fleet.add(LabVolume(size_gib=100))
     assert modifier.modify(other, IO1).failure.code == "MaxIOPSLimitExceeded"
-    assert sent_to(lab) == 1 + 4 + 1
+    assert sent_requests(lab) == 1 + 4 + 1
 
 
 def test_the_fifth_modification_in_a_day_is_refused_with_the_time_it_is_allowed(lab, volume_id):
@@ -314,7 +323,7 @@ def test_the_time_that_aws_names_is_read_with_care(message, retry_at):
     assert retry_at is None or answer.retry_at.tzinfo is UTC
 
 
-def test_a_time_in_another_refusal_is_no_promise():
+def test_a_time_in_another_refusal_is_not_a_promise():
     words = "Wait until 2026-11-21T18:00:00Z."
     with loopback_aws(lambda *_: ec2_error("IncorrectState", words)) as aws:
         assert a_modifier(aws.url).modify("vol-1", GP3).retry_at is None
@@ -353,13 +362,13 @@ def test_a_time_in_another_refusal_is_no_promise():
     ],
 )
 def test_what_a_zone_or_an_outpost_lacks_is_read_with_care(code, message, guard):
-    assert guard_of(code, message) == guard
+    assert guard_for_error(code, message) == guard
 
 
 def test_a_code_as_cloudtrail_writes_it_has_the_same_guard():
-    assert guard_of("Client.VolumeModificationRateExceeded") == "aws_quota"
-    assert guard_of("Client.UnauthorizedOperation") is None
-    assert guard_of("") is None
+    assert guard_for_error("Client.VolumeModificationRateExceeded") == "aws_quota"
+    assert guard_for_error("Client.UnauthorizedOperation") is None
+    assert guard_for_error("") is None
 
 
 # --------------------------------------------------------------------------------------- surely never sent
@@ -393,10 +402,10 @@ def test_without_credentials_nothing_is_sent(lab, volume_id, monkeypatch, tmp_pa
     answer = build_modifier(session, CallCounter(), endpoint_url=lab.url).modify(volume_id, GP3)
     assert isinstance(answer, Refused)
     assert answer.failure.kind is FailureKind.NO_CREDENTIALS
-    assert sent_to(lab) == 0
+    assert sent_requests(lab) == 0
 
 
-class Raising:
+class RaisingClient:
     def __init__(self, error):
         self.error = error
 
@@ -415,22 +424,22 @@ AWS = "https://ec2.us-east-1.amazonaws.com"
         (botocore.ParamValidationError(report="Iops is no number"), Refused),
         (botocore.NoRegionError(), Refused),
         (botocore.CredentialRetrievalError(provider="sso", error_msg="expired"), Refused),
-        (botocore.SSLError(endpoint_url=AWS, error="record layer failure"), Unclear),
-        (botocore.ReadTimeoutError(endpoint_url=AWS), Unclear),
-        (botocore.ConnectionClosedError(endpoint_url=AWS), Unclear),
-        (botocore.HTTPClientError(error="something else"), Unclear),
-        (botocore.BotoCoreError(), Unclear),
-        (ValueError("Invalid timestamp"), Unclear),
+        (botocore.SSLError(endpoint_url=AWS, error="record layer failure"), OutcomeUnknown),
+        (botocore.ReadTimeoutError(endpoint_url=AWS), OutcomeUnknown),
+        (botocore.ConnectionClosedError(endpoint_url=AWS), OutcomeUnknown),
+        (botocore.HTTPClientError(error="something else"), OutcomeUnknown),
+        (botocore.BotoCoreError(), OutcomeUnknown),
+        (ValueError("Invalid timestamp"), OutcomeUnknown),
     ],
 )
-def test_only_what_was_surely_never_sent_is_a_refusal(error, answer):
-    assert isinstance(Ec2Modifier(Raising(error)).modify("vol-1", GP3), answer)
+def test_only_a_request_surely_not_sent_is_a_refusal(error, answer):
+    assert isinstance(Ec2Modifier(RaisingClient(error)).modify("vol-1", GP3), answer)
 
 
 # -------------------------------------------------------------------------------- done, or perhaps not done
 
 
-LOST = [
+LOST_RESPONSES = [
     ({"kind": "reset"}, "ConnectionClosedError"),
     ({"kind": "timeout"}, "ReadTimeoutError"),
     ({"code": "InternalError", "status": 500}, "InternalError"),
@@ -442,30 +451,30 @@ LOST = [
 ]
 
 
-@pytest.mark.parametrize(("fault", "code"), LOST)
+@pytest.mark.parametrize(("fault", "code"), LOST_RESPONSES)
 def test_an_answer_lost_after_the_effect_is_unclear_and_the_modification_is_there(
-    lab, volume_id, calls, impatient, fault, code
+    lab, volume_id, calls, short_timeouts, fault, code
 ):
     lab.faults.add(Fault(action="ModifyVolume", after_effect=True, **fault))
     answer = a_modifier(lab.url, calls).modify(volume_id, GP3)
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, OutcomeUnknown)
     assert (answer.failure.code, answer.failure.resource) == (code, volume_id)
-    assert [told.target.volume_type for told in lab.fleet.modifications(volume_id)] == ["gp3"]
-    assert sent_to(lab) == 1
+    assert [modification.target.volume_type for modification in lab.fleet.modifications(volume_id)] == ["gp3"]
+    assert sent_requests(lab) == 1
     assert calls.calls == {"ec2:ModifyVolume": 1}
 
 
-@pytest.mark.parametrize(("fault", "code"), LOST)
-def test_an_answer_lost_before_the_effect_is_just_as_unclear(lab, volume_id, impatient, fault, code):
+@pytest.mark.parametrize(("fault", "code"), LOST_RESPONSES)
+def test_an_answer_lost_before_the_effect_is_just_as_unclear(lab, volume_id, short_timeouts, fault, code):
     lab.faults.add(Fault(action="ModifyVolume", **fault))
     answer = a_modifier(lab.url).modify(volume_id, GP3)
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, OutcomeUnknown)
     assert answer.failure.code == code
     assert lab.fleet.modifications(volume_id) == []
-    assert sent_to(lab) == 1
+    assert sent_requests(lab) == 1
 
 
-def modified(inside):
+def modify_response(inside):
     return f"<ModifyVolumeResponse><volumeModification>{inside}</volumeModification></ModifyVolumeResponse>"
 
 
@@ -474,19 +483,19 @@ UNREADABLE = {
     "not XML": "Accepted!",
     "half": "<ModifyVolumeResponse><volumeModification><volumeId>vol-",
     "something else": "<OtherResponse/>",
-    "without its fields": modified(
+    "without its fields": modify_response(
         "<volumeId>vol-1</volumeId><modificationState>modifying</modificationState>"
     ),
-    "with an odd time": modified("<startTime>soon</startTime>"),
-    "with an odd number": modified("<targetSize>big</targetSize>"),
+    "with an odd time": modify_response("<startTime>soon</startTime>"),
+    "with an odd number": modify_response("<targetSize>big</targetSize>"),
 }
 
 
 @pytest.mark.parametrize("body", UNREADABLE.values(), ids=UNREADABLE.keys())
-def test_an_accepting_answer_that_cannot_be_read_is_unclear(body):
-    with loopback_aws(lambda *_: Answer(body.encode())) as aws:
+def test_an_unreadable_accepting_answer_is_unclear(body):
+    with loopback_aws(lambda *_: CannedResponse(body.encode())) as aws:
         answer = a_modifier(aws.url).modify("vol-1", GP3)
-    assert isinstance(answer, Unclear)
+    assert isinstance(answer, OutcomeUnknown)
     assert answer.failure.kind is FailureKind.BROKEN
     assert len(aws.bodies) == 1
 
@@ -506,12 +515,12 @@ NOT_OF_AWS = [
 
 @pytest.mark.parametrize(("status", "body"), NOT_OF_AWS)
 def test_an_error_that_does_not_speak_as_ec2_does_is_unclear(status, body):
-    with loopback_aws(lambda *_: Answer(body.encode(), status=status)) as aws:
-        assert isinstance(a_modifier(aws.url).modify("vol-1", GP3), Unclear)
+    with loopback_aws(lambda *_: CannedResponse(body.encode(), status=status)) as aws:
+        assert isinstance(a_modifier(aws.url).modify("vol-1", GP3), OutcomeUnknown)
     assert len(aws.bodies) == 1
 
 
-WIRE = {
+WIRE_RESPONSES = {
     "closed without a word": b"",
     "cut in its head": b"HTTP/1.1 200 OK\r\nContent-",
     "cut in its body": b"HTTP/1.1 200 OK\r\nContent-Length: 900\r\n\r\n<ModifyVolumeResponse><vol",
@@ -524,10 +533,10 @@ WIRE = {
 }
 
 
-@pytest.mark.parametrize("answer", WIRE.values(), ids=WIRE.keys())
+@pytest.mark.parametrize("answer", WIRE_RESPONSES.values(), ids=WIRE_RESPONSES.keys())
 def test_whatever_becomes_of_the_connection_the_request_goes_out_once(answer):
     with raw_server(answer) as server:
-        assert isinstance(a_modifier(server.url).modify("vol-1", GP3), Unclear)
+        assert isinstance(a_modifier(server.url).modify("vol-1", GP3), OutcomeUnknown)
     assert len(server.requests) == 1
 
 
@@ -543,7 +552,7 @@ def test_no_connection_is_kept_for_the_next_modification_hours_later(lab, volume
 
 
 def test_the_client_waits_five_seconds_for_a_connection_and_twenty_for_an_answer():
-    once = bootstrap._ONCE
+    once = bootstrap._NO_RETRY_CONFIG
     assert (once.connect_timeout, once.read_timeout) == (5, 20)
     assert once.retries == {"mode": "standard", "total_max_attempts": 1}
 

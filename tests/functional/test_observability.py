@@ -10,7 +10,7 @@ import pytest
 from aws_lambda_powertools import tracing
 
 from burstwatch.wiring import observability
-from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented, make_tracer
+from burstwatch.wiring.observability import Field, Metric, Telemetry, make_tracer, with_telemetry
 
 NUMBERS = count()
 WEBHOOK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnopqrstuvwx"
@@ -45,8 +45,8 @@ def log():
 
 
 @pytest.fixture
-def say(environ, log):
-    return Instruments.from_env(environ, stream=log)
+def telemetry(environ, log):
+    return Telemetry.from_env(environ, stream=log)
 
 
 def lines(log):
@@ -56,8 +56,8 @@ def lines(log):
 # Log lines
 
 
-def test_a_line_is_json_with_the_fields_that_have_a_value(say, log, environ):
-    say.info("looked", {Field.VOLUME_ID: "vol-1", Field.DECISION: "flip", Field.ERROR_CODE: None})
+def test_a_line_is_json_with_the_fields_that_have_a_value(telemetry, log, environ):
+    telemetry.info("looked", {Field.VOLUME_ID: "vol-1", Field.DECISION: "flip", Field.ERROR_CODE: None})
     (line,) = lines(log)
     assert (line["message"], line["level"], line["volume_id"], line["decision"]) == (
         "looked",
@@ -71,50 +71,50 @@ def test_a_line_is_json_with_the_fields_that_have_a_value(say, log, environ):
     assert line["location"].startswith("test_a_line_is_json")
 
 
-def test_no_field_takes_the_place_of_one_of_powertools_own(say, log):
-    say.warn("all of them", dict.fromkeys(Field, "ours"))
+def test_no_field_takes_the_place_of_one_of_powertools_own(telemetry, log):
+    telemetry.warn("all of them", dict.fromkeys(Field, "ours"))
     (line,) = lines(log)
     assert (line["level"], line["message"]) == ("WARNING", "all of them")
     assert [field for field in Field if line.get(field) != "ours"] == []
 
 
 def test_the_level_of_the_environment_counts(log, environ):
-    say = Instruments.from_env(environ | {"POWERTOOLS_LOG_LEVEL": "ERROR"}, stream=log)
+    say = Telemetry.from_env(environ | {"POWERTOOLS_LOG_LEVEL": "ERROR"}, stream=log)
     say.info("quiet")
     say.error("loud")
     assert [line["message"] for line in lines(log)] == ["loud"]
 
 
-def test_the_address_of_a_webhook_stands_in_no_line(say, log):
+def test_no_log_line_contains_the_webhook_address(telemetry, log):
     try:
         int(WEBHOOK)
     except ValueError as error:
-        say.bug("a bug", error, {Field.REASON: f"post to {WEBHOOK}"})
-    say.info(WEBHOOK)
+        telemetry.internal_error("a bug", error, {Field.REASON: f"post to {WEBHOOK}"})
+    telemetry.info(WEBHOOK)
     assert "T00000000" not in log.getvalue()
     assert lines(log)[0]["reason"] == "post to https://hooks.slack.com/services/…"
     assert lines(log)[0]["exception_name"] == "ValueError"
 
 
-def test_text_that_has_no_bytes_breaks_no_line(say, log):
-    say.info("a name", {Field.VOLUME_ID: "vol-\ud800 büro"})
+def test_text_that_has_no_bytes_breaks_no_line(telemetry, log):
+    telemetry.info("a name", {Field.VOLUME_ID: "vol-\ud800 büro"})
     assert lines(log)[0]["volume_id"] == "vol-? büro"
 
 
 # Metrics
 
 
-def emitted(capsys):
+def emitted_metrics(capsys):
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_metrics_are_one_line_that_cloudwatch_reads(say, environ, capsys):
-    say.measure(Metric.TICKS, 1)
-    say.measure(Metric.NEWEST_DATAPOINT_AGE, 95.5)
-    say.measure(Metric.LOWEST_BURST_BALANCE, 31.5)
-    say.measure(Metric.SOONEST_TIME_TO_EMPTY, None)
-    say.flush()
-    (line,) = emitted(capsys)
+def test_metrics_are_one_line_that_cloudwatch_reads(telemetry, environ, capsys):
+    telemetry.emit_metric(Metric.TICKS, 1)
+    telemetry.emit_metric(Metric.NEWEST_DATAPOINT_AGE, 95.5)
+    telemetry.emit_metric(Metric.LOWEST_BURST_BALANCE, 31.5)
+    telemetry.emit_metric(Metric.SOONEST_TIME_TO_EMPTY, None)
+    telemetry.flush()
+    (line,) = emitted_metrics(capsys)
     (directive,) = line["_aws"]["CloudWatchMetrics"]
     assert directive["Namespace"] == "Burstwatch"
     assert directive["Dimensions"] == [["service"]]
@@ -124,26 +124,26 @@ def test_metrics_are_one_line_that_cloudwatch_reads(say, environ, capsys):
     assert line["LowestBurstBalance"] == [31.5]
 
 
-def test_without_metrics_nothing_is_written(say, capsys):
-    say.flush()
-    assert emitted(capsys) == []
+def test_without_metrics_nothing_is_written(telemetry, capsys):
+    telemetry.flush()
+    assert emitted_metrics(capsys) == []
 
 
-def test_one_invocation_does_not_tell_the_metrics_of_the_one_before(say, capsys):
-    say.measure(Metric.FLIPS, 2)
-    say.flush()
-    say.measure(Metric.TICKS, 1)
-    say.flush()
-    _, second = emitted(capsys)
+def test_metrics_of_one_invocation_are_not_repeated_in_the_next(telemetry, capsys):
+    telemetry.emit_metric(Metric.FLIPS, 2)
+    telemetry.flush()
+    telemetry.emit_metric(Metric.TICKS, 1)
+    telemetry.flush()
+    _, second = emitted_metrics(capsys)
     assert "Flips" not in second
     assert second["service"]
 
 
 def test_names_that_are_missing_stop_no_function(log, capsys):
-    say = Instruments.from_env({}, stream=log)
-    say.measure(Metric.TICKS, 1)
+    say = Telemetry.from_env({}, stream=log)
+    say.emit_metric(Metric.TICKS, 1)
     say.flush()
-    (line,) = emitted(capsys)
+    (line,) = emitted_metrics(capsys)
     assert (line["service"], line["_aws"]["CloudWatchMetrics"][0]["Namespace"]) == (
         "burstwatch",
         "Burstwatch",
@@ -160,41 +160,41 @@ def in_lambda(monkeypatch, environ):
 
 
 def test_a_handler_gets_instruments_and_writes_its_metrics_and_whose_line_it_is(in_lambda, capsys):
-    @instrumented
-    def handler(event, context, say):
-        say.info("hello")
-        say.measure(Metric.TICKS, 1)
+    @with_telemetry
+    def handler(event, context, telemetry):
+        telemetry.info("hello")
+        telemetry.emit_metric(Metric.TICKS, 1)
         return event["answer"]
 
     assert handler({"answer": 42}, Context()) == 42
-    line, metrics = emitted(capsys)
+    line, metrics = emitted_metrics(capsys)
     assert (line["message"], line["function_request_id"]) == ("hello", "c0ffee")
     assert metrics["Ticks"] == [1.0]
 
 
 def test_a_handler_that_fails_writes_its_metrics_and_fails(in_lambda, capsys):
-    @instrumented
-    def handler(event, context, say):
-        say.measure(Metric.ALERTS_NOT_DELIVERED, 1)
+    @with_telemetry
+    def handler(event, context, telemetry):
+        telemetry.emit_metric(Metric.ALERTS_NOT_DELIVERED, 1)
         raise LookupError("nobody there")
 
     with pytest.raises(LookupError, match="nobody there"):
         handler({}, Context())
-    assert emitted(capsys)[-1]["AlertsNotDelivered"] == [1.0]
+    assert emitted_metrics(capsys)[-1]["AlertsNotDelivered"] == [1.0]
 
 
 def test_instruments_are_made_once_and_only_when_there_is_something_to_do(in_lambda, monkeypatch):
-    made = []
-    real = Instruments.from_env
-    monkeypatch.setattr(Instruments, "from_env", lambda environ: made.append(1) or real(environ))
+    created = []
+    real = Telemetry.from_env
+    monkeypatch.setattr(Telemetry, "from_env", lambda environ: created.append(1) or real(environ))
 
-    @instrumented
-    def handler(event, context, say):
-        return say.logger
+    @with_telemetry
+    def handler(event, context, telemetry):
+        return telemetry.logger
 
-    assert made == []
+    assert created == []
     assert handler({}, Context()) is handler({}, Context())
-    assert made == [1]
+    assert created == [1]
 
 
 # Traces
@@ -240,20 +240,20 @@ def test_an_invocation_that_is_not_sampled_is_not_traced_and_one_that_is_is(monk
 # Importing
 
 
-def imported(module, *unwanted):
+def modules_after_import(module, *unwanted):
     """What of this is imported along with a module, in an interpreter of its own without an environment."""
     code = f"import {module}, sys; print([m for m in {unwanted!r} if m in sys.modules])"
     bare = {"PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], env=bare, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stderr == ""
-    return done.stdout.strip()
+    assert completed.stderr == ""
+    return completed.stdout.strip()
 
 
 @pytest.mark.parametrize("module", ["burstwatch.wiring.observability", "burstwatch.handlers.notify"])
 def test_importing_brings_no_xray_sdk_with_it(module):
-    assert imported(module, "aws_xray_sdk", "moto", "yaml", "rich", "click") == "[]"
+    assert modules_after_import(module, "aws_xray_sdk", "moto", "yaml", "rich", "click") == "[]"
 
 
 def test_importing_reads_no_environment():
@@ -269,12 +269,12 @@ def test_importing_reads_no_environment():
         "import burstwatch.handlers.notify\n"
         "print(read)"
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout.strip() == "[]"
+    assert completed.stdout.strip() == "[]"
 
 
-def test_every_metric_is_said_in_words_of_cloudwatch():
+def test_every_metric_uses_a_cloudwatch_unit():
     assert all(metric.isalnum() and metric[0].isupper() for metric in Metric)
     assert observability._UNITS.keys() <= set(Metric)

@@ -4,22 +4,22 @@ from hashlib import sha256
 import pytest
 from botocore.exceptions import ClientError, ConnectTimeoutError
 from fake_slack import FakeTime
-from mocked_aws import client_of
+from mocked_aws import stubbed_client
 from moto import mock_aws
 
-from burstlab.fake_aws.dynamodb import DynamoDb, Fault
+from burstlab.fake_aws.dynamodb import FakeDynamoDb, Fault
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
-from burstwatch.adapters.ledger.dynamodb_notes import Notes
-from burstwatch.adapters.policy.parameter_store import PolicyParameter, TroubleKind
-from burstwatch.core.alerts.alert import AlertKind, sentences
+from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
+from burstwatch.adapters.policy.parameter_store import PolicyParameter, PolicyProblemKind
+from burstwatch.core.alerts.alert import AlertKind, format_sentences
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
-from ledgers import TABLE, a_client
+from ledgers import TABLE, dynamodb_client
 
 NAME = "/burstwatch/prod/policy"
 PUSHED = f"{NAME}-pushed"
-PLACE = Place(region="us-east-1", account="123456789012")
+PLACE = AwsLocation(region="us-east-1", account="123456789012")
 NOW_S = 1_795_197_635
 """2026-11-20T18:00:35Z"""
 
@@ -53,18 +53,18 @@ class FakeSsm:
         self.calls += 1
         if self.error:
             raise self.error
-        found = {name: self.parameters[name] for name in Names if name in self.parameters}
+        result = {name: self.parameters[name] for name in Names if name in self.parameters}
         return {
             "Parameters": [
-                {"Name": name, "Value": text, "LastModifiedDate": at} for name, (text, at) in found.items()
+                {"Name": name, "Value": text, "LastModifiedDate": at} for name, (text, at) in result.items()
             ],
-            "InvalidParameters": [name for name in Names if name not in found],
+            "InvalidParameters": [name for name in Names if name not in result],
         }
 
 
 def denied():
-    said = "User: role/watch is not authorized to perform: ssm:GetParameters on resource: x"
-    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": said}}, "GetParameters")
+    text = "User: role/watch is not authorized to perform: ssm:GetParameters on resource: x"
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "GetParameters")
 
 
 def throttled():
@@ -75,7 +75,7 @@ def throttled():
 
 @pytest.fixture
 def table():
-    client, table = a_client(), DynamoDb()
+    client, table = dynamodb_client(), FakeDynamoDb()
     table.attach(client)
     yield table
     table.detach(client)
@@ -86,7 +86,7 @@ def time():
     return FakeTime()
 
 
-class Function:
+class PolicyReaderFunction:
     """A function with these parameters, which may start anew."""
 
     def __init__(self, ssm, time):
@@ -95,37 +95,37 @@ class Function:
         self.start()
 
     def start(self):
-        notes = Notes(a_client(), TABLE, sleep=lambda _: None)
-        self.parameter = PolicyParameter(self.ssm, NAME, deployment="prod", notes=notes, clock=self.time)
+        notes = DynamoKeyValueStore(dynamodb_client(), TABLE, sleep=lambda _: None)
+        self.parameter = PolicyParameter(self.ssm, NAME, deployment="prod", store=notes, clock=self.time)
 
-    def look(self, *, after_s=30.0):
+    def read_policy(self, *, after_s=30.0):
         self.time.now_s += after_s
-        return self.parameter.in_force()
+        return self.parameter.get_active()
 
     def minutes(self, **when):
-        return self.look(**when).policy.levels.warning_within.total_seconds() / 60
+        return self.read_policy(**when).policy.levels.warning_within.total_seconds() / 60
 
 
 @pytest.fixture
 def function(table, time):
-    return Function(FakeSsm(deployed=policy(61)), time)
+    return PolicyReaderFunction(FakeSsm(deployed=policy(61)), time)
 
 
 # Which one is in force
 
 
 def test_the_deployed_policy_is_in_force(function):
-    found = function.look()
-    assert (found.policy.levels.warning_within.total_seconds(), found.trouble) == (61 * 60, None)
-    assert found.says == f"{NAME} as of 2026-11-20T09:00:00Z"
+    active = function.read_policy()
+    assert (active.policy.levels.warning_within.total_seconds(), active.problem) == (61 * 60, None)
+    assert active.source == f"{NAME} as of 2026-11-20T09:00:00Z"
 
 
-def test_a_pushed_policy_wins_while_it_is_there(function):
+def test_a_pushed_policy_takes_precedence(function):
     function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
     assert function.minutes() == 62
     del function.ssm.parameters[PUSHED]
     assert function.minutes() == 61
-    assert function.look().trouble is None
+    assert function.read_policy().problem is None
 
 
 def test_a_change_is_in_force_half_a_minute_later_and_not_read_every_time(function):
@@ -138,7 +138,7 @@ def test_a_change_is_in_force_half_a_minute_later_and_not_read_every_time(functi
 
 def test_both_are_read_in_one_call(function):
     function.ssm.put(PUSHED, policy(62))
-    function.look()
+    function.read_policy()
     assert function.ssm.calls == 1
 
 
@@ -149,19 +149,19 @@ def test_a_bad_push_leaves_what_was_in_force_and_names_every_fault(function):
     function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
     assert function.minutes() == 62
     function.ssm.put(PUSHED, BAD, hour=10)
-    found = function.look()
-    assert found.policy.levels.warning_within.total_seconds() == 62 * 60
-    assert found.trouble.kind is TroubleKind.REJECTED
-    unknown, wrong = found.trouble.faults
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 62 * 60
+    assert active.problem.kind is PolicyProblemKind.REJECTED
+    unknown, wrong = active.problem.faults
     assert unknown.startswith(f"{PUSHED}:4: mood")
     assert wrong.startswith(f"{PUSHED}:3: levels.warning_within")
-    assert found.trouble.in_force == f"{PUSHED} as of 2026-11-20T09:00:00Z"
-    assert "burstctl policy push --stack prod" in found.trouble.action
+    assert active.problem.active_source == f"{PUSHED} as of 2026-11-20T09:00:00Z"
+    assert "burstctl policy push --stack prod" in active.problem.action
 
 
 def test_the_last_good_one_is_remembered_over_a_cold_start(function):
     function.ssm.put(PUSHED, policy(62))
-    function.look()
+    function.read_policy()
     function.ssm.put(PUSHED, BAD, hour=10)
     function.start()
     assert function.minutes() == 62
@@ -172,137 +172,137 @@ def test_the_last_good_one_is_remembered_over_a_cold_start(function):
 
 def test_a_bad_push_before_anything_good_leaves_the_deployed_one(function):
     function.ssm.put(PUSHED, BAD)
-    found = function.look()
-    assert found.policy.levels.warning_within.total_seconds() == 61 * 60
-    assert found.trouble.kind is TroubleKind.REJECTED
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert active.problem.kind is PolicyProblemKind.REJECTED
 
 
 def test_a_policy_that_is_too_long_is_refused_with_its_size(function):
     function.ssm.put(PUSHED, "version: 1\n#" + "x" * 8192)
-    assert "8204 bytes, at most 8192" in function.look().trouble.faults[0]
+    assert "8204 bytes, at most 8192" in function.read_policy().problem.faults[0]
 
 
-def test_a_deleted_policy_is_told_and_the_last_good_one_stays(function):
-    function.look()
+def test_a_deleted_policy_is_reported_and_the_last_good_one_stays(function):
+    function.read_policy()
     function.ssm.parameters.clear()
-    found = function.look()
-    assert found.policy.levels.warning_within.total_seconds() == 61 * 60
-    assert found.trouble.kind is TroubleKind.MISSING
-    assert NAME in found.trouble.faults[0]
-    assert not found.trouble.passes
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert active.problem.kind is PolicyProblemKind.MISSING
+    assert NAME in active.problem.faults[0]
+    assert not active.problem.is_transient
 
 
 def test_with_no_policy_ever_the_built_in_one_holds_and_nothing_is_flipped(table, time):
-    found = Function(FakeSsm(), time).look()
-    assert found.policy.mode.highest is Mode.PROPOSE
-    assert found.policy.levels == Policy().levels
-    assert found.trouble.in_force == "the built-in defaults, without flips"
+    result = PolicyReaderFunction(FakeSsm(), time).read_policy()
+    assert result.policy.mode.highest is Mode.PROPOSE
+    assert result.policy.levels == Policy().levels
+    assert result.problem.active_source == "the built-in defaults, without flips"
 
 
 def test_a_bad_deployed_policy_with_nothing_remembered_flips_nothing_either(table, time):
-    found = Function(FakeSsm(deployed=BAD), time).look()
-    assert found.policy.mode.highest is Mode.PROPOSE
-    assert "deploy again" in found.trouble.action
+    result = PolicyReaderFunction(FakeSsm(deployed=BAD), time).read_policy()
+    assert result.policy.mode.highest is Mode.PROPOSE
+    assert "deploy again" in result.problem.action
 
 
-def test_a_revoked_permission_is_told_with_the_grant_that_is_missing(function):
-    function.look()
+def test_a_revoked_permission_is_reported_with_the_grant_that_is_missing(function):
+    function.read_policy()
     function.ssm.error = denied()
-    found = function.look()
-    assert found.policy.levels.warning_within.total_seconds() == 61 * 60
-    assert found.trouble.kind is TroubleKind.UNREAD
-    assert "grant ssm:GetParameters" in found.trouble.faults[0]
-    assert not found.trouble.passes
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert active.problem.kind is PolicyProblemKind.UNREAD
+    assert "grant ssm:GetParameters" in active.problem.faults[0]
+    assert not active.problem.is_transient
 
 
 @pytest.mark.parametrize("error", [throttled(), ConnectTimeoutError(endpoint_url="https://ssm")])
-def test_what_passes_by_itself_is_no_alert(function, error):
-    function.look()
+def test_a_transient_failure_raises_no_alert(function, error):
+    function.read_policy()
     function.ssm.error = error
-    found = function.look()
-    assert found.trouble.passes
-    assert found.trouble.change(policy=found.policy, place=PLACE, now_s=NOW_S) is None
+    active = function.read_policy()
+    assert active.problem.is_transient
+    assert active.problem.to_change(policy=active.policy, location=PLACE, now_s=NOW_S) is None
     assert function.minutes() == 61
     function.ssm.error = None
-    assert function.look().trouble is None
+    assert function.read_policy().problem is None
 
 
 def test_a_remembered_text_that_nobody_can_read_is_passed_over(function):
-    Notes(a_client(), TABLE).write("policy", "written by somebody else")
+    DynamoKeyValueStore(dynamodb_client(), TABLE).write("policy", "written by somebody else")
     function.ssm.put(PUSHED, BAD)
     assert function.minutes() == 61
 
 
-def test_a_deployed_policy_that_changes_under_a_pushed_one_is_told_and_the_pushed_one_stays(function):
+def test_a_deployed_policy_that_changes_under_a_pushed_one_is_reported_and_the_pushed_one_stays(function):
     function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
-    assert function.look().trouble is None
+    assert function.read_policy().problem is None
     function.ssm.put(NAME, policy(64), hour=12)
-    found = function.look()
-    assert found.policy.levels.warning_within.total_seconds() == 62 * 60
-    assert found.trouble.kind is TroubleKind.OUTDATED
-    assert "2026-11-20T12:00:00Z" in found.trouble.faults[0]
-    assert "burstctl policy push --withdraw --stack prod" in found.trouble.action
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 62 * 60
+    assert active.problem.kind is PolicyProblemKind.OUTDATED
+    assert "2026-11-20T12:00:00Z" in active.problem.faults[0]
+    assert "burstctl policy push --withdraw --stack prod" in active.problem.action
     function.ssm.put(PUSHED, pushed_over(policy(64), policy(62)), hour=13)
-    assert function.look().trouble is None
+    assert function.read_policy().problem is None
 
 
 def test_a_pushed_policy_that_does_not_say_over_what_is_taken_as_it_is(function):
     function.ssm.put(PUSHED, policy(62))
-    assert function.look().trouble is None
+    assert function.read_policy().problem is None
 
 
-def test_a_ledger_that_cannot_be_used_is_said(function, table, monkeypatch):
+def test_a_ledger_that_cannot_be_used_is_reported(function, table, monkeypatch):
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     table.faults.append(Fault("GetItem", "AccessDeniedException", "not authorized", times=9))
     with pytest.raises(LedgerError, match="cannot be used"):
-        function.look()
+        function.read_policy()
 
 
 # What people hear of it
 
 
-def changes(found, now_s=NOW_S):
-    return found.trouble.change(policy=found.policy, place=PLACE, now_s=now_s)
+def policy_alerts(result, now_s=NOW_S):
+    return result.trouble.change(policy=result.policy, place=PLACE, now_s=now_s)
 
 
-def test_people_hear_of_a_bad_policy_once_however_often_it_is_read(function):
+def test_a_bad_policy_alerts_once_however_often_it_is_read(function):
     function.ssm.put(PUSHED, BAD)
-    ledger = DynamoLedger(a_client(), TABLE, sleep=lambda _: None)
+    ledger = DynamoLedger(dynamodb_client(), TABLE, sleep=lambda _: None)
     for minute in range(3):
         function.start()
-        ledger.commit([changes(function.look(), NOW_S + 60 * minute)], channels=["sns"])
-        for waits in ledger.waiting(channels=["sns"]):
-            assert ledger.claim(waits, now_s=NOW_S, lease_s=60)
-            ledger.delivered(waits, at_s=NOW_S)
+        ledger.commit([policy_alerts(function.read_policy(), NOW_S + 60 * minute)], channels=["sns"])
+        for waits in ledger.pending_deliveries(channels=["sns"]):
+            assert ledger.claim_delivery(waits, now_s=NOW_S, lease_s=60)
+            ledger.mark_delivered(waits, at_s=NOW_S)
             assert minute == 0
-    (entry,) = [one for one in ledger.entries("policy") if one.kind == "policy_rejected"]
+    (entry,) = [item for item in ledger.entries("policy") if item.kind == "policy_rejected"]
     assert len(entry.body["faults"]) == 2
 
 
 def test_the_alert_has_the_faults_what_is_in_force_and_the_next_step(function):
     function.ssm.put(PUSHED, BAD)
-    (alert,) = changes(function.look()).alerts
+    (alert,) = policy_alerts(function.read_policy()).alerts
     assert alert.kind is AlertKind.POLICY_REJECTED
-    said = "\n".join(sentences(alert))
-    assert "mood" in said
-    assert f"In force: {NAME}" in said
+    text = "\n".join(format_sentences(alert))
+    assert "mood" in text
+    assert f"In force: {NAME}" in text
     assert alert.runbook == "runbooks/PolicyRejected.md"
     assert alert.evidence["summary"].startswith("policy rejected")
 
 
-def test_the_same_bad_text_pushed_again_is_told_again(function):
+def test_the_same_bad_text_pushed_again_is_reported_again(function):
     function.ssm.put(PUSHED, BAD, hour=9)
-    first = changes(function.look()).alerts[0].alert_id
-    assert changes(function.look()).alerts[0].alert_id == first
+    first = policy_alerts(function.read_policy()).alerts[0].alert_id
+    assert policy_alerts(function.read_policy()).alerts[0].alert_id == first
     function.ssm.put(PUSHED, BAD, hour=10)
-    assert changes(function.look()).alerts[0].alert_id != first
+    assert policy_alerts(function.read_policy()).alerts[0].alert_id != first
 
 
-def test_a_policy_that_stays_away_is_told_once_a_day(function):
-    function.look()
+def test_a_missing_policy_alerts_daily(function):
+    function.read_policy()
     function.ssm.parameters.clear()
-    found = function.look()
-    ids = [changes(found, NOW_S + 3600 * hour).alerts[0].alert_id for hour in (0, 5, 7, 29)]
+    active = function.read_policy()
+    ids = [policy_alerts(active, NOW_S + 3600 * hour).alerts[0].alert_id for hour in (0, 5, 7, 29)]
     assert (ids[0] == ids[1], ids[1] == ids[2], ids[2] == ids[3]) == (True, False, True)
 
 
@@ -311,16 +311,16 @@ def test_a_policy_that_stays_away_is_told_once_a_day(function):
 
 @mock_aws
 def test_it_reads_what_parameter_store_holds():
-    ssm = client_of("ssm")
+    ssm = stubbed_client("ssm")
     ssm.put_parameter(Name=NAME, Value=policy(61), Type="String")
 
     class Memory(dict):
         read, write = dict.get, dict.__setitem__
 
-    parameter = PolicyParameter(ssm, NAME, deployment="prod", notes=Memory(), max_age_s=0)
-    assert parameter.in_force().policy.levels.warning_within.total_seconds() == 61 * 60
+    parameter = PolicyParameter(ssm, NAME, deployment="prod", store=Memory(), max_age_s=0)
+    assert parameter.get_active().policy.levels.warning_within.total_seconds() == 61 * 60
     ssm.put_parameter(Name=PUSHED, Value=policy(62), Type="String")
-    assert parameter.in_force().policy.levels.warning_within.total_seconds() == 62 * 60
+    assert parameter.get_active().policy.levels.warning_within.total_seconds() == 62 * 60
 
 
 def test_a_pushed_policy_with_another_opt_in_tag_than_the_deployed_one_does_not_hold(function):
@@ -328,11 +328,11 @@ def test_a_pushed_policy_with_another_opt_in_tag_than_the_deployed_one_does_not_
     function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
     assert function.minutes() == 62
     function.ssm.put(NAME, f"{policy(63)}mode:\n  opt_in_tag: team:burst=yes\n", hour=10)
-    found = function.look()
-    assert found.policy.mode.opt_in_tag == ("team:burst", "yes")
-    assert found.policy.levels.warning_within.total_seconds() == 63 * 60
-    assert found.trouble.kind is TroubleKind.REJECTED
-    [fault] = found.trouble.faults
+    active = function.read_policy()
+    assert active.policy.mode.opt_in_tag == ("team:burst", "yes")
+    assert active.policy.levels.warning_within.total_seconds() == 63 * 60
+    assert active.problem.kind is PolicyProblemKind.REJECTED
+    [fault] = active.problem.faults
     assert (
         "mode.opt_in_tag is burstwatch:mode=auto, and the permission to modify is for team:burst=yes" in fault
     )

@@ -11,39 +11,39 @@ from threading import Barrier
 from time import monotonic
 
 import pytest
-from crashing import HOST, Clients, a_lab, a_policy
+from crashing import INSTANCE_ID, LabClients, a_policy, shared_lab
 
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import Wish
+from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.guards import Guard
-from burstwatch.core.flips.outcome import Done
-from burstwatch.core.flips.planning import Order
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change, EntryKind
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.flip_executor import carry_out, plan_orders
-from burstwatch.engine.watch_pass import look_at_everything, run_tick
-from fuse import CHANNEL, Fuse, Killed, Trap, die
+from burstwatch.engine.flip_executor import execute_flips, plan_orders
+from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from fuse import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 
 HERE = Path(__file__).parent
 SOURCES = os.pathsep.join(str(HERE.parents[1] / root) for root in ("lambdas", "lab", "tests"))
-TEN = 10
+WORKERS = 10
 SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.REACHED)
 
 
 @dataclass
-class Scene:
+class RaceSetup:
     """A lab, a ledger file, and whoever comes to work on them, each with a connection of their own."""
 
     lab: object
     path: Path
     policy: Policy
-    sent: list[str] = field(default_factory=list)
-    opened: list[SqliteLedger] = field(default_factory=list)
+    sent_alert_ids: list[str] = field(default_factory=list)
+    connections: list[SqliteLedger] = field(default_factory=list)
 
     @property
     def fleet(self):
@@ -55,12 +55,14 @@ class Scene:
 
     @property
     def ledger(self) -> SqliteLedger:
-        return self.opened[0]
+        return self.connections[0]
 
-    def worker(self, fuse: Fuse | None = None):
-        self.opened.append(SqliteLedger.open(self.path, lock_timeout_s=30))
-        clients = Clients.of(self.lab.endpoint.url)
-        return clients.shell(self.opened[-1], self.policy, fuse or Fuse(), self.sent)
+    def worker(self, fuse: CrashPoint | None = None):
+        self.connections.append(SqliteLedger.open(self.path, lock_timeout_s=30))
+        clients = LabClients.connect(self.lab.endpoint.url)
+        return clients.build_services(
+            self.connections[-1], self.policy, fuse or CrashPoint(), self.sent_alert_ids
+        )
 
     def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
         """Each is dry in seven minutes."""
@@ -73,7 +75,7 @@ class Scene:
                 load="steady:2500",
                 balance_pct=46,
                 starts_at=started_at,
-                instance_id=HOST,
+                instance_id=INSTANCE_ID,
                 tags=given,
             )
             for number in range(1, count + 1)
@@ -90,36 +92,36 @@ class Scene:
         entries = self.ledger.entries(volume_id)
         return [entry.body["by"] for entry in entries if entry.kind is EntryKind.INTENT]
 
-    def order(self, shell, volume_id: str, direction: Direction = Direction.OUT):
+    def order(self, shell, volume_id: str, direction: Direction = Direction.FLIP):
         """An operator's, by name."""
-        order = Order(
+        order = FlipOrder(
             volume_id=volume_id,
             direction=direction,
-            cause=Cause.BY_HAND,
-            because="anna wants it",
+            cause=FlipCause.MANUAL,
+            reason="anna wants it",
             by="anna",
-            wish=Wish(volume_type=VolumeType.GP3) if direction is Direction.OUT else None,
+            override=TargetOverride(volume_type=VolumeType.GP3) if direction is Direction.FLIP else None,
         )
-        return carry_out(shell, [order], shell.gathering(self.now_s))[volume_id]
+        return execute_flips(shell, [order], shell.gathering(self.now_s))[volume_id]
 
 
 @pytest.fixture(scope="module")
 def lab():
-    with a_lab() as lab:
+    with shared_lab() as lab:
         yield lab
 
 
 @pytest.fixture
-def scene(lab, tmp_path):
+def race(lab, tmp_path):
     lab.next_day()
-    scene = Scene(lab=lab, path=tmp_path / "ledger.db", policy=a_policy())
+    scene = RaceSetup(lab=lab, path=tmp_path / "ledger.db", policy=a_policy())
     scene.worker()
     yield scene
-    for ledger in scene.opened:
+    for ledger in scene.connections:
         ledger.close()
 
 
-def at_once(*jobs):
+def run_concurrently(*jobs):
     """What each job comes to, all begun at the same moment."""
     barrier = Barrier(len(jobs))
 
@@ -131,162 +133,164 @@ def at_once(*jobs):
         return [future.result() for future in [pool.submit(run, job) for job in jobs]]
 
 
-def all_look(scene, count: int = TEN):
+def run_all_passes(race, count: int = WORKERS):
     """So many watchdogs look at everything at the same moment."""
-    workers = [scene.worker() for _ in range(count)]
-    jobs = [lambda worker=worker: look_at_everything(worker, now_s=scene.now_s) for worker in workers]
-    reports = at_once(*jobs)
+    workers = [race.worker() for _ in range(count)]
+    jobs = [lambda worker=worker: evaluate_fleet(worker, now_s=race.now_s) for worker in workers]
+    reports = run_concurrently(*jobs)
     assert [report.failures for report in reports] == [[]] * count
     return reports
 
 
-def test_ten_watchdogs_at_once_modify_each_volume_once_and_tell_it_once(scene):
-    volume_ids = scene.add_draining(5)
-    reports = all_look(scene)
-    assert scene.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
-    assert [scene.intents(volume_id) for volume_id in volume_ids] == [[WATCHDOG]] * 5
-    done = Counter(report.outcomes[i].done for report in reports for i in volume_ids if i in report.outcomes)
-    assert done[Done.FLIPPED] == 5
-    assert set(done) <= {Done.FLIPPED, Done.IN_FLIGHT}
-    scene.fleet.clock.advance(60)
-    all_look(scene, 1)
-    assert max(Counter(scene.sent).values()) == 1
-    assert not scene.ledger.waiting(channels=[CHANNEL])
+def test_ten_concurrent_watchdogs_modify_and_report_each_volume_once(race):
+    volume_ids = race.add_draining(5)
+    reports = run_all_passes(race)
+    assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
+    assert [race.intents(volume_id) for volume_id in volume_ids] == [[WATCHDOG]] * 5
+    result = Counter(
+        report.outcomes[i].done for report in reports for i in volume_ids if i in report.outcomes
+    )
+    assert result[OutcomeStatus.FLIPPED] == 5
+    assert set(result) <= {OutcomeStatus.FLIPPED, OutcomeStatus.IN_FLIGHT}
+    race.fleet.clock.advance(60)
+    run_all_passes(race, 1)
+    assert max(Counter(race.sent_alert_ids).values()) == 1
+    assert not race.ledger.pending_deliveries(channels=[CHANNEL_NAME])
 
 
-def test_ten_workers_at_once_stay_within_the_fleet_cap(scene):
-    scene.policy = a_policy(flip={"fleet_cap": "3"}, flip_back={"return": "always"})
-    volume_ids = scene.add_draining(8)
-    all_look(scene)
-    assert sum(scene.modified(volume_ids).values()) == 3
-    scene.fleet.clock.advance(60)
-    all_look(scene)
-    assert sum(scene.modified(volume_ids).values()) == 3
+def test_ten_workers_at_once_stay_within_the_fleet_cap(race):
+    race.policy = a_policy(flip={"fleet_cap": "3"}, flip_back={"return": "always"})
+    volume_ids = race.add_draining(8)
+    run_all_passes(race)
+    assert sum(race.modified(volume_ids).values()) == 3
+    race.fleet.clock.advance(60)
+    run_all_passes(race)
+    assert sum(race.modified(volume_ids).values()) == 3
 
 
-def test_ten_workers_at_once_stay_within_the_spend_cap(scene):
+def test_ten_workers_at_once_stay_within_the_spend_cap(race):
     """io1 with 3,125 IOPS: $215.625 instead of $10. Two add $411.25, three would add $616.875."""
-    scene.policy = a_policy(flip={"spend_cap_usd_per_month": "600"})
-    volume_ids = scene.add_draining(6, target="io1")
-    all_look(scene)
-    assert sum(scene.modified(volume_ids).values()) == 2
-    more = [state.flip.usd_per_month for state in scene.ledger.states().values() if state.flip]
+    race.policy = a_policy(flip={"spend_cap_usd_per_month": "600"})
+    volume_ids = race.add_draining(6, target="io1")
+    run_all_passes(race)
+    assert sum(race.modified(volume_ids).values()) == 2
+    more = [state.flip.usd_per_month for state in race.ledger.states().values() if state.flip]
     assert sum(more) == pytest.approx(411.25)
 
 
-def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(scene):
-    volume_ids = scene.add_draining(6)
-    watchdog, operators = scene.worker(), [scene.worker() for _ in volume_ids]
-    jobs = [lambda v=v, w=w: scene.order(w, v) for v, w in zip(volume_ids, operators, strict=True)]
-    at_once(lambda: look_at_everything(watchdog, now_s=scene.now_s), *jobs)
-    assert scene.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
+def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
+    volume_ids = race.add_draining(6)
+    watchdog, operators = race.worker(), [race.worker() for _ in volume_ids]
+    jobs = [lambda v=v, w=w: race.order(w, v) for v, w in zip(volume_ids, operators, strict=True)]
+    run_concurrently(lambda: evaluate_fleet(watchdog, now_s=race.now_s), *jobs)
+    assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
     for volume_id in volume_ids:
-        [by] = scene.intents(volume_id)
-        [spent] = scene.ledger.states()[volume_id].spent
+        [by] = race.intents(volume_id)
+        [spent] = race.ledger.states()[volume_id].modifications
         assert spent.by == by
 
 
-def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(scene):
-    [volume_id] = scene.add_draining(1)
-    operator = scene.worker()
-    trap = Trap(name="begin", deed=lambda: scene.order(operator, volume_id))
-    report = look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
-    assert trap.has_sprung
-    assert report.outcomes[volume_id].done is Done.IN_FLIGHT
-    assert scene.modified([volume_id]) == {volume_id: 1}
-    assert scene.intents(volume_id) == ["anna"]
+def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(race):
+    [volume_id] = race.add_draining(1)
+    operator = race.worker()
+    trap = Hook(name="begin", action=lambda: race.order(operator, volume_id))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert trap.fired
+    assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == ["anna"]
 
 
-def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(scene):
+def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
     """What she wants is under way: she says how long, and AWS is asked once."""
-    [volume_id] = scene.add_draining(1)
-    watchdog = scene.worker()
-    trap = Trap(name="begin", deed=lambda: look_at_everything(watchdog, now_s=scene.now_s))
-    outcome = scene.order(scene.worker(Fuse(traps=[trap])), volume_id)
-    assert trap.has_sprung
-    assert outcome.done is Done.NONE
-    assert "is kept gp3" in outcome.because
-    flip = scene.ledger.states()[volume_id].flip
-    assert (flip.phase, flip.by, flip.stays) == (Phase.CHANGING, "anna", True)
-    assert scene.modified([volume_id]) == {volume_id: 1}
-    assert scene.intents(volume_id) == [WATCHDOG]
+    [volume_id] = race.add_draining(1)
+    watchdog = race.worker()
+    trap = Hook(name="begin", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    outcome = race.order(race.worker(CrashPoint(hooks=[trap])), volume_id)
+    assert trap.fired
+    assert outcome.status is OutcomeStatus.NONE
+    assert "is kept gp3" in outcome.reason
+    flip = race.ledger.states()[volume_id].flip
+    assert (flip.status, flip.by, flip.is_permanent) == (FlipStatus.IN_PROGRESS, "anna", True)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == [WATCHDOG]
 
 
-def test_an_operator_who_wants_another_type_is_told_that_the_watchdog_was_first(scene):
-    [volume_id] = scene.add_draining(1)
-    watchdog = scene.worker()
-    trap = Trap(name="begin", deed=lambda: look_at_everything(watchdog, now_s=scene.now_s))
-    shell = scene.worker(Fuse(traps=[trap]))
-    outcome = carry_out(shell, io1_orders([volume_id]), shell.gathering(scene.now_s))[volume_id]
-    assert trap.has_sprung
-    assert outcome.done is Done.REFUSED
+def test_an_operator_wanting_another_type_sees_that_the_watchdog_was_first(race):
+    [volume_id] = race.add_draining(1)
+    watchdog = race.worker()
+    trap = Hook(name="begin", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    shell = race.worker(CrashPoint(hooks=[trap]))
+    outcome = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))[volume_id]
+    assert trap.fired
+    assert outcome.status is OutcomeStatus.REFUSED
     assert str(outcome.refusal).startswith("modification_in_progress: watchdog asked for gp3")
-    assert scene.modified([volume_id]) == {volume_id: 1}
-    assert scene.intents(volume_id) == [WATCHDOG]
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == [WATCHDOG]
 
 
-def test_a_tag_that_is_removed_after_the_decision_is_respected(scene):
-    [volume_id] = scene.add_draining(1)
-    trap = Trap(name="commit", deed=lambda: scene.fleet.set_tags(volume_id, {"burstwatch:mode": None}))
-    report = look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
-    assert trap.has_sprung
+def test_a_tag_that_is_removed_after_the_decision_is_respected(race):
+    [volume_id] = race.add_draining(1)
+    trap = Hook(name="commit", action=lambda: race.fleet.set_tags(volume_id, {"burstwatch:mode": None}))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert trap.fired
     assert str(report.outcomes[volume_id].refusal).startswith("not_opted_in: its mode is propose")
-    assert scene.modified([volume_id]) == {volume_id: 0}
-    assert scene.intents(volume_id) == []
+    assert race.modified([volume_id]) == {volume_id: 0}
+    assert race.intents(volume_id) == []
 
 
-def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(scene):
-    [volume_id] = scene.add_draining(1)
+def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(race):
+    [volume_id] = race.add_draining(1)
 
     def notice():
-        state = scene.ledger.states()[volume_id]
-        after = replace(state, revision=state.revision + 1, contested_at_s=scene.now_s)
+        state = race.ledger.states()[volume_id]
+        after = replace(state, revision=state.revision + 1, contested_at_s=race.now_s)
         noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
-        assert scene.ledger.commit([noticed], channels=[CHANNEL])
+        assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
 
-    trap = Trap(name="begin", deed=notice)
-    report = look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
-    assert trap.has_sprung
+    trap = Hook(name="begin", action=notice)
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert trap.fired
     assert str(report.outcomes[volume_id].refusal).startswith("changed_by_others: ")
-    assert scene.modified([volume_id]) == {volume_id: 0}
-    assert scene.intents(volume_id) == []
+    assert race.modified([volume_id]) == {volume_id: 0}
+    assert race.intents(volume_id) == []
 
 
-def test_two_watchdogs_with_the_same_ticks_doubled_and_late_flip_and_flip_back_once(scene):
-    [volume_id] = scene.add_draining(1, target="io1")
-    workers, begins_s = [scene.worker(), scene.worker()], scene.now_s
+def test_two_watchdogs_with_the_same_ticks_doubled_and_late_flip_and_flip_back_once(race):
+    [volume_id] = race.add_draining(1, target="io1")
+    workers, begins_s = [race.worker(), race.worker()], race.now_s
     for minute in range(14):
-        tick_s, late_s = scene.now_s, max(begins_s, scene.now_s - 120)
+        tick_s, late_s = race.now_s, max(begins_s, race.now_s - 120)
         ticks = [(worker, at_s) for worker in workers for at_s in (tick_s, tick_s, late_s)]
-        jobs = [lambda w=w, s=s: run_tick(w, tick_s=s, now_s=scene.now_s) for w, s in ticks]
-        done = [report for report in at_once(*jobs) if report is not None]
-        assert len(done) == 1
+        jobs = [lambda w=w, s=s: run_tick(w, tick_at_s=s, now_s=race.now_s) for w, s in ticks]
+        result = [report for report in run_concurrently(*jobs) if report is not None]
+        assert len(result) == 1
         if minute == 2:
-            scene.fleet.set_load(volume_id, "idle")
-        scene.fleet.clock.advance(60)
-    types = [each.target.volume_type for each in scene.fleet.modifications(volume_id)]
+            race.fleet.set_load(volume_id, "idle")
+        race.fleet.clock.advance(60)
+    types = [modification.target.volume_type for modification in race.fleet.modifications(volume_id)]
     assert types == ["io1", "gp2"]
-    assert scene.intents(volume_id) == [WATCHDOG, WATCHDOG]
-    assert max(Counter(scene.sent).values()) == 1
+    assert race.intents(volume_id) == [WATCHDOG, WATCHDOG]
+    assert max(Counter(race.sent_alert_ids).values()) == 1
 
 
-def test_a_hold_placed_in_the_middle_stops_every_intent_after_it(scene):
+def test_a_hold_placed_in_the_middle_stops_every_intent_after_it(race):
     """It comes right before the fourth intent of eight."""
-    volume_ids = scene.add_draining(8)
+    volume_ids = race.add_draining(8)
     hold = Hold(
-        volume_id=None, by="anna", reason="release", placed_at_s=scene.now_s, until_s=scene.now_s + 3600
+        volume_id=None, by="anna", reason="release", placed_at_s=race.now_s, until_s=race.now_s + 3600
     )
-    trap = Trap(name="begin", times=4, deed=lambda: scene.ledger.place_hold(hold))
-    report = look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
-    done = Counter(outcome.done for outcome in report.outcomes.values())
-    assert done == {Done.FLIPPED: 3, Done.REFUSED: 5}
-    assert sum(scene.modified(volume_ids).values()) == 3
+    trap = Hook(name="begin", nth=4, action=lambda: race.ledger.place_hold(hold))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    result = Counter(outcome.status for outcome in report.outcomes.values())
+    assert result == {OutcomeStatus.FLIPPED: 3, OutcomeStatus.REFUSED: 5}
+    assert sum(race.modified(volume_ids).values()) == 3
 
 
-def test_ten_workers_and_a_hold_at_once_leave_no_intent_after_the_hold(scene):
-    volume_ids = scene.add_draining(4)
-    workers = [scene.worker() for _ in range(TEN)]
-    jobs = [lambda w=w: look_at_everything(w, now_s=scene.now_s) for w in workers]
+def test_ten_workers_and_a_hold_at_once_leave_no_intent_after_the_hold(race):
+    volume_ids = race.add_draining(4)
+    workers = [race.worker() for _ in range(WORKERS)]
+    jobs = [lambda w=w: evaluate_fleet(w, now_s=race.now_s) for w in workers]
 
     def hold_each():
         for volume_id in volume_ids:
@@ -294,80 +298,80 @@ def test_ten_workers_and_a_hold_at_once_leave_no_intent_after_the_hold(scene):
                 volume_id=volume_id,
                 by="anna",
                 reason="release",
-                placed_at_s=scene.now_s,
-                until_s=scene.now_s + 3600,
+                placed_at_s=race.now_s,
+                until_s=race.now_s + 3600,
             )
-            scene.ledger.place_hold(hold)
+            race.ledger.place_hold(hold)
 
-    at_once(hold_each, *jobs)
+    run_concurrently(hold_each, *jobs)
     for volume_id in volume_ids:
-        kinds = [entry.kind for entry in scene.ledger.entries(volume_id)]
+        kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
         assert EntryKind.INTENT not in kinds[kinds.index(EntryKind.HELD) :]
-        assert scene.modified([volume_id])[volume_id] == kinds.count(EntryKind.INTENT) <= 1
+        assert race.modified([volume_id])[volume_id] == kinds.count(EntryKind.INTENT) <= 1
 
 
 def io1_orders(volume_ids):
     """3,000 IOPS each, in this order."""
     return [
-        Order(
+        FlipOrder(
             volume_id=volume_id,
-            direction=Direction.OUT,
-            cause=Cause.BY_HAND,
-            because="anna wants it",
+            direction=Direction.FLIP,
+            cause=FlipCause.MANUAL,
+            reason="anna wants it",
             by="anna",
-            wish=Wish(volume_type=VolumeType.IO1, iops=3_000),
+            override=TargetOverride(volume_type=VolumeType.IO1, iops=3_000),
             urgency=(number,),
         )
         for number, volume_id in enumerate(volume_ids)
     ]
 
 
-def test_what_is_refused_takes_nothing_of_the_accounts_quota(scene):
+def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
     """Of the 6,000 IOPS of io1 the first wants half, and is put on hold right before its intent."""
-    scene.policy = a_policy(flip={"io1_iops_limit": "6000"})
-    held, second, third, fourth = scene.add_draining(4)
-    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=scene.now_s, until_s=scene.now_s + 60)
-    shell = scene.worker(Fuse(traps=[Trap(name="begin", deed=lambda: scene.ledger.place_hold(hold))]))
+    race.policy = a_policy(flip={"io1_iops_limit": "6000"})
+    held, second, third, fourth = race.add_draining(4)
+    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
+    shell = race.worker(CrashPoint(hooks=[Hook(name="begin", action=lambda: race.ledger.place_hold(hold))]))
     orders = io1_orders([held, second, third, fourth])
 
-    done = carry_out(shell, orders, shell.gathering(scene.now_s))
+    result = execute_flips(shell, orders, shell.build_collector(race.now_s))
 
     refused = {held: Guard.HELD, second: None, third: None, fourth: Guard.ACCOUNT_LIMIT}
-    assert {i: outcome.refusal and outcome.refusal.guard for i, outcome in done.items()} == refused
+    assert {i: outcome.refusal and outcome.refusal.guard for i, outcome in result.items()} == refused
 
 
-def test_plans_show_who_would_get_what_is_left_of_the_accounts_quota(scene):
-    scene.policy = a_policy(flip={"io1_iops_limit": "6000"})
-    held, second, third, fourth = scene.add_draining(4)
-    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=scene.now_s, until_s=scene.now_s + 60)
-    scene.ledger.place_hold(hold)
-    shell = scene.worker()
+def test_plans_show_who_would_get_what_is_left_of_the_accounts_quota(race):
+    race.policy = a_policy(flip={"io1_iops_limit": "6000"})
+    held, second, third, fourth = race.add_draining(4)
+    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
+    race.ledger.place_hold(hold)
+    shell = race.worker()
 
-    planned = plan_orders(shell, io1_orders([held, second, third, fourth]), shell.gathering(scene.now_s))
+    planned = plan_orders(shell, io1_orders([held, second, third, fourth]), shell.build_collector(race.now_s))
 
     refused = {held: Guard.HELD, second: None, third: None, fourth: Guard.ACCOUNT_LIMIT}
     assert {i: plan.refusal and plan.refusal.guard for i, plan in planned.items()} == refused
 
 
-def test_an_order_that_is_outrun_and_planned_anew_takes_of_the_quota_once(scene):
-    scene.policy = a_policy(flip={"io1_iops_limit": "3000"})
-    [volume_id] = scene.add_draining(1)
-    look_at_everything(replace(scene.worker(), modifier=None), now_s=scene.now_s)
+def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
+    race.policy = a_policy(flip={"io1_iops_limit": "3000"})
+    [volume_id] = race.add_draining(1)
+    evaluate_fleet(replace(race.worker(), modifier=None), now_s=race.now_s)
 
     def touch():
-        state = scene.ledger.states()[volume_id]
+        state = race.ledger.states()[volume_id]
         touched = replace(state, revision=state.revision + 1)
         change = Change(volume_id=volume_id, expected_revision=state.revision, state=touched)
-        assert scene.ledger.commit([change], channels=[CHANNEL])
+        assert race.ledger.commit([change], channels=[CHANNEL_NAME])
 
-    shell = scene.worker(Fuse(traps=[Trap(name="begin", deed=touch)]))
-    done = carry_out(shell, io1_orders([volume_id]), shell.gathering(scene.now_s))
-    assert done[volume_id].done is Done.FLIPPED
+    shell = race.worker(CrashPoint(hooks=[Hook(name="begin", action=touch)]))
+    result = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))
+    assert result[volume_id].status is OutcomeStatus.FLIPPED
 
 
-def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(scene, monkeypatch):
+def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(race, monkeypatch):
     """Somebody else's may be under way, or the quota used up: without AWS's word no guard can tell."""
-    unread, told = scene.add_draining(2)
+    unread, told = race.add_draining(2)
     real = Ec2Reader.modifications_by_id
     failure = AwsFailure(
         code="RequestLimitExceeded",
@@ -377,22 +381,22 @@ def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(sce
     )
 
     def modifications_by_id(self, volume_ids):
-        found = real(self, [each for each in volume_ids if each != unread])
-        return replace(found, unread={unread: failure})
+        result = real(self, [volume_id for volume_id in volume_ids if volume_id != unread])
+        return replace(result, unread={unread: failure})
 
     monkeypatch.setattr(Ec2Reader, "modifications_by_id", modifications_by_id)
-    shell = scene.worker()
-    done = carry_out(shell, io1_orders([unread, told]), shell.gathering(scene.now_s))
-    assert (done[unread].done, done[unread].error_code) == (Done.FAILED, "unread")
-    assert done[told].done is Done.FLIPPED
-    assert scene.modified([unread, told]) == {unread: 0, told: 1}
-    assert scene.intents(unread) == []
+    shell = race.worker()
+    result = execute_flips(shell, io1_orders([unread, told]), shell.build_collector(race.now_s))
+    assert (result[unread].status, result[unread].error_code) == (OutcomeStatus.FAILED, "unread")
+    assert result[told].status is OutcomeStatus.FLIPPED
+    assert race.modified([unread, told]) == {unread: 0, told: 1}
+    assert race.intents(unread) == []
 
 
-def test_processes_at_once_modify_each_volume_once_within_the_cap(scene, tmp_path):
-    scene.policy = a_policy(flip={"fleet_cap": "3"})
-    volume_ids = scene.add_draining(5, target="io1")
-    command = [sys.executable, HERE / "racing_watchdog.py", scene.lab.endpoint.url, scene.path, scene.now_s]
+def test_processes_at_once_modify_each_volume_once_within_the_cap(race, tmp_path):
+    race.policy = a_policy(flip={"fleet_cap": "3"})
+    volume_ids = race.add_draining(5, target="io1")
+    command = [sys.executable, HERE / "racing_watchdog.py", race.lab.endpoint.url, race.path, race.now_s]
     environment = {**os.environ, "PYTHONPATH": SOURCES}
     racers = [
         subprocess.Popen(
@@ -410,133 +414,137 @@ def test_processes_at_once_modify_each_volume_once_within_the_cap(scene, tmp_pat
         for racer in racers:
             racer.kill()
             racer.communicate()
-    modified = scene.modified(volume_ids)
+    modified = race.modified(volume_ids)
     assert sum(modified.values()) == 3
     assert max(modified.values()) == 1
 
 
-def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_asked_for_anew(scene, monkeypatch):
+def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_requested_again(race, monkeypatch):
     """31 s after it was recorded it might reach AWS when others have concluded already that it never will."""
-    [volume_id] = scene.add_draining(1)
-    watchdog = scene.worker()
+    [volume_id] = race.add_draining(1)
+    watchdog = race.worker()
     with monkeypatch.context() as slow:
         slow.setattr("burstwatch.engine.flip_executor.monotonic", lambda: monotonic() - 31)
-        report = look_at_everything(watchdog, now_s=scene.now_s)
-    assert report.outcomes[volume_id].done is Done.IN_FLIGHT
-    assert scene.modified([volume_id]) == {volume_id: 0}
+        report = evaluate_fleet(watchdog, now_s=race.now_s)
+    assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
+    assert race.modified([volume_id]) == {volume_id: 0}
     for _ in range(6):
-        scene.fleet.clock.advance(60)
-        run_tick(watchdog, tick_s=scene.now_s, now_s=scene.now_s)
-    kinds = [entry.kind for entry in scene.ledger.entries(volume_id)]
+        race.fleet.clock.advance(60)
+        run_tick(watchdog, tick_at_s=race.now_s, now_s=race.now_s)
+    kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
     wanted = [EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.INTENT, EntryKind.ACCEPTED]
     assert [kind for kind in kinds if kind in wanted] == wanted
-    assert scene.modified([volume_id]) == {volume_id: 1}
+    assert race.modified([volume_id]) == {volume_id: 1}
 
 
-def test_an_intent_is_not_given_up_while_its_request_may_be_under_way(scene):
+def test_an_intent_is_not_given_up_while_its_request_may_be_under_way(race):
     """Ten who look as often as they like in the first minute come to no conclusion."""
-    [volume_id] = scene.add_draining(1)
-    others = [scene.worker() for _ in range(TEN)]
+    [volume_id] = race.add_draining(1)
+    others = [race.worker() for _ in range(WORKERS)]
     early = []
 
     def look_again_and_again():
         for _ in range(2):
-            scene.fleet.clock.advance(29)
+            race.fleet.clock.advance(29)
             for other in others:
-                look_at_everything(other, now_s=scene.now_s)
-        early.append(scene.ledger.states()[volume_id].flip)
+                evaluate_fleet(other, now_s=race.now_s)
+        early.append(race.ledger.states()[volume_id].flip)
 
-    trap = Trap(name="ModifyVolume", deed=look_again_and_again)
-    look_at_everything(scene.worker(Fuse(traps=[trap])), now_s=scene.now_s)
-    assert (early[0].phase, early[0].unseen_since_s) == (Phase.ASKED, None)
-    assert scene.modified([volume_id]) == {volume_id: 1}
-    assert scene.intents(volume_id) == [WATCHDOG]
+    trap = Hook(name="ModifyVolume", action=look_again_and_again)
+    evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert (early[0].status, early[0].unconfirmed_since_s) == (FlipStatus.REQUESTED, None)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == [WATCHDOG]
 
 
-def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(scene):
+def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
     """A pass that waited three minutes for AWS would have its intents given up before they are sent."""
-    [volume_id] = scene.add_draining(1)
-    shell, began_s = scene.worker(), scene.now_s
-    gathering = shell.gathering(began_s)
+    [volume_id] = race.add_draining(1)
+    shell, began_s = race.worker(), race.now_s
+    gathering = shell.build_collector(began_s)
     begins = gathering.monotonic()
     gathering.monotonic = lambda: begins + 180
-    scene.fleet.clock.advance(180)
-    other = scene.worker()
+    race.fleet.clock.advance(180)
+    other = race.worker()
 
     def look_twice():
-        look_at_everything(other, now_s=scene.now_s)
-        scene.fleet.clock.advance(59)
-        look_at_everything(other, now_s=scene.now_s)
+        evaluate_fleet(other, now_s=race.now_s)
+        race.fleet.clock.advance(59)
+        evaluate_fleet(other, now_s=race.now_s)
 
     shell = replace(
-        shell, modifier=replace(shell.modifier, fuse=Fuse(traps=[Trap("ModifyVolume", look_twice)]))
+        shell, modifier=replace(shell.modifier, fuse=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)]))
     )
-    order = Order(volume_id=volume_id, direction=Direction.OUT, cause=Cause.DRAINING, because="critical")
-    assert carry_out(shell, [order], gathering)[volume_id].done is Done.FLIPPED
-    [intent] = [each.body["intent_id"] for each in entries(scene, volume_id, EntryKind.INTENT)]
-    [accepted] = [each.body["intent_id"] for each in entries(scene, volume_id, EntryKind.ACCEPTED)]
+    order = FlipOrder(
+        volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"
+    )
+    assert execute_flips(shell, [order], gathering)[volume_id].status is OutcomeStatus.FLIPPED
+    [intent] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.INTENT)]
+    [accepted] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.ACCEPTED)]
     assert intent == accepted
-    assert abs(scene.ledger.states()[volume_id].flip.asked_at_s - began_s - 180) <= 1
-    assert not entries(scene, volume_id, EntryKind.NOT_DONE)
+    assert abs(race.ledger.states()[volume_id].flip.requested_at_s - began_s - 180) <= 1
+    assert not entries(race, volume_id, EntryKind.NOT_DONE)
 
 
-def entries(scene, volume_id, kind):
-    return [entry for entry in scene.ledger.entries(volume_id) if entry.kind is kind]
+def entries(race, volume_id, kind):
+    return [entry for entry in race.ledger.entries(volume_id) if entry.kind is kind]
 
 
-def sleeps(scene, volume_id):
+def pause_before_sending(race, volume_id):
     """So long passes between an intent and its request that another watchdog gives the intent up.
 
     A machine that takes its time has dated the intent a second later: then it is three minutes, not two.
     """
-    other = scene.worker()
+    other = race.worker()
 
     def sleep():
         for _ in range(3):
-            scene.fleet.clock.advance(60)
-            run_tick(other, tick_s=scene.now_s, now_s=scene.now_s)
-            if scene.ledger.states()[volume_id].flip is None:
+            race.fleet.clock.advance(60)
+            run_tick(other, tick_at_s=race.now_s, now_s=race.now_s)
+            if race.ledger.states()[volume_id].flip is None:
                 return
         raise AssertionError("not given up within three minutes")
 
-    return Trap(name="ModifyVolume", deed=sleep)
+    return Hook(name="ModifyVolume", action=sleep)
 
 
-def test_what_was_sent_after_all_is_found_though_the_sender_died_of_it(scene):
+def test_a_late_modification_is_found_though_its_sender_died(race):
     """It slept between intent and request, woke up, sent it, and was ended before it could say so."""
-    [volume_id] = scene.add_draining(1, target="io1")
-    fuse = Fuse(traps=[sleeps(scene, volume_id), Trap(name="commit", times=2, deed=die)])
-    with pytest.raises(Killed):
-        look_at_everything(scene.worker(fuse), now_s=scene.now_s)
-    assert scene.modified([volume_id]) == {volume_id: 1}
-    assert scene.ledger.states()[volume_id].lost is not None
+    [volume_id] = race.add_draining(1, target="io1")
+    fuse = CrashPoint(
+        hooks=[pause_before_sending(race, volume_id), Hook(name="commit", nth=2, action=kill_process)]
+    )
+    with pytest.raises(ProcessKilled):
+        evaluate_fleet(race.worker(fuse), now_s=race.now_s)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.ledger.states()[volume_id].unsent_intent is not None
 
-    scene.fleet.clock.advance(60)
-    look_at_everything(scene.worker(), now_s=scene.now_s)
-    state = scene.ledger.states()[volume_id]
-    [start] = [each.started_at.timestamp() for each in scene.fleet.modifications(volume_id)]
-    assert [(one.at_s, one.by) for one in state.spent] == [(int(start), WATCHDOG)]
+    race.fleet.clock.advance(60)
+    evaluate_fleet(race.worker(), now_s=race.now_s)
+    state = race.ledger.states()[volume_id]
+    [start] = [modification.started_at.timestamp() for modification in race.fleet.modifications(volume_id)]
+    assert [(use.at_s, use.by) for use in state.modifications] == [(int(start), WATCHDOG)]
     assert state.flip.original.volume_type is VolumeType.GP2
-    assert state.lost is None
-    kinds = [entry.kind for entry in scene.ledger.entries(volume_id)]
+    assert state.unsent_intent is None
+    kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
     assert [kind for kind in kinds if kind in SETTLED] == [
         EntryKind.INTENT,
         EntryKind.NOT_DONE,
         EntryKind.ACCEPTED,
         EntryKind.REACHED,
     ]
-    assert scene.modified([volume_id]) == {volume_id: 1}
+    assert race.modified([volume_id]) == {volume_id: 1}
 
 
-def test_what_was_sent_after_all_is_recorded_when_the_sender_wakes_up(scene):
+def test_a_late_modification_is_recorded_when_its_sender_resumes(race):
     """A laptop sleeps between recording its intent and sending it; meanwhile others gave that up."""
-    [volume_id] = scene.add_draining(1, target="io1")
-    trap = sleeps(scene, volume_id)
-    sleeper = scene.worker(Fuse(traps=[trap]))
-    look_at_everything(sleeper, now_s=scene.now_s)
-    assert scene.modified([volume_id]) == {volume_id: 1}
-    state = scene.ledger.states()[volume_id]
-    [start] = [each.started_at.timestamp() for each in scene.fleet.modifications(volume_id)]
-    assert [one.at_s for one in state.spent] == [int(start)]
-    assert state.flip.phase is Phase.CHANGING
+    [volume_id] = race.add_draining(1, target="io1")
+    trap = pause_before_sending(race, volume_id)
+    sleeper = race.worker(CrashPoint(hooks=[trap]))
+    evaluate_fleet(sleeper, now_s=race.now_s)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    state = race.ledger.states()[volume_id]
+    [start] = [modification.started_at.timestamp() for modification in race.fleet.modifications(volume_id)]
+    assert [use.at_s for use in state.modifications] == [int(start)]
+    assert state.flip.status is FlipStatus.IN_PROGRESS
     assert state.flip.original.volume_type is VolumeType.GP2

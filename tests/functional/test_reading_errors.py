@@ -9,18 +9,18 @@ from botocore import exceptions as botocore
 from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 from botocore.session import Session
-from loopback_aws import Answer, ec2_error, json_answer, loopback_aws, no_volumes
+from loopback_aws import CannedResponse, ec2_error, json_answer, loopback_aws, no_volumes
 
 from burstwatch.adapters.aws import botocore_hooks
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.errors import AwsError, FailureKind, explain, explained
+from burstwatch.adapters.aws.errors import AwsError, FailureKind, to_aws_failure, translate_errors
 
 SIX_PM = "Fri, 20 Nov 2026 18:00:00 GMT"
 SPAN = {"StartTime": datetime(2026, 11, 20, tzinfo=UTC), "EndTime": datetime(2026, 11, 21, tzinfo=UTC)}
 IMPLIED = {"HTTPStatusCode": 400, "HTTPHeaders": {"date": SIX_PM}, "RequestId": "r-1"}
 
 
-def answered(code, message="It did not work.", **metadata):
+def client_error(code, message="It did not work.", **metadata):
     response = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": IMPLIED | metadata}
     return ClientError(response, "DescribeVolumes")
 
@@ -28,39 +28,39 @@ def answered(code, message="It did not work.", **metadata):
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (answered("RequestLimitExceeded", HTTPStatusCode=503), FailureKind.RETRYABLE),
-        (answered("Throttling"), FailureKind.RETRYABLE),
-        (answered("InternalError", HTTPStatusCode=500), FailureKind.RETRYABLE),
-        (answered("502", "Bad Gateway", HTTPStatusCode=502), FailureKind.RETRYABLE),
+        (client_error("RequestLimitExceeded", HTTPStatusCode=503), FailureKind.RETRYABLE),
+        (client_error("Throttling"), FailureKind.RETRYABLE),
+        (client_error("InternalError", HTTPStatusCode=500), FailureKind.RETRYABLE),
+        (client_error("502", "Bad Gateway", HTTPStatusCode=502), FailureKind.RETRYABLE),
         (botocore.ConnectionClosedError(endpoint_url="https://ec2.aws"), FailureKind.RETRYABLE),
-        (answered("UnauthorizedOperation"), FailureKind.REFUSED),
-        (answered("AccessDenied"), FailureKind.REFUSED),
-        (answered("AccessDeniedException"), FailureKind.REFUSED),
-        (answered("ExpiredToken"), FailureKind.NO_CREDENTIALS),
-        (answered("InvalidClientTokenId"), FailureKind.NO_CREDENTIALS),
-        (answered("AuthFailure"), FailureKind.NO_CREDENTIALS),
-        (answered("SignatureDoesNotMatch", "it does not match"), FailureKind.NO_CREDENTIALS),
+        (client_error("UnauthorizedOperation"), FailureKind.REFUSED),
+        (client_error("AccessDenied"), FailureKind.REFUSED),
+        (client_error("AccessDeniedException"), FailureKind.REFUSED),
+        (client_error("ExpiredToken"), FailureKind.NO_CREDENTIALS),
+        (client_error("InvalidClientTokenId"), FailureKind.NO_CREDENTIALS),
+        (client_error("AuthFailure"), FailureKind.NO_CREDENTIALS),
+        (client_error("SignatureDoesNotMatch", "it does not match"), FailureKind.NO_CREDENTIALS),
         (botocore.NoCredentialsError(), FailureKind.NO_CREDENTIALS),
         (botocore.PartialCredentialsError(provider="env", cred_var="KEY"), FailureKind.NO_CREDENTIALS),
         (botocore.CredentialRetrievalError(provider="sso", error_msg="s3cret"), FailureKind.NO_CREDENTIALS),
         (botocore.UnauthorizedSSOTokenError(), FailureKind.NO_CREDENTIALS),
-        (answered("RequestTimeTooSkewed"), FailureKind.CLOCK_SKEW),
-        (answered("RequestExpired"), FailureKind.CLOCK_SKEW),
+        (client_error("RequestTimeTooSkewed"), FailureKind.CLOCK_SKEW),
+        (client_error("RequestExpired"), FailureKind.CLOCK_SKEW),
         (botocore.EndpointConnectionError(endpoint_url="https://ec2.aws"), FailureKind.UNREACHABLE),
         (botocore.ConnectTimeoutError(endpoint_url="https://ec2.aws"), FailureKind.UNREACHABLE),
         (botocore.ReadTimeoutError(endpoint_url="https://ec2.aws"), FailureKind.UNREACHABLE),
         (botocore.SSLError(endpoint_url="https://ec2.aws", error="bad"), FailureKind.UNREACHABLE),
-        (answered("InvalidVolume.NotFound"), FailureKind.NOT_FOUND),
-        (answered("ParameterNotFound"), FailureKind.NOT_FOUND),
+        (client_error("InvalidVolume.NotFound"), FailureKind.NOT_FOUND),
+        (client_error("ParameterNotFound"), FailureKind.NOT_FOUND),
         (botocore.ProfileNotFound(profile="nobody"), FailureKind.MISCONFIGURED),
         (botocore.NoRegionError(), FailureKind.MISCONFIGURED),
-        (answered("InvalidParameterValue"), FailureKind.BROKEN),
+        (client_error("InvalidParameterValue"), FailureKind.BROKEN),
         (botocore.ParamValidationError(report="no"), FailureKind.BROKEN),
         (ResponseParserError("not XML"), FailureKind.BROKEN),
     ],
 )
 def test_every_error_has_its_kind_and_a_sentence_with_action_cause_and_next_step(error, kind):
-    failure = explain(error, "ec2:DescribeVolumes")
+    failure = to_aws_failure(error, "ec2:DescribeVolumes")
     assert failure.kind is kind
     sentence = str(failure)
     assert sentence.startswith(f"ec2:DescribeVolumes failed ({failure.code}): ")
@@ -70,11 +70,13 @@ def test_every_error_has_its_kind_and_a_sentence_with_action_cause_and_next_step
 
 
 def test_without_an_action_the_operation_is_named():
-    assert str(explain(answered("InternalError"))).startswith("DescribeVolumes failed (InternalError): ")
+    assert str(to_aws_failure(client_error("InternalError"))).startswith(
+        "DescribeVolumes failed (InternalError): "
+    )
 
 
 ENCODED = " Encoded authorization failure message: Zm9vYmFyc2VjcmV0"
-WHO = "arn:aws:sts::111122223333:assumed-role/watch/session"
+CALLER_ARN = "arn:aws:sts::111122223333:assumed-role/watch/session"
 VOLUME = "arn:aws:ec2:us-east-1:111122223333:volume/vol-1"
 
 
@@ -82,20 +84,29 @@ VOLUME = "arn:aws:ec2:us-east-1:111122223333:volume/vol-1"
     ("message", "expected", "resource"),
     [
         (
-            f"You are not authorized to perform this operation. User: {WHO} is not authorized to perform: "
-            "ec2:DescribeVolumes because no identity-based policy allows the ec2:DescribeVolumes action."
-            + ENCODED,
-            f"{WHO} may not call ec2:DescribeVolumes; grant ec2:DescribeVolumes to it,",
+            f"You are not authorized to perform this operation. User: {CALLER_ARN} is not authorized to"
+            " perform: ec2:DescribeVolumes because no identity-based policy allows the ec2:DescribeVolumes"
+            " action." + ENCODED,
+            f"{CALLER_ARN} may not call ec2:DescribeVolumes; grant ec2:DescribeVolumes to it,",
             None,
         ),
         (
-            f"User: {WHO} is not authorized to perform: ec2:ModifyVolume on resource: {VOLUME}.{ENCODED}",
-            f"{WHO} may not call ec2:ModifyVolume on {VOLUME}; grant ec2:ModifyVolume to it",
+            (
+                f"User: {CALLER_ARN} is not authorized to perform: ec2:ModifyVolume on resource:"
+                f" {VOLUME}.{ENCODED}"
+            ),
+            f"{CALLER_ARN} may not call ec2:ModifyVolume on {VOLUME}; grant ec2:ModifyVolume to it",
             VOLUME,
         ),
         (
-            f"User: {WHO} is not authorized to perform: cloudwatch:GetMetricData with an explicit deny",
-            f"{WHO} may not call cloudwatch:GetMetricData, an explicit deny forbids it; have the policy",
+            (
+                f"User: {CALLER_ARN} is not authorized to perform: cloudwatch:GetMetricData with an explicit"
+                " deny"
+            ),
+            (
+                f"{CALLER_ARN} may not call cloudwatch:GetMetricData, an explicit deny forbids it; have the"
+                " policy"
+            ),
             None,
         ),
         (
@@ -105,8 +116,8 @@ VOLUME = "arn:aws:ec2:us-east-1:111122223333:volume/vol-1"
         ),
     ],
 )
-def test_a_refusal_says_who_may_not_do_what_on_what(message, expected, resource):
-    failure = explain(answered("UnauthorizedOperation", message), "ec2:DescribeVolumes")
+def test_a_refusal_names_caller_action_and_resource(message, expected, resource):
+    failure = to_aws_failure(client_error("UnauthorizedOperation", message), "ec2:DescribeVolumes")
     assert expected in str(failure)
     assert failure.resource == resource
     assert "Zm9vYmFyc2VjcmV0" not in str(failure)
@@ -122,9 +133,9 @@ def test_a_refusal_says_who_may_not_do_what_on_what(message, expected, resource)
         f"No.{ENCODED}",
     ],
 )
-def test_nothing_secret_gets_into_the_sentence(message):
+def test_no_secret_is_in_the_message(message):
     for code in ("InvalidParameterValue", "InternalError", "SignatureDoesNotMatch", "AccessDenied"):
-        sentence = str(explain(answered(code, message), "ec2:DescribeVolumes"))
+        sentence = str(to_aws_failure(client_error(code, message), "ec2:DescribeVolumes"))
         assert "IOSFODNN7" not in sentence
         assert "Zm9vYmFyc2VjcmV0" not in sentence
         assert "\n" not in sentence
@@ -132,18 +143,18 @@ def test_nothing_secret_gets_into_the_sentence(message):
 
 def test_what_a_credential_process_printed_is_not_repeated():
     error = botocore.CredentialRetrievalError(provider="custom-process", error_msg="password was hunter2")
-    assert "hunter2" not in str(explain(error, "ec2:DescribeVolumes"))
+    assert "hunter2" not in str(to_aws_failure(error, "ec2:DescribeVolumes"))
 
 
 def test_the_endpoint_is_named_without_user_password_path_and_query():
     url = "https://me:hunter2@ec2.us-east-1.amazonaws.com:8443/x?X-Amz-Signature=abc"
     assert "https://ec2.us-east-1.amazonaws.com:8443 could not be reached;" in str(
-        explain(botocore.EndpointConnectionError(endpoint_url=url), "ec2:DescribeVolumes")
+        to_aws_failure(botocore.EndpointConnectionError(endpoint_url=url), "ec2:DescribeVolumes")
     )
 
 
 def test_a_very_long_message_is_cut():
-    assert len(str(explain(answered("InvalidParameterValue", "x" * 5_000)))) < 700
+    assert len(str(to_aws_failure(client_error("InvalidParameterValue", "x" * 5_000)))) < 700
 
 
 @pytest.mark.parametrize(
@@ -199,52 +210,54 @@ def test_a_very_long_message_is_cut():
         ("RequestTimeTooSkewed", "too large", {"HTTPHeaders": {"date": "soon"}}, "of the request wrong; set"),
     ],
 )
-def test_a_wrong_clock_is_told_from_bad_credentials_and_by_how_much(code, message, metadata, expected):
-    assert expected in str(explain(answered(code, message, **metadata), "ec2:DescribeVolumes"))
+def test_a_wrong_clock_is_distinguished_from_bad_credentials_and_by_how_much(
+    code, message, metadata, expected
+):
+    assert expected in str(to_aws_failure(client_error(code, message, **metadata), "ec2:DescribeVolumes"))
 
 
 def test_the_amount_comes_from_the_real_date_header_and_signing_time():
     ahead = format_datetime(datetime.now(UTC) + timedelta(hours=2), usegmt=True)
     with loopback_aws(lambda *_: ec2_error("AuthFailure", "not able to validate", date=ahead)) as aws:
         client = aws.client("ec2")
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         with (
-            pytest.raises(AwsError, match="clock is 120 min behind AWS's") as raised,
-            explained("ec2:DescribeVolumes"),
+            pytest.raises(AwsError, match="clock is 120 min behind AWS's") as exc_info,
+            translate_errors("ec2:DescribeVolumes"),
         ):
             client.describe_volumes()
-    assert raised.value.failure.kind is FailureKind.CLOCK_SKEW
+    assert exc_info.value.failure.kind is FailureKind.CLOCK_SKEW
 
 
 def test_an_endpoint_that_is_not_there_is_named():
     with loopback_aws(lambda *_: no_volumes()) as aws:
         client = aws.client("ec2")
-    with pytest.raises(AwsError) as raised, explained("ec2:DescribeVolumes"):
+    with pytest.raises(AwsError) as exc_info, translate_errors("ec2:DescribeVolumes"):
         client.describe_volumes()
-    assert raised.value.failure.kind is FailureKind.UNREACHABLE
-    assert f"{aws.url} could not be reached" in str(raised.value)
+    assert exc_info.value.failure.kind is FailureKind.UNREACHABLE
+    assert f"{aws.url} could not be reached" in str(exc_info.value)
 
 
-def test_an_answer_that_is_no_xml_is_broken():
-    with loopback_aws(lambda *_: Answer(b"<html>captive portal")) as aws:
+def test_a_response_that_is_not_xml_is_malformed():
+    with loopback_aws(lambda *_: CannedResponse(b"<html>captive portal")) as aws:
         client = aws.client("ec2")
-        with pytest.raises(AwsError) as raised, explained("ec2:DescribeVolumes"):
+        with pytest.raises(AwsError) as exc_info, translate_errors("ec2:DescribeVolumes"):
             client.describe_volumes()
-    assert raised.value.failure.kind is FailureKind.BROKEN
+    assert exc_info.value.failure.kind is FailureKind.BROKEN
 
 
 def test_other_exceptions_pass_unexplained():
-    with pytest.raises(ZeroDivisionError), explained("ec2:DescribeVolumes"):
+    with pytest.raises(ZeroDivisionError), translate_errors("ec2:DescribeVolumes"):
         1 / 0  # noqa: B018 - the exception is the point
 
 
 @pytest.fixture
-def no_waiting(monkeypatch):
+def no_retry_delay(monkeypatch):
     """botocore's own backoff takes no time."""
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
 
 
-@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.usefixtures("no_retry_delay")
 def test_every_retry_of_botocores_own_is_counted():
     # Two refusals, then an answer: three requests go out for one call.
     def answer(nth, _):
@@ -259,7 +272,7 @@ def test_every_retry_of_botocores_own_is_counted():
     assert counter.calls == {"ec2:DescribeVolumes": 3}
 
 
-@pytest.mark.usefixtures("no_waiting")
+@pytest.mark.usefixtures("no_retry_delay")
 def test_metrics_requested_count_once_for_a_call_and_its_retries_and_again_for_each_page():
     # Two queries: call one is throttled once and answered, call two is answered: 2 + 2 metrics, 3 requests.
     def answer(nth, _):
@@ -311,13 +324,13 @@ def test_metrics_read_quickly_are_what_botocore_reads():
     answer = {"MetricDataResults": [result], "Messages": [{"Code": "c", "Value": "v"}], "NextToken": "t"}
     with loopback_aws(lambda *_: json_answer(answer)) as aws:
         slow, quick = aws.client("cloudwatch"), aws.client("cloudwatch")
-        botocore_hooks.attach(quick)
+        botocore_hooks.install_hooks(quick)
         expected = slow.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
-        read = quick.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
-    assert read.keys() == expected.keys()
-    assert read["ResponseMetadata"]["HTTPStatusCode"] == 200
-    assert (read["Messages"], read["NextToken"]) == (expected["Messages"], expected["NextToken"])
-    [wanted], [quickly] = expected["MetricDataResults"], read["MetricDataResults"]
+        results = quick.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
+    assert results.keys() == expected.keys()
+    assert results["ResponseMetadata"]["HTTPStatusCode"] == 200
+    assert (results["Messages"], results["NextToken"]) == (expected["Messages"], expected["NextToken"])
+    [wanted], [quickly] = expected["MetricDataResults"], results["MetricDataResults"]
     times = [instant.timestamp() for instant in wanted["Timestamps"]]
     assert quickly == wanted | {"Timestamps": times}
 
@@ -325,22 +338,22 @@ def test_metrics_read_quickly_are_what_botocore_reads():
 @pytest.mark.parametrize(
     "answer",
     [
-        Answer(b"<html>captive portal", content_type="text/html"),
-        Answer(b"<html>captive portal", content_type="application/x-amz-json-1.0"),
+        CannedResponse(b"<html>captive portal", content_type="text/html"),
+        CannedResponse(b"<html>captive portal", content_type="application/x-amz-json-1.0"),
     ],
 )
 def test_an_answer_that_is_not_cloudwatchs_has_no_results(answer):
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("cloudwatch")
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         assert "MetricDataResults" not in client.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
 
 
 def test_instants_are_read_quickly_and_as_utc():
     session = Session()
-    botocore_hooks.quicken(session)
+    botocore_hooks.use_fast_timestamps(session)
     created = "<createTime>2026-11-20T19:00:00.500+01:00</createTime>"
-    answer = Answer(f"<r><volumeSet><item>{created}</item></volumeSet></r>".encode())
+    answer = CannedResponse(f"<r><volumeSet><item>{created}</item></volumeSet></r>".encode())
     with loopback_aws(lambda *_: answer) as aws:
         [volume] = aws.client("ec2", session=session).describe_volumes()["Volumes"]
     assert volume["CreateTime"] == datetime(2026, 11, 20, 18, 0, 0, 500_000, tzinfo=UTC)
@@ -359,54 +372,64 @@ def test_instants_are_read_quickly_and_as_utc():
 )
 def test_every_form_of_an_instant_is_read(written):
     session = Session()
-    botocore_hooks.quicken(session)
+    botocore_hooks.use_fast_timestamps(session)
     parser = session.get_component("response_parser_factory").create_parser("ec2")
     assert parser._timestamp_parser(written) == datetime(2026, 11, 20, 18, tzinfo=UTC)
 
 
 def test_a_listing_that_repeats_its_token_ends_with_an_error():
-    with pytest.raises(AwsError, match="the token 'again' came twice"), explained("ec2:DescribeVolumes"):
-        list(botocore_hooks.pages(lambda **_: {"Volumes": [], "NextToken": "again"}, of="Volumes"))
+    with (
+        pytest.raises(AwsError, match="the token 'again' came twice"),
+        translate_errors("ec2:DescribeVolumes"),
+    ):
+        list(botocore_hooks.paginate(lambda **_: {"Volumes": [], "NextToken": "again"}, list_key="Volumes"))
 
 
 def test_a_listing_that_goes_round_in_a_circle_ends_with_an_error():
     tokens = cycle(["one", "another"])
-    with pytest.raises(AwsError, match="the token 'one' came twice"), explained("ec2:DescribeVolumes"):
-        list(botocore_hooks.pages(lambda **_: {"Volumes": [], "NextToken": next(tokens)}, of="Volumes"))
+    with pytest.raises(AwsError, match="the token 'one' came twice"), translate_errors("ec2:DescribeVolumes"):
+        list(
+            botocore_hooks.paginate(
+                lambda **_: {"Volumes": [], "NextToken": next(tokens)}, list_key="Volumes"
+            )
+        )
 
 
 @pytest.mark.parametrize("answer", [{}, {"Volumes": None}, {"Volumes": {"a": 1}}, None, [], "Volumes"])
-def test_what_is_no_page_is_no_empty_page(answer):
-    with pytest.raises(AwsError, match="has no list of Volumes"), explained("ec2:DescribeVolumes"):
-        list(botocore_hooks.pages(lambda **_: answer, of="Volumes"))
+def test_an_invalid_page_is_not_an_empty_page(answer):
+    with pytest.raises(AwsError, match="has no list of Volumes"), translate_errors("ec2:DescribeVolumes"):
+        list(botocore_hooks.paginate(lambda **_: answer, list_key="Volumes"))
 
 
 @pytest.mark.parametrize("body", [b"\xff{}", b"[]", b"null"])
 def test_bytes_that_botocore_stumbles_over_are_an_answer_that_failed(body):
     """Its parsers raise whatever comes of them, which one batch would hand on to the whole pass."""
     session = Session()
-    botocore_hooks.parse_strictly(session)
-    answer = Answer(body, content_type="application/x-amz-json-1.0")
+    botocore_hooks.use_strict_parser(session)
+    answer = CannedResponse(body, content_type="application/x-amz-json-1.0")
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("cloudwatch", session=session)
-        botocore_hooks.attach(client)
-        with pytest.raises(AwsError, match="no answer of AWS's"), explained("cloudwatch:GetMetricData"):
+        botocore_hooks.install_hooks(client)
+        with (
+            pytest.raises(AwsError, match="no answer of AWS's"),
+            translate_errors("cloudwatch:GetMetricData"),
+        ):
             client.get_metric_data(MetricDataQueries=[{"Id": "m0"}], **SPAN)
 
 
-def test_a_number_that_is_none_is_an_answer_that_failed():
+def test_an_invalid_number_is_a_failed_response():
     session = Session()
-    botocore_hooks.parse_strictly(session)
-    answer = Answer(b"<r><volumeSet><item><size>many</size></item></volumeSet></r>")
+    botocore_hooks.use_strict_parser(session)
+    answer = CannedResponse(b"<r><volumeSet><item><size>many</size></item></volumeSet></r>")
     with loopback_aws(lambda *_: answer) as aws:
         client = aws.client("ec2", session=session)
-        with pytest.raises(AwsError, match="no answer of AWS's"), explained("ec2:DescribeVolumes"):
+        with pytest.raises(AwsError, match="no answer of AWS's"), translate_errors("ec2:DescribeVolumes"):
             client.describe_volumes()
 
 
 def test_a_time_of_signing_that_cannot_be_says_nothing_of_the_clock():
     message = "Signature expired: 99999999T999999Z is now earlier than 20261120T180000Z"
-    failure = explain(answered("SignatureDoesNotMatch", message), "ec2:DescribeVolumes")
+    failure = to_aws_failure(client_error("SignatureDoesNotMatch", message), "ec2:DescribeVolumes")
     assert failure.kind is FailureKind.CLOCK_SKEW
 
 
@@ -414,5 +437,5 @@ def test_a_client_of_boto3_can_be_attached_too():
     client = boto3.client(
         "sns", region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing"
     )
-    botocore_hooks.attach(client)
+    botocore_hooks.install_hooks(client)
     CallCounter().attach(client)

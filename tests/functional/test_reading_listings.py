@@ -8,14 +8,14 @@ from botocore.parsers import ResponseParserError, create_parser
 from botocore.session import Session
 from hypothesis import given
 from hypothesis import strategies as st
-from loopback_aws import Answer, loopback_aws
+from loopback_aws import CannedResponse, loopback_aws
 
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws import botocore_hooks
-from burstwatch.adapters.aws.xml_parser import LISTINGS, read_listing
+from burstwatch.adapters.aws.xml_parser import LISTING_OPERATIONS, read_listing
 
 EC2 = Session().get_service_model("ec2")
 NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
@@ -26,20 +26,20 @@ def body_of(inside, *, root="DescribeVolumesResponse", namespace=f' xmlns="{NAME
 
 
 def read(body, operation="DescribeVolumes"):
-    found, _ = read_listing(body, EC2.operation_model(operation), botocore_hooks._instant)
-    return found
+    result, _ = read_listing(body, EC2.operation_model(operation), botocore_hooks._parse_timestamp)
+    return result
 
 
 def read_by_botocore(body, operation="DescribeVolumes"):
     shape = EC2.operation_model(operation).output_shape
     parser = create_parser("ec2")
-    parser._timestamp_parser = botocore_hooks._instant
-    read = parser.parse({"body": body, "headers": {}, "status_code": 200}, shape)
-    return {name: value for name, value in read.items() if name != "ResponseMetadata"}
+    parser._timestamp_parser = botocore_hooks._parse_timestamp
+    results = parser.parse({"body": body, "headers": {}, "status_code": 200}, shape)
+    return {name: value for name, value in results.items() if name != "ResponseMetadata"}
 
 
-def a_fleet_of_all_sorts():
-    fleet = LabFleet(LabClock.by_hand())
+def a_mixed_fleet():
+    fleet = LabFleet(LabClock.manual())
     plain = fleet.add(LabVolume(size_gib=100, tags={"Name": "a < b & c", "empty": "", "ümlaut": "日本"}))
     fleet.add(LabVolume(size_gib=8, attached=False))
     fleet.add(LabVolume(size_gib=100, volume_type="gp3", iops=4000, throughput_mib_s=250))
@@ -51,28 +51,37 @@ def a_fleet_of_all_sorts():
 
 
 def test_what_is_read_quickly_is_what_botocore_reads():
-    fleet, plain = a_fleet_of_all_sorts()
+    fleet, plain = a_mixed_fleet()
     with Endpoint(fleet) as lab:
         lab.client("ec2").modify_volume(VolumeId=plain, VolumeType="gp3", Iops=3000, Throughput=128)
         slow, quick = lab.client("ec2"), lab.client("ec2")
-        botocore_hooks.attach(quick)
+        botocore_hooks.install_hooks(quick)
         for operation in ("describe_volumes", "describe_volumes_modifications", "describe_instances"):
-            expected, found = (getattr(client, operation)() for client in (slow, quick))
+            expected, result = (getattr(client, operation)() for client in (slow, quick))
             assert len(expected) > 1
-            for answer in (expected, found):
+            for answer in (expected, result):
                 metadata = answer.pop("ResponseMetadata")
                 assert metadata["HTTPStatusCode"] == 200
                 assert len(metadata["RequestId"]) == 36
-            assert found == expected
+            assert result == expected
 
 
 VALUES = st.one_of(
     st.sampled_from(["", "true", "false", "gp2", "100", "-1", "1e3", "2026-11-20T18:00:00.000Z", " 7 "]),
     st.text(st.characters(min_codepoint=32, max_codepoint=0xD7FF), max_size=8),
 )
-LISTED = ("volumeSet", "item", "volumeId", "size", "iops", "volumeType", "createTime", "multiAttachEnabled")
-WITHIN = ("attachmentSet", "status", "attachTime", "tagSet", "key", "value", "operator", "managed")
-TAGS = st.sampled_from([*LISTED, *WITHIN, "nextToken", "requestId", "somethingNew"])
+LISTING_ELEMENTS = (
+    "volumeSet",
+    "item",
+    "volumeId",
+    "size",
+    "iops",
+    "volumeType",
+    "createTime",
+    "multiAttachEnabled",
+)
+NESTED_ELEMENTS = ("attachmentSet", "status", "attachTime", "tagSet", "key", "value", "operator", "managed")
+TAGS = st.sampled_from([*LISTING_ELEMENTS, *NESTED_ELEMENTS, "nextToken", "requestId", "somethingNew"])
 
 
 def an_element(tag, *held):
@@ -90,10 +99,10 @@ ELEMENTS = st.recursive(
 def test_whatever_comes_is_read_as_botocore_does_or_left_to_it(elements):
     body = body_of(f"<volumeSet><item>{''.join(elements)}</item></volumeSet>")
     try:
-        found = read(body)
+        result = read(body)
     except ValueError:
         return
-    assert found == read_by_botocore(body)
+    assert result == read_by_botocore(body)
 
 
 @pytest.mark.parametrize(
@@ -122,31 +131,31 @@ def test_words_that_look_like_the_namespace_are_left_alone():
 def test_an_instant_that_no_clock_shows_is_an_answer_that_failed(instant):
     body = body_of(f"<volumeSet><item><createTime>{instant}</createTime></item></volumeSet>")
     session = Session()
-    botocore_hooks.quicken(session)
-    botocore_hooks.parse_strictly(session)
-    with loopback_aws(lambda *_: Answer(body)) as aws:
+    botocore_hooks.use_fast_timestamps(session)
+    botocore_hooks.use_strict_parser(session)
+    with loopback_aws(lambda *_: CannedResponse(body)) as aws:
         client = aws.client("ec2", session=session)
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         with pytest.raises(ResponseParserError, match="no answer of AWS's"):
             client.describe_volumes()
 
 
-def test_an_answer_that_is_no_xml_ends_as_it_does_without_us():
-    with loopback_aws(lambda *_: Answer(b"<html>captive portal")) as aws:
+def test_an_answer_that_is_not_a_xml_ends_as_it_does_without_us():
+    with loopback_aws(lambda *_: CannedResponse(b"<html>captive portal")) as aws:
         client = aws.client("ec2")
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         with pytest.raises(ResponseParserError, match="captive portal"):
             client.describe_volumes()
 
 
 def test_an_error_is_botocores_to_read():
     error = b"<Response><Errors><Error><Code>RequestLimitExceeded</Code></Error></Errors></Response>"
-    with loopback_aws(lambda *_: Answer(error, status=400)) as aws:
+    with loopback_aws(lambda *_: CannedResponse(error, status=400)) as aws:
         client = aws.client("ec2")
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         with pytest.raises(ClientError, match="RequestLimitExceeded"):
             client.describe_volumes()
 
 
 def test_every_listing_has_a_shape_that_can_be_read():
-    assert [read(body_of(""), listing) for listing in LISTINGS] == [{}] * len(LISTINGS)
+    assert [read(body_of(""), listing) for listing in LISTING_OPERATIONS] == [{}] * len(LISTING_OPERATIONS)

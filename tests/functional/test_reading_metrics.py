@@ -33,8 +33,14 @@ def instants(*clocks):
     return [datetime.fromtimestamp(at(clock), UTC) for clock in clocks]
 
 
-def result(id_="m0", values=(), clocks=(), status="Complete", **more):
-    return {"Id": id_, "Timestamps": instants(*clocks), "Values": list(values), "StatusCode": status, **more}
+def result(id_="m0", values=(), clocks=(), status="Complete", **options):
+    return {
+        "Id": id_,
+        "Timestamps": instants(*clocks),
+        "Values": list(values),
+        "StatusCode": status,
+        **options,
+    }
 
 
 def refusal(code, message="no"):
@@ -50,10 +56,10 @@ class FakeCloudWatch:
 
     def get_metric_data(self, **request):
         self.requests.append(request)
-        return {"MetricDataResults": [self.answer(each) for each in request["MetricDataQueries"]]}
+        return {"MetricDataResults": [self.answer(query) for query in request["MetricDataQueries"]]}
 
 
-class Pages:
+class PagedCloudWatch:
     """Answers one page after the other."""
 
     def __init__(self, *pages):
@@ -65,23 +71,23 @@ class Pages:
         return self.pages.pop(0)
 
 
-def volume_of(asked):
+def queried_volume_id(asked):
     return asked["MetricStat"]["Metric"]["Dimensions"][0]["Value"]
 
 
 def read_one(client, query=None):
     """What became of one query: its series, or the failure."""
     query = query or balance_of()
-    read = CloudWatchReader(client).read([query], *SPAN)
-    assert read.series.keys() | read.unread.keys() == {query}
-    return read.series.get(query, read.unread.get(query))
+    results = CloudWatchReader(client).read([query], *SPAN)
+    assert results.series.keys() | results.unread.keys() == {query}
+    return results.series.get(query, results.unread.get(query))
 
 
 def test_the_request_names_volume_metric_statistic_and_period_and_no_unit():
     client = boto3.client(
         "cloudwatch", region_name="us-east-1", aws_access_key_id="testing", aws_secret_access_key="testing"
     )
-    asked = {
+    requested = {
         "MetricDataQueries": [
             {
                 "Id": "m0",
@@ -102,24 +108,24 @@ def test_the_request_names_volume_metric_statistic_and_period_and_no_unit():
     }
     answer = {"MetricDataResults": [result(values=[99.0, 98.5], clocks=["11:57", "11:58"])]}
     with Stubber(client) as stub:
-        stub.add_response("get_metric_data", answer, asked)
+        stub.add_response("get_metric_data", answer, requested)
         assert read_one(client) == Series((int(at("11:57")), int(at("11:58"))), (99.0, 98.5))
 
 
 def test_a_volume_without_datapoints_has_an_empty_series_which_is_a_gap():
-    assert read_one(Pages({"MetricDataResults": [result()]})) == Series()
+    assert read_one(PagedCloudWatch({"MetricDataResults": [result()]})) == Series()
 
 
 def test_a_query_that_the_answer_leaves_out_is_unread_not_empty():
-    failure = read_one(Pages({"MetricDataResults": []}))
+    failure = read_one(PagedCloudWatch({"MetricDataResults": []}))
     assert failure.code == "NoResult"
     assert "BurstBalance of vol-1" in str(failure)
 
 
 def test_500_queries_go_into_one_call():
     client = FakeCloudWatch()
-    read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(1001), *SPAN)
-    assert len(read.series) == 1001
+    results = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(1001), *SPAN)
+    assert len(results.series) == 1001
     assert sorted(len(request["MetricDataQueries"]) for request in client.requests) == [1, 500, 500]
 
 
@@ -130,7 +136,7 @@ def test_no_queries_are_no_call():
 
 
 def test_pages_are_merged_by_id():
-    client = Pages(
+    client = PagedCloudWatch(
         {
             "MetricDataResults": [result(values=[9.0], clocks=["11:56"], status="PartialData")],
             "NextToken": "t",
@@ -142,13 +148,13 @@ def test_pages_are_merged_by_id():
 
 
 def test_samples_out_of_order_are_put_in_order():
-    client = Pages({"MetricDataResults": [result(values=[7.0, 9.0], clocks=["11:58", "11:56"])]})
+    client = PagedCloudWatch({"MetricDataResults": [result(values=[7.0, 9.0], clocks=["11:58", "11:56"])]})
     assert read_one(client) == Series((int(at("11:56")), int(at("11:58"))), (9.0, 7.0))
 
 
 def test_an_instant_within_a_minute_counts_as_its_start():
-    client = Pages({"MetricDataResults": [result(values=[7.0], clocks=["11:58:59"])]})
-    assert read_one(client).starts_s == (int(at("11:58")),)
+    client = PagedCloudWatch({"MetricDataResults": [result(values=[7.0], clocks=["11:58:59"])]})
+    assert read_one(client).starts_at_s == (int(at("11:58")),)
 
 
 @pytest.mark.parametrize(
@@ -161,15 +167,15 @@ def test_an_instant_within_a_minute_counts_as_its_start():
     ],
 )
 def test_a_result_that_is_not_complete_is_unread_with_what_cloudwatch_said(status, kind):
-    said = [{"Code": "Why", "Value": "because"}]
-    partly = result(values=[50.0], clocks=["11:58"], status=status, Messages=said)
-    failure = read_one(Pages({"MetricDataResults": [partly]}))
+    text = [{"Code": "Why", "Value": "because"}]
+    partly = result(values=[50.0], clocks=["11:58"], status=status, Messages=text)
+    failure = read_one(PagedCloudWatch({"MetricDataResults": [partly]}))
     assert (failure.kind, failure.code) == (kind, status)
     assert "Why: because" in str(failure)
 
 
 def test_an_internal_error_made_good_on_the_next_page_is_complete():
-    client = Pages(
+    client = PagedCloudWatch(
         {"MetricDataResults": [result(status="InternalError")], "NextToken": "t"},
         {"MetricDataResults": [result(values=[8.0], clocks=["11:57"])]},
     )
@@ -177,22 +183,24 @@ def test_an_internal_error_made_good_on_the_next_page_is_complete():
 
 
 def test_a_result_without_status_is_unread():
-    assert read_one(Pages({"MetricDataResults": [{"Id": "m0"}]})).code == "NoStatusCode"
+    assert read_one(PagedCloudWatch({"MetricDataResults": [{"Id": "m0"}]})).code == "NoStatusCode"
 
 
 def test_one_bad_result_hides_no_other():
     def answer(asked):
-        status = "Forbidden" if volume_of(asked) == "vol-1" else "Complete"
+        status = "Forbidden" if queried_volume_id(asked) == "vol-1" else "Complete"
         return result(asked["Id"], [50.0], ["11:58"], status)
 
-    read = CloudWatchReader(FakeCloudWatch(answer)).read(balances_of(3), *SPAN)
-    assert set(read.series) == {balance_of("vol-0"), balance_of("vol-2")}
-    assert set(read.unread) == {balance_of("vol-1")}
+    results = CloudWatchReader(FakeCloudWatch(answer)).read(balances_of(3), *SPAN)
+    assert set(results.series) == {balance_of("vol-0"), balance_of("vol-2")}
+    assert set(results.unread) == {balance_of("vol-1")}
 
 
 def test_what_cloudwatch_says_about_the_whole_call_is_kept():
     page = {"MetricDataResults": [result()], "Messages": [{"Code": "Max", "Value": "too many metrics"}]}
-    assert CloudWatchReader(Pages(page)).read([balance_of()], *SPAN).messages == ["Max: too many metrics"]
+    assert CloudWatchReader(PagedCloudWatch(page)).read([balance_of()], *SPAN).messages == [
+        "Max: too many metrics"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +212,7 @@ def test_what_cloudwatch_says_about_the_whole_call_is_kept():
     ],
 )
 def test_a_balance_a_little_out_of_range_is_rounding(values, read):
-    client = Pages({"MetricDataResults": [result(values=values, clocks=["11:57", "11:58"])]})
+    client = PagedCloudWatch({"MetricDataResults": [result(values=values, clocks=["11:57", "11:58"])]})
     assert read_one(client).values == read
 
 
@@ -212,7 +220,9 @@ def test_a_balance_a_little_out_of_range_is_rounding(values, read):
     "nonsense", [float("nan"), float("inf"), -float("inf"), -1.0, 101.0, 5_400_000.0, "NaN", None]
 )
 def test_a_balance_that_cannot_be_makes_the_series_unread(nonsense):
-    client = Pages({"MetricDataResults": [result(values=[50.0, nonsense], clocks=["11:57", "11:58"])]})
+    client = PagedCloudWatch(
+        {"MetricDataResults": [result(values=[50.0, nonsense], clocks=["11:57", "11:58"])]}
+    )
     failure = read_one(client)
     assert failure.code == "ImplausibleValue"
     assert "BurstBalance is between 0 and 100" in str(failure)
@@ -220,20 +230,20 @@ def test_a_balance_that_cannot_be_makes_the_series_unread(nonsense):
 
 def test_operations_may_be_more_than_a_hundred_but_not_negative():
     operations = MetricQuery("vol-1", "VolumeReadOps", "Sum")
-    many = Pages({"MetricDataResults": [result(values=[180_000.0], clocks=["11:58"])]})
+    many = PagedCloudWatch({"MetricDataResults": [result(values=[180_000.0], clocks=["11:58"])]})
     assert read_one(many, operations).values == (180_000.0,)
-    fewer_than_none = Pages({"MetricDataResults": [result(values=[-5.0], clocks=["11:58"])]})
+    fewer_than_none = PagedCloudWatch({"MetricDataResults": [result(values=[-5.0], clocks=["11:58"])]})
     assert read_one(fewer_than_none, operations).code == "ImplausibleValue"
 
 
 def test_operations_without_end_are_not_a_number_of_operations():
     operations = MetricQuery("vol-1", "VolumeReadOps", "Sum")
-    endless = Pages({"MetricDataResults": [result(values=[float("inf")], clocks=["11:58"])]})
+    endless = PagedCloudWatch({"MetricDataResults": [result(values=[float("inf")], clocks=["11:58"])]})
     assert read_one(endless, operations).code == "ImplausibleValue"
 
 
 def test_values_without_timestamps_are_unread():
-    client = Pages({"MetricDataResults": [result(values=[50.0, 49.0], clocks=["11:58"])]})
+    client = PagedCloudWatch({"MetricDataResults": [result(values=[50.0, 49.0], clocks=["11:58"])]})
     assert read_one(client).code == "UnpairedValues"
 
 
@@ -242,7 +252,7 @@ def test_an_empty_span_is_a_mistake_of_the_caller():
         CloudWatchReader(FakeCloudWatch()).read([balance_of()], END_S, END_S)
 
 
-def test_a_metric_of_an_instance_is_asked_for_where_it_is_published():
+def test_a_metric_of_an_instance_is_requested_where_it_is_published():
     query = MetricQuery("i-1", "EBSIOBalance%", "Minimum", "InstanceId")
     client = FakeCloudWatch()
     assert CloudWatchReader(client).read([query], *SPAN).series[query].values == (50.0,)
@@ -256,11 +266,11 @@ def test_a_metric_of_an_instance_is_asked_for_where_it_is_published():
 
 @pytest.mark.parametrize("metric", ["EBSIOBalance%", "EBSByteBalance%"])
 def test_a_balance_of_an_instance_is_a_percentage_too(metric):
-    client = Pages({"MetricDataResults": [result(values=[250.0], clocks=["11:58"])]})
+    client = PagedCloudWatch({"MetricDataResults": [result(values=[250.0], clocks=["11:58"])]})
     assert read_one(client, MetricQuery("i-1", metric, "Minimum", "InstanceId")).code == "ImplausibleValue"
 
 
-class Picky(FakeCloudWatch):
+class RejectingCloudWatch(FakeCloudWatch):
     """Rejects every call that contains a bad query."""
 
     def __init__(self, bad, code="ValidationError"):
@@ -270,7 +280,7 @@ class Picky(FakeCloudWatch):
 
     def get_metric_data(self, **request):
         answer = super().get_metric_data(**request)
-        if any(volume_of(each) in self.bad for each in request["MetricDataQueries"]):
+        if any(queried_volume_id(query) in self.bad for query in request["MetricDataQueries"]):
             raise refusal(self.code)
         return answer
 
@@ -285,45 +295,47 @@ class Picky(FakeCloudWatch):
     ],
 )
 def test_a_bad_query_is_singled_out_and_hides_no_other(bad, most_calls):
-    client = Picky(bad)
-    read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(500), *SPAN)
-    assert {query.subject_id for query in read.unread} == bad
-    assert len(read.series) == 500 - len(bad)
+    client = RejectingCloudWatch(bad)
+    results = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(500), *SPAN)
+    assert {query.resource_id for query in results.unread} == bad
+    assert len(results.series) == 500 - len(bad)
     assert len(client.requests) <= most_calls
 
 
 def test_when_every_query_is_bad_the_search_is_given_up():
-    client = Picky({f"vol-{nth}" for nth in range(500)})
-    read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(500), *SPAN)
-    assert len(read.unread) == 500
+    client = RejectingCloudWatch({f"vol-{nth}" for nth in range(500)})
+    results = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(500), *SPAN)
+    assert len(results.unread) == 500
     assert len(client.requests) <= 64 + 9  # the budget, and what was left to try when it ran out
 
 
 @given(st.sets(st.integers(0, 79), max_size=6), st.integers(1, 80))
 @settings(deadline=None)
 def test_every_query_is_read_or_unread_whichever_are_bad(bad, number):
-    client = Picky({f"vol-{nth}" for nth in bad})
-    read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(number), *SPAN)
-    assert {query.subject_id for query in read.unread} == client.bad & {f"vol-{nth}" for nth in range(number)}
-    assert len(read.series) + len(read.unread) == number
+    client = RejectingCloudWatch({f"vol-{nth}" for nth in bad})
+    results = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(number), *SPAN)
+    assert {query.resource_id for query in results.unread} == client.bad & {
+        f"vol-{nth}" for nth in range(number)
+    }
+    assert len(results.series) + len(results.unread) == number
 
 
 def test_a_throttled_batch_is_unread_alone_and_not_taken_apart():
-    client = Picky({"vol-7"}, code="Throttling")
-    read = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(600), *SPAN)
-    assert (len(read.series), len(read.unread)) == (100, 500)
+    client = RejectingCloudWatch({"vol-7"}, code="Throttling")
+    results = CloudWatchReader(client, sleep=lambda _: None).read(balances_of(600), *SPAN)
+    assert (len(results.series), len(results.unread)) == (100, 500)
     assert len(client.requests) == 2
-    assert read.unread[balance_of("vol-7")].kind is FailureKind.RETRYABLE
+    assert results.unread[balance_of("vol-7")].kind is FailureKind.RETRYABLE
 
 
 def test_a_refusal_says_what_to_grant():
-    client = Picky({"vol-1"}, code="AccessDenied")
+    client = RejectingCloudWatch({"vol-1"}, code="AccessDenied")
     assert "grant cloudwatch:GetMetricData" in str(read_one(client))
 
 
 def test_a_token_that_comes_twice_makes_the_batch_unread():
     page = {"MetricDataResults": [result()], "NextToken": "t"}
-    assert "came twice" in str(read_one(Pages(page, page)))
+    assert "came twice" in str(read_one(PagedCloudWatch(page, page)))
 
 
 def test_batches_are_read_side_by_side():
@@ -356,7 +368,7 @@ def test_an_unexpected_error_is_not_swallowed():
         CloudWatchReader(Buggy()).read([balance_of()], *SPAN)
 
 
-class Time:
+class FakeTime:
     """A clock that only sleeping moves."""
 
     def __init__(self):
@@ -380,7 +392,7 @@ class Time:
     ],
 )
 def test_calls_are_paced_to_what_aws_allows_an_account(minutes, number, expected_s):
-    time = Time()
+    time = FakeTime()
     reader = CloudWatchReader(FakeCloudWatch(), workers=1, monotonic=time.monotonic, sleep=time.sleep)
     reader.read(balances_of(number), END_S - 60 * minutes, END_S)
     assert time.now_s == pytest.approx(expected_s)
@@ -397,10 +409,10 @@ def test_over_the_wire_throttling_is_waited_out_by_the_client_and_every_request_
 
     with loopback_aws(answer) as aws:
         client, counter = aws.client("cloudwatch", attempts=3), CallCounter()
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         counter.attach(client)
-        read = CloudWatchReader(client).read(balances_of(2), *SPAN)
-    assert read.series[balance_of("vol-1")] == Series((int(at("11:57")), int(at("11:58"))), (99.5, 98.0))
+        results = CloudWatchReader(client).read(balances_of(2), *SPAN)
+    assert results.series[balance_of("vol-1")] == Series((int(at("11:57")), int(at("11:58"))), (99.5, 98.0))
     assert (counter.calls, counter.metrics_requested) == ({"cloudwatch:GetMetricData": 2}, 2)
 
 
@@ -419,8 +431,10 @@ def test_over_the_wire_throttling_is_waited_out_by_the_client_and_every_request_
 )
 def test_a_result_that_cannot_be_is_unread_and_the_other_is_read(told):
     good = result("m1", [50.0], ["11:58"])
-    read = CloudWatchReader(Pages({"MetricDataResults": [told, good]})).read(balances_of(2), *SPAN)
+    results = CloudWatchReader(PagedCloudWatch({"MetricDataResults": [told, good]})).read(
+        balances_of(2), *SPAN
+    )
     bad_one, good_one = balances_of(2)
-    assert read.series[good_one].values == (50.0,)
-    assert str(read.unread[bad_one]).isprintable()
-    assert len(str(read.unread[bad_one])) < 1_000
+    assert results.series[good_one].values == (50.0,)
+    assert str(results.unread[bad_one]).isprintable()
+    assert len(str(results.unread[bad_one])) < 1_000

@@ -10,15 +10,15 @@ from contextlib import suppress
 import click
 import pytest
 from operators_desk import ROOT
-from some_alerts import a_digest, alerts_about_events
+from some_alerts import a_digest, event_alerts_of_every_kind
 
 from burstctl.advise.rightsizing import Verdict
 from burstctl.main import burstctl
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.flips.guards import OF_AWS, Guard, guard_page
-from burstwatch.core.flips.outcome import Done
+from burstwatch.core.flips.guards import NON_OVERRIDABLE, Guard, guard_page
+from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.policy.policy import Mode
 
 RUNBOOKS = ROOT / "runbooks"
@@ -43,7 +43,7 @@ PLANNED_JOBS = [
 ]
 """Pages for what is done by day, and not because of an alert."""
 
-NEVER = OF_AWS | {Guard.NO_CHANGE_NEEDED}
+NEVER_OVERRIDABLE = NON_OVERRIDABLE | {Guard.NO_CHANGE_NEEDED}
 ONLY_AUTOMATIC = {
     Guard.NOT_OPTED_IN,
     Guard.CHANGED_BY_OTHERS,
@@ -88,9 +88,9 @@ def test_each_guard_is_explained_with_whether_a_person_may_override_it(guard):
     cells = rows_of(REFUSED)[guard]
     assert len(cells) == 5
     override = cells[-1].strip()
-    expected = "no" if guard in NEVER else "only automatic" if guard in ONLY_AUTOMATIC else "yes"
+    expected = "no" if guard in NEVER_OVERRIDABLE else "only automatic" if guard in ONLY_AUTOMATIC else "yes"
     assert override.startswith(expected)
-    assert ("AWS's" in override) is (guard in OF_AWS)
+    assert ("AWS's" in override) is (guard in NON_OVERRIDABLE)
 
 
 @pytest.mark.parametrize("guard", Guard)
@@ -103,7 +103,7 @@ def test_a_refusal_points_to_its_row_on_the_page(guard):
 @pytest.mark.parametrize("guard", Guard)
 def test_each_guard_stands_in_the_index(guard):
     override = rows_of(INDEX)[guard][-1].strip()
-    expected = "no" if guard in NEVER else "is not asked" if guard in ONLY_AUTOMATIC else "yes"
+    expected = "no" if guard in NEVER_OVERRIDABLE else "is not asked" if guard in ONLY_AUTOMATIC else "yes"
     assert override.startswith(expected)
 
 
@@ -131,31 +131,33 @@ def test_every_command_in_a_sentence_is_one(page):
     prose = re.sub(r"(?ms)^ *```.*?```$", "", page.read_text())
     for line in re.findall(r"`(burstctl [a-z][^`…|]*)`", prose):
         with suppress(click.MissingParameter, click.BadOptionUsage, click.BadParameter):
-            accepts(burstctl, shlex.split(line)[1:])
+            parses_command(burstctl, shlex.split(line)[1:])
 
 
 @pytest.mark.parametrize(
-    "word", [*Level, *Mode, *UnknownReason, *Done, *Verdict], ids=lambda word: f"{type(word).__name__}-{word}"
+    "word",
+    [*Level, *Mode, *UnknownReason, *OutcomeStatus, *Verdict],
+    ids=lambda word: f"{type(word).__name__}-{word}",
 )
 def test_the_glossary_has_every_word_that_outputs_use(word):
     assert f"`{word}`" in (ROOT / "docs" / "glossary.md").read_text()
 
 
-@pytest.mark.parametrize("alert", [a_digest(), *alerts_about_events()], ids=lambda alert: alert.kind)
+@pytest.mark.parametrize("alert", [a_digest(), *event_alerts_of_every_kind()], ids=lambda alert: alert.kind)
 def test_the_command_in_an_alert_can_be_pasted(alert):
     words = shlex.split(alert.action or "")
     if words[:1] == ["burstctl"]:
-        accepts(burstctl, words[1:])
+        parses_command(burstctl, words[1:])
 
 
-def accepts(command, words, parent=None):
+def parses_command(command, words, parent=None):
     """Parse as the command would, without running it; click raises where a word or an option is unknown."""
     context = command.make_context(command.name, list(words), parent=parent)
     if isinstance(command, click.Group):
         _, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
-        accepts(inner, rest, context)
+        parses_command(inner, rest, context)
 
 
 def test_a_command_with_an_option_that_is_not_there_would_be_found():
     with pytest.raises(click.UsageError, match="--quickly"):
-        accepts(burstctl, ["flip", "vol-0123456789abcdef0", "--quickly"])
+        parses_command(burstctl, ["flip", "vol-0123456789abcdef0", "--quickly"])

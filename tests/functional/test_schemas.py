@@ -12,18 +12,24 @@ from copy import deepcopy
 import ddprobe
 import pytest
 from jsonschema import Draft202012Validator
-from operators_desk import ROOT, OperatorsDesk, a_lab, add_critical
-from published import SCHEMAS, check_document, check_output, file_of, registry, validator_of
+from operators_desk import ROOT, CliSession, add_critical, start_lab
+from published import SCHEMAS, check_document, check_output, registry, schema_file, schema_validator
 from readings import a_reading
-from some_alerts import a_digest, a_digest_of_events, a_policy_rejection, alert_number, alerts_about_events
+from some_alerts import (
+    a_digest,
+    a_policy_rejection,
+    an_event_digest,
+    event_alerts_of_every_kind,
+    numbered_alert,
+)
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.flips.guards import Guard
-from burstwatch.core.flips.outcome import Done
-from burstwatch.core.ledger.flip_state import Cause, Direction, Phase
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.watch.decide import Action
@@ -31,24 +37,30 @@ from burstwatch.core.watch.decide import Action
 FILES = sorted(SCHEMAS.glob("*.schema.json"))
 COMMON = json.loads((SCHEMAS / "common.schema.json").read_text())["$defs"]
 NAMED = re.compile(r'"(burstwatch\.[a-z_-]+/v\d+)"')
-AMONG_OURSELVES = {
+INTERNAL_SCHEMAS = {
     "burstwatch.aws-check-run/v1": "what a run of aws-check has created, to go on or clean up after a crash",
     "burstwatch.deployment/v1": "the card of a stack in Parameter Store",
     "burstwatch.experiment-journal/v1": "where an experiment goes on after a crash",
     "burstwatch.flip_request/v1": "a message from one function to another",
 }
 """What no program but ours reads."""
-ALERTS = [alert_number(1), a_digest(), a_digest_of_events(), a_policy_rejection("no"), *alerts_about_events()]
+ALERTS = [
+    numbered_alert(1),
+    a_digest(),
+    an_event_digest(),
+    a_policy_rejection("no"),
+    *event_alerts_of_every_kind(),
+]
 
 
 @pytest.fixture
-def desk(tmp_path, monkeypatch, capsys):
-    return OperatorsDesk(tmp_path, monkeypatch, capsys)
+def cli(tmp_path, monkeypatch, capsys):
+    return CliSession(tmp_path, monkeypatch, capsys)
 
 
 @pytest.fixture
-def lab(desk):
-    with a_lab(desk) as endpoint:
+def lab(cli):
+    with start_lab(cli) as endpoint:
         yield endpoint
 
 
@@ -56,7 +68,7 @@ def names_in_the_code():
     sources = [
         path for folder in ("lambdas", "runbooks", "ddprobe") for path in (ROOT / folder).rglob("*.py")
     ]
-    return {name for path in sources for name in NAMED.findall(path.read_text())} - AMONG_OURSELVES.keys()
+    return {name for path in sources for name in NAMED.findall(path.read_text())} - INTERNAL_SCHEMAS.keys()
 
 
 # -- the files
@@ -64,13 +76,15 @@ def names_in_the_code():
 
 @pytest.mark.parametrize("name", sorted(names_in_the_code()))
 def test_each_schema_that_the_code_names_is_published(name):
-    assert (SCHEMAS / file_of(name)).is_file(), f"docs/schemas/README.md tells how {file_of(name)} is added"
+    assert (SCHEMAS / schema_file(name)).is_file(), (
+        f"docs/schemas/README.md tells how {schema_file(name)} is added"
+    )
 
 
 def test_nothing_is_published_that_nobody_writes():
     assert {path.name for path in FILES} == {
         "common.schema.json",
-        *(file_of(name) for name in names_in_the_code()),
+        *(schema_file(name) for name in names_in_the_code()),
     }
 
 
@@ -118,7 +132,7 @@ def references_in(schema):
 # -- the words
 
 
-def words_of(*path, file=None):
+def enum_words(*path, file=None):
     part = json.loads((SCHEMAS / file).read_text()) if file else COMMON
     for key in path:
         part = part[key]
@@ -131,20 +145,20 @@ VOLUME = ("volume", "properties")
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (words_of("level"), Level),
-        (words_of(*VOLUME, "level"), Level),
-        (words_of(*VOLUME, "unknown_reason"), UnknownReason),
-        (words_of(*VOLUME, "mode"), Mode),
-        (words_of(*VOLUME, "decision", "properties", "action"), Action),
-        (words_of("outcome", "properties", "action"), Done),
-        (words_of("outcome", "properties", "refusal"), Guard),
-        (words_of("flip", "properties", "phase"), Phase),
-        (words_of("flip", "properties", "direction"), Direction),
-        (words_of("flip", "properties", "cause"), Cause),
-        (words_of("configuration", "properties", "volume_type"), VolumeType),
-        (words_of("properties", "kind", file="alert.v1.schema.json"), AlertKind),
+        (enum_words("level"), Level),
+        (enum_words(*VOLUME, "level"), Level),
+        (enum_words(*VOLUME, "unknown_reason"), UnknownReason),
+        (enum_words(*VOLUME, "mode"), Mode),
+        (enum_words(*VOLUME, "decision", "properties", "action"), Action),
+        (enum_words("outcome", "properties", "action"), OutcomeStatus),
+        (enum_words("outcome", "properties", "refusal"), Guard),
+        (enum_words("flip", "properties", "phase"), FlipStatus),
+        (enum_words("flip", "properties", "direction"), Direction),
+        (enum_words("flip", "properties", "cause"), FlipCause),
+        (enum_words("configuration", "properties", "volume_type"), VolumeType),
+        (enum_words("properties", "kind", file="alert.v1.schema.json"), AlertKind),
         (
-            words_of("properties", "entries", "items", "properties", "kind", file="history.v1.schema.json"),
+            enum_words("properties", "entries", "items", "properties", "kind", file="history.v1.schema.json"),
             EntryKind,
         ),
     ],
@@ -166,19 +180,19 @@ def test_the_event_of_a_probe_is_as_published():
 
 
 @pytest.mark.parametrize("words", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)])
-def test_readings_of_a_probe_are_as_published(tmp_path, memory, words):
-    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", memory, *words[1:]]
-    ran = subprocess.run(
+def test_readings_of_a_probe_are_as_published(tmp_path, run_dir, words):
+    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", run_dir, *words[1:]]
+    result = subprocess.run(
         [*command, "--json", "-", tmp_path], capture_output=True, text=True, timeout=120, check=False
     )
-    [line] = [line for line in ran.stdout.splitlines() if line.startswith("{")]
+    [line] = [line for line in result.stdout.splitlines() if line.startswith("{")]
     reading = json.loads(line)
 
     assert check_document(reading)["schema"] == "burstwatch.reading/v1"
-    check_document(reading | {"dstate": a_probes_tasks(), "nvme": {"volume_queue_length": 0}})
+    check_document(reading | {"dstate": probe_tasks(), "nvme": {"volume_queue_length": 0}})
 
 
-def a_probes_tasks():
+def probe_tasks():
     """Of every field of what ddprobe saw a value, so that a new one is missed here."""
     some = {"int": 1, "float": 0.5, "bool": False, "str": "", "list": a_reading()["dstate"]["top"]}
     kinds = ddprobe.Tasks.__annotations__.items()
@@ -189,13 +203,13 @@ def a_probes_tasks():
 
 
 @pytest.fixture
-def reported(desk, lab):
+def reported(cli, lab):
     add_critical(lab, tags={"burstwatch:mode": "auto"})
-    desk.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{desk.ledger_path}")
-    return desk.run("assess", "--json").document
+    cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{cli.ledger_path}")
+    return cli.run("assess", "--json").document
 
 
-OPEN = ("by_level", "api_calls")
+OPEN_OBJECTS = ("by_level", "api_calls")
 
 
 def places_in(document, path=()):
@@ -204,11 +218,11 @@ def places_in(document, path=()):
     for key, value in pairs:
         if isinstance(document, dict):
             yield (*path, key)
-        if isinstance(value, dict | list) and key not in OPEN:
+        if isinstance(value, dict | list) and key not in OPEN_OBJECTS:
             yield from places_in(value, (*path, key))
 
 
-def changed(document, path, change):
+def change_at_path(document, path, change):
     copied = deepcopy(document)
     part = copied
     for key in path[:-1]:
@@ -220,7 +234,7 @@ def changed(document, path, change):
 def test_a_report_in_which_any_key_vanished_is_found(reported):
     for path in places_in(reported):
         with pytest.raises(AssertionError):
-            check_document(changed(reported, path, lambda part, key: part.pop(key)))
+            check_document(change_at_path(reported, path, lambda part, key: part.pop(key)))
 
 
 def test_a_report_in_which_any_value_is_of_another_type_is_found(reported):
@@ -229,7 +243,7 @@ def test_a_report_in_which_any_value_is_of_another_type_is_found(reported):
 
     for path in places_in(reported):
         with pytest.raises(AssertionError):
-            check_document(changed(reported, path, retype))
+            check_document(change_at_path(reported, path, retype))
 
 
 def test_a_report_with_a_key_more_is_found(reported):
@@ -248,13 +262,13 @@ def test_what_has_no_schema_yet_says_how_it_gets_one():
         check_output("[1, 2]")
 
 
-def test_each_line_of_a_watch_is_held_against_its_schema(desk, lab, monkeypatch):
+def test_each_line_of_a_watch_is_held_against_its_schema(cli, lab, monkeypatch):
     add_critical(lab)
     checked = []
     monkeypatch.setattr("operators_desk.check_output", checked.append)
-    out = desk.run("watch", "--passes", "1", "--json").out
+    out = cli.run("watch", "--passes", "1", "--json").out
 
     assert checked == [out]
-    assert validator_of("burstwatch.report/v1").is_valid(json.loads(out))
+    assert schema_validator("burstwatch.report/v1").is_valid(json.loads(out))
     with pytest.raises(AssertionError):
         check_output(out + out.replace('"volumes"', '"disks"', 1))

@@ -13,7 +13,7 @@ from botocore.exceptions import HTTPClientError, ReadTimeoutError
 from burstlab.fake_aws.slack import Drip, SlackReceiver
 from burstwatch.adapters.notify import slack_webhook
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.adapters.notify.slack_webhook import Webhook
+from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.bootstrap import endpoint_clock, open_session
 
@@ -23,7 +23,7 @@ EVERY_S = 0.05
 
 
 @pytest.fixture
-def dripping(monkeypatch):
+def slow_slack(monkeypatch):
     monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     with SlackReceiver(per_s=None) as receiver:
         yield receiver
@@ -71,23 +71,23 @@ def a_peer(first, again, *, reads_request=True, accepts=True):
         listener.close()
 
 
-def seconds(call, error):
-    began = wall.monotonic()
+def elapsed_s(call, error):
+    started_at_s = wall.monotonic()
     with pytest.raises(error):
         call()
-    return wall.monotonic() - began
+    return wall.monotonic() - started_at_s
 
 
 # Slack
 
 
 @pytest.mark.parametrize("drip", Drip)
-def test_a_post_ends_at_its_deadline_whatever_slack_drips(dripping, drip):
-    dripping.drip(drip, every_s=EVERY_S)
+def test_a_post_ends_at_its_deadline_however_slowly_slack_answers(slow_slack, drip):
+    slow_slack.start_drip(drip, interval_s=EVERY_S)
     threads = threading.active_count()
-    hook = Webhook(dripping.url)
-    assert WITHIN_S / 2 < seconds(lambda: hook.post({"text": "hello"}), ChannelError) < LATEST_S
-    assert [message.status for message in dripping.posted] == [0]
+    hook = SlackWebhook(slow_slack.url)
+    assert WITHIN_S / 2 < elapsed_s(lambda: hook.post({"text": "hello"}), ChannelError) < LATEST_S
+    assert [message.status for message in slow_slack.all_messages] == [0]
     until = wall.monotonic() + 1
     while threading.active_count() > threads and wall.monotonic() < until:
         wall.sleep(0.01)
@@ -95,11 +95,11 @@ def test_a_post_ends_at_its_deadline_whatever_slack_drips(dripping, drip):
     assert not is_seen or threading.active_count() <= threads
 
 
-def test_tls_that_never_shakes_hands_ends_at_the_deadline(monkeypatch):
+def test_a_stuck_tls_handshake_ends_at_the_deadline(monkeypatch):
     monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
     with a_peer(b"\x16\x03\x03", b"\x40") as peer:
-        hook = Webhook(f"https://127.0.0.1:{peer.port}/services/x")
-        assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
+        hook = SlackWebhook(f"https://127.0.0.1:{peer.port}/services/x")
+        assert elapsed_s(lambda: hook.post({}), ChannelError) < LATEST_S
 
 
 def test_a_proxy_that_drips_ends_at_the_deadline(monkeypatch):
@@ -107,26 +107,26 @@ def test_a_proxy_that_drips_ends_at_the_deadline(monkeypatch):
     with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as proxy:
         monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{proxy.port}")
         monkeypatch.delenv("no_proxy", raising=False)
-        hook = Webhook("https://hooks.slack.example/services/x")
-        assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
+        hook = SlackWebhook("https://hooks.slack.example/services/x")
+        assert elapsed_s(lambda: hook.post({}), ChannelError) < LATEST_S
 
 
 def test_many_addresses_that_do_not_answer_share_one_deadline(monkeypatch):
     monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", WITHIN_S)
-    asked = []
+    requests = []
 
     def unanswered(_address, timeout):
-        asked.append(timeout)
+        requests.append(timeout)
         wall.sleep(min(timeout, 0.1))
         raise TimeoutError("timed out")
 
-    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", 9)) for n in range(1, 100)]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    result = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (f"127.0.0.{n}", 9)) for n in range(1, 100)]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: result)
     monkeypatch.setattr(socket, "create_connection", unanswered)
-    hook = Webhook("https://hooks.slack.example/services/x")
-    assert seconds(lambda: hook.post({}), ChannelError) < LATEST_S
-    assert asked == sorted(asked, reverse=True)
-    assert len(asked) < 10
+    hook = SlackWebhook("https://hooks.slack.example/services/x")
+    assert elapsed_s(lambda: hook.post({}), ChannelError) < LATEST_S
+    assert requests == sorted(requests, reverse=True)
+    assert len(requests) < 10
 
 
 # AWS
@@ -155,23 +155,23 @@ def _credentials(monkeypatch):
     ],
     ids=["headers", "body", "chunks", "100"],
 )
-def test_an_answer_of_aws_that_drips_is_a_read_timeout(first, again):
+def test_a_slow_aws_response_is_a_read_timeout(first, again):
     with a_peer(first, again) as peer:
-        assert seconds(an_ec2(peer.port).describe_volumes, (ReadTimeoutError, HTTPClientError)) < LATEST_S
+        assert elapsed_s(an_ec2(peer.port).describe_volumes, (ReadTimeoutError, HTTPClientError)) < LATEST_S
 
 
 @pytest.mark.usefixtures("_credentials")
 def test_a_connection_that_is_kept_keeps_its_timeout():
     body = b"<DescribeVolumesResponse><volumeSet/></DescribeVolumesResponse>"
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
-    with a_peer_that_answers(answer, after_s=WITHIN_S * 0.6) as peer:
+    with an_answering_peer(answer, after_s=WITHIN_S * 0.6) as peer:
         ec2 = an_ec2(peer.port)
         assert [ec2.describe_volumes()["Volumes"] for _ in range(3)] == [[], [], []]
         assert len(peer.held) == 1
 
 
 @contextmanager
-def a_peer_that_answers(answer, *, after_s):
+def an_answering_peer(answer, *, after_s):
     listener = socket.create_server(("127.0.0.1", 0))
     held = []
 
@@ -189,9 +189,9 @@ def a_peer_that_answers(answer, *, after_s):
     listener.close()
 
 
-def test_the_clock_of_an_endpoint_that_drips_is_given_up(monkeypatch):
+def test_reading_the_clock_of_a_slow_endpoint_is_abandoned(monkeypatch):
     monkeypatch.setattr("burstwatch.wiring.bootstrap._CLOCK_TIMEOUT_S", WITHIN_S)
     open_session(None, "us-east-1")
     with a_peer(b"HTTP/1.1 200 OK\r\nX-A: ", b"a") as peer:
-        read = endpoint_clock(f"http://127.0.0.1:{peer.port}")
-        assert seconds(read, BurstwatchError) < LATEST_S
+        results = endpoint_clock(f"http://127.0.0.1:{peer.port}")
+        assert elapsed_s(results, BurstwatchError) < LATEST_S

@@ -10,7 +10,7 @@ import some_functions as functions_module
 from botocore.exceptions import ReadTimeoutError
 from botocore.httpsession import URLLib3Session
 from operators_desk import add_critical
-from some_functions import AUTO, instant, some_functions
+from some_functions import AUTO, deploy_functions, to_instant
 
 from burstwatch.core.errors import BurstwatchError
 
@@ -29,10 +29,10 @@ CALLS = {
     "sns": ["Publish"],
     "sqs": ["SendMessageBatch", "ChangeMessageVisibility"],
 }
-EVERYTHING = sorted({call for calls in CALLS.values() for call in calls})
+ALL_SERVICES = sorted({call for calls in CALLS.values() for call in calls})
 
 
-class BlackHoles:
+class UnresponsiveAws:
     """Calls that are taken and never answered: their time-outs pass on a clock of its own."""
 
     def __init__(self):
@@ -49,43 +49,45 @@ class BlackHoles:
     def operation_of(self, request):
         if target := request.headers.get("X-Amz-Target"):
             return target.decode().rpartition(".")[2]
-        found = re.search(r"\bAction=(\w+)", str(request.body))
-        return found and found[1]
+        result = re.search(r"\bAction=(\w+)", str(request.body))
+        return result and result[1]
 
     def sleep(self, seconds):
         self.spent_s += seconds
 
 
 @pytest.fixture
-def holes(monkeypatch):
-    found = BlackHoles()
+def unresponsive_aws(monkeypatch):
+    result = UnresponsiveAws()
 
     def send(session, request):
-        return found.send(session, request)
+        return result.send(session, request)
 
     monkeypatch.setattr(URLLib3Session, "send", send)
-    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=found.sleep))
-    return found
+    monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=result.sleep))
+    return result
 
 
 @pytest.fixture
-def functions(monkeypatch, holes):
-    with some_functions(monkeypatch) as found:
-        yield found
+def functions(monkeypatch, unresponsive_aws):
+    with deploy_functions(monkeypatch) as deployed:
+        yield deployed
 
 
-def invoke(functions, holes, monkeypatch, verb, event):
+def invoke(functions, unresponsive_aws, monkeypatch, verb, event):
     """With as much time as the stack gives; answers whether it ended by itself, in time."""
-    real = functions_module.a_context
-    holes.spent_s = 0.0
+    real = functions_module.a_lambda_context
+    unresponsive_aws.spent_s = 0.0
 
-    def a_context(*given):
-        context = real(*given)
-        context.get_remaining_time_in_millis = lambda: int(1000 * (TIMEOUTS_S[verb] - holes.spent_s))
+    def a_context(*args):
+        context = real(*args)
+        context.get_remaining_time_in_millis = lambda: int(
+            1000 * (TIMEOUTS_S[verb] - unresponsive_aws.spent_s)
+        )
         return context
 
-    with monkeypatch.context() as here:
-        here.setattr(functions_module, "a_context", a_context)
+    with monkeypatch.context() as patch:
+        patch.setattr(functions_module, "a_lambda_context", a_context)
         try:
             functions.invoke(verb, event)
         except BurstwatchError as error:
@@ -96,7 +98,7 @@ def invoke(functions, holes, monkeypatch, verb, event):
 def event_for(functions, verb, volume_id):
     if verb == "watch":
         functions.lab.clock.advance(300)
-    now = instant(functions.lab.clock.now_s())
+    now = to_instant(functions.lab.clock.now_s())
     if verb == "watch":
         return {"mode": "sweep", "time": now}
     if verb == "flip":
@@ -115,35 +117,37 @@ def event_for(functions, verb, volume_id):
     ("service", "is_cold"), [*((each, False) for each in CALLS), ("everything", False), ("everything", True)]
 )
 def test_no_invocation_is_ended_by_a_service_that_does_not_answer(
-    functions, holes, monkeypatch, verb, service, is_cold
+    functions, unresponsive_aws, monkeypatch, verb, service, is_cold
 ):
     volume_id = add_critical(functions.lab, tags=AUTO)
     functions.watch("sweep")
     event = event_for(functions, verb, volume_id)
     if is_cold:
-        functions.end()
+        functions.end_invocation()
     else:
         functions.invoke("flip", {"Records": [functions_module.a_message("?")]})
         functions.invoke("settle", event_for(functions, "settle", volume_id))
-    holes.calls = frozenset(EVERYTHING if service == "everything" else CALLS[service])
-    text = invoke(functions, holes, monkeypatch, verb, event)
-    assert holes.spent_s < TIMEOUTS_S[verb]
-    if holes.spent_s:
-        assert any(call.removesuffix("Batch") in text for call in holes.calls), "the log names what was slow"
+    unresponsive_aws.calls = frozenset(ALL_SERVICES if service == "everything" else CALLS[service])
+    text = invoke(functions, unresponsive_aws, monkeypatch, verb, event)
+    assert unresponsive_aws.spent_s < TIMEOUTS_S[verb]
+    if unresponsive_aws.spent_s:
+        assert any(call.removesuffix("Batch") in text for call in unresponsive_aws.calls), (
+            "the log names what was slow"
+        )
 
 
 def test_a_call_that_could_outlive_the_invocation_is_not_sent_and_the_log_says_so(functions, monkeypatch):
     volume_id = add_critical(functions.lab, tags=AUTO)
     functions.watch("sweep")
-    before = functions.lab.faults.calls().get("DescribeVolumes", 0)
+    before = functions.lab.faults.call_counts().get("DescribeVolumes", 0)
     monkeypatch.setattr(functions_module, "TIME_LEFT_MS", 9_000)
-    said = functions.invoke("settle", event_for(functions, "settle", volume_id))
-    assert functions.lab.faults.calls().get("DescribeVolumes", 0) == before
-    assert "ec2:DescribeVolumes failed (OutOfTimeError): it was not sent: 9 s are left of the" in said.text
+    output = functions.invoke("settle", event_for(functions, "settle", volume_id))
+    assert functions.lab.faults.call_counts().get("DescribeVolumes", 0) == before
+    assert "ec2:DescribeVolumes failed (OutOfTimeError): it was not sent: 9 s are left of the" in output.text
 
 
 def test_a_slow_call_is_reported_by_its_name(functions, monkeypatch):
-    monkeypatch.setattr("burstwatch.adapters.aws.time_limit._SLOW_S", 0.0)
+    monkeypatch.setattr("burstwatch.adapters.aws.time_limit._SLOW_CALL_S", 0.0)
     add_critical(functions.lab, tags=AUTO)
-    said = functions.watch("sweep")
-    assert any(re.fullmatch(r"ec2:DescribeVolumes took \d+\.\d s", each) for each in said.warnings)
+    output = functions.watch("sweep")
+    assert any(re.fullmatch(r"ec2:DescribeVolumes took \d+\.\d s", warning) for warning in output.warnings)

@@ -11,28 +11,28 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.modification import Modification, Shape
+from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-from burstwatch.adapters.aws.ec2 import Ec2Reader, ModificationsRead
+from burstwatch.adapters.aws.ec2 import Ec2Reader, ModificationsResult
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.flip_state import OTHERS, Cause, Direction, Flip, Phase
+from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
-from burstwatch.engine.watch_pass import assess_volumes, look_at_everything, run_tick
-from burstwatch.wiring.bootstrap import build_shell
+from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet, run_tick
+from burstwatch.wiring.bootstrap import build_services
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 PAST = timedelta(hours=1)
 
 
-class Recorder:
+class RecordingChannel:
     """A channel that keeps what it is sent, and fails on demand."""
 
     name = "recorder"
@@ -47,13 +47,13 @@ class Recorder:
         self.alerts.append(alert)
 
     @property
-    def kinds(self):
+    def alert_kinds(self):
         return [alert.kind for alert in self.alerts]
 
 
 @pytest.fixture
 def lab():
-    fleet = LabFleet(LabClock.by_hand(START - PAST), LabSettings(lag_s=60))
+    fleet = LabFleet(LabClock.manual(START - PAST), LabSettings(lag_s=60))
     with Endpoint(fleet) as endpoint:
         yield endpoint
 
@@ -66,17 +66,17 @@ def ledger():
 
 @pytest.fixture
 def recorder():
-    return Recorder()
+    return RecordingChannel()
 
 
 @pytest.fixture
 def shell(lab, ledger, recorder):
-    return a_shell(lab, ledger, recorder)
+    return services_with(lab, ledger, recorder)
 
 
-def a_shell(lab, ledger, *channels, policy=None):
+def services_with(lab, ledger, *channels, policy=None):
     session = Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
-    return build_shell(
+    return build_services(
         session,
         endpoint_url=lab.url,
         policy=policy or Policy(),
@@ -93,7 +93,7 @@ def warm_up(lab):
 def tick(shell, lab, minutes=0):
     lab.clock.advance(60 * minutes)
     now_s = lab.fleet.now_s()
-    return run_tick(shell, tick_s=now_s, now_s=now_s)
+    return run_tick(shell, tick_at_s=now_s, now_s=now_s)
 
 
 def tick_for(shell, lab, minutes):
@@ -179,7 +179,7 @@ def test_assess_writes_nothing_and_sends_nothing(lab, shell, ledger, recorder):
     assert recorder.alerts == []
 
 
-def test_every_kind_of_missing_data_is_told_apart(lab, shell):
+def test_kinds_of_missing_data_are_distinguished(lab, shell):
     fleet = lab.fleet
     fine = fleet.add(LabVolume(size_gib=100))
     expected = {
@@ -205,14 +205,14 @@ def test_every_kind_of_missing_data_is_told_apart(lab, shell):
         unread: UnknownReason.READ_FAILED,
         new: UnknownReason.TOO_NEW,
     }
-    report = look_at_everything(shell, now_s=fleet.now_s())
-    found = {d.assessment.volume.volume_id: d.assessment.unknown_reason for d in report.decisions}
-    assert found == expected
+    report = evaluate_fleet(shell, now_s=fleet.now_s())
+    result = {d.assessment.volume.volume_id: d.assessment.unknown_reason for d in report.decisions}
+    assert result == expected
     assert [d.assessment.volume.volume_id for d in report.unread] == [unread]
     assert report.has_failed
 
 
-def test_a_volume_of_another_type_is_said_to_be_so(lab, shell):
+def test_another_volume_type_is_reported_as_such(lab, shell):
     volume_id = lab.fleet.add(LabVolume(size_gib=100, volume_type="gp3"))
     warm_up(lab)
     report = assess_volumes(shell, [volume_id], now_s=lab.fleet.now_s())
@@ -225,14 +225,14 @@ def test_a_telemetry_gap_is_alerted_once_and_closed(lab, shell, recorder):
     gap_ends_at = START + timedelta(minutes=90)
     lab.fleet.hide_metrics(volume_id, from_at=START, to_at=gap_ends_at, only_balance=True)
     tick_for(shell, lab, 120)
-    assert recorder.kinds == [AlertKind.TELEMETRY_GAP, AlertKind.RECOVERED]
+    assert recorder.alert_kinds == [AlertKind.TELEMETRY_GAP, AlertKind.RECOVERED]
 
 
 def test_an_idle_volume_that_publishes_nothing_is_unknown_and_no_fault(lab, ledger, recorder):
     """Twelve of them: nothing is alerted, and each costs one metric a look, as if it published."""
     lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
     ids = lab.fleet.add_all([LabVolume(size_gib=100)] * 12)
-    shell = a_shell(lab, ledger, recorder)
+    shell = services_with(lab, ledger, recorder)
     warm_up(lab)
     first = tick_for(shell, lab, 30)
     requested = sum(report.metrics_requested for report in tick_for(shell, lab, 60))
@@ -245,7 +245,7 @@ def test_an_idle_volume_that_publishes_nothing_is_unknown_and_no_fault(lab, ledg
 def test_an_idle_volume_that_wakes_up_is_watched_from_its_first_datapoint_on(lab, ledger, recorder):
     lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
     volume_id = lab.fleet.add(LabVolume(size_gib=100))
-    shell = a_shell(lab, ledger, recorder)
+    shell = services_with(lab, ledger, recorder)
     warm_up(lab)
     tick_for(shell, lab, 30)
     lab.fleet.set_load(volume_id, "steady:3000")
@@ -263,7 +263,7 @@ def test_a_volume_seen_empty_is_not_idle_after_a_detach_of_less_than_it_takes_to
     volume_id = lab.fleet.add(LabVolume(size_gib=8, balance_pct=0, load="steady:3000"))
     warm_up(lab)
     tick_for(shell, lab, 5)
-    assert recorder.kinds == [AlertKind.EXHAUSTED]
+    assert recorder.alert_kinds == [AlertKind.EXHAUSTED]
     lab.fleet.set_load(volume_id, "idle")
     lab.fleet.detach(volume_id)
     tick_for(shell, lab, 45)
@@ -271,7 +271,7 @@ def test_a_volume_seen_empty_is_not_idle_after_a_detach_of_less_than_it_takes_to
     lab.client("ec2").attach_volume(VolumeId=volume_id, InstanceId=host, Device="/dev/sdf")
     tick_for(shell, lab, 60)
     assert ledger.states()[volume_id].unknown_reason is UnknownReason.TELEMETRY_GAP
-    assert recorder.kinds[-1] is AlertKind.TELEMETRY_GAP
+    assert recorder.alert_kinds[-1] is AlertKind.TELEMETRY_GAP
 
 
 def test_a_volume_that_publishes_nothing_in_the_first_sweep_is_idle_only_if_attached_for_long_enough(
@@ -284,8 +284,8 @@ def test_a_volume_that_publishes_nothing_in_the_first_sweep_is_idle_only_if_atta
     warm_up(lab)
     shell_ticks = tick_for(shell, lab, 30)
     assert len(shell_ticks) == 30
-    found = {volume_id: ledger.states()[volume_id].unknown_reason for volume_id in (old, young)}
-    assert found == {old: UnknownReason.IDLE, young: UnknownReason.TELEMETRY_GAP}
+    result = {volume_id: ledger.states()[volume_id].unknown_reason for volume_id in (old, young)}
+    assert result == {old: UnknownReason.IDLE, young: UnknownReason.TELEMETRY_GAP}
     tick_for(shell, lab, 60)
     assert ledger.states()[young].unknown_reason is UnknownReason.IDLE
 
@@ -298,7 +298,7 @@ def test_a_young_volume_that_was_seen_full_is_idle_when_it_falls_silent(lab, she
     lab.fleet.set_load(volume_id, "idle")
     tick_for(shell, lab, 90)
     assert ledger.states()[volume_id].unknown_reason is UnknownReason.IDLE
-    assert recorder.kinds == []
+    assert recorder.alert_kinds == []
 
 
 def test_a_volume_that_falls_silent_when_it_is_not_full_is_a_gap_even_if_it_serves_nothing(
@@ -308,7 +308,7 @@ def test_a_volume_that_falls_silent_when_it_is_not_full_is_a_gap_even_if_it_serv
     warm_up(lab)
     lab.fleet.hide_metrics(volume_id, from_at=START, to_at=START + timedelta(days=1))
     tick_for(shell, lab, 50)
-    assert recorder.kinds == [AlertKind.TELEMETRY_GAP]
+    assert recorder.alert_kinds == [AlertKind.TELEMETRY_GAP]
 
 
 def test_a_stopped_instance_is_not_polled_and_noticed_when_it_starts(lab, shell, ledger, recorder):
@@ -327,7 +327,7 @@ def test_a_stopped_instance_is_not_polled_and_noticed_when_it_starts(lab, shell,
     assert recorder.alerts == []
 
 
-def test_new_resized_and_reattached_volumes_are_looked_at_on_the_next_sweep_tick(lab, shell):
+def test_new_resized_and_reattached_volumes_are_evaluated_on_the_next_sweep_tick(lab, shell):
     old = lab.fleet.add(LabVolume(size_gib=900))
     other = lab.fleet.add(LabVolume(size_gib=900, attached=False))
     warm_up(lab)
@@ -348,14 +348,14 @@ def test_a_volume_in_modification_is_in_focus_with_its_smaller_size(lab, shell, 
         volume_id,
         Modification(
             state="optimizing",
-            original=Shape(volume_type="gp2", size_gib=500, iops=1_500),
-            target=Shape(volume_type="gp2", size_gib=1_000, iops=3_000),
+            original=VolumeSpec(volume_type="gp2", size_gib=500, iops=1_500),
+            target=VolumeSpec(volume_type="gp2", size_gib=1_000, iops=3_000),
             started_at=START,
         ),
     )
     looked = [d for report in tick_for(shell, lab, 10) for d in report.decisions]
     assert {d.assessment.baseline_iops for d in looked} == {1_500}
-    assert ledger.states()[volume_id].next_look_at_s is not None
+    assert ledger.states()[volume_id].next_poll_at_s is not None
 
 
 def test_ignored_volumes_are_neither_read_nor_reported(lab, shell):
@@ -367,7 +367,7 @@ def test_ignored_volumes_are_neither_read_nor_reported(lab, shell):
     assert shell.calls.metrics_requested == 0
 
 
-def test_in_mode_observe_nobody_is_told(lab, shell, recorder, ledger):
+def test_in_mode_observe_no_alert_is_sent(lab, shell, recorder, ledger):
     volume_id = lab.fleet.add(
         LabVolume(size_gib=100, balance_pct=30, load="steady:3000", tags={"burstwatch:mode": "observe"})
     )
@@ -393,7 +393,7 @@ def test_a_storm_becomes_one_digest_with_every_alert_in_the_ledger(lab, shell, r
     ids = lab.fleet.add_all(LabVolume(size_gib=100, balance_pct=20, load="steady:1000") for _ in range(60))
     lab.clock.advance(600)
     tick(shell, lab)
-    assert recorder.kinds == [AlertKind.DIGEST]
+    assert recorder.alert_kinds == [AlertKind.DIGEST]
     assert recorder.alerts[0].evidence["alerts"] == 60
     assert all(EntryKind.ALERT in {e.kind for e in ledger.entries(volume_id)} for volume_id in ids)
 
@@ -414,7 +414,7 @@ def test_a_refused_read_is_loud_and_keeps_the_volumes_in_focus(lab, shell, ledge
     report = tick(shell, lab)
     assert len(report.unread) == 3
     assert report.has_failed
-    assert all(ledger.states()[volume_id].next_look_at_s for volume_id in ids)
+    assert all(ledger.states()[volume_id].next_poll_at_s for volume_id in ids)
     after = tick(shell, lab, 1)
     assert {d.level for d in after.decisions} == {Level.OK}
     assert ledger.states() == {}
@@ -430,12 +430,12 @@ def test_an_unlistable_fleet_is_loud_and_swept_by_the_next_tick(lab, shell):
     assert len(tick(shell, lab, 1).decisions) == 1
 
 
-def test_volumes_in_focus_are_looked_at_though_the_fleet_cannot_be_listed(lab, shell, ledger):
+def test_volumes_in_focus_are_evaluated_though_the_fleet_cannot_be_listed(lab, shell, ledger):
     draining = lab.fleet.add(LabVolume(size_gib=100, balance_pct=40, load="steady:500"))
     lab.fleet.add(LabVolume(size_gib=100))
     lab.clock.advance(600)
     tick_for(shell, lab, 4)
-    assert ledger.states()[draining].next_look_at_s is not None
+    assert ledger.states()[draining].next_poll_at_s is not None
     lab.faults.add(Fault(action="DescribeVolumes", kind="error", code="InternalFailure", times=1))
     lab.clock.advance(300 - lab.fleet.now_s() % 300)
     report = tick(shell, lab)
@@ -443,7 +443,7 @@ def test_volumes_in_focus_are_looked_at_though_the_fleet_cannot_be_listed(lab, s
     assert [d.assessment.volume.volume_id for d in report.decisions] == [draining]
 
 
-def test_a_sweep_taken_over_late_looks_at_what_is_due_in_focus_now(lab, shell):
+def test_a_sweep_taken_over_late_evaluates_what_is_due_in_focus_now(lab, shell):
     draining = lab.fleet.add(LabVolume(size_gib=100, balance_pct=40, load="steady:500"))
     lab.clock.advance(600)
     tick_for(shell, lab, 4)
@@ -458,7 +458,7 @@ def test_a_volume_that_becomes_ignored_is_forgotten_and_its_alert_closed(lab, sh
     tick(shell, lab)
     lab.fleet.set_tags(volume_id, {"burstwatch:ignore": "true"})
     tick_for(shell, lab, 3)
-    assert recorder.kinds == [AlertKind.DRAINING, AlertKind.RECOVERED]
+    assert recorder.alert_kinds == [AlertKind.DRAINING, AlertKind.RECOVERED]
     assert ledger.states() == {}
 
 
@@ -468,10 +468,10 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     lab.clock.advance(600)
     real = evaluate.assess
 
-    def mistaken(volume, *given, **named):
+    def mistaken(volume, *args, **kwargs):
         if volume.volume_id == broken:
             raise ZeroDivisionError("float division by zero")
-        return real(volume, *given, **named)
+        return real(volume, *args, **kwargs)
 
     monkeypatch.setattr(evaluate, "assess", mistaken)
     report = tick(shell, lab)
@@ -480,14 +480,14 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     assert f"{broken} was not judged" in report.failures[0]
 
 
-def test_a_restarted_instance_is_no_gap_for_a_single_look_either(lab, shell, recorder):
+def test_a_restarted_instance_is_not_a_gap_for_a_single_evaluation_either(lab, shell, recorder):
     lab.fleet.add(LabVolume(size_gib=100, instance_id="i-0cccccccccccccccc"))
     warm_up(lab)
     lab.fleet.stop_instance("i-0cccccccccccccccc")
     lab.clock.advance(3_600)
-    look_at_everything(shell, now_s=lab.fleet.now_s())
+    evaluate_fleet(shell, now_s=lab.fleet.now_s())
     lab.fleet.start_instance("i-0cccccccccccccccc")
-    report = look_at_everything(shell, now_s=lab.fleet.now_s())
+    report = evaluate_fleet(shell, now_s=lab.fleet.now_s())
     assert [d.assessment.unknown_reason for d in report.decisions] == [UnknownReason.TOO_NEW]
     assert recorder.alerts == []
 
@@ -498,7 +498,7 @@ def test_a_deleted_volume_is_forgotten_and_its_alert_closed(lab, shell, recorder
     tick(shell, lab)
     lab.fleet.remove(volume_id)
     tick_for(shell, lab, 3)
-    assert recorder.kinds == [AlertKind.DRAINING, AlertKind.RECOVERED]
+    assert recorder.alert_kinds == [AlertKind.DRAINING, AlertKind.RECOVERED]
     assert ledger.states() == {}
 
 
@@ -529,25 +529,25 @@ def test_a_tick_that_died_half_way_is_done_by_the_next(lab, shell, ledger, monke
 
 
 def test_two_watchdogs_on_one_ledger_send_every_alert_once(lab, ledger, recorder):
-    one, other = a_shell(lab, ledger, recorder), a_shell(lab, ledger, recorder)
+    item, other = services_with(lab, ledger, recorder), services_with(lab, ledger, recorder)
     lab.fleet.add_all(LabVolume(size_gib=100, balance_pct=30, load="steady:900") for _ in range(3))
     lab.clock.advance(300)
     for _ in range(30):
-        tick(one, lab, 1)
-        look_at_everything(other, now_s=lab.fleet.now_s())
+        tick(item, lab, 1)
+        evaluate_fleet(other, now_s=lab.fleet.now_s())
     ids = [alert.alert_id for alert in recorder.alerts]
     assert len(ids) == len(set(ids))
-    told = {(a.volume_id, a.level) for a in recorder.alerts}
-    assert len(told) == len(ids)
+    reported = {(a.volume_id, a.level) for a in recorder.alerts}
+    assert len(reported) == len(ids)
 
 
-def test_what_cloudwatch_says_of_a_whole_call_is_reported(lab, shell, monkeypatch):
+def test_a_message_about_a_whole_call_is_reported(lab, shell, monkeypatch):
     lab.fleet.add(LabVolume(size_gib=100))
     warm_up(lab)
     real = CloudWatchReader.read
 
-    def said(self, *given, **named):
-        return replace(real(self, *given, **named), messages=["MaxMetricsExceeded: first 500 only"])
+    def said(self, *args, **kwargs):
+        return replace(real(self, *args, **kwargs), messages=["MaxMetricsExceeded: first 500 only"])
 
     monkeypatch.setattr(CloudWatchReader, "read", said)
     report = tick(shell, lab)
@@ -567,20 +567,20 @@ def a_flipped_volume(lab, ledger, before=lambda: None) -> str:
     started_s = lab.fleet.now_s()
     lab.fleet.end_modification(volume_id)
     flip = Flip(
-        phase=Phase.ON_TARGET,
-        direction=Direction.OUT,
+        status=FlipStatus.ON_TARGET,
+        direction=Direction.FLIP,
         intent_id="0123456789abcdef",
-        cause=Cause.BY_HAND,
+        cause=FlipCause.MANUAL,
         by="ann",
         original=Configuration(volume_type=VolumeType.GP2),
         target=Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128),
         size_gib=100,
-        asked_at_s=started_s,
+        requested_at_s=started_s,
         started_at_s=started_s,
         reached_at_s=started_s,
-        stays=True,
+        is_permanent=True,
     )
-    state = VolumeState(volume_id=volume_id, revision=1, flip=flip, next_look_at_s=started_s)
+    state = VolumeState(volume_id=volume_id, revision=1, flip=flip, next_poll_at_s=started_s)
     assert ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
     lab.clock.advance(60)
     return volume_id
@@ -590,14 +590,14 @@ def a_flipped_volume(lab, ledger, before=lambda: None) -> str:
 def stale_answers(monkeypatch, *, has_record=False):
     """AWS describes every volume as the gp2 that it was, and has or has no record of what made it another."""
     real = Ec2Reader.volumes_by_id
-    nothing = ModificationsRead(modifications={}, unread={})
+    nothing = ModificationsResult(modifications={}, unread={})
 
     def volumes_by_id(self, volume_ids):
-        found = real(self, volume_ids)
+        result = real(self, volume_ids)
         old = [
-            replace(v, volume_type="gp2", provisioned_iops=300, throughput_mib_s=None) for v in found.volumes
+            replace(v, volume_type="gp2", provisioned_iops=300, throughput_mib_s=None) for v in result.volumes
         ]
-        return replace(found, volumes=old)
+        return replace(result, volumes=old)
 
     with monkeypatch.context() as stale:
         stale.setattr(Ec2Reader, "volumes_by_id", volumes_by_id)
@@ -606,9 +606,7 @@ def stale_answers(monkeypatch, *, has_record=False):
         yield
 
 
-def test_an_answer_that_is_older_than_awss_record_proves_nothing_however_often_it_comes(
-    lab, shell, ledger, recorder, monkeypatch
-):
+def test_a_stale_response_proves_nothing_however_often_it_comes(lab, shell, ledger, recorder, monkeypatch):
     volume_id = a_flipped_volume(lab, ledger)
     before = ledger.states()[volume_id].flip
     with stale_answers(monkeypatch, has_record=True):
@@ -618,17 +616,17 @@ def test_an_answer_that_is_older_than_awss_record_proves_nothing_however_often_i
     assert recorder.alerts == []
 
 
-def test_a_stale_answer_is_no_change_by_others_and_forgotten_with_the_next(
+def test_a_stale_answer_is_not_a_change_by_others_and_forgotten_with_the_next(
     lab, shell, ledger, recorder, monkeypatch
 ):
     volume_id = a_flipped_volume(lab, ledger)
     with stale_answers(monkeypatch):
         tick(shell, lab)
     doubted = ledger.states()[volume_id]
-    assert (doubted.contested_at_s, doubted.flip.unseen_since_s) == (None, lab.fleet.now_s())
-    assert doubted.next_look_at_s == lab.fleet.now_s() + 60
+    assert (doubted.contested_at_s, doubted.flip.unconfirmed_since_s) == (None, lab.fleet.now_s())
+    assert doubted.next_poll_at_s == lab.fleet.now_s() + 60
     tick(shell, lab, 1)
-    assert ledger.states()[volume_id].flip.unseen_since_s is None
+    assert ledger.states()[volume_id].flip.unconfirmed_since_s is None
     assert recorder.alerts == []
 
 
@@ -636,62 +634,62 @@ def test_two_watchdogs_that_got_the_same_stale_answer_have_one_doubt(
     lab, shell, ledger, recorder, monkeypatch
 ):
     volume_id = a_flipped_volume(lab, ledger)
-    other = a_shell(lab, ledger, recorder)
+    other = services_with(lab, ledger, recorder)
     with stale_answers(monkeypatch):
         tick(shell, lab)
         lab.clock.advance(5)
-        look_at_everything(other, now_s=lab.fleet.now_s())
+        evaluate_fleet(other, now_s=lab.fleet.now_s())
     assert ledger.states()[volume_id].contested_at_s is None
     assert recorder.alerts == []
 
 
-def test_what_is_something_else_for_a_minute_was_changed_by_others(lab, shell, ledger, recorder, monkeypatch):
+def test_a_difference_that_lasts_a_minute_is_an_external_change(lab, shell, ledger, recorder, monkeypatch):
     """AWS has no record of it: the volume itself tells."""
     volume_id = a_flipped_volume(lab, ledger)
     with stale_answers(monkeypatch):
         tick(shell, lab)
         assert recorder.alerts == []
         tick(shell, lab, 1)
-    assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
+    assert recorder.alert_kinds == [AlertKind.CHANGED_BY_OTHERS]
     assert ledger.states()[volume_id].contested_at_s == lab.fleet.now_s()
 
 
-def test_a_change_by_others_that_aws_has_on_record_is_told_at_once(lab, shell, ledger, recorder):
+def test_a_change_by_others_that_aws_has_on_record_is_reported_at_once(lab, shell, ledger, recorder):
     volume_id = a_flipped_volume(lab, ledger)
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.fleet.end_modification(volume_id)
     tick(shell, lab)
-    assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
-    theirs = [one.by for one in ledger.states()[volume_id].spent]
-    assert theirs == [OTHERS]
+    assert recorder.alert_kinds == [AlertKind.CHANGED_BY_OTHERS]
+    theirs = [use.by for use in ledger.states()[volume_id].modifications]
+    assert theirs == [EXTERNAL]
 
 
-def test_a_volume_that_is_gp2_again_before_the_next_sweep_is_looked_at_in_that_sweep(
+def test_a_volume_that_is_gp2_again_before_the_next_sweep_is_evaluated_in_that_sweep(
     lab, shell, ledger, recorder
 ):
     """It stays, so its next look is half a day away; to the sweep it is the gp2 that it was."""
     volume_id = a_flipped_volume(lab, ledger, before=lambda: tick(shell, lab))
     tick(shell, lab)
-    assert ledger.states()[volume_id].next_look_at_s == lab.fleet.now_s() + 12 * 3600
+    assert ledger.states()[volume_id].next_poll_at_s == lab.fleet.now_s() + 12 * 3600
     lab.fleet.modify(volume_id, volume_type="gp2")
     lab.fleet.end_modification(volume_id)
     tick_for(shell, lab, 3)
     assert recorder.alerts == []
     [report] = tick_for(shell, lab, 1)
     assert [d.assessment.volume.volume_id for d in report.decisions] == [volume_id]
-    assert recorder.kinds == [AlertKind.CHANGED_BY_OTHERS]
+    assert recorder.alert_kinds == [AlertKind.CHANGED_BY_OTHERS]
 
 
 # AWS leaves a volume out of an answer
 
 
 @contextmanager
-def left_out(monkeypatch, volume_id):
+def omit_from_responses(monkeypatch, volume_id):
     real = Ec2Reader.volumes_by_id
 
     def volumes_by_id(self, volume_ids):
-        found = real(self, [each for each in volume_ids if each != volume_id])
-        return replace(found, missing=[*found.missing, *({volume_id} & set(volume_ids))])
+        result = real(self, [item for item in volume_ids if item != volume_id])
+        return replace(result, missing=[*result.missing, *({volume_id} & set(volume_ids))])
 
     with monkeypatch.context() as answers:
         answers.setattr(Ec2Reader, "volumes_by_id", volumes_by_id)
@@ -704,16 +702,16 @@ def test_a_flipped_volume_that_answers_leave_out_for_minutes_is_not_forgotten(
     volume_id = a_flipped_volume(lab, ledger)
     before = ledger.states()[volume_id]
     since_s = lab.fleet.now_s()
-    with left_out(monkeypatch, volume_id):
+    with omit_from_responses(monkeypatch, volume_id):
         tick(shell, lab)
         tick_for(shell, lab, 9)
     doubted = ledger.states()[volume_id]
     assert (doubted.flip, doubted.missing_since_s) == (before.flip, since_s)
-    assert doubted.next_look_at_s == lab.fleet.now_s() + 60
+    assert doubted.next_poll_at_s == lab.fleet.now_s() + 60
     tick(shell, lab, 1)
     seen = ledger.states()[volume_id]
     assert (seen.flip, seen.missing_since_s) == (before.flip, None)
-    with left_out(monkeypatch, volume_id):
+    with omit_from_responses(monkeypatch, volume_id):
         lab.clock.advance(12 * 3600)
         tick_for(shell, lab, 9)
     assert ledger.states()[volume_id].flip == before.flip, "the ten minutes begin anew"
@@ -732,7 +730,7 @@ def test_a_flipped_volume_that_was_deleted_is_forgotten_after_ten_minutes(lab, s
     assert [entry.body["to"] for entry in ledger.entries(volume_id)] == ["the volume was deleted"]
 
 
-def test_the_record_of_a_volume_on_its_target_is_not_asked_for_while_it_is_what_it_should_be(
+def test_the_record_of_a_volume_on_its_target_is_not_requested_while_it_is_what_it_should_be(
     lab, shell, ledger
 ):
     """One call tells every modification in progress; of a fleet at rest nothing more is asked."""
@@ -741,7 +739,7 @@ def test_the_record_of_a_volume_on_its_target_is_not_asked_for_while_it_is_what_
     assert report.api_calls["ec2:DescribeVolumesModifications"] == 1
 
 
-def test_what_others_modified_one_after_the_other_is_all_used_up(lab, shell, ledger):
+def test_consecutive_external_modifications_all_count(lab, shell, ledger):
     """AWS shows the newest only: without the earlier ones an automatic flip would count one."""
     volume_id = lab.fleet.add(LabVolume(size_gib=100))
     warm_up(lab)
@@ -754,4 +752,6 @@ def test_what_others_modified_one_after_the_other_is_all_used_up(lab, shell, led
         lab.fleet.end_modification(volume_id)
         lab.clock.advance(60)
     state = ledger.states()[volume_id]
-    assert [(one.at_s, one.by) for one in state.spent] == [(start_s, OTHERS) for start_s in starts_s]
+    assert [(use.at_s, use.by) for use in state.modifications] == [
+        (start_s, EXTERNAL) for start_s in starts_s
+    ]

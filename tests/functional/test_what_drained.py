@@ -12,16 +12,16 @@ from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume, MetricFault
-from burstwatch.adapters.aws.drain_metrics import METRICS_PER_VOLUME, MOST_VOLUMES
+from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUME
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.terminal import render
-from burstwatch.core.alerts.alert import Alert, AlertKind, sentences, title
+from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch import decide
-from burstwatch.engine.services import Shell
-from burstwatch.engine.watch_pass import look_at_everything
-from burstwatch.wiring.bootstrap import build_shell
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import evaluate_fleet
+from burstwatch.wiring.bootstrap import build_services
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"
 BEGINS = datetime(2026, 11, 12, 0, 0, tzinfo=UTC)
@@ -29,7 +29,7 @@ NIGHT = datetime(2026, 11, 20, 2, 20, tzinfo=UTC)
 """The eighth night: the batch has been at work since two o'clock."""
 
 
-class Recorder:
+class RecordingChannel:
     name = "recorder"
 
     def __init__(self):
@@ -41,7 +41,7 @@ class Recorder:
 
 @pytest.fixture
 def lab():
-    with Endpoint(LabFleet(LabClock.by_hand(BEGINS), LabSettings(lag_s=60))) as endpoint:
+    with Endpoint(LabFleet(LabClock.manual(BEGINS), LabSettings(lag_s=60))) as endpoint:
         yield endpoint
 
 
@@ -53,7 +53,7 @@ def ledger():
 
 @pytest.fixture
 def recorder():
-    return Recorder()
+    return RecordingChannel()
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def shell(lab, ledger, recorder):
     session = Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
     policy = Policy()
     alerts = replace(policy.alerts, digest_above=1_000)
-    return build_shell(
+    return build_services(
         session,
         endpoint_url=lab.url,
         policy=replace(policy, alerts=alerts),
@@ -71,13 +71,13 @@ def shell(lab, ledger, recorder):
     )
 
 
-def until(lab, moment=NIGHT):
+def advance_until(lab, moment=NIGHT):
     lab.clock.advance((moment - lab.fleet.clock.now()).total_seconds())
 
 
-def look(shell, lab, minutes=0):
+def run_passes(shell, lab, minutes=0):
     lab.clock.advance(60 * minutes)
-    return look_at_everything(shell, now_s=lab.fleet.now_s())
+    return evaluate_fleet(shell, now_s=lab.fleet.now_s())
 
 
 def add_nightly(lab, **changes):
@@ -85,17 +85,17 @@ def add_nightly(lab, **changes):
     return lab.fleet.add(LabVolume(**{"size_gib": 334, "load": "nightly-batch:2@64%20"} | changes))
 
 
-def test_a_nightly_batch_is_told_as_one(lab, shell, recorder, ledger):
+def test_a_nightly_batch_is_recognised(lab, shell, recorder, ledger):
     volume_id = add_nightly(lab, tags={"Name": "reports"}, device="/dev/sdf")
-    until(lab)
-    report = look(shell, lab)
+    advance_until(lab)
+    report = run_passes(shell, lab)
     [alert] = recorder.alerts
-    assert sentences(alert)[4:6] == [
+    assert format_sentences(alert)[4:6] == [
         "The drain began at 02:00 UTC, at 100.0 %; since then it served 500 reads/s and 2,000 writes/s of"
         " 64 KiB each (80 % writes).",
         "It did the same at this hour on each of the last 7 days.",
     ]
-    assert "reports, dry in about 4" in title(alert)
+    assert "reports, dry in about 4" in format_title(alert)
     # the balance, the operations, and then what they moved and the days
     assert report.metrics_requested == 1 + 2 + METRICS_PER_VOLUME
     assert report.api_calls["cloudwatch:GetMetricData"] == 2 + 2
@@ -103,47 +103,47 @@ def test_a_nightly_batch_is_told_as_one(lab, shell, recorder, ledger):
     assert Alert.from_document(entry.body) == alert
 
 
-def test_what_never_happened_at_this_hour_is_told_so_and_what_is_not_known_is_not(lab, shell, recorder):
+def test_a_first_drain_at_this_hour_is_reported_as_such(lab, shell, recorder):
     old = lab.fleet.add(LabVolume(size_gib=100))
-    until(lab, NIGHT - timedelta(hours=2))
+    advance_until(lab, NIGHT - timedelta(hours=2))
     new = lab.fleet.add(LabVolume(size_gib=100, tags={"Name": "new"}))
     lab.clock.advance(3600)
     for volume_id in (old, new):
         lab.fleet.set_load(volume_id, "steady:3000@4%100")
-    until(lab, NIGHT - timedelta(minutes=40))
-    look(shell, lab)
-    told = {alert.volume_id: " ".join(sentences(alert)) for alert in recorder.alerts}
-    assert "It did not do so at this hour on any of the last 7 days." in told[old]
-    assert "served 3,000 reads/s of 4 KiB and no writes." in told[new]
-    assert "at this hour" not in told[new]
+    advance_until(lab, NIGHT - timedelta(minutes=40))
+    run_passes(shell, lab)
+    reported = {alert.volume_id: " ".join(format_sentences(alert)) for alert in recorder.alerts}
+    assert "It did not do so at this hour on any of the last 7 days." in reported[old]
+    assert "served 3,000 reads/s of 4 KiB and no writes." in reported[new]
+    assert "at this hour" not in reported[new]
 
 
 def test_a_reminder_reads_nothing_more(lab, shell, recorder):
     add_nightly(lab)
-    until(lab)
-    look(shell, lab)
-    again = look(shell, lab)
+    advance_until(lab)
+    run_passes(shell, lab)
+    repeated = run_passes(shell, lab)
     assert len(recorder.alerts) == 1
-    assert again.metrics_requested == 1 + 2
+    assert repeated.metrics_requested == 1 + 2
     soon = replace(shell.policy.alerts, remind_every=timedelta(minutes=5))
-    reminded = look(replace(shell, policy=replace(shell.policy, alerts=soon)), lab, 5)
+    reminded = run_passes(replace(shell, policy=replace(shell.policy, alerts=soon)), lab, 5)
     assert [alert.is_reminder for alert in recorder.alerts] == [False, True]
     assert reminded.metrics_requested == 1 + 2
-    assert "at this hour" not in " ".join(sentences(recorder.alerts[-1]))
+    assert "at this hour" not in " ".join(format_sentences(recorder.alerts[-1]))
 
 
-@pytest.mark.parametrize("count", [1, 30, MOST_VOLUMES + 5])
-def test_however_many_volumes_drain_at_once_it_takes_two_calls_more(lab, shell, recorder, count):
+@pytest.mark.parametrize("count", [1, 30, MAX_VOLUMES + 5])
+def test_many_drains_take_only_two_more_calls(lab, shell, recorder, count):
     for _ in range(count):
         lab.fleet.add(LabVolume(size_gib=100, balance_pct=50, load="steady:3000"))
-    until(lab, BEGINS + timedelta(minutes=10))
-    report = look(shell, lab)
+    advance_until(lab, BEGINS + timedelta(minutes=10))
+    report = run_passes(shell, lab)
     assert len(recorder.alerts) == count
     assert report.api_calls["cloudwatch:GetMetricData"] == 2 + 2
-    assert report.metrics_requested == count * 3 + min(count, MOST_VOLUMES) * METRICS_PER_VOLUME
+    assert report.metrics_requested == count * 3 + min(count, MAX_VOLUMES) * METRICS_PER_VOLUME
     unread = [alert for alert in recorder.alerts if alert.evidence["drain"]["not_read"]]
-    assert len(unread) == max(0, count - MOST_VOLUMES)
-    assert all("more than 40 volumes at once" in sentences(alert)[-2] for alert in unread)
+    assert len(unread) == max(0, count - MAX_VOLUMES)
+    assert all("more than 40 volumes at once" in format_sentences(alert)[-2] for alert in unread)
     assert not report.failures
 
 
@@ -163,23 +163,25 @@ def test_a_read_that_fails_neither_holds_up_nor_loses_the_alert(
 ):
     """The first two calls are for the balance and the operations; nothing is asked twice of who is silent."""
     add_nightly(lab)
-    until(lab)
+    advance_until(lab)
     lab.faults.add(fault)
-    report = look(shell, lab)
+    report = run_passes(shell, lab)
     [alert] = recorder.alerts
-    assert f"What drained it was not read in full: cloudwatch:GetMetricData: {reason}." in sentences(alert)
-    assert sentences(alert)[4].startswith("The drain began at 02:00 UTC, at 100.0 %")
+    assert f"What drained it was not read in full: cloudwatch:GetMetricData: {reason}." in format_sentences(
+        alert
+    )
+    assert format_sentences(alert)[4].startswith("The drain began at 02:00 UTC, at 100.0 %")
     assert report.api_calls["cloudwatch:GetMetricData"] == (4 if is_asked_on else 3)
     assert [reason in failure for failure in report.failures] == [True]
 
 
 def test_one_volume_that_cannot_be_read_takes_nothing_from_another(lab, shell, recorder):
     torn, whole = add_nightly(lab), add_nightly(lab)
-    until(lab)
-    look(shell, lab)
+    advance_until(lab)
+    run_passes(shell, lab)
     first = {alert.volume_id: alert for alert in recorder.alerts}
     lab.fleet.set_metric_fault(torn, MetricFault(status_code="PartialData"))
-    report = look(shell, lab, 28)
+    report = run_passes(shell, lab, 28)
     second = {alert.volume_id: alert for alert in recorder.alerts[2:]}
     assert all(alert.evidence["drain"]["days_alike"] == 7 for alert in first.values())
     assert second[whole].evidence["drain"]["days_alike"] == 7
@@ -187,17 +189,17 @@ def test_one_volume_that_cannot_be_read_takes_nothing_from_another(lab, shell, r
     assert report.unread
 
 
-def test_a_mistake_of_ours_in_it_is_reported_and_the_alert_goes_out(lab, shell, recorder, monkeypatch):
+def test_an_internal_error_in_it_is_reported_and_the_alert_goes_out(lab, shell, recorder, monkeypatch):
     add_nightly(lab)
-    until(lab)
+    advance_until(lab)
 
     def mistake(*_args, **_kwargs):
         raise ZeroDivisionError("of nothing")
 
-    monkeypatch.setattr(decide, "describe_cause", mistake)
-    report = look(shell, lab)
+    monkeypatch.setattr(decide, "describe_drain_cause", mistake)
+    report = run_passes(shell, lab)
     assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING]
-    assert report.bugs == [
+    assert report.internal_errors == [
         "what drained 1 volume was not read, by a mistake of burstwatch's: ZeroDivisionError: of nothing"
     ]
 
@@ -205,13 +207,15 @@ def test_a_mistake_of_ours_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
 def test_a_pass_that_was_slow_already_asks_no_more(lab, shell, recorder, monkeypatch):
     """Its function is ended after a while, and its tick is anybody's again after 50 seconds."""
     add_nightly(lab)
-    until(lab)
+    advance_until(lab)
     elapsed_s = iter(range(0, 10_000, 31))
-    monkeypatch.setattr(Shell, "gathering", _with_clock(Shell.gathering, lambda: next(elapsed_s)))
-    report = look(shell, lab)
+    monkeypatch.setattr(
+        Services, "build_collector", _with_clock(Services.build_collector, lambda: next(elapsed_s))
+    )
+    report = run_passes(shell, lab)
     [alert] = recorder.alerts
-    assert sentences(alert)[4] == "The drain began at 02:00 UTC, at 100.0 %."
-    assert "What drained it was not read in full: this pass took too long for it." in sentences(alert)
+    assert format_sentences(alert)[4] == "The drain began at 02:00 UTC, at 100.0 %."
+    assert "What drained it was not read in full: this pass took too long for it." in format_sentences(alert)
     assert report.api_calls["cloudwatch:GetMetricData"] == 2
 
 
@@ -219,7 +223,7 @@ def _with_clock(known, monotonic):
     return lambda shell, now_s: replace(known(shell, now_s), monotonic=monotonic)
 
 
-def test_an_instance_that_had_to_be_asked_about_is_called_by_its_name(lab, shell, recorder):
+def test_an_instance_with_a_name_tag_is_called_by_it(lab, shell, recorder):
     lab.fleet.add_instance(
         LabInstance(instance_id="i-0000000000000003", launched_at=BEGINS, tags={"Name": "build-3"})
     )
@@ -232,11 +236,11 @@ def test_an_instance_that_had_to_be_asked_about_is_called_by_its_name(lab, shell
             device="/dev/sdf",
         )
     )
-    until(lab, BEGINS + timedelta(hours=2))
+    advance_until(lab, BEGINS + timedelta(hours=2))
     lab.fleet.hide_metrics(volume_id, from_at=BEGINS + timedelta(hours=1), to_at=NIGHT, only_balance=True)
-    report = look(shell, lab)
+    report = run_passes(shell, lab)
     [alert] = recorder.alerts
-    assert title(alert) == (
+    assert format_title(alert) == (
         f"unknown: ci-7 has no burst balance to read ({volume_id}, /dev/sdf on i-0000000000000003 build-3)"
     )
     assert alert.volume["instance_name"] == "build-3"
@@ -259,8 +263,8 @@ def test_the_runbook_shows_the_message_as_it_is(lab, shell, recorder, page, minu
         device="/dev/sdf",
         tags={"Name": "reports"},
     )
-    until(lab)
-    look(shell, lab, minutes)
+    advance_until(lab)
+    run_passes(shell, lab, minutes)
     [alert] = recorder.alerts
     assert alert.kind == page
     shown = "\n".join(render(replace(alert, runbook=f"runbooks/{page}.md")))

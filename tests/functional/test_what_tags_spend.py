@@ -1,8 +1,8 @@
 """What tags may spend, end to end: they no longer use up the caps of volumes that drain."""
 
 import pytest
-from operators_desk import add_calm, add_critical, modified
-from some_functions import AUTO, some_functions
+from operators_desk import add_calm, add_critical, modification_targets
+from some_functions import AUTO, deploy_functions
 
 IO2 = AUTO | {"burstwatch:target": "io2"}
 
@@ -10,14 +10,14 @@ IO2 = AUTO | {"burstwatch:target": "io2"}
 @pytest.fixture
 def functions(monkeypatch):
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
-    with some_functions(monkeypatch) as found:
-        yield found
+    with deploy_functions(monkeypatch) as deployed:
+        yield deployed
 
 
-def run(functions, minutes=3):
+def run_minutes(functions, minutes=3):
     for _ in range(minutes):
         functions.tick(1)
-        functions.carry_out()
+        functions.run_flip_requests()
     return {
         (alert["volume"]["volume_id"], alert["evidence"]["guard"]): str(alert["evidence"])
         for alert in functions.alerts()
@@ -25,14 +25,14 @@ def run(functions, minutes=3):
     }
 
 
-def test_tags_on_an_idle_volume_do_not_buy_a_thousand_dollars_a_month(functions):
+def test_tags_on_an_idle_volume_do_not_cost_a_thousand_dollars_a_month(functions):
     tags = IO2 | {"burstwatch:critical": "true", "burstwatch:iops": "15300"}
     idle = add_calm(functions.lab, tags=tags)
     functions.watch("sweep")
-    functions.carry_out()
-    told = run(functions)
-    assert modified(functions.lab, idle) == []
-    assert "flip.tag_cap_usd_per_month is $250.00" in told[idle, "tag_cap"]
+    functions.run_flip_requests()
+    reported = run_minutes(functions)
+    assert modification_targets(functions.lab, idle) == []
+    assert "flip.tag_cap_usd_per_month is $250.00" in reported[idle, "tag_cap"]
 
 
 def test_idle_volumes_tagged_critical_leave_a_share_of_the_dollars_to_one_that_drains(functions):
@@ -40,15 +40,21 @@ def test_idle_volumes_tagged_critical_leave_a_share_of_the_dollars_to_one_that_d
     lab, tags = functions.lab, IO2 | {"burstwatch:critical": "true"}
     idle = [add_calm(lab, f"idle-{n}", tags=tags) for n in range(5)]
     functions.watch("sweep")
-    functions.carry_out()
-    told = run(functions)
-    assert sorted(modified(lab, volume_id) for volume_id in idle) == [[], [], ["io2"], ["io2"], ["io2"]]
-    refused = {guard for _, guard in told}
+    functions.run_flip_requests()
+    reported = run_minutes(functions)
+    assert sorted(modification_targets(lab, volume_id) for volume_id in idle) == [
+        [],
+        [],
+        ["io2"],
+        ["io2"],
+        ["io2"],
+    ]
+    refused = {guard for _, guard in reported}
     assert refused == {"spend_cap"}
-    assert all("reserved for critical drains" in said for said in told.values())
+    assert all("reserved for critical drains" in item for item in reported.values())
     victim = add_critical(lab, tags=IO2)
-    run(functions, 10)
-    assert modified(lab, victim) == ["io2"]
+    run_minutes(functions, 10)
+    assert modification_targets(lab, victim) == ["io2"]
 
 
 def test_idle_volumes_tagged_critical_leave_places_to_one_that_drains(functions):
@@ -58,10 +64,10 @@ def test_idle_volumes_tagged_critical_leave_places_to_one_that_drains(functions)
     lab = functions.lab
     idle = [add_calm(lab, f"idle-{n}", tags=AUTO | {"burstwatch:critical": "true"}) for n in range(5)]
     functions.watch("sweep")
-    functions.carry_out()
-    told = run(functions)
-    assert sum(modified(lab, volume_id) != [] for volume_id in idle) == 3
-    assert {guard for _, guard in told} == {"fleet_cap"}
+    functions.run_flip_requests()
+    reported = run_minutes(functions)
+    assert sum(modification_targets(lab, volume_id) != [] for volume_id in idle) == 3
+    assert {guard for _, guard in reported} == {"fleet_cap"}
     victim = add_critical(lab, tags=AUTO)
-    run(functions, 10)
-    assert modified(lab, victim) == ["io1"]
+    run_minutes(functions, 10)
+    assert modification_targets(lab, victim) == ["io1"]

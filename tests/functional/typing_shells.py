@@ -14,7 +14,7 @@ from shlex import quote
 
 from operators_desk import ROOT
 
-PATIENCE_S = 120
+TIMEOUT_S = 120
 WIDTH = 200
 PROMPT = "typed here> "
 PROGRAM = """#!{python}
@@ -51,11 +51,11 @@ bindkey '^I' complete-and-finish
 
 
 @dataclass(frozen=True)
-class Completed:
+class Completion:
     """After the tab: the line, what was offered for its last word, and all that was on the screen."""
 
     line: str
-    offered: list[str]
+    candidates: list[str]
     screen: str
 
 
@@ -89,7 +89,7 @@ class TypingShell:
             (self.folder / "functions" / "_burstctl").write_text(script)
             (self.folder / ".zshrc").write_text(ZSH.format(prompt=PROMPT))
 
-    def type(self, line: str) -> Completed:
+    def type(self, line: str) -> Completion:
         """Type the line, and a tab."""
         if self.name == "fish":
             return self._ask_fish(line)
@@ -100,24 +100,24 @@ class TypingShell:
             os.write(terminal, keys.encode())
             screen += _read(terminal)
         offered = self.folder / "offered"
-        said = offered.read_text().split("\n") if offered.exists() else []
+        text = offered.read_text().split("\n") if offered.exists() else []
         offered.unlink(missing_ok=True)
-        return Completed((self.folder / "typed").read_text(), [each for each in said if each], screen)
+        return Completion((self.folder / "typed").read_text(), [item for item in text if item], screen)
 
-    def _ask_fish(self, line: str) -> Completed:
+    def _ask_fish(self, line: str) -> Completion:
         """It tells by itself what it would offer; a line with one offer would become that."""
-        ran = subprocess.run(
+        result = subprocess.run(
             ["fish", "--no-config", "-c", f"source script; complete -C {quote(line)}"],
             env=self._environment,
             cwd=self.folder,
             capture_output=True,
             text=True,
-            timeout=PATIENCE_S,
+            timeout=TIMEOUT_S,
             check=True,
         )
-        offered = [each.split("\t")[0] for each in ran.stdout.splitlines()]
+        offered = [item.split("\t")[0] for item in result.stdout.splitlines()]
         before = line[: line.rfind(" ") + 1]
-        return Completed(f"{before}{offered[0]} " if len(offered) == 1 else line, offered, ran.stdout)
+        return Completion(f"{before}{offered[0]} " if len(offered) == 1 else line, offered, result.stdout)
 
     @contextmanager
     def _at_a_terminal(self, command: list[str]):
@@ -136,7 +136,7 @@ class TypingShell:
             os.close(theirs)
         try:
             yield ours
-            shell.wait(PATIENCE_S)
+            shell.wait(TIMEOUT_S)
         finally:
             shell.kill()
             shell.wait()
@@ -145,13 +145,13 @@ class TypingShell:
 
 def _read(terminal: int, until: str | None = None) -> str:
     """What is written on the terminal, until there is this, or nobody who writes any more."""
-    said = b""
+    text = b""
     with suppress(OSError):
-        while until is None or until.encode() not in said:
-            ready, _, _ = select.select([terminal], [], [], PATIENCE_S)
-            assert ready, f"the shell says nothing more after {said[-200:]!r}"
-            said += os.read(terminal, 4096)
-    return said.decode(errors="replace")
+        while until is None or until.encode() not in text:
+            ready, _, _ = select.select([terminal], [], [], TIMEOUT_S)
+            assert ready, f"the shell says nothing more after {text[-200:]!r}"
+            text += os.read(terminal, 4096)
+    return text.decode(errors="replace")
 
 
 def is_installed(shell: str) -> bool:

@@ -30,12 +30,12 @@ class Synthesized:
 
     def function(self, verb: str) -> dict[str, Any]:
         """The properties of the function of this verb."""
-        [found] = [
-            each
-            for each in self.of_type("AWS::Lambda::Function").values()
-            if each["Handler"] == f"burstwatch.handlers.{verb}.handler"
+        [result] = [
+            item
+            for item in self.of_type("AWS::Lambda::Function").values()
+            if item["Handler"] == f"burstwatch.handlers.{verb}.handler"
         ]
-        return found
+        return result
 
     def environment(self, verb: str) -> dict[str, str]:
         variables = self.function(verb)["Environment"]["Variables"]
@@ -46,7 +46,7 @@ class Synthesized:
         found: dict[str, list[dict[str, Any]]] = {}
         for policy in self.of_type("AWS::IAM::Policy").values():
             [role] = policy["Roles"]
-            found.setdefault(short(role["Ref"]), []).extend(policy["PolicyDocument"]["Statement"])
+            found.setdefault(without_hash(role["Ref"]), []).extend(policy["PolicyDocument"]["Statement"])
         return found
 
     def asset(self, properties: dict[str, Any]) -> Path:
@@ -59,9 +59,9 @@ def as_text(value: Any) -> str:  # noqa: PLR0911 - one for each form
     """A value with its references, as one would write it down: ``arn:${AWS::Partition}:…``."""
     match value:
         case {"Ref": name}:
-            return f"${{{short(name)}}}"
+            return f"${{{without_hash(name)}}}"
         case {"Fn::GetAtt": [name, attribute]}:
-            return f"${{{short(name)}.{attribute}}}"
+            return f"${{{without_hash(name)}.{attribute}}}"
         case {"Fn::Join": [glue, parts]}:
             return glue.join(map(as_text, parts))
         case {"Fn::Select": [number, {"Fn::Split": [glue, whole]}]}:
@@ -74,12 +74,12 @@ def as_text(value: Any) -> str:  # noqa: PLR0911 - one for each form
             return str(value)
 
 
-def short(logical_id: str) -> str:
+def without_hash(logical_id: str) -> str:
     """A logical id without the hash that the CDK ends it with."""
     return re.sub(r"[0-9A-F]{8}$", "", logical_id)
 
 
-def listed(value: Any) -> list[Any]:
+def as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
 
 
@@ -87,11 +87,11 @@ def permissions_of(stack: Synthesized) -> str:
     """Every permission in the stack, as text: of roles, and of what lets others in."""
     lines: list[str] = []
     for role, properties in sorted(stack.of_type("AWS::IAM::Role").items()):
-        lines += [f"role {short(role)}", *_trust(properties)]
+        lines += [f"role {without_hash(role)}", *_trust(properties)]
         managed = properties.get("ManagedPolicyArns", [])
         lines += [f"  managed policy {as_text(arn)}" for arn in managed]
-        lines += [f"  inline policy {each['PolicyName']}" for each in properties.get("Policies", [])]
-        for statement in stack.statements().get(short(role), []):
+        lines += [f"  inline policy {item['PolicyName']}" for item in properties.get("Policies", [])]
+        for statement in stack.statements().get(without_hash(role), []):
             lines += _statement(statement)
         lines.append("")
     for kind, document in (
@@ -100,13 +100,13 @@ def permissions_of(stack: Synthesized) -> str:
         ("AWS::SQS::QueuePolicy", "PolicyDocument"),
     ):
         for name, properties in sorted(stack.of_type(kind).items()):
-            lines.append(f"{kind.split('::')[1].lower()} {short(name)}")
+            lines.append(f"{kind.split('::')[1].lower()} {without_hash(name)}")
             for statement in properties[document]["Statement"]:
                 lines += _statement(statement)
             lines.append("")
     for name, properties in sorted(stack.of_type("AWS::Lambda::Permission").items()):
         lines += [
-            f"lambda {short(name)}",
+            f"lambda {without_hash(name)}",
             f"  allow {properties['Action']} on {as_text(properties['FunctionName'])}",
             f"  to    {properties['Principal']} of {as_text(properties['SourceArn'])}",
             "",
@@ -120,9 +120,9 @@ def _trust(properties: dict[str, Any]) -> list[str]:
 
 
 def _statement(statement: dict[str, Any]) -> list[str]:
-    effect, resources = statement["Effect"].lower(), listed(statement["Resource"])
+    effect, resources = statement["Effect"].lower(), as_list(statement["Resource"])
     assert not statement.keys() & {"NotAction", "NotResource", "NotPrincipal"}
-    actions = ", ".join(listed(statement["Action"]))
+    actions = ", ".join(as_list(statement["Action"]))
     lines = [f"  {statement.get('Sid', '(no name)')}", f"    {effect:5} {actions}"]
     lines += [f"    on    {as_text(resource)}" for resource in resources]
     if "Principal" in statement:
@@ -138,7 +138,7 @@ def _conditions(statement: dict[str, Any]) -> list[str]:
     ]
 
 
-def scrubbed(template: dict[str, Any]) -> str:
+def without_asset_hashes(template: dict[str, Any]) -> str:
     """The template as text, without the hashes of what it deploys."""
     text = json.dumps(template, indent=1, sort_keys=True)
     text = re.sub(r"\b[0-9a-f]{64}\b", "<hash of an asset>", text)

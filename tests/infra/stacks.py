@@ -65,11 +65,11 @@ def synth(stage: str = "", *, whole: bool = False) -> Synthesized:
     return Synthesized(template=json.loads(path.read_text()), folder=folder / "out")
 
 
-def default() -> Synthesized:
+def default_stack() -> Synthesized:
     """The stack that `cdk deploy` makes without any configuration."""
     return synth(whole=True)
 
 
-def everything() -> Synthesized:
+def full_stack() -> Synthesized:
     """The stack with every option taken, in a region of its own."""
     return synth(EVERYTHING, whole=True)

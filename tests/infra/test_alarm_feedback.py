@@ -13,16 +13,16 @@ from types import SimpleNamespace
 import pytest
 from reading_templates import as_text
 from some_alerts import an_alert
-from some_records import an_alarm, an_event, as_lambda_gets_it
-from stacks import default
+from some_records import an_alarm, an_sns_event, to_lambda_event
+from stacks import default_stack
 
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.adapters.notify.idempotency import Became, Sending
+from burstwatch.adapters.notify.idempotency import SendResult, SendStatus
 from burstwatch.handlers import notify
-from burstwatch.wiring.bootstrap_notify import NotifyShell
+from burstwatch.wiring.bootstrap_notify import NotifyServices
 
 A_DAY = 24 * 60
-A_HANDFUL = 5
+MAX_MESSAGES = 5
 RETRY_AFTER = (1, 2)
 """Minutes that Lambda waits before it invokes a function again that failed."""
 
@@ -34,17 +34,17 @@ DEAD_LETTERS = ("ApproximateNumberOfMessagesVisible", "${AlertsUndelivered.Queue
 class DeadWebhook:
     name = "slack"
 
-    def tell(self, notice, *, late, longest_wait_s):
+    def post(self, notice, *, late, longest_wait_s):
         raise ChannelError("the webhook was revoked (no_service)", is_permanent=True)
 
 
-class Day:
+class SimulatedDay:
     """A day in minutes: what metrics say, in which state alarms are, and which messages reach the topic."""
 
     def __init__(self, stack, invoke):
         self.invoke = invoke
         self.alarms = [
-            alarm for alarm in stack.of_type("AWS::CloudWatch::Alarm").values() if of(alarm) in METRICS
+            alarm for alarm in stack.of_type("AWS::CloudWatch::Alarm").values() if metric_id(alarm) in METRICS
         ]
         self.retries = next(
             config["MaximumRetryAttempts"]
@@ -60,9 +60,9 @@ class Day:
     def publish(self, minute, message):
         self.due.append((minute + 1, message, 0))
 
-    def live(self, minutes):
+    def run_minutes(self, minutes):
         for minute in range(minutes):
-            invocations = [each for each in self.due if each[0] == minute]
+            invocations = [item for item in self.due if item[0] == minute]
             for _, message, attempt in invocations:
                 self.run_notify(minute, message, attempt)
             if self.dead_letters:
@@ -74,7 +74,7 @@ class Day:
     def run_notify(self, minute, message, attempt):
         measured = Counter()
         try:
-            self.invoke(an_event(message), measured)
+            self.invoke(an_sns_event(message), measured)
         except Exception:  # noqa: BLE001 - whatever ends an invocation
             self.metrics[ERRORS][minute] += 1
             if attempt < self.retries:
@@ -87,10 +87,10 @@ class Day:
     def evaluate(self, alarm, minute):
         assert alarm["TreatMissingData"] == "notBreaching"
         minutes = alarm["Period"] // 60
-        values = self.metrics[of(alarm)]
+        values = self.metrics[metric_id(alarm)]
         combine = {"Sum": sum, "Maximum": max}[alarm["Statistic"]]
         periods = [
-            [values[each] for each in range(last - minutes + 1, last + 1) if each in values]
+            [values[item] for item in range(last - minutes + 1, last + 1) if item in values]
             for last in range(minute, minute - minutes * alarm["EvaluationPeriods"], -minutes)
         ]
         breaching = sum(bool(period) and combine(period) >= alarm["Threshold"] for period in periods)
@@ -106,9 +106,9 @@ class Day:
 METRICS = (ERRORS, NOT_DELIVERED, DEAD_LETTERS)
 
 
-def of(alarm):
+def metric_id(alarm):
     """The metric of an alarm and what it is of; an alarm on a query has none."""
-    return alarm.get("MetricName"), *(as_text(each["Value"]) for each in alarm.get("Dimensions", ()))
+    return alarm.get("MetricName"), *(as_text(item["Value"]) for item in alarm.get("Dimensions", ()))
 
 
 def notify_with_a_dead_webhook(event, measured):
@@ -119,24 +119,26 @@ def notify_with_a_dead_webhook(event, measured):
         bug=lambda _, error, __: pytest.fail(repr(error)),
         measure=lambda metric, value: measured.update({str(metric): value}),
     )
-    shell = NotifyShell(tellers=[DeadWebhook()], sent=Unmarked(), say=say, time_left_s=lambda: 60.0)
+    shell = NotifyServices(
+        channels=[DeadWebhook()], sent_log=NoSentLog(), telemetry=say, remaining_s=lambda: 60.0
+    )
     notify.run(event, 0.0, shell)
 
 
-class Unmarked:
+class NoSentLog:
     def once(self, channel, notice_id, send, *, lease_s):
         send()
-        return Sending(became=Became.SENT)
+        return SendResult(status=SendStatus.SENT)
 
 
-def a_function_that_dies_before_our_code(event, measured):
+def crash_before_handler(event, measured):
     raise ImportError("Runtime.ImportModuleError")
 
 
 def test_the_alarms_that_a_failed_delivery_causes_are_the_three_that_notify_knows():
-    names = {alarm["AlarmName"] for alarm in Day(default(), None).alarms}
+    names = {alarm["AlarmName"] for alarm in SimulatedDay(default_stack(), None).alarms}
     assert names == {f"burstwatch-{name}" for name in notify.CAUSED_BY_FAILED_DELIVERY}
-    for alarm in default().of_type("AWS::CloudWatch::Alarm").values():
+    for alarm in default_stack().of_type("AWS::CloudWatch::Alarm").values():
         is_in_the_loop = alarm["AlarmName"] in names
         assert bool(alarm.get("OKActions")) != is_in_the_loop, alarm["AlarmName"]
         assert alarm["AlarmActions"]
@@ -144,23 +146,23 @@ def test_the_alarms_that_a_failed_delivery_causes_are_the_three_that_notify_know
 
 @pytest.mark.parametrize(
     "invoke",
-    [notify_with_a_dead_webhook, a_function_that_dies_before_our_code],
+    [notify_with_a_dead_webhook, crash_before_handler],
     ids=lambda each: each.__name__,
 )
 def test_one_alert_that_fails_causes_a_handful_of_messages_in_a_day(invoke):
-    day = Day(default(), invoke)
-    day.publish(0, as_lambda_gets_it(an_alert()))
-    day.live(A_DAY)
-    assert 2 <= len(day.published) <= A_HANDFUL, json.dumps(day.published[:20])
+    day = SimulatedDay(default_stack(), invoke)
+    day.publish(0, to_lambda_event(an_alert()))
+    day.run_minutes(A_DAY)
+    assert 2 <= len(day.published) <= MAX_MESSAGES, json.dumps(day.published[:20])
     assert {"burstwatch-AlertsDeadLettered", "burstwatch-WatchdogErrors-notify"} <= {
         name for _, name, _ in day.published
     }
 
 
-def test_a_notice_of_such_an_alarm_fails_nothing_and_is_not_retried():
+def test_posting_such_an_alarm_does_not_fail_and_is_not_retried():
     for name in notify.CAUSED_BY_FAILED_DELIVERY:
         measured = Counter()
-        notify_with_a_dead_webhook(an_event(an_alarm(AlarmName=f"prod-{name}")), measured)
+        notify_with_a_dead_webhook(an_sns_event(an_alarm(AlarmName=f"prod-{name}")), measured)
         assert not measured
     with pytest.raises(notify.NotDeliveredError):
-        notify_with_a_dead_webhook(an_event(an_alarm(AlarmName="prod-WatchdogErrors-watch")), Counter())
+        notify_with_a_dead_webhook(an_sns_event(an_alarm(AlarmName="prod-WatchdogErrors-watch")), Counter())

@@ -3,10 +3,10 @@
 import re
 
 import pytest
-from reading_templates import ROOT, as_text, short
-from stacks import default, everything, synth
+from reading_templates import ROOT, as_text, without_hash
+from stacks import default_stack, full_stack, synth
 
-AWS_OWN = {"AWS/Lambda", "AWS/SQS"}
+AWS_NAMESPACES = {"AWS/Lambda", "AWS/SQS"}
 DEFAULT = {
     "WatchdogSilent", "WatchdogErrors", "WatchdogThrottled", "TicksDeadLettered", "AlertsDeadLettered",
     "FlipRequestsDeadLettered", "VolumesUnread", "DatapointsTooOld", "AlertsNotDelivered", "FlipsFailed",
@@ -25,12 +25,12 @@ def kind_of(alarm):
     return kind
 
 
-def named(stack, kind):
+def alarm_named(stack, kind):
     return [alarm for alarm in alarms_of(stack) if kind_of(alarm) == kind]
 
 
 def test_the_default_stack_has_these_alarms():
-    assert {kind_of(alarm) for alarm in alarms_of(default())} == DEFAULT
+    assert {kind_of(alarm) for alarm in alarms_of(default_stack())} == DEFAULT
 
 
 def test_without_flips_there_is_no_alarm_about_them():
@@ -44,16 +44,16 @@ def test_without_flips_there_is_no_alarm_about_them():
     }
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_each_alarm_says_how_it_takes_missing_data_and_how_long_it_waits(stage):
-    for alarm in alarms_of(stage()):
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_each_alarm_says_how_it_takes_missing_data_and_how_long_it_waits(page_env):
+    for alarm in alarms_of(page_env()):
         assert alarm["TreatMissingData"] in {"breaching", "notBreaching"}
         assert alarm["EvaluationPeriods"] >= alarm["DatapointsToAlarm"] >= 1
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_each_alarm_names_its_page_and_the_page_is_there(stage):
-    for alarm in alarms_of(stage()):
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_each_alarm_names_its_page_and_the_page_is_there(page_env):
+    for alarm in alarms_of(page_env()):
         kind = kind_of(alarm)
         assert alarm["AlarmDescription"].endswith(f"Runbook: runbooks/{kind}.md")
         assert (ROOT / "runbooks" / f"{kind}.md").read_text().startswith(f"# {kind}\n")
@@ -68,9 +68,9 @@ def test_the_pages_are_where_the_policy_says(tmp_path):
         assert alarm["AlarmDescription"].endswith(f" Runbook: {page}")
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_each_alarm_reports_when_it_begins_and_when_it_is_over_unless_that_could_trigger_it_again(stage):
-    for alarm in alarms_of(stage()):
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_each_alarm_reports_when_it_begins_and_when_it_is_over_unless_that_could_trigger_it_again(page_env):
+    for alarm in alarms_of(page_env()):
         assert as_text(alarm["AlarmActions"]) == "${AlertsTopic}"
         if alarm["AlarmName"].endswith(
             ("-AlertsNotDelivered", "-AlertsDeadLettered", "-WatchdogErrors-notify")
@@ -84,13 +84,13 @@ def test_each_alarm_reports_when_it_begins_and_when_it_is_over_unless_that_could
 
 
 def test_an_error_counts_although_lambda_dates_it_to_the_start_of_a_pass_of_five_minutes():
-    for alarm in named(default(), "WatchdogErrors-watch"):
+    for alarm in alarm_named(default_stack(), "WatchdogErrors-watch"):
         assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"]) == (1, 2)
         assert alarm["Period"] * (alarm["EvaluationPeriods"] - 1) >= 300
 
 
-def test_silence_is_an_alarm_that_needs_none_of_our_code():
-    [alarm] = named(default(), "WatchdogSilent")
+def test_the_heartbeat_alarm_needs_none_of_our_code():
+    [alarm] = alarm_named(default_stack(), "WatchdogSilent")
     assert alarm["TreatMissingData"] == "breaching"
     assert (alarm["Namespace"], alarm["MetricName"], alarm["Statistic"]) == (
         "AWS/Lambda",
@@ -111,25 +111,27 @@ def test_silence_is_an_alarm_that_needs_none_of_our_code():
 )
 def test_functions_are_watched_by_lambdas_own_metrics(kind, functions):
     """What throttles settle or notify for long ends in a queue of what failed, which has an alarm."""
-    assert {as_text(alarm["Dimensions"][0]["Value"]) for alarm in named(default(), kind)} == functions
+    assert {
+        as_text(alarm["Dimensions"][0]["Value"]) for alarm in alarm_named(default_stack(), kind)
+    } == functions
 
 
 def test_every_dead_letter_queue_has_an_alarm():
     watched = {
         as_text(alarm["Dimensions"][0]["Value"])
-        for alarm in alarms_of(default())
+        for alarm in alarms_of(default_stack())
         if alarm["MetricName"] == "ApproximateNumberOfMessagesVisible"
     }
     dead = {
         f"${{{name}.QueueName}}"
-        for name in (short(each) for each in default().of_type("AWS::SQS::Queue"))
+        for name in (without_hash(item) for item in default_stack().of_type("AWS::SQS::Queue"))
         if name not in {"FlipRequestsQueue", "HintsEbsEvents", "HintsProbeEvents"}
     }
     assert watched == dead
 
 
-def test_our_own_metrics_are_only_looked_at_where_aws_has_none():
-    own = {kind_of(alarm) for alarm in alarms_of(default()) if alarm["Namespace"] not in AWS_OWN}
+def test_our_own_metrics_are_used_only_where_aws_has_none():
+    own = {kind_of(alarm) for alarm in alarms_of(default_stack()) if alarm["Namespace"] not in AWS_NAMESPACES}
     assert own == {
         "VolumesUnread",
         "DatapointsTooOld",
@@ -140,40 +142,40 @@ def test_our_own_metrics_are_only_looked_at_where_aws_has_none():
         "ProbeEventsDropped",
         "EbsEventsDropped",
     }
-    for alarm in alarms_of(default()):
-        if alarm["Namespace"] not in AWS_OWN:
+    for alarm in alarms_of(default_stack()):
+        if alarm["Namespace"] not in AWS_NAMESPACES:
             assert alarm["Namespace"] == "Burstwatch"
             assert alarm["Dimensions"] == [{"Name": "service", "Value": "burstwatch"}]
 
 
 def test_datapoints_are_too_old_at_twice_the_lag_that_the_policy_counts_on(tmp_path):
-    [alarm] = named(default(), "DatapointsTooOld")
+    [alarm] = alarm_named(default_stack(), "DatapointsTooOld")
     assert alarm["Threshold"] == 2 * 300
     policy = tmp_path / "policy.yaml"
     policy.write_text("version: 1\ncadence: {metric_lag: 3m}\n")
-    [alarm] = named(synth(f"policy: {policy}"), "DatapointsTooOld")
+    [alarm] = alarm_named(synth(f"policy: {policy}"), "DatapointsTooOld")
     assert alarm["Threshold"] == 2 * 180
 
 
-def test_the_worst_datapoint_rings_and_the_gap_of_a_single_volume_does_not(tmp_path):
+def test_the_worst_datapoint_alarms_and_a_single_gap_does_not(tmp_path):
     """Its datapoint grows from 10 to 30 minutes old, seen by five periods; then it is a TelemetryGap."""
-    [alarm] = named(default(), "DatapointsTooOld")
+    [alarm] = alarm_named(default_stack(), "DatapointsTooOld")
     assert (alarm["MetricName"], alarm["Statistic"]) == ("WorstDatapointAge", "Maximum")
     assert (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], alarm["Period"]) == (6, 6, 300)
     policy = tmp_path / "policy.yaml"
     policy.write_text("version: 1\ntelemetry: {gap_after: 1d}\n")
-    [alarm] = named(synth(f"policy: {policy}"), "DatapointsTooOld")
+    [alarm] = alarm_named(synth(f"policy: {policy}"), "DatapointsTooOld")
     assert alarm["EvaluationPeriods"] == 12
 
 
 def test_the_watch_function_has_time_for_the_listing_of_a_large_region():
-    timeouts = [each["Timeout"] for each in default().of_type("AWS::Lambda::Function").values()]
+    timeouts = [item["Timeout"] for item in default_stack().of_type("AWS::Lambda::Function").values()]
     assert max(timeouts) == 300
 
 
-def test_the_net_is_off_unless_asked_for_and_then_needs_none_of_our_code():
-    assert named(default(), "LowBurstBalance") == []
-    [net] = named(everything(), "LowBurstBalance")
+def test_the_backstop_alarm_is_off_by_default_and_needs_none_of_our_code():
+    assert alarm_named(default_stack(), "LowBurstBalance") == []
+    [net] = alarm_named(full_stack(), "LowBurstBalance")
     [query] = net["Metrics"]
     assert query["Expression"] == (
         'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId'
@@ -183,9 +185,9 @@ def test_the_net_is_off_unless_asked_for_and_then_needs_none_of_our_code():
 
 
 def test_the_dashboard_shows_every_alarm_and_every_function():
-    body = as_text(default().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
-    for logical_id in default().of_type("AWS::CloudWatch::Alarm"):
-        assert short(logical_id) in body
+    body = as_text(default_stack().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    for logical_id in default_stack().of_type("AWS::CloudWatch::Alarm"):
+        assert without_hash(logical_id) in body
     for verb in ("Watch", "Flip", "Settle", "Notify"):
         assert f"${{{verb}Function}}" in body
 
@@ -194,7 +196,7 @@ def test_a_stage_may_do_without_the_dashboard():
     assert synth("dashboard: false").of_type("AWS::CloudWatch::Dashboard") == {}
 
 
-def test_requests_that_nobody_takes_raise_an_alarm_before_act_lead_is_over():
-    [alarm] = named(default(), "FlipRequestsWaiting")
+def test_unconsumed_requests_raise_an_alarm_before_act_lead_is_over():
+    [alarm] = alarm_named(default_stack(), "FlipRequestsWaiting")
     assert (alarm["Namespace"], alarm["MetricName"]) == ("AWS/SQS", "ApproximateAgeOfOldestMessage")
     assert alarm["Threshold"] + alarm["Period"] * alarm["EvaluationPeriods"] < 8 * 60

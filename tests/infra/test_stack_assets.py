@@ -7,12 +7,12 @@ import sys
 
 import pytest
 from reading_templates import ROOT
-from stacks import default, synth
+from stacks import default_stack, synth
 
 from infra import dependencies
-from infra.dependencies import PINNED, SERVICES
+from infra.dependencies import REQUIREMENTS_FILE, SERVICES
 
-MOST_BYTES = 12 * 2**20
+MAX_BYTES = 12 * 2**20
 AARCH64 = 183
 """The machine of an ELF file, two bytes at offset 18."""
 
@@ -44,22 +44,22 @@ aws_xray_sdk.core.patch(["botocore"])
 
 @pytest.fixture(scope="module")
 def code():
-    return default().asset(default().function("watch")["Code"])
+    return default_stack().asset(default_stack().function("watch")["Code"])
 
 
 @pytest.fixture(scope="module")
 def layer():
-    return default().asset(default().only("AWS::Lambda::LayerVersion")["Content"])
+    return default_stack().asset(default_stack().only("AWS::Lambda::LayerVersion")["Content"])
 
 
 def test_functions_and_layer_follow_the_architecture_of_the_stage(monkeypatch, tmp_path):
-    asked = []
+    requests = []
     monkeypatch.setattr(
-        dependencies, "build_layer", lambda folder, which: (asked.append(which), folder.mkdir())
+        dependencies, "build_layer", lambda folder, which: (requests.append(which), folder.mkdir())
     )
-    monkeypatch.setattr(dependencies, "LAYER", tmp_path / "layer")
+    monkeypatch.setattr(dependencies, "LAYER_FOLDER", tmp_path / "layer")
     stack = synth("architecture: x86_64")
-    assert asked == ["x86_64"]
+    assert requests == ["x86_64"]
     assert stack.only("AWS::Lambda::LayerVersion")["CompatibleArchitectures"] == ["x86_64"]
     for function in stack.of_type("AWS::Lambda::Function").values():
         assert function["Architectures"] == ["x86_64"]
@@ -85,24 +85,24 @@ def test_our_code_is_deployed_as_it_is(code):
 @pytest.mark.parametrize("verb", ["watch", "flip", "settle", "notify"])
 def test_each_handler_imports_from_what_is_deployed_in_a_bare_interpreter(verb, code, layer):
     """No site-packages, no environment: what is not in the assets is not there."""
-    handler = default().function(verb)["Handler"]
+    handler = default_stack().function(verb)["Handler"]
     program = IMPORT.format(
         folders=[str(code), str(layer / "python")], module=handler.removesuffix(".handler")
     )
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], env={}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith(str(code))
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.startswith(str(code))
 
 
 def test_every_client_and_every_tool_of_the_functions_can_be_made_from_the_layer(layer):
     """Handlers import these late, some only when a trace is sampled."""
     program = USE.format(folders=[str(layer / "python")], services=sorted(SERVICES))
-    done = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], env={}, capture_output=True, text=True, check=False
     )
-    assert done.returncode == 0, done.stderr
+    assert completed.returncode == 0, completed.stderr
 
 
 def test_every_binary_in_the_layer_is_for_the_functions_processor(layer):
@@ -123,12 +123,12 @@ def test_time_zones_are_in_the_layer(layer):
 
 
 def test_the_layer_holds_what_is_pinned_and_nothing_else(layer):
-    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", PINNED.read_text(), re.MULTILINE))
-    found = {}
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==(\S+)", REQUIREMENTS_FILE.read_text(), re.MULTILINE))
+    results = {}
     for folder in (layer / "python").glob("*.dist-info"):
         name, _, version = folder.name.removesuffix(".dist-info").rpartition("-")
-        found[name.replace("_", "-").lower()] = version
-    assert found == pinned
+        results[name.replace("_", "-").lower()] = version
+    assert results == pinned
 
 
 def test_the_layer_models_every_service_that_is_called_and_no_other(layer):
@@ -152,5 +152,5 @@ def test_everybody_may_read_what_is_in_the_layer(layer):
 
 def test_nothing_in_the_layer_tells_when_or_where_it_was_built(layer):
     """Else a deploy from another machine would change every function; the rest is hashed in layer.txt."""
-    told = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "__pycache__"}
-    assert not told & {path.name for path in layer.rglob("*")}
+    reported = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "__pycache__"}
+    assert not reported & {path.name for path in layer.rglob("*")}

@@ -5,13 +5,13 @@ import re
 
 import pytest
 from reading_templates import ROOT, as_text
-from stacks import default, everything
+from stacks import default_stack, full_stack
 
 from burstwatch.core.assessment import host_stall
-from infra import events
+from infra import event_rules
 
 BURSTWATCH = ROOT / "lambdas" / "burstwatch"
-LAMBDAS_OWN = {"AWS_REGION"}
+RESERVED_VARIABLES = {"AWS_REGION"}
 EXPECTED = {
     "watch": {"LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"},
     "settle": {"LEDGER", "CLOCK", "TOPIC_ARN", "POLICY", "DEPLOYMENT", "FLIP_QUEUE_URL"},
@@ -48,44 +48,44 @@ def variables_read():
 
 
 @pytest.mark.parametrize("verb", EXPECTED)
-def test_each_function_is_told_what_it_needs(verb):
-    told = {name for name in everything().environment(verb) if name.startswith("BURSTWATCH_")}
-    assert told == {f"BURSTWATCH_{name}" for name in EXPECTED[verb]}
+def test_each_function_gets_the_settings_it_needs(verb):
+    reported = {name for name in full_stack().environment(verb) if name.startswith("BURSTWATCH_")}
+    assert reported == {f"BURSTWATCH_{name}" for name in EXPECTED[verb]}
 
 
 def test_every_variable_that_the_stack_sets_is_one_that_the_functions_read():
-    told = {name for verb in EXPECTED for name in everything().environment(verb)}
-    assert told <= variables_read()
+    reported = {name for verb in EXPECTED for name in full_stack().environment(verb)}
+    assert reported <= variables_read()
 
 
-def test_metrics_are_told_in_the_namespace_and_dimension_that_alarms_and_dashboard_look_at():
+def test_metrics_use_the_namespace_and_dimension_of_alarms_and_dashboard():
     for verb in EXPECTED:
-        environment = everything().environment(verb)
+        environment = full_stack().environment(verb)
         assert environment["POWERTOOLS_METRICS_NAMESPACE"] == "Burstwatch"
         assert environment["POWERTOOLS_SERVICE_NAME"] == environment["BURSTWATCH_DEPLOYMENT"] == "watch-all"
 
 
-def metrics_told():
+def emitted_metric_names():
     """The metrics of the functions, from the enumeration that names them."""
     tree = ast.parse((BURSTWATCH / "wiring" / "observability.py").read_text())
     [names] = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Metric"]
     return {node.value.value for node in names.body if isinstance(node, ast.Assign)}
 
 
-def test_every_metric_that_alarms_and_dashboard_look_at_is_one_that_the_functions_tell():
+def test_every_metric_of_alarms_and_dashboard_is_emitted():
     looked_at = {
         alarm["MetricName"]
-        for alarm in everything().of_type("AWS::CloudWatch::Alarm").values()
+        for alarm in full_stack().of_type("AWS::CloudWatch::Alarm").values()
         if alarm.get("Namespace") == "Burstwatch"
     }
-    body = as_text(everything().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
+    body = as_text(full_stack().only("AWS::CloudWatch::Dashboard")["DashboardBody"])
     looked_at |= set(re.findall(r'\["Burstwatch","(\w+)","service","watch-all"', body))
     assert len(looked_at) > 10
-    assert looked_at <= metrics_told()
+    assert looked_at <= emitted_metric_names()
 
 
 def test_every_handler_that_the_stack_names_is_there():
-    for function in everything().of_type("AWS::Lambda::Function").values():
+    for function in full_stack().of_type("AWS::Lambda::Function").values():
         *module, name = function["Handler"].split(".")
         source = (ROOT / "lambdas").joinpath(*module).with_suffix(".py").read_text()
         assert re.search(rf"^(def {name}\(|{name}\b.*=)", source, re.MULTILINE), function["Handler"]
@@ -94,36 +94,38 @@ def test_every_handler_that_the_stack_names_is_there():
 def test_the_part_of_the_table_that_notify_may_use_is_the_one_that_it_uses():
     sent = constants_of(BURSTWATCH / "adapters" / "notify" / "idempotency.py")
     assert sent["PARTITION"] == "sent"
-    [statement] = [s for s in default().statements()["NotifyRole"] if s["Sid"] == "RememberWhatWasSent"]
+    [statement] = [s for s in default_stack().statements()["NotifyRole"] if s["Sid"] == "RememberWhatWasSent"]
     assert statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] == ["sent*"]
-    expiry = default().only("AWS::DynamoDB::GlobalTable")["TimeToLiveSpecification"]
+    expiry = default_stack().only("AWS::DynamoDB::GlobalTable")["TimeToLiveSpecification"]
     assert expiry == {"AttributeName": sent["EXPIRES"], "Enabled": True}
 
 
-def test_the_list_of_deployments_is_where_the_functions_look():
+def test_the_deployment_list_is_where_functions_read_it():
     deployments = constants_of(BURSTWATCH / "adapters" / "policy" / "deployments.py")
-    names = {p["Name"] for p in default().of_type("AWS::SSM::Parameter").values()}
+    names = {p["Name"] for p in default_stack().of_type("AWS::SSM::Parameter").values()}
     assert f"{deployments['PATH']}/burstwatch" in names
     [card] = [
         p["Value"]
-        for p in default().of_type("AWS::SSM::Parameter").values()
+        for p in default_stack().of_type("AWS::SSM::Parameter").values()
         if "deployments" in p["Name"] and not p["Name"].endswith("/since")
     ]
     assert f'"schema":"{deployments["SCHEMA"]}"' in as_text(card)
 
 
-def test_events_of_probes_are_those_that_settle_knows():
+def test_probe_events_match_the_settle_handler():
     source = constants_of(BURSTWATCH / "handlers" / "settle.py")["PROBE_SOURCE"]
-    patterns = [rule["EventPattern"]["source"] for rule in default().of_type("AWS::Events::Rule").values()]
+    patterns = [
+        rule["EventPattern"]["source"] for rule in default_stack().of_type("AWS::Events::Rule").values()
+    ]
     assert [source] in patterns
     for here, there in (("PROBE_SCHEMA", "SCHEMA"), ("VERDICTS", "VERDICTS"), ("CAUSES", "CAUSES")):
-        assert getattr(events, here) == getattr(host_stall, there)
+        assert getattr(event_rules, here) == getattr(host_stall, there)
 
 
 def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():
     suffix = constants_of(BURSTWATCH / "adapters" / "policy" / "parameter_name.py")["_PUSHED"]
-    [statement] = [s for s in default().statements()["WatchRole"] if s["Sid"] == "ReadPolicy"]
-    policy = default().environment("watch")["BURSTWATCH_POLICY"]
+    [statement] = [s for s in default_stack().statements()["WatchRole"] if s["Sid"] == "ReadPolicy"]
+    policy = default_stack().environment("watch")["BURSTWATCH_POLICY"]
     assert [as_text(r).partition(":parameter")[2] for r in statement["Resource"]] == [
         policy,
         f"{policy}{suffix}",

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from reading_templates import ROOT, VERBS, as_text, listed, permissions_of
-from stacks import default, everything, synth
+from reading_templates import ROOT, VERBS, as_list, as_text, permissions_of
+from stacks import default_stack, full_stack, synth
 
 TRANSCRIPT = Path(__file__).with_name("permissions.txt")
 
 # Resources that AWS forces a wildcard on, each acknowledged beside the permission in infra/permissions.py.
-FORCED = {
+REQUIRED_WILDCARDS = {
     "ReadVolumes": "*",
     "ReadMetrics": "*",
     "ReadInstanceTypes": "*",
@@ -32,36 +32,36 @@ def allowed(stack):
     ]
 
 
-def may(stack, action):
+def roles_allowed(stack, action):
     """The roles that are allowed this action."""
-    return {role for role, statement in allowed(stack) if action in listed(statement["Action"])}
+    return {role for role, statement in allowed(stack) if action in as_list(statement["Action"])}
 
 
 def test_the_permissions_are_those_of_the_transcript(pytestconfig):
     if pytestconfig.getoption("--rewrite"):
-        TRANSCRIPT.write_text(permissions_of(default()))
-    assert permissions_of(default()) == TRANSCRIPT.read_text(), (
+        TRANSCRIPT.write_text(permissions_of(default_stack()))
+    assert permissions_of(default_stack()) == TRANSCRIPT.read_text(), (
         "the stack's permissions changed; if each change is meant, run"
         f" `pytest tests/infra --rewrite` and commit {TRANSCRIPT.name} with the reason"
     )
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_only_flip_may_modify_and_only_volumes_that_opted_in(stage):
-    stack = stage()
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_only_flip_may_modify_and_only_volumes_that_opted_in(page_env):
+    stack = page_env()
     modifying = [
         (role, statement)
         for role, statement in allowed(stack)
         if any(
             not action.startswith("ec2:Describe")
-            for action in listed(statement["Action"])
+            for action in as_list(statement["Action"])
             if action.startswith("ec2:")
         )
     ]
     [(role, statement)] = modifying
     assert role == "FlipRole"
     assert statement["Action"] == "ec2:ModifyVolume"
-    assert as_text(statement["Resource"]) == FORCED["ModifyOptedInVolumes"]
+    assert as_text(statement["Resource"]) == REQUIRED_WILDCARDS["ModifyOptedInVolumes"]
     assert statement["Condition"] == {"StringEquals": {"ec2:ResourceTag/burstwatch:mode": "auto"}}
 
 
@@ -78,7 +78,7 @@ def test_the_tag_in_the_condition_is_the_one_of_the_policy(tmp_path):
 
 def test_without_flips_nothing_in_the_stack_may_modify_anything():
     stack = synth("flips: false")
-    assert may(stack, "ec2:ModifyVolume") == set()
+    assert roles_allowed(stack, "ec2:ModifyVolume") == set()
     assert "ModifyVolume" not in permissions_of(stack)
     assert {f["Handler"].split(".")[2] for f in stack.of_type("AWS::Lambda::Function").values()} == {
         "watch", "settle", "notify",
@@ -89,42 +89,42 @@ def test_without_flips_nothing_in_the_stack_may_modify_anything():
     assert "BURSTWATCH_FLIP_QUEUE_URL" not in stack.environment("watch")
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_every_action_is_named_and_every_wildcard_is_one_that_aws_forces(stage):
-    for role, statement in allowed(stage()):
-        assert not any("*" in action for action in listed(statement["Action"])), role
-        for resource in map(as_text, listed(statement["Resource"])):
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_every_action_is_named_and_every_wildcard_is_one_that_aws_forces(page_env):
+    for role, statement in allowed(page_env()):
+        assert not any("*" in action for action in as_list(statement["Action"])), role
+        for resource in map(as_text, as_list(statement["Resource"])):
             if "*" in resource or "?" in resource:
-                assert FORCED.get(statement["Sid"]) == resource, (role, resource)
+                assert REQUIRED_WILDCARDS.get(statement["Sid"]) == resource, (role, resource)
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_what_is_allowed_on_everything_changes_nothing(stage):
-    for role, statement in allowed(stage()):
-        if "*" in map(as_text, listed(statement["Resource"])):
-            for action in listed(statement["Action"]):
-                assert any(action.startswith(read) for read in READS_ONLY), (role, action)
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_what_is_allowed_on_everything_changes_nothing(page_env):
+    for role, statement in allowed(page_env()):
+        if "*" in map(as_text, as_list(statement["Resource"])):
+            for action in as_list(statement["Action"]):
+                assert any(action.startswith(item) for item in READS_ONLY), (role, action)
 
 
 def test_each_function_has_a_role_of_its_own_and_no_policy_of_anybody_else():
-    functions = everything().of_type("AWS::Lambda::Function").values()
+    functions = full_stack().of_type("AWS::Lambda::Function").values()
     roles = [as_text(function["Role"]) for function in functions]
     assert sorted(roles) == sorted(f"${{{verb}Role.Arn}}" for verb in VERBS)
-    for role in everything().of_type("AWS::IAM::Role").values():
+    for role in full_stack().of_type("AWS::IAM::Role").values():
         assert not role.keys() & {"ManagedPolicyArns", "Policies"}
-    assert everything().of_type("AWS::IAM::ManagedPolicy") == {}
+    assert full_stack().of_type("AWS::IAM::ManagedPolicy") == {}
 
 
-def test_nobody_may_write_the_policy_or_say_who_is_deployed_but_once_since_when():
-    actions = {action for _, s in allowed(everything()) for action in listed(s["Action"])}
+def test_no_role_may_write_the_policy_or_deployment_records_except_the_first_date():
+    actions = {action for _, s in allowed(full_stack()) for action in as_list(s["Action"])}
     assert {action for action in actions if action.startswith("ssm:")} == {
         "ssm:GetParameters", "ssm:GetParametersByPath", "ssm:PutParameter",
     }  # fmt: skip
-    assert may(everything(), "ssm:PutParameter") == {"WatchRole", "FlipRole", "SettleRole"}
-    assert may(synth("flips: false"), "ssm:PutParameter") == set()
-    for _, statement in allowed(everything()):
+    assert roles_allowed(full_stack(), "ssm:PutParameter") == {"WatchRole", "FlipRole", "SettleRole"}
+    assert roles_allowed(synth("flips: false"), "ssm:PutParameter") == set()
+    for _, statement in allowed(full_stack()):
         if statement["Action"] == "ssm:PutParameter":
-            [name] = [as_text(each).partition(":parameter")[2] for each in listed(statement["Resource"])]
+            [name] = [as_text(item).partition(":parameter")[2] for item in as_list(statement["Resource"])]
             assert name.startswith("/burstwatch/deployments/watch-all/")
             assert name.endswith("/since")
             assert name != "/burstwatch/deployments/watch-all/since"
@@ -132,8 +132,8 @@ def test_nobody_may_write_the_policy_or_say_who_is_deployed_but_once_since_when(
     assert not any(action.startswith(("iam:", "sts:", "s3:", "events:", "scheduler:")) for action in actions)
 
 
-def test_nobody_may_scan_or_change_the_ledgers_table():
-    actions = {action for _, s in allowed(everything()) for action in listed(s["Action"])}
+def test_no_role_may_scan_or_change_the_ledger_table():
+    actions = {action for _, s in allowed(full_stack()) for action in as_list(s["Action"])}
     assert {action for action in actions if action.startswith("dynamodb:")} == {
         "dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query", "dynamodb:PutItem",
         "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem",
@@ -141,36 +141,36 @@ def test_nobody_may_scan_or_change_the_ledgers_table():
 
 
 def test_notify_sees_no_volume_and_of_the_ledger_only_what_was_sent():
-    actions = {a for role, s in allowed(everything()) if role == "NotifyRole" for a in listed(s["Action"])}
+    actions = {a for role, s in allowed(full_stack()) if role == "NotifyRole" for a in as_list(s["Action"])}
     assert not any(action.startswith(("ec2:", "cloudwatch:", "sqs:Receive", "ssm:")) for action in actions)
     [ledger] = [
-        s for role, s in allowed(everything()) if role == "NotifyRole" and "RememberWhatWasSent" in s["Sid"]
+        s for role, s in allowed(full_stack()) if role == "NotifyRole" and "RememberWhatWasSent" in s["Sid"]
     ]
     assert ledger["Condition"] == {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": ["sent*"]}}
 
 
 def test_the_secret_is_read_by_notify_alone_and_only_if_there_is_one():
-    assert may(everything(), "secretsmanager:GetSecretValue") == {"NotifyRole"}
-    assert may(default(), "secretsmanager:GetSecretValue") == set()
+    assert roles_allowed(full_stack(), "secretsmanager:GetSecretValue") == {"NotifyRole"}
+    assert roles_allowed(default_stack(), "secretsmanager:GetSecretValue") == set()
 
 
 def test_traces_are_allowed_only_where_they_are_made():
-    assert may(default(), "xray:PutTraceSegments") == set()
-    assert may(everything(), "xray:PutTraceSegments") == {f"{verb}Role" for verb in VERBS}
+    assert roles_allowed(default_stack(), "xray:PutTraceSegments") == set()
+    assert roles_allowed(full_stack(), "xray:PutTraceSegments") == {f"{verb}Role" for verb in VERBS}
 
 
 def test_the_docs_give_a_reason_for_every_action():
     """A row of a table for each action that any role is allowed."""
     text = (ROOT / "README.md").read_text() + (ROOT / "docs" / "deploying.md").read_text()
     rows = [line for line in text.splitlines() if line.startswith("| ")]
-    for role, statement in allowed(everything()):
-        for action in listed(statement["Action"]):
+    for role, statement in allowed(full_stack()):
+        for action in as_list(statement["Action"]):
             assert any(f"`{action}`" in row for row in rows), (role, action)
 
 
 def test_alarms_of_this_stack_and_no_others_may_publish_to_the_encrypted_topic():
-    key = default().only("AWS::KMS::Key")["KeyPolicy"]["Statement"]
-    [topic] = default().of_type("AWS::SNS::TopicPolicy").values()
+    key = default_stack().only("AWS::KMS::Key")["KeyPolicy"]["Statement"]
+    [topic] = default_stack().of_type("AWS::SNS::TopicPolicy").values()
     statements = [*key, *topic["PolicyDocument"]["Statement"]]
     alarms = {s["Sid"]: s for s in statements if "cloudwatch" in as_text(s.get("Principal", {}))}
     assert set(alarms) == {"EncryptAlarms", "PublishAlarms"}
@@ -179,14 +179,14 @@ def test_alarms_of_this_stack_and_no_others_may_publish_to_the_encrypted_topic()
     for statement in alarms.values():
         assert statement["Condition"]["StringEquals"] == {"aws:SourceAccount": {"Ref": "AWS::AccountId"}}
         assert as_text(statement["Condition"]["ArnLike"]["aws:SourceArn"]).endswith(":alarm:burstwatch-*")
-    for alarm in default().of_type("AWS::CloudWatch::Alarm").values():
+    for alarm in default_stack().of_type("AWS::CloudWatch::Alarm").values():
         assert alarm["AlarmName"].startswith("burstwatch-")
 
 
 def test_only_notify_may_say_what_was_sent():
     """Who could mark an alert as sent could keep it from people."""
-    for role, statement in allowed(everything()):
-        if "dynamodb:PutItem" in listed(statement["Action"]) and role != "NotifyRole":
+    for role, statement in allowed(full_stack()):
+        if "dynamodb:PutItem" in as_list(statement["Action"]) and role != "NotifyRole":
             assert statement["Condition"] == {
                 "ForAllValues:StringNotLike": {"dynamodb:LeadingKeys": ["sent*"]}
             }
@@ -203,11 +203,13 @@ def test_every_role_has_the_permissions_boundary_of_the_stage(setting, arn):
     roles = synth(f"permissions_boundary: {setting}").of_type("AWS::IAM::Role").values()
     assert len(roles) == len(VERBS) + 1
     assert {as_text(role["PermissionsBoundary"]) for role in roles} == {arn}
-    assert not any("PermissionsBoundary" in role for role in default().of_type("AWS::IAM::Role").values())
+    assert not any(
+        "PermissionsBoundary" in role for role in default_stack().of_type("AWS::IAM::Role").values()
+    )
 
 
 def test_the_probe_may_put_events_on_its_own_bus_only():
-    document = as_text(default().template["Outputs"]["ProbePolicy"]["Value"])
+    document = as_text(default_stack().template["Outputs"]["ProbePolicy"]["Value"])
     assert '"Action":"events:PutEvents"' in document
     assert '"Resource":"${HintsProbeBus.Arn}"' in document
     assert '"Condition":{"StringEquals":{"events:source":"burstwatch.ddprobe"}}' in document

@@ -5,33 +5,33 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from reading_templates import ROOT, VERBS, as_text, listed, scrubbed
-from stacks import default, everything, synth
+from reading_templates import ROOT, VERBS, as_list, as_text, without_asset_hashes
+from stacks import default_stack, full_stack, synth
 
-from infra.schedule import on_grid
+from infra.schedule import sweep_expression
 
 SNAPSHOT = Path(__file__).with_name("template.json")
 
 
-def test_the_template_is_the_one_that_was_looked_at(pytestconfig):
+def test_the_template_matches_its_reviewed_snapshot(pytestconfig):
     if pytestconfig.getoption("--rewrite"):
-        SNAPSHOT.write_text(scrubbed(default().template))
-    assert scrubbed(default().template) == SNAPSHOT.read_text(), (
+        SNAPSHOT.write_text(without_asset_hashes(default_stack().template))
+    assert without_asset_hashes(default_stack().template) == SNAPSHOT.read_text(), (
         "the stack changed; if that is meant, run `pytest tests/infra --rewrite` and read its diff"
     )
 
 
 @pytest.mark.parametrize(
-    "stage", ["", "name: another\nflips: false\ntracing: true\nrecipients: {chat: true}"]
+    "page_env", ["", "name: another\nflips: false\ntracing: true\nrecipients: {chat: true}"]
 )
-def test_the_ledger_keeps_its_logical_id_whatever_else_changes(stage):
+def test_the_ledger_keeps_its_logical_id_whatever_else_changes(page_env):
     """Under another one CloudFormation would make a new, empty table, and forget every flip."""
-    table = synth(stage).template["Resources"]["Ledger"]
+    table = synth(page_env).template["Resources"]["Ledger"]
     assert table["Type"] == "AWS::DynamoDB::GlobalTable"
 
 
 def test_the_ledger_outlives_its_stack():
-    table = default().template["Resources"]["Ledger"]
+    table = default_stack().template["Resources"]["Ledger"]
     assert (table["DeletionPolicy"], table["UpdateReplacePolicy"]) == ("Retain", "Retain")
     [replica] = table["Properties"]["Replicas"]
     assert replica["DeletionProtectionEnabled"] is True
@@ -41,7 +41,7 @@ def test_the_ledger_outlives_its_stack():
 
 
 def test_the_ledger_has_the_keys_that_the_adapter_uses():
-    keys = default().only("AWS::DynamoDB::GlobalTable")["KeySchema"]
+    keys = default_stack().only("AWS::DynamoDB::GlobalTable")["KeySchema"]
     assert keys == [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}]
 
 
@@ -54,7 +54,7 @@ def test_a_ledger_that_is_there_is_used_and_not_made():
 
 
 def test_functions_run_on_the_newest_python_on_arm_with_the_layer():
-    functions = default().of_type("AWS::Lambda::Function")
+    functions = default_stack().of_type("AWS::Lambda::Function")
     assert len(functions) == len(VERBS)
     for function in functions.values():
         assert function["Runtime"] == "python3.14"
@@ -65,33 +65,33 @@ def test_functions_run_on_the_newest_python_on_arm_with_the_layer():
 
 def test_no_concurrency_is_reserved_because_new_accounts_have_none_to_spare():
     assert not any(
-        "ReservedConcurrentExecutions" in f for f in default().of_type("AWS::Lambda::Function").values()
+        "ReservedConcurrentExecutions" in f for f in default_stack().of_type("AWS::Lambda::Function").values()
     )
 
 
 def test_watch_has_the_processor_that_its_budget_was_measured_with():
-    assert default().function("watch")["MemorySize"] == 1769
+    assert default_stack().function("watch")["MemorySize"] == 1769
 
 
 def test_a_tick_that_fails_is_not_repeated_but_kept():
     [patience] = [
-        each
-        for each in default().of_type("AWS::Lambda::EventInvokeConfig").values()
-        if as_text(each["FunctionName"]) == "${WatchFunction}"
+        item
+        for item in default_stack().of_type("AWS::Lambda::EventInvokeConfig").values()
+        if as_text(item["FunctionName"]) == "${WatchFunction}"
     ]
     assert patience["MaximumRetryAttempts"] == 0
     assert patience["MaximumEventAgeInSeconds"] == 60
     assert as_text(patience["DestinationConfig"]["OnFailure"]["Destination"]) == "${FailedEvents.Arn}"
 
 
-def test_schedules_tell_the_time_and_give_up_within_a_minute():
-    schedules = default().of_type("AWS::Scheduler::Schedule").values()
+def test_schedules_pass_the_time_and_expire_within_a_minute():
+    schedules = default_stack().of_type("AWS::Scheduler::Schedule").values()
     inputs = [json.loads(schedule["Target"]["Input"]) for schedule in schedules]
     assert inputs == [
         {"mode": "sweep", "time": "<aws.scheduler.scheduled-time>"},
         {"mode": "focus", "time": "<aws.scheduler.scheduled-time>"},
     ]
-    assert [each["ScheduleExpression"] for each in schedules] == ["cron(0/5 * * * ? *)", "rate(1 minute)"]
+    assert [item["ScheduleExpression"] for item in schedules] == ["cron(0/5 * * * ? *)", "rate(1 minute)"]
     for schedule in schedules:
         assert schedule["Target"]["RetryPolicy"] == {
             "MaximumEventAgeInSeconds": 60,
@@ -111,7 +111,7 @@ def test_schedules_tell_the_time_and_give_up_within_a_minute():
     ],
 )
 def test_the_sweep_comes_on_the_grid_of_the_hour_where_it_fits(minutes, expression):
-    assert on_grid(minutes) == expression
+    assert sweep_expression(minutes) == expression
 
 
 def test_the_sweep_comes_as_often_as_the_policy_says(tmp_path):
@@ -121,46 +121,46 @@ def test_the_sweep_comes_as_often_as_the_policy_says(tmp_path):
     assert "cron(0/10 * * * ? *)" in {schedule["ScheduleExpression"] for schedule in schedules}
 
 
-def test_without_a_schedule_nothing_runs_by_itself_and_nobody_calls_that_silence():
+def test_without_a_schedule_nothing_runs_and_no_alarm_reports_silence():
     stack = synth("schedule: false")
     assert stack.of_type("AWS::Scheduler::Schedule") == {}
     assert "WatchdogSilent" not in json.dumps(stack.template)
 
 
 def test_a_killed_flip_function_leaves_time_for_a_second_try_and_a_throttled_one_for_several():
-    queues = default().of_type("AWS::SQS::Queue").values()
+    queues = default_stack().of_type("AWS::SQS::Queue").values()
     [queue] = [q for q in queues if "RedrivePolicy" in q and q.get("FifoQueue")]
     assert queue["RedrivePolicy"]["maxReceiveCount"] == 5
     act_lead_s = 8 * 60
-    assert 6 * default().function("flip")["Timeout"] <= queue["VisibilityTimeout"] < act_lead_s
-    for source in default().of_type("AWS::Lambda::EventSourceMapping").values():
+    assert 6 * default_stack().function("flip")["Timeout"] <= queue["VisibilityTimeout"] < act_lead_s
+    for source in default_stack().of_type("AWS::Lambda::EventSourceMapping").values():
         assert source["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_what_is_undelivered_or_dead_is_kept_for_two_weeks():
+def test_undelivered_and_dead_messages_are_kept_for_two_weeks():
     kept = [
         q["MessageRetentionPeriod"]
-        for q in default().of_type("AWS::SQS::Queue").values()
+        for q in default_stack().of_type("AWS::SQS::Queue").values()
         if "RedrivePolicy" not in q
     ]
     assert kept == [14 * 24 * 3600] * 3
 
 
 def test_every_queue_and_topic_is_encrypted_and_refuses_plain_http():
-    for queue in everything().of_type("AWS::SQS::Queue").values():
+    for queue in full_stack().of_type("AWS::SQS::Queue").values():
         assert queue["SqsManagedSseEnabled"] is True
-    for topic in everything().of_type("AWS::SNS::Topic").values():
+    for topic in full_stack().of_type("AWS::SNS::Topic").values():
         assert as_text(topic["KmsMasterKeyId"]) == "${AlertsKey.Arn}"
     policies = [
-        *everything().of_type("AWS::SQS::QueuePolicy").values(),
-        *everything().of_type("AWS::SNS::TopicPolicy").values(),
+        *full_stack().of_type("AWS::SQS::QueuePolicy").values(),
+        *full_stack().of_type("AWS::SNS::TopicPolicy").values(),
     ]
     assert len(policies) == 8
-    assert all('"aws:SecureTransport": "false"' in json.dumps(each) for each in policies)
+    assert all('"aws:SecureTransport": "false"' in json.dumps(policy) for policy in policies)
 
 
 def test_ebs_events_and_those_of_probes_reach_settle():
-    rules = default().of_type("AWS::Events::Rule").values()
+    rules = default_stack().of_type("AWS::Events::Rule").values()
     patterns = [rule["EventPattern"] for rule in rules]
     assert patterns == [
         {
@@ -186,30 +186,33 @@ def test_ebs_events_and_those_of_probes_reach_settle():
     for target in targets:
         assert target["RetryPolicy"]["MaximumEventAgeInSeconds"] == 300
         assert as_text(target["DeadLetterConfig"]["Arn"]) == "${FailedEvents.Arn}"
-    assert default().only("AWS::Events::EventBus")["Name"] == "burstwatch-probe"
+    assert default_stack().only("AWS::Events::EventBus")["Name"] == "burstwatch-probe"
 
 
 def event_sources(stack):
     """Event source mappings by the queue that they read."""
     sources = stack.of_type("AWS::Lambda::EventSourceMapping").values()
-    return {as_text(each["EventSourceArn"]): each for each in sources}
+    return {as_text(source["EventSourceArn"]): source for source in sources}
 
 
 def test_all_functions_that_may_run_at_once_fit_into_an_account_limited_to_ten():
     """Queues run so many at once; watch has a sweep and a tick, and people's messages come one by one."""
-    at_once = [each["ScalingConfig"]["MaximumConcurrency"] for each in event_sources(default()).values()]
+    at_once = [
+        event_source["ScalingConfig"]["MaximumConcurrency"]
+        for event_source in event_sources(default_stack()).values()
+    ]
     assert sum(at_once) == 6
     assert sum(at_once) + len(["sweep", "focus", "notify", "notify"]) <= 10
 
 
 @pytest.mark.parametrize("name", ["Ebs", "Probe"])
 def test_events_come_in_batches_through_a_queue_of_their_own(name):
-    source = event_sources(default())[f"${{Hints{name}Events.Arn}}"]
+    source = event_sources(default_stack())[f"${{Hints{name}Events.Arn}}"]
     assert as_text(source["FunctionName"]) == "${SettleFunction}"
     assert (source["BatchSize"], source["ScalingConfig"]) == (100, {"MaximumConcurrency": 2})
     window_s = source["MaximumBatchingWindowInSeconds"]
-    [queue] = [q for i, q in default().of_type("AWS::SQS::Queue").items() if f"Hints{name}Events" in i]
-    assert queue["VisibilityTimeout"] >= 6 * default().function("settle")["Timeout"] + window_s
+    [queue] = [q for i, q in default_stack().of_type("AWS::SQS::Queue").items() if f"Hints{name}Events" in i]
+    assert queue["VisibilityTimeout"] >= 6 * default_stack().function("settle")["Timeout"] + window_s
     redrive = queue["RedrivePolicy"]
     assert as_text(redrive["deadLetterTargetArn"]) == "${FailedEvents.Arn}"
     assert (
@@ -220,24 +223,26 @@ def test_events_come_in_batches_through_a_queue_of_their_own(name):
 
 
 def test_a_report_of_a_host_waits_less_than_a_minute_for_others():
-    assert event_sources(default())["${HintsProbeEvents.Arn}"]["MaximumBatchingWindowInSeconds"] <= 10
+    assert event_sources(default_stack())["${HintsProbeEvents.Arn}"]["MaximumBatchingWindowInSeconds"] <= 10
 
 
 @pytest.mark.parametrize("name", ["Ebs", "Probe"])
 def test_only_its_rule_may_send_to_a_queue_of_events(name):
-    [policy] = [p for i, p in default().of_type("AWS::SQS::QueuePolicy").items() if f"Hints{name}Events" in i]
+    [policy] = [
+        p for i, p in default_stack().of_type("AWS::SQS::QueuePolicy").items() if f"Hints{name}Events" in i
+    ]
     allowed = [s for s in policy["PolicyDocument"]["Statement"] if s["Effect"] == "Allow"]
     for statement in allowed:
         assert statement["Principal"] == {"Service": "events.amazonaws.com"}
         [rule] = statement["Condition"]["ArnEquals"].values()
         assert as_text(rule) == f"${{Hints{name}.Arn}}"
-    assert {action for s in allowed for action in listed(s["Action"])} <= {
+    assert {action for s in allowed for action in as_list(s["Action"])} <= {
         "sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl",
     }  # fmt: skip
 
 
 def test_people_subscribe_as_the_stage_says_and_what_does_not_reach_them_is_kept():
-    subscriptions = everything().of_type("AWS::SNS::Subscription").values()
+    subscriptions = full_stack().of_type("AWS::SNS::Subscription").values()
     assert [(s["Protocol"], as_text(s["Endpoint"])) for s in subscriptions] == [
         ("email", "oncall@example.com"),
         ("email", "storage@example.com"),
@@ -248,13 +253,13 @@ def test_people_subscribe_as_the_stage_says_and_what_does_not_reach_them_is_kept
 
 
 def test_the_secret_itself_is_nowhere_in_the_template():
-    assert everything().environment("notify")["BURSTWATCH_SLACK_SECRET"] == "burstwatch/slack"
-    assert "hooks.slack.com" not in json.dumps(everything().template)
-    assert "{{resolve:secretsmanager" not in json.dumps(everything().template)
+    assert full_stack().environment("notify")["BURSTWATCH_SLACK_SECRET"] == "burstwatch/slack"
+    assert "hooks.slack.com" not in json.dumps(full_stack().template)
+    assert "{{resolve:secretsmanager" not in json.dumps(full_stack().template)
 
 
 def test_a_deployment_says_what_it_is_in_parameter_store():
-    parameters = {p["Name"]: p for p in default().of_type("AWS::SSM::Parameter").values()}
+    parameters = {p["Name"]: p for p in default_stack().of_type("AWS::SSM::Parameter").values()}
     card, since = "/burstwatch/deployments/burstwatch", "/burstwatch/deployments/burstwatch/since"
     assert set(parameters) == {"/burstwatch/burstwatch/policy", card, since}
     assert parameters[since]["Value"] == "burstwatch"
@@ -287,7 +292,7 @@ def test_an_account_without_a_region_leaves_the_region_to_whoever_deploys():
 
 
 def test_tags_are_on_what_the_stack_makes():
-    tags = {tag["Key"]: tag["Value"] for tag in everything().function("watch")["Tags"]}
+    tags = {tag["Key"]: tag["Value"] for tag in full_stack().function("watch")["Tags"]}
     assert tags == {"owner": "storage", "project": "burstwatch", "stage": "production"}
 
 
@@ -304,12 +309,12 @@ def test_nothing_names_a_partition_so_it_works_in_each(region, partition):
 
 
 def test_the_default_alarms_need_no_metric_query():
-    for alarm in default().of_type("AWS::CloudWatch::Alarm").values():
+    for alarm in default_stack().of_type("AWS::CloudWatch::Alarm").values():
         assert "Metrics" not in alarm
 
 
-@pytest.mark.parametrize("stage", [default, everything])
-def test_nag_finds_nothing(stage):
+@pytest.mark.parametrize("page_env", [default_stack, full_stack])
+def test_nag_finds_nothing(page_env):
     """The synth fails where cdk-nag finds anything; test_synth.py shows that it does."""
-    report = json.loads((stage().folder / "validation-report.json").read_text())
+    report = json.loads((page_env().folder / "validation-report.json").read_text())
     assert report["pluginReports"] == []

@@ -71,7 +71,7 @@ tags: {owner: storage team, "cost:centre": "0042"}
     )
 
 
-MISTAKEN = """\
+MISTAKES = """\
 name: 9-lives
 acount: "1"
 regions: [us-east-1, moon]
@@ -83,8 +83,8 @@ log_retention_days: 31
 """
 
 
-def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path):
-    assert faults_of(tmp_path, MISTAKEN) == [
+def test_all_mistakes_are_reported_at_once_in_the_order_of_their_lines(tmp_path):
+    assert faults_of(tmp_path, MISTAKES) == [
         "1: name: '9-lives' is not a name: write a letter, then letters, digits and hyphens, 40 in all"
         " at most",
         "2: acount: unknown key; known here: account, alarms, architecture, dashboard, flips, ledger,"
@@ -139,9 +139,9 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_their_lines(tmp_path):
         ("name: [unclosed", "not YAML:"),
     ],
 )
-def test_each_mistake_is_told_with_its_line_and_what_to_write(tmp_path, text, fault):
-    [found] = faults_of(tmp_path, text)
-    assert fault in found
+def test_each_mistake_is_reported_with_its_line_and_what_to_write(tmp_path, text, fault):
+    [result] = faults_of(tmp_path, text)
+    assert fault in result
 
 
 def test_the_address_of_a_webhook_is_not_repeated(tmp_path):
@@ -152,7 +152,7 @@ def test_the_address_of_a_webhook_is_not_repeated(tmp_path):
     assert "put the webhook's address into Secrets Manager" in fault
 
 
-def test_a_file_that_is_not_there_is_told(tmp_path):
+def test_a_file_that_is_not_there_is_reported(tmp_path):
     _, [fault] = read_stage(tmp_path / "none.yaml")
     assert (
         str(fault)
@@ -160,7 +160,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path):
     )
 
 
-def test_a_file_that_is_no_text_is_told(tmp_path):
+def test_a_file_that_is_not_text_is_reported(tmp_path):
     path = tmp_path / "stage.yaml"
     path.write_bytes(b"name: \xff")
     _, [fault] = read_stage(path)
@@ -171,9 +171,9 @@ def test_faults_of_stage_and_policy_come_in_one_message(tmp_path):
     (tmp_path / "policy.yaml").write_text("version: 1\nmode: {default: auto}\nflip: {target: io9}\n")
     path = tmp_path / "stage.yaml"
     path.write_text("policy: policy.yaml\nflips: maybe\n")
-    with pytest.raises(StageError) as caught:
+    with pytest.raises(StageError) as exc_info:
         read_configuration(path)
-    lines = str(caught.value).splitlines()
+    lines = str(exc_info.value).splitlines()
     assert lines[0] == "3 faults in the configuration"
     assert lines[1].endswith("stage.yaml:2: flips: 'maybe' is neither true nor false")
     assert "policy.yaml:3: flip.target: 'io9' is not a target" in lines[2]
@@ -189,7 +189,7 @@ def test_a_policy_that_cloudformation_would_read_as_a_reference_is_refused(tmp_p
         read_configuration(path)
 
 
-def test_the_policy_is_found_from_the_stage_file_and_not_from_where_one_stands(tmp_path, monkeypatch):
+def test_the_policy_path_is_relative_to_the_stage_file(tmp_path, monkeypatch):
     (tmp_path / "mine.yaml").write_text("version: 1\nmode: {opt_in_tag: a=b}\n")
     path = tmp_path / "stage.yaml"
     path.write_text("policy: mine.yaml\n")
@@ -216,14 +216,14 @@ def test_the_example_in_the_docs_is_a_good_stage(tmp_path):
         (f"name: {'x' * 7_000}", "hyphens, 40 in all at most"),
     ],
 )
-def test_a_file_made_to_hurt_is_refused_in_a_short_sentence(tmp_path, text, says):
+def test_a_malicious_file_is_refused_with_a_short_message(tmp_path, text, says):
     (fault,) = faults_of(tmp_path, text)
     assert says in fault
     assert len(fault) < 1_000
     assert fault.isprintable()
 
 
-def test_of_very_many_faults_the_first_are_told_and_the_rest_is_counted(tmp_path):
+def test_of_very_many_faults_the_first_are_reported_and_the_rest_is_counted(tmp_path):
     faults = faults_of(tmp_path, "".join(f"k{n}: 1\n" for n in range(900)))
     assert len(faults) == 51
     assert faults[-1].endswith("850 more faults; mend these first")

@@ -40,9 +40,9 @@ def synthesize(tmp_path, *, stage=None, program=None):
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 
-def test_the_default_synthesizes_and_says_that_nobody_listens(tmp_path):
-    done = synthesize(tmp_path)
-    assert (done.returncode, done.stderr) == (0, "")
+def test_the_default_synthesizes_and_warns_about_missing_subscribers(tmp_path):
+    completed = synthesize(tmp_path)
+    assert (completed.returncode, completed.stderr) == (0, "")
     manifest = (tmp_path / "out" / "manifest.json").read_text()
     assert (
         "nobody receives the alerts of this stack"
@@ -53,19 +53,19 @@ def test_the_default_synthesizes_and_says_that_nobody_listens(tmp_path):
 @pytest.mark.parametrize(
     "recipient", ["emails: [a@example.com]", "slack_secret: burstwatch/slack", "chat: true"]
 )
-def test_with_anybody_who_listens_it_says_nothing(recipient):
+def test_with_a_subscriber_there_is_no_warning(recipient):
     stack = synth(f"recipients: {{{recipient}}}")
-    said = "".join(path.read_text() for path in stack.folder.glob("*.json") if "template" not in path.name)
-    assert "nobody receives" not in said
+    text = "".join(path.read_text() for path in stack.folder.glob("*.json") if "template" not in path.name)
+    assert "nobody receives" not in text
 
 
 def test_a_bad_stage_is_one_message_with_every_fault_and_no_traceback(tmp_path):
     stage = tmp_path / "stage.yaml"
     stage.write_text("name: 9\nflips: x\ntags: {a: [b]}\n")
-    done = synthesize(tmp_path, stage=stage)
-    assert done.returncode == 1
-    assert done.stdout == ""
-    lines = done.stderr.splitlines()
+    completed = synthesize(tmp_path, stage=stage)
+    assert completed.returncode == 1
+    assert completed.stdout == ""
+    lines = completed.stderr.splitlines()
     assert lines[0] == "error: 3 faults in the configuration"
     assert [line.split(": ")[0].strip() for line in lines[1:]] == [f"{stage}:{n}" for n in (1, 2, 3)]
     assert not (tmp_path / "out").exists() or not list((tmp_path / "out").glob("*.template.json"))
@@ -74,8 +74,8 @@ def test_a_bad_stage_is_one_message_with_every_fault_and_no_traceback(tmp_path):
 def test_there_is_a_stack_for_each_region(tmp_path):
     stage = tmp_path / "stage.yaml"
     stage.write_text("name: w\naccount: '111122223333'\nregions: [us-east-1, eu-west-1]\n")
-    done = synthesize(tmp_path, stage=stage)
-    assert done.returncode == 0, done.stderr
+    completed = synthesize(tmp_path, stage=stage)
+    assert completed.returncode == 0, completed.stderr
     stacks = {
         name: (artifact["environment"], artifact["properties"]["stackName"])
         for name, artifact in json.loads((tmp_path / "out" / "manifest.json").read_text())[
@@ -90,8 +90,8 @@ def test_there_is_a_stack_for_each_region(tmp_path):
 
 
 def test_nag_stops_the_synth_of_a_stack_that_grants_too_much(tmp_path):
-    done = synthesize(tmp_path, program=UNSAFE.format(root=str(ROOT)))
-    assert done.returncode == 1
+    completed = synthesize(tmp_path, program=UNSAFE.format(root=str(ROOT)))
+    assert completed.returncode == 1
     report = json.loads((tmp_path / "out" / "validation-report.json").read_text())
-    found = [violation["ruleName"] for violation in report["pluginReports"][0]["violations"]]
-    assert found == ["AwsSolutions-IAM5[Action::ec2:*]"]
+    result = [violation["ruleName"] for violation in report["pluginReports"][0]["violations"]]
+    assert result == ["AwsSolutions-IAM5[Action::ec2:*]"]

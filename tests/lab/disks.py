@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from burstlab.disk.block_device import why_not
-from burstlab.disk.state_dir import rule_files
+from burstlab.disk.block_device import unavailable_reason
+from burstlab.disk.state_dir import limit_files
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 
 
-def needs_a_disk(backend="auto"):
+def require_throttled_disk(backend="auto"):
     """Skip, loudly, where no throttled disk can be built."""
-    if reason := why_not(backend):
+    if reason := unavailable_reason(backend):
         pytest.skip(f"NOT TESTED HERE: {reason}")
 
 
@@ -47,7 +47,7 @@ def metric_of(lab, volume_id, metric, statistic, start_at, end_at):
     return answer["MetricDataResults"][0]["Values"]
 
 
-def keeper_of(folder: Path) -> int:
+def reaper_pid(folder: Path) -> int:
     """The process that takes down the disk of a folder should its maker be killed."""
     [keeper] = [
         int(path.parent.name)
@@ -57,7 +57,7 @@ def keeper_of(folder: Path) -> int:
     return keeper
 
 
-def left_of(folder: Path) -> list[str]:
+def leftovers_of(folder: Path) -> list[str]:
     """Every mount, loop device and process that has to do with a folder, and the disks in it."""
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     loops = [str(path) for path in Path("/sys/block").glob("loop*/loop/backing_file") if _holds(path, folder)]
@@ -88,11 +88,11 @@ def rules_for(numbers: set[str]) -> list[str]:
         (path.parents[1] / "dev").read_text().strip()
         for path in Path("/sys/block").glob("loop*/loop/backing_file")
     }
-    lines = [line for path in rule_files() for line in path.read_text().splitlines()]
+    lines = [line for path in limit_files() for line in path.read_text().splitlines()]
     return [line for line in lines if line.split()[0] in numbers - used]
 
 
-def wait_for(holds, seconds=20):
+def wait_until(holds, seconds=20):
     """The first thing that is true, waited for."""
     until = time.monotonic() + seconds
     while not (held := holds()):

@@ -9,7 +9,7 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 
-SOMEBODY = "arn:aws:iam::111122223333:user/ann"
+CALLER = "arn:aws:iam::111122223333:user/ann"
 
 
 @pytest.fixture(scope="module")
@@ -19,21 +19,24 @@ def lab():
         yield endpoint
 
 
-def test_every_caller_is_somebody_of_the_labs_account(lab):
-    told = lab.client("sts").get_caller_identity()
+def test_every_caller_belongs_to_the_lab_account(lab):
+    reported = lab.client("sts").get_caller_identity()
 
-    assert (told["Account"], told["Arn"]) == ("111122223333", "arn:aws:sts::111122223333:user/moto")
+    assert (reported["Account"], reported["Arn"]) == ("111122223333", "arn:aws:sts::111122223333:user/moto")
 
 
 def test_everything_is_allowed_but_what_is_denied(lab):
-    lab.account.denied.add("sns:Publish")
+    lab.account.denied_actions.add("sns:Publish")
 
-    told = lab.client("iam").simulate_principal_policy(
-        PolicySourceArn=SOMEBODY, ActionNames=["sns:Publish", "ec2:ModifyVolume"], ResourceArns=["*"]
+    reported = lab.client("iam").simulate_principal_policy(
+        PolicySourceArn=CALLER, ActionNames=["sns:Publish", "ec2:ModifyVolume"], ResourceArns=["*"]
     )
 
-    assert not told["IsTruncated"]
-    decided = {each["EvalActionName"]: each["EvalDecision"] for each in told["EvaluationResults"]}
+    assert not reported["IsTruncated"]
+    decided = {
+        evaluation["EvalActionName"]: evaluation["EvalDecision"]
+        for evaluation in reported["EvaluationResults"]
+    }
     assert decided == {"sns:Publish": "implicitDeny", "ec2:ModifyVolume": "allowed"}
 
 
@@ -41,11 +44,12 @@ def test_the_quotas_of_ebs_are_those_of_a_new_account_until_they_are_changed(lab
     quotas = lab.client("service-quotas")
     lab.account.quotas["L-D18FCD1D"] = 89.0
 
-    told = {
-        each["QuotaCode"]: each["Value"] for each in quotas.list_service_quotas(ServiceCode="ebs")["Quotas"]
+    reported = {
+        quota["QuotaCode"]: quota["Value"]
+        for quota in quotas.list_service_quotas(ServiceCode="ebs")["Quotas"]
     }
 
-    assert (told["L-D18FCD1D"], told["L-7A658B76"], told["L-B3A130E6"]) == (89.0, 50.0, 300_000.0)
+    assert (reported["L-D18FCD1D"], reported["L-7A658B76"], reported["L-B3A130E6"]) == (89.0, 50.0, 300_000.0)
 
 
 def test_what_it_does_not_know_it_refuses(lab):
@@ -57,6 +61,6 @@ def test_what_it_does_not_know_it_refuses(lab):
         quotas.get_service_quota(ServiceCode="ebs", QuotaCode="L-D18FCD1D")
 
 
-def test_the_rest_of_iam_is_motos(lab):
+def test_other_iam_calls_are_answered_by_moto(lab):
     with pytest.raises(ClientError, match="NoSuchEntity"):
         lab.client("iam").get_role(RoleName="nobody")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from burstlab.serve.measured_settings import ReportError, as_measured
+from burstlab.serve.measured_settings import ReportError, settings_from_report
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,6 @@ from burstlab.serve.measured_settings import ReportError, as_measured
         [{"name": "balance-delay", "answer": "x", "values": {"least_s": "a", "most_s": 3}}],
     ],
 )
-def test_a_report_that_is_none_is_refused_in_words(facts):
+def test_an_invalid_report_is_refused_with_a_reason(facts):
     with pytest.raises(ReportError, match="measure"):
-        as_measured({"schema": "burstwatch.aws-check/v1", "facts": facts})
+        settings_from_report({"schema": "burstwatch.aws-check/v1", "facts": facts})

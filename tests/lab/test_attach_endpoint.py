@@ -20,7 +20,7 @@ START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 
 @pytest.fixture
 def fleet():
-    return LabFleet(LabClock.by_hand(START), LabSettings(modifying_s=300, modify_spread=0))
+    return LabFleet(LabClock.manual(START), LabSettings(modifying_s=300, modify_spread=0))
 
 
 @pytest.fixture
@@ -38,7 +38,10 @@ def ec2(lab):
 
 def attachments(ec2, volume_id):
     [volume] = ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
-    return [(each["InstanceId"], each["Device"], each["State"]) for each in volume["Attachments"]]
+    return [
+        (attachment["InstanceId"], attachment["Device"], attachment["State"])
+        for attachment in volume["Attachments"]
+    ]
 
 
 def refusal(call, **arguments):
@@ -84,11 +87,11 @@ def test_the_labs_own_surface_refuses_it_in_the_same_words(fleet, lab):
     volume_id = fleet.add(LabVolume(size_gib=100))
     fleet.detach(volume_id)
     fleet.modify(volume_id, volume_type="gp3")
-    asked = urllib.request.Request(
+    requested = urllib.request.Request(
         f"{lab.url}/_lab/attach", data=json.dumps({"volume_id": volume_id}).encode(), method="POST"
     )
     with pytest.raises(HTTPError) as refused:
-        urllib.request.urlopen(asked)
+        urllib.request.urlopen(requested)
     with refused.value as answer:
         assert answer.status == 400
         assert "OperationNotPermitted: Cannot attach volume" in json.load(answer)["error"]

@@ -12,14 +12,14 @@ VOLUMES = 120
 
 
 @pytest.fixture
-def ready():
+def canned_aws():
     return load_bench("ready_aws")
 
 
 @pytest.fixture
-def aws(ready, monkeypatch):
+def aws(canned_aws, monkeypatch):
     """A hundred and twenty volumes of which six drain, and an environment in which they are AWS."""
-    with ready.ReadyEndpoint(VOLUMES, some_drain=True) as aws:
+    with canned_aws.ReadyEndpoint(VOLUMES, some_drain=True) as aws:
         aws.faults.set_latency(0)
         for name, value in aws.environment.items():
             monkeypatch.setenv(name, value)
@@ -47,7 +47,7 @@ def ask_for_balance(client, volume_id, until_s):
     )
 
 
-def told_by(endpoint, volume_id, until_s):
+def response_of(endpoint, volume_id, until_s):
     """The shapes of everything that the bench's AWS answers by itself."""
     ec2 = endpoint.client("ec2")
     answers = [
@@ -62,37 +62,37 @@ def told_by(endpoint, volume_id, until_s):
     return [shape_of(answer) for answer in answers]
 
 
-def test_the_ready_aws_answers_in_the_form_of_the_lab(ready, aws):
-    fleet = LabFleet(LabClock.by_hand())
+def test_canned_aws_responses_have_the_form_of_the_lab(canned_aws, aws):
+    fleet = LabFleet(LabClock.manual())
     volume_id = fleet.add(LabVolume(size_gib=100, tags={"Name": "a", "team": "b", "stage": "c"}))
     fleet.clock.advance(3600)
     with Endpoint(fleet) as lab:
-        of_the_lab = told_by(lab, volume_id, fleet.now_s())
-    assert told_by(aws, ready.volume_id_of(7), ready.FIRST_TICK_S) == of_the_lab
+        of_the_lab = response_of(lab, volume_id, fleet.now_s())
+    assert response_of(aws, canned_aws.volume_id_of(7), canned_aws.FIRST_TICK_S) == of_the_lab
 
 
-def test_its_pages_hold_every_volume_once(ready, aws):
+def test_its_pages_hold_every_volume_once(canned_aws, aws):
     aws.client("ec2").describe_volumes(MaxResults=500)
-    with ready.ReadyEndpoint(1_201, some_drain=False) as larger:
+    with canned_aws.ReadyEndpoint(1_201, some_drain=False) as larger:
         larger.faults.set_latency(0)
         client = larger.client("ec2")
         pages = list(client.get_paginator("describe_volumes").paginate(MaxResults=500))
     assert [len(page["Volumes"]) for page in pages] == [500, 500, 201]
     ids = [volume["VolumeId"] for page in pages for volume in page["Volumes"]]
-    assert ids == [ready.volume_id_of(number) for number in range(1_201)]
+    assert ids == [canned_aws.volume_id_of(number) for number in range(1_201)]
 
 
-def test_one_volume_in_twenty_drains_and_none_of_the_larger_ones(ready):
-    draining = [number for number in range(6_000) if ready.drains(number)]
+def test_one_volume_in_twenty_drains_and_none_of_the_larger_ones(canned_aws):
+    draining = [number for number in range(6_000) if canned_aws.drain_rates(number)]
     assert len(draining) == 300
-    assert {ready.size_of(number) for number in draining} == {8, 30, 100}
+    assert {canned_aws.size_of(number) for number in draining} == {8, 30, 100}
 
 
-def test_a_draining_volume_loses_what_a_full_burst_costs(ready):
-    one = 100 * 60 * 2_700 / 5_400_000
-    minute = ready.FIRST_TICK_S - 540  # the first since the drain began
-    values = [ready._value("BurstBalance", 100, 0, 60, minute + 60 * back) for back in (-1, 0, 1)]
-    assert values == pytest.approx([100, 100 - one, 100 - 2 * one])
+def test_a_draining_volume_loses_what_a_full_burst_costs(canned_aws):
+    item = 100 * 60 * 2_700 / 5_400_000
+    minute = canned_aws.FIRST_TICK_S - 540  # the first since the drain began
+    values = [canned_aws._value("BurstBalance", 100, 0, 60, minute + 60 * back) for back in (-1, 0, 1)]
+    assert values == pytest.approx([100, 100 - item, 100 - 2 * item])
 
 
 @pytest.mark.parametrize("ledger", ["sqlite", "dynamodb"])
@@ -105,7 +105,7 @@ def test_three_ticks_see_all_then_those_in_trouble_then_what_is_due(aws, ledger)
     assert (first["ledger_writes"] > 0) == (ledger == "dynamodb")
 
 
-def test_of_several_runs_the_least_time_and_the_most_memory_are_told():
+def test_of_several_runs_the_least_time_and_the_most_memory_are_reported():
     runs = [
         [{"wall_s": 3.0, "cpu_s": 1.0, "peak_mib": 90.0}],
         [{"wall_s": 2.0, "cpu_s": 1.5, "peak_mib": 95.0}],

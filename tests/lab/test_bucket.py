@@ -2,11 +2,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from burstlab.model.bucket import FULL, serve, split
+from burstlab.model.bucket import FULL_CREDITS, serve, split_at_changes
 from burstwatch.core.ebs.volume import baseline_iops
 
 BASELINES = st.sampled_from([100, 102, 300, 1_002, 1_500, 2_997, 3_000, 16_000])
-CREDITS = st.one_of(st.sampled_from([0.0, 1.0, 2_900.0, FULL - 1, FULL]), st.floats(0, FULL))
+CREDITS = st.one_of(
+    st.sampled_from([0.0, 1.0, 2_900.0, FULL_CREDITS - 1, FULL_CREDITS]), st.floats(0, FULL_CREDITS)
+)
 DEMANDS = st.one_of(st.sampled_from([0.0, 100.0, 300.0, 3_000.0]), st.floats(0, 20_000))
 
 
@@ -14,11 +16,11 @@ def step_by_second(baseline, held, demand_iops, seconds, backlog_ops=None):
     """The same physics, naively: each second serves what is asked as far as ceiling and held go."""
     served_ops, least = 0.0, held
     for _ in range(seconds):
-        asked = demand_iops + (backlog_ops or 0)
-        served = min(asked, max(baseline, 3_000), baseline + held)
-        held = min(FULL, max(0.0, held + baseline - served))
+        requested = demand_iops + (backlog_ops or 0)
+        served = min(requested, max(baseline, 3_000), baseline + held)
+        held = min(FULL_CREDITS, max(0.0, held + baseline - served))
         if backlog_ops is not None:
-            backlog_ops = asked - served
+            backlog_ops = requested - served
         served_ops += served
         least = min(least, held)
     return held, served_ops, least, backlog_ops or 0.0
@@ -31,12 +33,14 @@ AWS_EXAMPLES = [(1, 1_862, 54_000), (100, 2_000, 18_000), (334, 2_703, 5_389), (
 @pytest.mark.parametrize(("size_gib", "burst_s", "refill_s"), AWS_EXAMPLES)
 def test_a_full_bucket_lasts_and_refills_as_long_as_the_user_guide_says(size_gib, burst_s, refill_s):
     baseline = baseline_iops(size_gib)
-    draining, dry = split(baseline=baseline, credits_now=FULL, demand_iops=3_000, seconds=100_000)
-    assert draining.seconds == pytest.approx(burst_s, abs=0.5)
+    draining, dry = split_at_changes(
+        baseline=baseline, credits_now=FULL_CREDITS, demand_iops=3_000, seconds=100_000
+    )
+    assert draining.duration_s == pytest.approx(burst_s, abs=0.5)
     assert (dry.served_iops, dry.credits_after) == (baseline, 0)
-    refilling, full = split(baseline=baseline, credits_now=0, demand_iops=0, seconds=100_000)
-    assert refilling.seconds == pytest.approx(refill_s, abs=0.5)
-    assert full.credits_after == FULL
+    refilling, full = split_at_changes(baseline=baseline, credits_now=0, demand_iops=0, seconds=100_000)
+    assert refilling.duration_s == pytest.approx(refill_s, abs=0.5)
+    assert full.credits_after == FULL_CREDITS
 
 
 def test_an_empty_bucket_serves_its_baseline_and_loses_the_rest():
@@ -47,14 +51,14 @@ def test_an_empty_bucket_serves_its_baseline_and_loses_the_rest():
 def test_queued_demand_is_served_later_at_full_burst():
     # 60 s at 4,000: 3,000 are served, 1,000/s wait, 60,000 in all. Then nothing is asked for 60 s: they are
     # gone after 20 s at 3,000, and 40 s earn 300/s. Left: 5.4 M - 60*2,700 - 20*2,700 + 40*300 = 5,196,000
-    busy = serve(baseline=300, credits_now=FULL, demand_iops=4_000, seconds=60, backlog_ops=0)
+    busy = serve(baseline=300, credits_now=FULL_CREDITS, demand_iops=4_000, seconds=60, backlog_ops=0)
     assert busy.backlog_ops == 60_000
     after = serve(
         baseline=300, credits_now=busy.credits, demand_iops=0, seconds=60, backlog_ops=busy.backlog_ops
     )
     assert after.credits == pytest.approx(5_196_000)
     assert after.served_ops == pytest.approx(60_000)
-    assert after.least_credits == pytest.approx(5_184_000)
+    assert after.min_credits == pytest.approx(5_184_000)
     assert after.backlog_ops == pytest.approx(0, abs=1e-6)
 
 
@@ -89,16 +93,16 @@ def test_closed_form_with_a_queue_equals_stepping_second_by_second(
     assert (exact.credits, exact.served_ops) == pytest.approx((after, served_ops), rel=1e-9, abs=1e-2)
     assert exact.backlog_ops == pytest.approx(backlog, rel=1e-9, abs=1e-2)
     # within the second in which the queue is worked off the bucket may dip below both ends of that second
-    assert least - 3_000 <= exact.least_credits <= least + 1e-2
+    assert least - 3_000 <= exact.min_credits <= least + 1e-2
 
 
 @settings(deadline=None)
 @given(baseline=BASELINES, held=CREDITS, demand_iops=DEMANDS, seconds=st.floats(0.001, 1e6))
 def test_credits_stay_in_the_bucket_and_service_under_its_ceiling(baseline, held, demand_iops, seconds):
-    run = split(baseline=baseline, credits_now=held, demand_iops=demand_iops, seconds=seconds)
-    assert sum(piece.seconds for piece in run) == pytest.approx(seconds)
+    run = split_at_changes(baseline=baseline, credits_now=held, demand_iops=demand_iops, seconds=seconds)
+    assert sum(piece.duration_s for piece in run) == pytest.approx(seconds)
     for piece in run:
-        assert 0 <= piece.credits_after <= FULL
+        assert 0 <= piece.credits_after <= FULL_CREDITS
         assert piece.served_iops <= max(baseline, 3_000)
         assert piece.served_iops <= demand_iops
 
@@ -107,7 +111,7 @@ def test_credits_stay_in_the_bucket_and_service_under_its_ceiling(baseline, held
 @given(held=CREDITS, demand_iops=DEMANDS, seconds=st.integers(1, 100_000))
 def test_a_volume_whose_baseline_reaches_the_burst_never_drains(held, demand_iops, seconds):
     served = serve(baseline=3_000, credits_now=held, demand_iops=demand_iops, seconds=seconds)
-    assert served.least_credits >= held
+    assert served.min_credits >= held
 
 
 @settings(deadline=None)

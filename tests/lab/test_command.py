@@ -11,9 +11,9 @@ import pytest
 from click.testing import CliRunner
 
 from burstlab.main import COMMANDS, main
-from burstlab.model.fleet_file import FleetFileError, mixed_volumes, read_volumes, traced_volumes
-from burstlab.model.load import NAMED
-from burstlab.model.load_parser import TRACES
+from burstlab.model.fleet_file import FleetFileError, make_mixed_volumes, make_recorded_volumes, read_volumes
+from burstlab.model.load import NAMED_LOADS
+from burstlab.model.load_parser import TRACES_DIRECTORY
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
@@ -24,21 +24,21 @@ def run(*arguments):
 
 
 def test_help_lists_every_command_and_each_has_an_example():
-    told = run("-h")
-    assert told.exit_code == 0
+    reported = run("-h")
+    assert reported.exit_code == 0
     for name in COMMANDS:
-        assert name in told.output
+        assert name in reported.output
         help_of = run(name, "-h")
         assert help_of.exit_code == 0
         assert f"burstlab {name}" in help_of.output.split("Example")[1]
 
 
 def test_loads_lists_every_load_with_its_reason():
-    told = run("loads").output
-    for named in NAMED:
-        assert named.name in told
-        assert named.reason in told
-    assert "nab_c0d644" in told
+    reported = run("loads").output
+    for named in NAMED_LOADS:
+        assert named.name in reported
+        assert named.reason in reported
+    assert "nab_c0d644" in reported
 
 
 def test_listing_loads_imports_neither_moto_nor_boto():
@@ -50,7 +50,7 @@ def test_listing_loads_imports_neither_moto_nor_boto():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_prints_what_to_paste_answers_and_stops_when_told(number):
+def test_serve_prints_the_environment_answers_and_stops_on_request(number):
     served = subprocess.Popen(
         [
             *BURSTLAB,
@@ -103,10 +103,10 @@ BAD_ARGUMENTS = [
 
 
 @pytest.mark.parametrize(("arguments", "exit_code", "complaint"), BAD_ARGUMENTS)
-def test_serve_refuses_what_cannot_be(arguments, exit_code, complaint):
-    told = run("serve", *arguments)
-    assert told.exit_code == exit_code
-    assert complaint in told.output
+def test_serve_refuses_invalid_options(arguments, exit_code, complaint):
+    reported = run("serve", *arguments)
+    assert reported.exit_code == exit_code
+    assert complaint in reported.output
 
 
 def test_a_fleet_file_declares_volumes_and_how_many(tmp_path):
@@ -171,15 +171,15 @@ def test_a_bad_fleet_file_is_refused_with_entry_and_value(tmp_path, text, compla
 
 
 def test_mixed_volumes_are_the_same_by_seed_and_mostly_idle():
-    mixed = mixed_volumes(120, seed=1, starts_at=START)
-    assert mixed == mixed_volumes(120, seed=1, starts_at=START)
-    assert mixed != mixed_volumes(120, seed=2, starts_at=START)
+    mixed = make_mixed_volumes(120, seed=1, starts_at=START)
+    assert mixed == make_mixed_volumes(120, seed=1, starts_at=START)
+    assert mixed != make_mixed_volumes(120, seed=2, starts_at=START)
     assert sum(volume.load == "docker-loop" for volume in mixed) == 10
     assert sum(volume.load == "idle" for volume in mixed) > 50
 
 
 def test_every_recording_of_a_folder_becomes_a_volume_named_like_it():
     starts_at = datetime(2026, 11, 20, tzinfo=UTC)
-    volumes = traced_volumes(TRACES, size_gib=33, scale=32, starts_at=starts_at)
+    volumes = make_recorded_volumes(TRACES_DIRECTORY, size_gib=33, scale=32, starts_at=starts_at)
     assert [volume.tags["Name"] for volume in volumes] == ["nab_1ef3de", "nab_c0d644"]
     assert {(volume.size_gib, volume.load.scale) for volume in volumes} == {(33, 32)}

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.serve.measured_settings import ReportError, as_measured, read_report
+from burstlab.serve.measured_settings import ReportError, read_report, settings_from_report
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ONCE = Config(retries={"total_max_attempts": 1})
@@ -19,7 +19,7 @@ TAGS = [{"Key": "a", "Value": "1"}]
 
 @pytest.fixture
 def fleet():
-    return LabFleet(LabClock.by_hand(START), LabSettings())
+    return LabFleet(LabClock.manual(START), LabSettings())
 
 
 @pytest.fixture
@@ -30,12 +30,12 @@ def ec2(fleet):
         client.close()
 
 
-def create(ec2, zone="us-east-1a", **given):
+def create(ec2, zone="us-east-1a", **fields):
     return ec2.create_volume(
         Size=8,
         AvailabilityZone=zone,
         TagSpecifications=[{"ResourceType": "volume", "Tags": TAGS}],
-        **given,
+        **fields,
     )["VolumeId"]
 
 
@@ -69,7 +69,7 @@ def test_an_instance_has_its_volumes_plays_its_script_and_takes_them_with_it(ec2
         "DeviceName": "/dev/sdf",
         "Ebs": {"VolumeSize": 100, "VolumeType": "gp2", "DeleteOnTermination": True},
     }
-    told = ec2.run_instances(
+    reported = ec2.run_instances(
         ImageId="ami-1",
         InstanceType="t3.small",
         MinCount=1,
@@ -78,7 +78,7 @@ def test_an_instance_has_its_volumes_plays_its_script_and_takes_them_with_it(ec2
         UserData=script,
         TagSpecifications=[{"ResourceType": "instance", "Tags": TAGS}],
     )
-    instance_id = told["Instances"][0]["InstanceId"]
+    instance_id = reported["Instances"][0]["InstanceId"]
     [volume] = fleet
     later = create(ec2)
     ec2.attach_volume(VolumeId=later, InstanceId=instance_id, Device="/dev/sdf")
@@ -107,7 +107,7 @@ def test_a_role_that_does_not_exist_is_not_assumed(fleet):
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"schema": "burstwatch.report/v1"}'])
-def test_what_is_no_report_is_refused(tmp_path, content):
+def test_an_invalid_measured_report_is_refused(tmp_path, content):
     path = tmp_path / "report.json"
     path.write_text(content)
 
@@ -115,10 +115,10 @@ def test_what_is_no_report_is_refused(tmp_path, content):
         read_report(path)
 
 
-def test_an_answer_that_the_lab_cannot_play_is_said_and_changes_nothing():
+def test_an_answer_that_the_lab_cannot_play_is_reported_and_changes_nothing():
     fact = {"name": "idle-publishes", "answer": "sometimes", "values": {}}
 
-    changes, unknown = as_measured({"facts": [fact]})
+    changes, unknown = settings_from_report({"facts": [fact]})
 
     assert changes == {}
     assert "idle-publishes: the lab cannot play 'sometimes'" in unknown
@@ -128,10 +128,10 @@ def test_a_report_whose_answer_lacks_its_values_is_refused():
     fact = {"name": "balance-spacing", "answer": "every 60 s", "values": {}}
 
     with pytest.raises(ReportError, match="measure it again"):
-        as_measured({"facts": [fact]})
+        settings_from_report({"facts": [fact]})
 
 
-def test_serve_as_says_what_it_took_and_refuses_what_is_no_report(tmp_path):
+def test_serve_as_says_what_it_took_and_refuses_what_is_not_a_report(tmp_path):
     from click.testing import CliRunner  # noqa: PLC0415 - one test
 
     from burstlab.serve import command  # noqa: PLC0415 - as above
@@ -145,14 +145,14 @@ def test_serve_as_says_what_it_took_and_refuses_what_is_no_report(tmp_path):
     path, served = tmp_path / "report.json", []
     path.write_text(json.dumps(report))
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(command, "_run", lambda fleet, *_: served.append(fleet.settings))
-        told = CliRunner().invoke(command.serve, ["--as", str(path), "--balance-every", "60"])
-        assert told.exit_code == 0
+        patched.setattr(command, "_serve_until_stopped", lambda fleet, *_: served.append(fleet.settings))
+        result = CliRunner().invoke(command.serve, ["--as", str(path), "--balance-every", "60"])
+        assert result.exit_code == 0
         path.write_text("{}")
         refused = CliRunner().invoke(command.serve, ["--as", str(path)])
 
     assert served[0].balance_every_s == 300
-    assert "as measured in eu-west-1 (aws): balance_every_s=300" in told.output
-    assert "not as measured: tag-condition" in told.output
+    assert "as measured in eu-west-1 (aws): balance_every_s=300" in result.output
+    assert "not as measured: tag-condition" in result.output
     assert refused.exit_code == 1
     assert "is not a burstwatch.aws-check/v1" in refused.output

@@ -10,29 +10,29 @@ from click.testing import CliRunner
 
 from burstlab.concurrency import command
 from burstlab.concurrency.command import crowd
-from burstlab.concurrency.invariants import judge
-from burstlab.concurrency.runner import Clocks, CrowdError, Setup, play
+from burstlab.concurrency.invariants import check_invariants
+from burstlab.concurrency.runner import ClockMode, CrowdError, RunConfig, run
 from burstlab.deployed.local_aws import LocalAws
-from burstwatch.core.ledger.flip_state import Phase
+from burstwatch.core.ledger.flip_state import FlipStatus
 
 MINUTES = 28
 """With the quiet minutes: until all that drain are flipped and known to be well, and before any returns."""
 
 
 @pytest.fixture(scope="module")
-def alone():
+def baseline_run():
     """The story of a single watchdog, and what it came to."""
-    with play(Setup(watchdogs=1, minutes=MINUTES)) as scene:
-        yield scene, judge(scene)
+    with run(RunConfig(watchdogs=1, minutes=MINUTES)) as scene:
+        yield scene, check_invariants(scene)
 
 
-def lived(**given):
-    with play(Setup(minutes=MINUTES, **given)) as scene:
-        return judge(scene)
+def run_for_seconds(**fields):
+    with run(RunConfig(minutes=MINUTES, **fields)) as scene:
+        return check_invariants(scene)
 
 
-def test_one_alone_flips_and_tells_and_breaks_no_law(alone):
-    _, verdict = alone
+def test_a_single_watchdog_flips_alerts_and_violates_no_invariant(baseline_run):
+    _, verdict = baseline_run
     assert verdict.broken == ()
     assert {name for name, types in verdict.moves.items() if types == ["gp3"]} >= {"ci-1", "ci-2"}
     assert verdict.moves["orders"] == ["io1"]
@@ -41,42 +41,42 @@ def test_one_alone_flips_and_tells_and_breaks_no_law(alone):
 
 
 @pytest.mark.parametrize("watchdogs", [2, 10])
-def test_many_on_one_file_do_what_one_alone_does(alone, watchdogs):
-    verdict = lived(watchdogs=watchdogs)
-    with_lone = verdict_against(alone, verdict)
+def test_many_watchdogs_on_one_file_match_a_single_one(baseline_run, watchdogs):
+    verdict = run_for_seconds(watchdogs=watchdogs)
+    with_lone = verdict_against(baseline_run, verdict)
     assert with_lone == []
     assert (verdict.late_ticks, verdict.doubled_ticks, verdict.doubled_alerts) == (0, 0, 0)
     assert verdict.errors == {}
 
 
-def test_two_on_dynamodb_do_what_one_alone_does_on_a_file(alone):
+def test_two_watchdogs_on_dynamodb_match_a_single_one_on_a_file(baseline_run):
     """The table is that of the local AWS, with a server's real conditional writes, over HTTP."""
-    with LocalAws() as aws, play(Setup(watchdogs=2, ledger="dynamodb", minutes=MINUTES), aws=aws) as scene:
-        verdict = judge(scene)
+    with LocalAws() as aws, run(RunConfig(watchdogs=2, ledger="dynamodb", minutes=MINUTES), aws=aws) as scene:
+        verdict = check_invariants(scene)
         assert scene.ledger.location.startswith("dynamodb:")
-    assert verdict_against(alone, verdict) == []
+    assert verdict_against(baseline_run, verdict) == []
     assert (verdict.late_ticks, verdict.doubled_ticks, verdict.doubled_alerts) == (0, 0, 0)
     assert verdict.errors == {}
 
 
-def verdict_against(alone, verdict):
+def verdict_against(baseline_run, verdict):
     """What differs from one alone, beside the broken laws."""
-    lone = alone[1]
+    lone = baseline_run[1]
     differs = [name for name in ("moves", "alerts") if getattr(verdict, name) != getattr(lone, name)]
     return [*verdict.broken, *differs]
 
 
-def test_one_that_is_killed_again_and_again_costs_late_ticks_and_nothing_else(alone):
-    with play(Setup(watchdogs=2, minutes=MINUTES, dies_at=17)) as scene:
-        verdict = judge(scene, lone=alone[1])
+def test_a_repeatedly_killed_watchdog_costs_only_late_ticks(baseline_run):
+    with run(RunConfig(watchdogs=2, minutes=MINUTES, kill_at_effect=17)) as scene:
+        verdict = check_invariants(scene, solo=baseline_run[1])
     assert verdict.deaths >= 2
     assert verdict.broken == ()
 
 
-def test_clocks_that_jump_by_an_hour_and_by_seconds_are_said_and_do_no_harm(alone):
+def test_clocks_that_jump_by_an_hour_and_by_seconds_are_reported_and_do_no_harm(baseline_run):
     """The wrong one takes ticks that are over, or to come, and gets no further than AWS's first answer."""
-    with play(Setup(watchdogs=2, minutes=MINUTES, clocks=Clocks.JUMPING)) as scene:
-        verdict = judge(scene, lone=alone[1])
+    with run(RunConfig(watchdogs=2, minutes=MINUTES, clock_mode=ClockMode.JUMPING)) as scene:
+        verdict = check_invariants(scene, solo=baseline_run[1])
     assert verdict.broken == ()
     ahead, behind = sorted(verdict.errors)
     assert "this machine's clock is 60 min ahead of AWS's" in ahead
@@ -84,99 +84,105 @@ def test_clocks_that_jump_by_an_hour_and_by_seconds_are_said_and_do_no_harm(alon
     assert all("set it (for example `chronyc makestep`)" in error for error in verdict.errors)
 
 
-@pytest.mark.parametrize("clocks", Clocks)
+@pytest.mark.parametrize("clocks", ClockMode)
 @pytest.mark.parametrize("watchdogs", [2, 3, 10])
 def test_the_right_clocks_are_within_what_the_watchdog_allows(clocks, watchdogs):
     """Two minutes; an hour is meant to be wrong."""
-    setup = Setup(watchdogs=watchdogs, clocks=clocks)
+    setup = RunConfig(watchdogs=watchdogs, clock_mode=clocks)
     for minute in range(40):
         off = [abs(setup.offset_s(number, minute)) for number in range(watchdogs)]
-        assert all(each <= 90 or each == 3600 for each in off)
+        assert all(item <= 90 or item == 3600 for item in off)
         assert min(off) < 120, f"minute {minute}: everybody is wrong"
 
 
 # Laws that can be broken
 
 
-def test_an_alert_that_nobody_got_is_missed(alone):
-    scene, _ = alone
-    [law] = judge(replace(scene, outbox=scene.outbox[1:])).broken
+def test_an_alert_that_nobody_got_is_missed(baseline_run):
+    scene, _ = baseline_run
+    [law] = check_invariants(replace(scene, outbox=scene.outbox[1:])).broken
     assert law.endswith("was never sent")
 
 
-def test_an_alert_that_came_twice_is_counted(alone):
-    scene, verdict = alone
-    again = judge(replace(scene, outbox=[*scene.outbox, scene.outbox[0]]))
-    assert (again.doubled_alerts, again.told, again.broken) == (1, verdict.told, ())
+def test_an_alert_that_came_twice_is_counted(baseline_run):
+    scene, verdict = baseline_run
+    repeated = check_invariants(replace(scene, outbox=[*scene.outbox, scene.outbox[0]]))
+    assert (repeated.doubled_alerts, repeated.told, repeated.broken) == (1, verdict.told, ())
 
 
-def test_an_alert_that_is_in_no_history_is_found(alone):
-    scene, _ = alone
-    [law] = judge(replace(scene, outbox=[*scene.outbox, "0123 VolumeFlipped"])).broken
+def test_an_alert_that_is_in_no_history_is_found(baseline_run):
+    scene, _ = baseline_run
+    [law] = check_invariants(replace(scene, outbox=[*scene.outbox, "0123 VolumeFlipped"])).broken
     assert law == "alert 0123 is in no history"
 
 
-def test_a_modification_too_many_is_found(alone):
-    scene, verdict = alone
-    others = {scene.story.volume_ids["ci-1"]: 1}
-    [law] = judge(replace(scene, story=replace(scene.story, by_others=others))).broken
+def test_an_extra_modification_is_detected(baseline_run):
+    scene, verdict = baseline_run
+    others = {scene.scenario.volume_ids["ci-1"]: 1}
+    [law] = check_invariants(
+        replace(scene, scenario=replace(scene.scenario, external_modifications=others))
+    ).broken
     assert law == "ci-1: 0 modifications for 1 decisions"
     changed = replace(verdict, moves={**verdict.moves, "ci-2": ["gp3", "gp3"]})
-    [law] = judge(scene, lone=changed).broken
+    [law] = check_invariants(scene, solo=changed).broken
     assert law == "ci-2: went to ['gp3']; by one watchdog alone to ['gp3', 'gp3']"
 
 
-def test_two_ticks_in_a_row_that_nobody_did_are_found(alone):
-    scene, _ = alone
-    ticks = [*scene.course.ticks[:5], [None], [None], *scene.course.ticks[7:]]
-    [law] = judge(replace(scene, course=replace(scene.course, ticks=ticks))).broken
+def test_two_consecutive_missed_ticks_are_detected(baseline_run):
+    scene, _ = baseline_run
+    ticks = [*scene.tick_log.ticks[:5], [None], [None], *scene.tick_log.ticks[7:]]
+    [law] = check_invariants(replace(scene, tick_log=replace(scene.tick_log, ticks=ticks))).broken
     assert law == "minutes 5 and 6 were done by nobody"
 
 
-def test_an_error_in_the_quiet_minutes_at_the_end_is_found(alone):
-    scene, _ = alone
-    told = replace(scene.course.ticks[-1][0], errors=("ec2:DescribeVolumes failed",))
-    ticks = [*scene.course.ticks[:-1], [told]]
-    [law] = judge(replace(scene, course=replace(scene.course, ticks=ticks))).broken
+def test_an_error_in_the_quiet_minutes_at_the_end_is_found(baseline_run):
+    scene, _ = baseline_run
+    reported = replace(scene.tick_log.ticks[-1][0], errors=("ec2:DescribeVolumes failed",))
+    ticks = [*scene.tick_log.ticks[:-1], [reported]]
+    [law] = check_invariants(replace(scene, tick_log=replace(scene.tick_log, ticks=ticks))).broken
     assert law == f"minute {MINUTES + 5}: ec2:DescribeVolumes failed"
 
 
 @dataclass(frozen=True)
-class Telling:
+class LoggingLedger:
     """A ledger that says something else than it should."""
 
     ledger: object
-    told: dict
+    unreadable: dict
 
     def __getattr__(self, name):
-        return (lambda *_, **__: self.told[name]) if name in self.told else getattr(self.ledger, name)
+        return (
+            (lambda *_, **__: self.unreadable[name])
+            if name in self.unreadable
+            else getattr(self.ledger, name)
+        )
 
 
-def laws_with(scene, **told):
-    return judge(replace(scene, ledger=Telling(scene.ledger, told))).broken
+def broken_invariants(scene, **told):
+    return check_invariants(replace(scene, ledger=LoggingLedger(scene.ledger, told))).broken
 
 
-def test_a_ledger_that_is_not_true_is_found(alone):
-    scene, _ = alone
+def test_an_inconsistent_ledger_is_detected(baseline_run):
+    scene, _ = baseline_run
     states = scene.ledger.states()
-    volume_id = scene.story.volume_ids["ci-1"]
+    volume_id = scene.scenario.volume_ids["ci-1"]
     state = states[volume_id]
-    [law] = laws_with(scene, states=states | {volume_id: replace(state, spent=())})
+    [law] = broken_invariants(scene, states=states | {volume_id: replace(state, modifications=())})
     assert law.startswith("ci-1: the modification of ")
     assert law.endswith(" counts 0 times")
-    never = replace(state.flip, phase=Phase.ASKED)
-    [law] = laws_with(scene, states=states | {volume_id: replace(state, flip=never)})
+    never = replace(state.flip, status=FlipStatus.REQUESTED)
+    [law] = broken_invariants(scene, states=states | {volume_id: replace(state, flip=never)})
     assert law == "ci-1: its flip is still asked, and AWS has nothing in progress"
-    [law] = laws_with(scene, states=states | {volume_id: replace(state, flip=None)})
+    [law] = broken_invariants(scene, states=states | {volume_id: replace(state, flip=None)})
     assert law == "ci-1: it is gp3, the ledger says gp2"
 
 
-def test_a_watermark_that_stays_behind_and_alerts_that_wait_are_found(alone):
-    scene, _ = alone
-    [law] = laws_with(scene, waiting=["an alert", "another"])
+def test_a_stuck_watermark_and_pending_alerts_are_detected(baseline_run):
+    scene, _ = baseline_run
+    [law] = broken_invariants(scene, waiting=["an alert", "another"])
     assert law == "2 alerts still wait"
-    roster = scene.ledger.roster()
-    [law] = laws_with(scene, roster=replace(roster, tick_s=roster.tick_s - 300))
+    roster = scene.ledger.fleet_snapshot()
+    [law] = broken_invariants(scene, fleet_snapshot=replace(roster, tick_at_s=roster.tick_at_s - 300))
     assert law.startswith("the watermark is ")
 
 
@@ -188,41 +194,41 @@ def run(*arguments):
 
 
 @pytest.mark.parametrize("given", ["0", "5-3", "x", "1-2-3"])
-def test_a_kill_that_is_no_number_is_refused_with_what_would_do(given):
-    told = run("--kill-at", given)
-    assert told.exit_code == 2
-    assert "write a number from 1, or two as in 1-40" in " ".join(told.output.split())
+def test_a_kill_that_is_not_a_number_is_refused_with_what_would_do(given):
+    reported = run("--kill-at", given)
+    assert reported.exit_code == 2
+    assert "write a number from 1, or two as in 1-40" in " ".join(reported.output.split())
 
 
 def test_the_command_prints_a_row_for_each_story():
-    told = run("--watchdogs", "2", "--minutes", "1", "--kill-at", "2")
-    assert told.exit_code == 0, told.output
-    assert "7 minutes, sqlite, clocks right" in told.output
-    assert "2, at 2" in told.output
-    assert max(map(len, told.output.splitlines())) <= 80
+    reported = run("--watchdogs", "2", "--minutes", "1", "--kill-at", "2")
+    assert reported.exit_code == 0, reported.output
+    assert "7 minutes, sqlite, clocks right" in reported.output
+    assert "2, at 2" in reported.output
+    assert max(map(len, reported.output.splitlines())) <= 80
 
 
-def test_a_broken_law_is_named_and_the_command_fails(alone, monkeypatch):
-    broken = replace(alone[1], broken=("ci-1: 2 modifications for 1 decisions",))
-    monkeypatch.setattr(command, "_judged", lambda _setups: iter([alone[1], broken]))
-    told = run()
-    assert told.exit_code == 1
-    assert "broken with 1 watchdogs: ci-1: 2 modifications for 1 decisions" in told.output
-    told = run("--json")
-    document = json.loads(told.output)
+def test_a_violated_invariant_is_named_and_the_command_fails(baseline_run, monkeypatch):
+    broken = replace(baseline_run[1], broken=("ci-1: 2 modifications for 1 decisions",))
+    monkeypatch.setattr(command, "_run_all", lambda _setups: iter([baseline_run[1], broken]))
+    reported = run()
+    assert reported.exit_code == 1
+    assert "broken with 1 watchdogs: ci-1: 2 modifications for 1 decisions" in reported.output
+    reported = run("--json")
+    document = json.loads(reported.output)
     assert document["schema"] == "burstwatch.lab.crowd/v1"
     assert document["runs"][1]["broken"] == ["ci-1: 2 modifications for 1 decisions"]
 
 
-def test_no_member_outlives_a_story_that_fails():
+def test_no_worker_outlives_a_failed_run():
     with pytest.raises(CrowdError, match="as it was to"):
-        fail_in_the_middle()
+        fail_midway()
     until = time.monotonic() + 30
     while active_children() and time.monotonic() < until:
         time.sleep(0.05)
     assert active_children() == []
 
 
-def fail_in_the_middle():
-    with play(Setup(watchdogs=2, minutes=1)):
+def fail_midway():
+    with run(RunConfig(watchdogs=2, minutes=1)):
         raise CrowdError("as it was to")

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from burstlab.demo.command import demo, run
-from burstlab.demo.live_view import _board, open_board, tell_the_end, tell_the_start
+from burstlab.demo.command import demo, run_demo
+from burstlab.demo.live_view import _render, open_view, print_introduction, print_summary
 
 BURSTLAB = [sys.executable, "-c", "from burstlab.main import main; main()"]
 HOURS = 4.9
@@ -21,22 +21,22 @@ def at(clock):
     return datetime.fromisoformat(f"2026-11-20T{clock}Z").timestamp()
 
 
-def test_the_demo_tells_its_story(tmp_path):
+def test_the_demo_runs_its_scenario(tmp_path):
     """One run for all of it: it takes seconds."""
     lines = Console(file=StringIO(), width=80)
     boards = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
     picture = tmp_path / "sub" / "demo.png"
-    tell_the_start(lines, hours=HOURS, seconds=0)
-    with open_board(lines) as show:
+    print_introduction(lines, hours=HOURS, seconds=0)
+    with open_view(lines) as show:
 
         def show_both(stage):
             show(stage)
             if stage.ticks % 5 == 0:
-                boards.print(_board(stage))
+                boards.print(_render(stage))
 
-        stage = run(hours=HOURS, seconds=0, picture=picture, show=show_both)
-    tell_the_end(lines, stage)
-    role = {role.actor.name: role for role in stage.roles.values()}.__getitem__
+        stage = run_demo(hours=HOURS, seconds=0, picture=picture, show=show_both)
+    print_summary(lines, stage)
+    role = {role.spec.name: role for role in stage.volume_runs.values()}.__getitem__
     the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role)
     volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_after(stage, role)
     each_flip_back_is_verified(stage, role)
@@ -52,37 +52,41 @@ def test_the_demo_tells_its_story(tmp_path):
 def the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role):
     observed, automatic = role("ci-docker-7"), role("ci-docker-8")
     # 5,400,000 credits / (460 - 100) per s = 15,000 s after 16:00
-    assert observed.life.dry_at_s == pytest.approx(at("20:10"), abs=2)
-    assert observed.life.stalled_s == pytest.approx(at("20:54") - at("20:10"), abs=2)
-    assert not [message for message in stage.watchdog.heard if observed.actor.name in message.headline]
-    assert (automatic.life.dry_at_s, automatic.life.stalled_s, automatic.life.lost_ops) == (None, 0, 0)
-    assert automatic.alone.dry_at_s == observed.life.dry_at_s
-    [trip] = automatic.trips
-    assert trip.reached_at_s < observed.life.dry_at_s
+    assert observed.history.empty_at_s == pytest.approx(at("20:10"), abs=2)
+    assert observed.history.stalled_s == pytest.approx(at("20:54") - at("20:10"), abs=2)
+    assert not [message for message in stage.watchdog.heard if observed.spec.name in message.headline]
+    assert (automatic.history.empty_at_s, automatic.history.stalled_s, automatic.history.lost_ops) == (
+        None,
+        0,
+        0,
+    )
+    assert automatic.alone.empty_at_s == observed.history.empty_at_s
+    [trip] = automatic.target_intervals
+    assert trip.reached_at_s < observed.history.empty_at_s
     assert trip.stays
-    assert automatic.type_now == "gp3"
+    assert automatic.current_type == "gp3"
 
 
 def volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_after(stage, role):
     for name, kind in (("orders-db", "gp3"), ("orders-log", "io2")):
-        [trip] = role(name).trips
+        [trip] = role(name).target_intervals
         out, back = stage.endpoint.fleet.modifications(role(name).volume_id)
         assert (out.target.volume_type, out.state) == (kind, "completed")
         assert out.ended_at <= datetime(2026, 11, 20, 18, tzinfo=UTC)
         assert trip.reached_at_s <= at("18:00")
-        assert trip.back_at_s >= at("20:00")
+        assert trip.return_requested_at_s >= at("20:00")
         assert back.target.volume_type == "gp2"
-        assert role(name).alone.dry_at_s < at("19:00")
-        assert role(name).life.dry_at_s is None
+        assert role(name).alone.empty_at_s < at("19:00")
+        assert role(name).history.empty_at_s is None
 
 
 def each_flip_back_is_verified(stage, role):
     for name in ("nightly", "orders-log"):
-        [trip] = role(name).trips
+        [trip] = role(name).target_intervals
         kinds = [str(entry.kind) for entry in role(name).entries]
-        told = [kind for kind in kinds if kind in ("accepted", "reached", "restored")]
-        assert told == ["accepted", "reached", "accepted", "restored"]
-        assert trip.asked_at_s < trip.reached_at_s < trip.back_at_s < trip.restored_at_s
+        reported = [kind for kind in kinds if kind in ("accepted", "reached", "restored")]
+        assert reported == ["accepted", "reached", "accepted", "restored"]
+        assert trip.requested_at_s < trip.reached_at_s < trip.return_requested_at_s < trip.restored_at_s
         volume = stage.endpoint.fleet.find(role(name).volume_id)
         assert (volume.volume_type, [m.state for m in volume.modifications]) == ("gp2", ["completed"] * 2)
 
@@ -92,69 +96,71 @@ def a_hold_is_respected_though_the_volume_runs_dry_and_people_know_before(stage,
     assert [(refused.guard, refused.reason) for refused in held.refusals] == [
         ("held", "it is on hold by anna: audit snapshot running")
     ]
-    assert not held.trips
-    assert held.life.dry_at_s == held.alone.dry_at_s
-    assert held.notice_s > 8 * 60
+    assert not held.target_intervals
+    assert held.history.empty_at_s == held.alone.empty_at_s
+    assert held.warning_time_s > 8 * 60
 
 
 def the_spend_cap_refuses_until_another_volume_is_back(role):
     capped = role("search")
     [refused] = capped.refusals
-    [trip] = capped.trips
+    [trip] = capped.target_intervals
     assert refused.guard == "spend_cap"
-    assert trip.asked_at_s >= role("nightly").trips[0].restored_at_s > refused.at_s
-    assert capped.life.dry_at_s is None
+    assert trip.requested_at_s >= role("nightly").target_intervals[0].restored_at_s > refused.at_s
+    assert capped.history.empty_at_s is None
 
 
 def a_critical_volume_leaves_burst_storage_with_the_first_tick(role):
-    [trip] = role("etcd-0").trips
-    assert (trip.asked_at_s, trip.stays) == (at("16:01"), True)
+    [trip] = role("etcd-0").target_intervals
+    assert (trip.requested_at_s, trip.stays) == (at("16:01"), True)
 
 
 def a_silent_volume_is_reported_and_a_large_one_left_alone(role):
     assert role("silent").state.unknown_reason == "telemetry_gap"
-    assert not role("silent").trips
+    assert not role("silent").target_intervals
     assert role("lake").entries == []
 
 
 def a_flip_costs_its_time_on_the_target(role):
     nightly = role("nightly")
-    [trip] = nightly.trips
+    [trip] = nightly.target_intervals
     # io1: 100 GiB x $0.125 + 2,188 IOPS x $0.065 = $154.72 a month, gp2: $10
     per_s = 144.72 / 730 / 3600
     assert trip.target.iops == 2_188
-    assert nightly.life.usd_more() == pytest.approx(per_s * (trip.back_at_s - trip.asked_at_s))
-    assert nightly.alone.usd_more() == 0
+    assert nightly.history.extra_usd() == pytest.approx(
+        per_s * (trip.return_requested_at_s - trip.requested_at_s)
+    )
+    assert nightly.alone.extra_usd() == 0
 
 
 def what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines, boards):
     assert max(map(len, (lines + boards).splitlines())) <= 80
     assert "…" not in boards.split("alerts")[0]
-    for words in (
+    for phrase in (
         "flip refused: reports is not moved",
         "ran dry                       20:10          never",
         "left alone: dry 18:02, stalled 57 min",
         "search, spend_cap: it would add $39.09 a month",
         "Watched, 2 of 12 volumes ran dry",
     ):
-        assert words in lines
+        assert phrase in lines
     assert f"{stage.api_calls['ModifyVolume']} ModifyVolume" in " ".join(lines.split())
 
 
 def test_the_command_ends_well_and_says_where_the_picture_is(tmp_path):
     picture = tmp_path / "demo.png"
-    told = CliRunner().invoke(demo, ["--hours", "0.2", "--seconds", "0", "--picture", str(picture)])
-    assert told.exit_code == 0, told.output
-    assert told.output.endswith(f"The picture: {picture}\n")
-    assert "What was refused" not in told.output
+    result = CliRunner().invoke(demo, ["--hours", "0.2", "--seconds", "0", "--picture", str(picture)])
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"The picture: {picture}\n")
+    assert "What was refused" not in result.output
 
 
-def test_a_place_that_cannot_be_written_is_told_with_the_way_out(tmp_path):
+def test_a_place_that_cannot_be_written_is_reported_with_the_way_out(tmp_path):
     (tmp_path / "file").touch()
     picture = tmp_path / "file" / "demo.png"
-    told = CliRunner().invoke(demo, ["--hours", "0.1", "--seconds", "0", "--picture", str(picture)])
-    assert told.exit_code == 1
-    assert "give --picture another place" in told.output
+    result = CliRunner().invoke(demo, ["--hours", "0.1", "--seconds", "0", "--picture", str(picture)])
+    assert result.exit_code == 1
+    assert "give --picture another place" in result.output
 
 
 def test_ctrl_c_ends_it_without_a_trace():

@@ -10,13 +10,21 @@ from pathlib import Path
 import pytest
 
 from burstlab.disk.cleanup import clean
-from burstlab.disk.state_dir import PREFIX, is_ours, make_folder, note_process, own, ownerless, take_down
+from burstlab.disk.state_dir import (
+    PREFIX,
+    is_private_directory,
+    lock,
+    make_state_dir,
+    orphaned_state_dirs,
+    record_process,
+    remove,
+)
 
 NOBODY = 65534
 
 
 @pytest.fixture
-def shared():
+def world_writable_dir():
     """A directory as /tmp: everybody may write, and remove only what is theirs."""
     folder = Path(tempfile.mkdtemp(prefix="shared-"))
     folder.chmod(0o1777)
@@ -25,7 +33,7 @@ def shared():
 
 
 @pytest.fixture
-def victim():
+def other_process():
     """A process of ours that nobody may end, and its line for a list of processes."""
     process = subprocess.Popen(["sleep", "300"])
     started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
@@ -35,7 +43,7 @@ def victim():
 
 
 @pytest.fixture
-def as_nobody():
+def run_as_nobody():
     """Give a function that runs Python as another user."""
     if os.geteuid() != 0:
         pytest.skip("NOT TESTED HERE: acting as another user needs root")
@@ -57,46 +65,50 @@ def is_alive(process: subprocess.Popen) -> bool:
     return process.poll() is None
 
 
-def test_a_link_that_another_user_made_leads_to_no_process_being_killed(shared, victim, as_nobody):
-    process, line = victim
-    as_nobody(
+def test_a_link_that_another_user_made_leads_to_no_process_being_killed(
+    world_writable_dir, other_process, run_as_nobody
+):
+    process, line = other_process
+    run_as_nobody(
         "os.symlink(sys.argv[1], sys.argv[2])\nopen(sys.argv[1] + '/processes', 'w').write(sys.argv[3])",
-        *(shared, shared / f"{PREFIX}evil", line),
+        *(world_writable_dir, world_writable_dir / f"{PREFIX}evil", line),
     )
-    assert clean(lambda _: None, shared) == 0
-    assert take_down(shared / f"{PREFIX}evil") == []
+    assert clean(lambda _: None, world_writable_dir) == 0
+    assert remove(world_writable_dir / f"{PREFIX}evil") == []
     assert is_alive(process)
-    assert (shared / "processes").exists()
+    assert (world_writable_dir / "processes").exists()
 
 
-def test_a_folder_of_another_user_is_left_alone(shared, victim, as_nobody):
-    process, line = victim
-    folder = shared / f"{PREFIX}theirs"
-    as_nobody(
+def test_a_folder_of_another_user_is_left_alone(world_writable_dir, other_process, run_as_nobody):
+    process, line = other_process
+    folder = world_writable_dir / f"{PREFIX}theirs"
+    run_as_nobody(
         "os.mkdir(sys.argv[1], 0o700)\nopen(sys.argv[1] + '/processes', 'w').write(sys.argv[2])",
         *(folder, line),
     )
-    assert ownerless(shared) == []
+    assert orphaned_state_dirs(world_writable_dir) == []
     with pytest.raises(PermissionError, match="not a directory of this user"):
-        own(folder)
-    assert take_down(folder) == []
+        lock(folder)
+    assert remove(folder) == []
     assert is_alive(process)
     assert sorted(path.name for path in folder.iterdir()) == ["processes"]
 
 
-def test_a_folder_of_ours_that_others_may_enter_is_left_alone(shared):
-    folder = make_folder(shared)
-    assert ownerless(shared) == [folder]
+def test_a_folder_of_ours_that_others_may_enter_is_left_alone(world_writable_dir):
+    folder = make_state_dir(world_writable_dir)
+    assert orphaned_state_dirs(world_writable_dir) == [folder]
     folder.chmod(0o755)
-    assert ownerless(shared) == []
-    assert not is_ours(folder)
+    assert orphaned_state_dirs(world_writable_dir) == []
+    assert not is_private_directory(folder)
 
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "theirs"])
-def test_a_list_that_is_not_our_own_file_ends_no_process(shared, victim, as_nobody, kind):
-    process, line = victim
-    folder, theirs = make_folder(shared), shared / "list"
-    as_nobody("open(sys.argv[1], 'w').write(sys.argv[2])", theirs, line)
+def test_a_list_that_is_not_our_own_file_ends_no_process(
+    world_writable_dir, other_process, run_as_nobody, kind
+):
+    process, line = other_process
+    folder, theirs = make_state_dir(world_writable_dir), world_writable_dir / "list"
+    run_as_nobody("open(sys.argv[1], 'w').write(sys.argv[2])", theirs, line)
     if kind == "link":
         (folder / "processes").symlink_to(theirs)
     elif kind == "hard link":
@@ -104,28 +116,28 @@ def test_a_list_that_is_not_our_own_file_ends_no_process(shared, victim, as_nobo
     else:
         (folder / "processes").write_text(line)
         os.chown(folder / "processes", NOBODY, NOBODY)
-    assert take_down(folder) == []
+    assert remove(folder) == []
     assert is_alive(process)
     assert not folder.exists()
 
 
-def test_a_lock_that_is_a_link_or_a_fifo_is_not_opened(shared):
-    folder = make_folder(shared)
-    (folder / "owner").symlink_to(shared / "made")
+def test_a_lock_that_is_a_link_or_a_fifo_is_not_opened(world_writable_dir):
+    folder = make_state_dir(world_writable_dir)
+    (folder / "owner").symlink_to(world_writable_dir / "made")
     with pytest.raises(OSError, match="symbolic links"):
-        own(folder)
-    assert not (shared / "made").exists()
+        lock(folder)
+    assert not (world_writable_dir / "made").exists()
     (folder / "owner").unlink()
     os.mkfifo(folder / "owner")
     with pytest.raises(PermissionError, match="not a regular file"):
-        own(folder)
+        lock(folder)
 
 
-def test_what_we_noted_is_ended_and_a_line_cut_short_is_left_out(shared, victim):
-    process, _ = victim
-    folder = make_folder(shared)
-    note_process(folder, process.pid)
+def test_what_we_noted_is_ended_and_a_line_cut_short_is_left_out(world_writable_dir, other_process):
+    process, _ = other_process
+    folder = make_state_dir(world_writable_dir)
+    record_process(folder, process.pid)
     with (folder / "processes").open("a") as notes:
         notes.write("12")
-    assert take_down(folder) == []
+    assert remove(folder) == []
     assert process.wait(10) == -9

@@ -1,11 +1,11 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.lab.disks import metric_of
+from disks import metric_of
 
 from burstlab.disk.block_device import DiskError
-from burstlab.disk.live_view import bar, per_second, spark
-from burstlab.disk.throttle import Instant, Lapse
+from burstlab.disk.live_view import mean_iops_per_second, render_balance, sparkline
+from burstlab.disk.throttle import DiskSnapshot, TimeScale
 from burstlab.fake_aws.server import Endpoint
 from burstlab.incident.probe import read_record
 from burstlab.model.clock import LabClock
@@ -17,7 +17,7 @@ NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
 @pytest.fixture
 def fleet():
-    return LabFleet(LabClock.by_hand(NOON), LabSettings(queued=True))
+    return LabFleet(LabClock.manual(NOON), LabSettings(queued=True))
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_cloudwatch_shows_what_was_measured(fleet, volume):
     ],
 )
 def test_iops_are_those_of_ebs_unless_both_speed_and_bucket_are_given(given, speed, held, burst):
-    lapse = Lapse.of(**given)
+    lapse = TimeScale.of(**given)
     assert (lapse.speed, lapse.real_credits, lapse.real_iops(3_000)) == pytest.approx((speed, held, burst))
     lapse.check(100)
 
@@ -103,21 +103,26 @@ def test_iops_are_those_of_ebs_unless_both_speed_and_bucket_are_given(given, spe
 )
 def test_a_bucket_that_no_device_can_play_is_refused_with_what_would_do(given, words):
     with pytest.raises(DiskError, match=words):
-        Lapse.of(**given).check(100)
+        TimeScale.of(**given).check(100)
 
 
 def test_the_bar_and_the_sparks_tell_empty_from_full_and_from_none():
-    assert bar(100, 4).plain == "████ 100.0 %"
-    assert bar(0, 4).plain == "░░░░   0.0 %"
-    assert "no bucket" in bar(None, 4).plain
-    assert spark([0, 1_500, 3_000, 9_000], 3_000) == "▁▅██"
+    assert render_balance(100, 4).plain == "████ 100.0 %"
+    assert render_balance(0, 4).plain == "░░░░   0.0 %"
+    assert "no bucket" in render_balance(None, 4).plain
+    assert sparkline([0, 1_500, 3_000, 9_000], 3_000) == "▁▅██"
 
 
-def test_iops_are_told_second_by_second_however_often_they_were_measured():
+def test_iops_are_reported_second_by_second_however_often_they_were_measured():
     def instant(at_s, iops):
-        return Instant(at_s=at_s, lab_s=0, balance_pct=None, iops=iops, limit_iops=3_000, volume_type="gp3")
+        return DiskSnapshot(
+            at_s=at_s, simulated_at_s=0, balance_pct=None, iops=iops, limit_iops=3_000, volume_type="gp3"
+        )
 
-    assert per_second([instant(7, 0), instant(7.1, 10), instant(7.9, 30), instant(8.5, 50)]) == [20, 50]
+    assert mean_iops_per_second([instant(7, 0), instant(7.1, 10), instant(7.9, 30), instant(8.5, 50)]) == [
+        20,
+        50,
+    ]
 
 
 def a_record(**changes):
@@ -137,10 +142,10 @@ def a_record(**changes):
 
 def test_a_reading_counts_the_tasks_of_its_own_disk_only():
     reading = read_record(a_record(), 1.0, 8.0)
-    assert (reading.tasks, reading.blocked) == ((("ci-job", "folio_wait_bit", 24),), 24)
-    assert read_record(a_record(dstate=None), 1.0, 8.0).blocked == 0
+    assert (reading.tasks, reading.blocked_tasks) == ((("ci-job", "folio_wait_bit", 24),), 24)
+    assert read_record(a_record(dstate=None), 1.0, 8.0).blocked_tasks == 0
 
 
-def test_a_record_that_is_none_is_refused():
+def test_an_invalid_record_is_refused():
     with pytest.raises(ValueError, match="verdict 'fine' is none of ok, warn, crit, unknown"):
         read_record(a_record(verdict="fine"), 1.0, 8.0)

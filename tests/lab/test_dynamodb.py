@@ -3,8 +3,8 @@
 import pytest
 from botocore.exceptions import ClientError, ReadTimeoutError
 
-from burstlab.fake_aws.dynamodb import DynamoDb, Fault
-from ledgers import DynamoHome
+from burstlab.fake_aws.dynamodb import FakeDynamoDb, Fault
+from ledgers import DynamoStore
 
 TWO = {":n": {"N": "1"}, ":m": {"N": "2"}}
 KEY = {"pk": {"S": "a"}, "sk": {"S": "b"}}
@@ -12,12 +12,12 @@ KEY = {"pk": {"S": "a"}, "sk": {"S": "b"}}
 
 @pytest.fixture
 def table():
-    return DynamoDb(table="t-1")
+    return FakeDynamoDb(table="t-1")
 
 
 @pytest.fixture
 def client(table):
-    home = DynamoHome(endpoint=None, table=table)
+    home = DynamoStore(endpoint=None, table=table)
     yield home.client
     home.close()
 
@@ -26,23 +26,23 @@ def put(client, sk="b", **attributes):
     client.put_item(TableName="t-1", Item={"pk": {"S": "a"}, "sk": {"S": sk}, **attributes})
 
 
-def put_together(client, *sort_keys, **condition):
+def put_in_transaction(client, *sort_keys, **condition):
     puts = [
         {"TableName": "t-1", "Item": {"pk": {"S": "a"}, "sk": {"S": sk}}, **condition} for sk in sort_keys
     ]
-    client.transact_write_items(TransactItems=[{"Put": each} for each in puts])
+    client.transact_write_items(TransactItems=[{"Put": item} for item in puts])
 
 
 def code_of(call):
-    with pytest.raises(ClientError) as raised:
+    with pytest.raises(ClientError) as exc_info:
         call()
-    return raised.value.response["Error"]["Code"]
+    return exc_info.value.response["Error"]["Code"]
 
 
 def reasons_of(call):
-    with pytest.raises(ClientError) as raised:
+    with pytest.raises(ClientError) as exc_info:
         call()
-    return [reason["Code"] for reason in raised.value.response["CancellationReasons"]]
+    return [reason["Code"] for reason in exc_info.value.response["CancellationReasons"]]
 
 
 def test_what_is_put_is_read(client):
@@ -54,7 +54,7 @@ def test_what_is_put_is_read(client):
 def test_a_transaction_is_all_or_nothing_and_says_which_condition_failed(table, client):
     put(client, "b")
     absent = {"ConditionExpression": "attribute_not_exists(pk)"}
-    assert reasons_of(lambda: put_together(client, "a", "b", "c", **absent)) == [
+    assert reasons_of(lambda: put_in_transaction(client, "a", "b", "c", **absent)) == [
         "None",
         "ConditionalCheckFailed",
         "None",
@@ -64,17 +64,17 @@ def test_a_transaction_is_all_or_nothing_and_says_which_condition_failed(table, 
 
 def test_transactions_on_one_item_that_overlap_conflict_and_so_does_a_single_write(table, client):
     """The second comes while the first waits."""
-    found = []
+    results = []
 
     def wait(_):
         table.latency_s = 0.0
-        found.append(reasons_of(lambda: put_together(client, "b", "c")))
-        found.append(code_of(lambda: put(client)))
+        results.append(reasons_of(lambda: put_in_transaction(client, "b", "c")))
+        results.append(code_of(lambda: put(client)))
 
     table.latency_s, table.sleep = 1.0, wait
-    put_together(client, "a", "b")
-    assert found == [["TransactionConflict", "None"], "TransactionConflictException"]
-    put_together(client, "b", "c")
+    put_in_transaction(client, "a", "b")
+    assert results == [["TransactionConflict", "None"], "TransactionConflictException"]
+    put_in_transaction(client, "b", "c")
 
 
 def test_a_transaction_sent_again_with_its_token_happens_once(table, client):
@@ -98,7 +98,7 @@ def test_writes_are_billed_by_the_kilobyte_and_twice_in_a_transaction(table, cli
     """``pk``, ``sk``, their values and the name ``x`` are 7 bytes."""
     put(client, x={"S": "x" * size_bytes})
     assert table.units.write == units
-    put_together(client, "b")
+    put_in_transaction(client, "b")
     assert table.units.write == units + 2 * units
 
 
@@ -118,12 +118,12 @@ def test_reads_are_billed_by_four_kilobytes_and_at_least_one(table, client):
         lambda client: put(client, x={"S": "x" * 410_000}),
         lambda client: put(client, ""),
         lambda client: put(client, "x" * 1025),
-        lambda client: put_together(client, "b", "b"),
-        lambda client: put_together(client, *map(str, range(101))),
-        lambda client: put_together(client, "b", ConditionExpression="attribute_exists(hold)"),
-        lambda client: put_together(client, "b", ConditionExpression="n = :n"),
-        lambda client: put_together(client, "b", ConditionExpression="size(n)"),
-        lambda client: put_together(client, "b", ConditionExpression="n = :n", ExpressionAttributeValues=TWO),
+        lambda client: put_in_transaction(client, "b", "b"),
+        lambda client: put_in_transaction(client, *map(str, range(101))),
+        lambda client: put_in_transaction(client, "b", ConditionExpression="attribute_exists(hold)"),
+        lambda client: put_in_transaction(client, "b", ConditionExpression="n = :n"),
+        lambda client: put_in_transaction(client, "b", ConditionExpression="size(n)"),
+        lambda client: put_in_transaction(client, "b", ConditionExpression="n = :n", ExpressionAttributeValues=TWO),
         lambda client: client.put_item(TableName="t-1", Item=KEY, ReturnValues="ALL_OLD"),
         lambda client: client.query(TableName="t-1", KeyConditionExpression="pk = :pk", IndexName="index"),
     ],
@@ -136,7 +136,7 @@ def test_what_dynamodb_would_refuse_or_the_lab_does_not_know_does_not_pass(clien
     assert code_of(lambda: call(client)) == "ValidationException"
 
 
-def test_a_scan_is_not_known(client):
+def test_scan_is_not_supported(client):
     assert code_of(lambda: client.scan(TableName="t-1")) == "UnknownOperationException"
 
 
@@ -147,13 +147,13 @@ def test_another_table_is_not_there(client):
 def test_faults_come_when_they_are_set_and_a_lost_answer_was_to_something_done(table, client, monkeypatch):
     monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
     table.faults = [
-        Fault("PutItem", "ThrottlingException", spares=1, times=2),
-        Fault("GetItem", is_lost=True, times=2),
+        Fault("PutItem", "ThrottlingException", skipped_calls=1, times=2),
+        Fault("GetItem", is_response_lost=True, times=2),
     ]
     put(client)
     assert code_of(lambda: put(client)) == "ThrottlingException"
     put(client)
-    table.faults = [Fault("PutItem", is_lost=True, times=2)]
+    table.faults = [Fault("PutItem", is_response_lost=True, times=2)]
     with pytest.raises(ReadTimeoutError):
         put(client, "c")
     assert set(table.items["a"]) == {"b", "c"}

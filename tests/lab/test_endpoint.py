@@ -17,17 +17,17 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import Endpoint, EndpointError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.modification import Modification, Shape
+from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume, MetricFault
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ONCE = Config(retries={"total_max_attempts": 1})
-HASTY = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
+SHORT_TIMEOUTS = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
 
 
 @pytest.fixture
 def fleet():
-    return LabFleet(LabClock.by_hand(START))
+    return LabFleet(LabClock.manual(START))
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def cloudwatch(lab):
     client.close()
 
 
-def a_query(volume_id, *, query_id="m0", metric="BurstBalance", stat="Minimum", period=60, **more):
+def a_query(volume_id, *, query_id="m0", metric="BurstBalance", stat="Minimum", period=60, **options):
     stat_of = {
         "Metric": {
             "Namespace": "AWS/EBS",
@@ -59,22 +59,22 @@ def a_query(volume_id, *, query_id="m0", metric="BurstBalance", stat="Minimum", 
         },
         "Period": period,
         "Stat": stat,
-        **more,
+        **options,
     }
     return {"Id": query_id, "MetricStat": stat_of}
 
 
-def ask(cloudwatch, queries, *, minutes=30, now=None, **more):
+def get_metric_data(cloudwatch, queries, *, minutes=30, now=None, **options):
     now = now or START
     return cloudwatch.get_metric_data(
         MetricDataQueries=queries,
         StartTime=now - timedelta(minutes=minutes),
         EndTime=now,
-        **more,
+        **options,
     )
 
 
-def shown(result):
+def datapoints_of(result):
     return {
         int((at - START).total_seconds() // 60): value
         for at, value in zip(result["Timestamps"], result["Values"], strict=True)
@@ -150,7 +150,7 @@ def test_odd_volumes_are_described_with_their_oddness(fleet, ec2):
     assert by_id[outpost]["OutpostArn"] == "arn:aws:outposts:us-east-1:1:outpost/op-1"
 
 
-def test_pages_hold_what_was_asked_for_and_end(fleet, ec2):
+def test_pages_hold_what_was_requested_and_end(fleet, ec2):
     ids = fleet.add_all([LabVolume(size_gib=8)] * 23)
     first = ec2.describe_volumes(MaxResults=10)
     assert len(first["Volumes"]) == 10
@@ -190,8 +190,8 @@ def test_filters_choose_as_in_ec2(fleet, ec2, name, values, expected):
     fleet.add(LabVolume(size_gib=500, tags={"Name": "db", "team": "bank"}))
     fleet.add(LabVolume(size_gib=8, attached=False, tags={"Name": "loose"}))
     fleet.add(LabVolume(size_gib=100, volume_type="gp3", managed_by="eks", tags={"Name": "fast"}))
-    found = ec2.describe_volumes(Filters=[{"Name": name, "Values": values}])["Volumes"]
-    names = {tag["Value"] for volume in found for tag in volume["Tags"] if tag["Key"] == "Name"}
+    result = ec2.describe_volumes(Filters=[{"Name": name, "Values": values}])["Volumes"]
+    names = {tag["Value"] for volume in result for tag in volume["Tags"] if tag["Key"] == "Name"}
     assert names == expected
 
 
@@ -204,7 +204,7 @@ def test_several_filters_must_all_hold_and_unknown_ids_are_left_out(fleet, ec2):
     assert [v["VolumeId"] for v in ec2.describe_volumes(Filters=filters)["Volumes"]] == [ids[1]]
 
 
-def test_hidden_managed_volumes_are_listed_only_when_asked_for_or_by_id(fleet, ec2):
+def test_hidden_managed_volumes_are_listed_only_when_requested_or_by_id(fleet, ec2):
     volume_id = fleet.add(LabVolume(size_gib=8, managed_by="eks.amazonaws.com", hidden=True))
     assert ec2.describe_volumes()["Volumes"] == []
     (listed,) = ec2.describe_volumes(IncludeManagedResources=True)["Volumes"]
@@ -213,13 +213,13 @@ def test_hidden_managed_volumes_are_listed_only_when_asked_for_or_by_id(fleet, e
     assert by_id["Operator"] == {"Managed": True, "Principal": "eks.amazonaws.com", "HiddenByDefault": True}
 
 
-GONE, ALSO_GONE = "vol-0000000000000dead", "vol-0000000000000beef"
+UNKNOWN_ID, OTHER_UNKNOWN_ID = "vol-0000000000000dead", "vol-0000000000000beef"
 REFUSED = [
-    ({"VolumeIds": [GONE]}, "InvalidVolume.NotFound", f"The volume '{GONE}' does not exist."),
+    ({"VolumeIds": [UNKNOWN_ID]}, "InvalidVolume.NotFound", f"The volume '{UNKNOWN_ID}' does not exist."),
     (
-        {"VolumeIds": [GONE, ALSO_GONE]},
+        {"VolumeIds": [UNKNOWN_ID, OTHER_UNKNOWN_ID]},
         "InvalidVolume.NotFound",
-        f"The volumes '{GONE}, {ALSO_GONE}' do not exist.",
+        f"The volumes '{UNKNOWN_ID}, {OTHER_UNKNOWN_ID}' do not exist.",
     ),
     (
         {"VolumeIds": ["disk-1"]},
@@ -228,7 +228,7 @@ REFUSED = [
     ),
     ({"VolumeIds": ["vol-xyz"]}, "InvalidVolumeID.Malformed", 'Invalid id: "vol-xyz"'),
     (
-        {"VolumeIds": [GONE], "MaxResults": 500},
+        {"VolumeIds": [UNKNOWN_ID], "MaxResults": 500},
         "InvalidParameterCombination",
         "The parameter volumeSet cannot be used with the parameter maxResults",
     ),
@@ -301,8 +301,8 @@ def test_modifications_are_listed_by_filter_but_a_never_modified_id_fails_the_ca
         changed,
         Modification(
             state="optimizing",
-            original=Shape(volume_type="gp2", size_gib=100, iops=300),
-            target=Shape(volume_type="gp3", size_gib=100, iops=3_000, throughput_mib_s=128),
+            original=VolumeSpec(volume_type="gp2", size_gib=100, iops=300),
+            target=VolumeSpec(volume_type="gp3", size_gib=100, iops=3_000, throughput_mib_s=128),
             started_at=START,
             progress_pct=40,
         ),
@@ -327,8 +327,8 @@ def test_modifications_are_listed_by_filter_but_a_never_modified_id_fails_the_ca
         "StartTime": START,
     }
     assert ec2.describe_volumes_modifications(VolumeIds=[changed])["VolumesModifications"] == [modification]
-    done = [{"Name": "modification-state", "Values": ["completed"]}]
-    assert ec2.describe_volumes_modifications(Filters=done)["VolumesModifications"] == []
+    result = [{"Name": "modification-state", "Values": ["completed"]}]
+    assert ec2.describe_volumes_modifications(Filters=result)["VolumesModifications"] == []
     assert refusal(ec2.describe_volumes_modifications, VolumeIds=[changed, never]) == (
         "InvalidVolumeModification.NotFound",
         f"Modification for volume '{never}' does not exist.",
@@ -357,8 +357,8 @@ def test_bytes_are_operations_times_their_size_in_every_period(fleet, in_any_pro
             ("VolumeReadOps", "VolumeReadBytes", "VolumeWriteOps", "VolumeWriteBytes")
         )
     ]
-    answer = ask(in_any_protocol, queries, now=fleet.clock.now())
-    reads, read_bytes, writes, write_bytes = map(shown, answer["MetricDataResults"])
+    answer = get_metric_data(in_any_protocol, queries, now=fleet.clock.now())
+    reads, read_bytes, writes, write_bytes = map(datapoints_of, answer["MetricDataResults"])
     # 460 operations a second, a quarter of them reads: 6,900 a minute
     assert reads == pytest.approx(dict.fromkeys(range(10), 6_900))
     assert read_bytes == pytest.approx(dict.fromkeys(range(10), 6_900 * 4_096))
@@ -371,19 +371,21 @@ def test_another_size_from_some_minute_on_begins_there(fleet):
     fleet.set_load(volume_id, "steady:60@64%100")
     fleet.clock.advance(630)
     runs = fleet.find(volume_id).history.runs(0, 10**9)
-    assert [(run.minutes, run.read_ops, run.read_kib) for run in runs] == [
+    assert [(run.minute_count, run.read_ops, run.read_kib) for run in runs] == [
         (10, 3_600, 3_600 * 16),
         (10, 3_600, 3_600 * 64),
     ]
 
 
 def test_bytes_are_left_to_whoever_puts_them_where_the_fleet_publishes_none():
-    quiet = LabFleet(LabClock.by_hand(START), LabSettings(publishes_bytes=False))
+    quiet = LabFleet(LabClock.manual(START), LabSettings(publishes_bytes=False))
     with Endpoint(quiet) as endpoint:
         volume_id = quiet.add(LabVolume(size_gib=100, load="steady:3000"))
         quiet.clock.advance(180)
         query = a_query(volume_id, metric="VolumeReadBytes", stat="Sum")
-        [result] = ask(endpoint.client("cloudwatch"), [query], now=quiet.clock.now())["MetricDataResults"]
+        [result] = get_metric_data(endpoint.client("cloudwatch"), [query], now=quiet.clock.now())[
+            "MetricDataResults"
+        ]
     assert (result["StatusCode"], result["Values"]) == ("Complete", [])
 
 
@@ -391,13 +393,13 @@ def test_metrics_are_the_same_in_every_protocol(fleet, in_any_protocol):
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:3000"))
     fleet.clock.advance(180)
     queries = [a_query(volume_id), a_query(volume_id, query_id="r", metric="VolumeReadOps", stat="Sum")]
-    answer = ask(in_any_protocol, queries, now=fleet.clock.now())
+    answer = get_metric_data(in_any_protocol, queries, now=fleet.clock.now())
     balance, reads = answer["MetricDataResults"]
     assert (balance["Id"], balance["Label"], balance["StatusCode"]) == ("m0", "BurstBalance", "Complete")
     assert balance["Timestamps"][0] == START + timedelta(minutes=2)
-    assert shown(balance) == pytest.approx({0: 97, 1: 94, 2: 91})
+    assert datapoints_of(balance) == pytest.approx({0: 97, 1: 94, 2: 91})
     assert balance["Values"] == pytest.approx([91, 94, 97])
-    assert shown(reads) == {0: 45_000, 1: 45_000, 2: 45_000}
+    assert datapoints_of(reads) == {0: 45_000, 1: 45_000, 2: 45_000}
     assert refusal(in_any_protocol.get_metric_data, MetricDataQueries=[], StartTime=START, EndTime=START) == (
         "ValidationError",
         "The parameter MetricDataQueries is required.",
@@ -422,13 +424,13 @@ def test_what_was_never_published_is_an_empty_complete_result(fleet, cloudwatch)
     both = a_query(volume_id, query_id="both")
     both["MetricStat"]["Metric"]["Dimensions"].append({"Name": "InstanceId", "Value": "i-0a"})
     queries = [
-        a_query(GONE, query_id="gone"),
+        a_query(UNKNOWN_ID, query_id="gone"),
         a_query(volume_id, query_id="unit", Unit="Count"),
         both,
         a_query(volume_id, query_id="other", metric="VolumeQueueLength"),
         a_query(volume_id, query_id="right", Unit="Percent"),
     ]
-    results = ask(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
+    results = get_metric_data(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
     assert {result["Id"]: len(result["Values"]) for result in results} == {
         "gone": 0,
         "unit": 0,
@@ -447,25 +449,27 @@ def test_metrics_put_by_others_ride_along(fleet, cloudwatch):
         MetricData=[{"MetricName": "Looks", "Value": 7, "Timestamp": START + timedelta(minutes=3)}],
     )
     put = {"Metric": {"Namespace": "Lab/Endpoint", "MetricName": "Looks"}, "Period": 60, "Stat": "Sum"}
-    results = ask(
+    results = get_metric_data(
         cloudwatch,
         [a_query(volume_id), {"Id": "looks", "MetricStat": put}],
         now=fleet.clock.now(),
     )["MetricDataResults"]
     assert len(results[0]["Values"]) == 10
-    assert shown(results[1]) == {3: 7}
+    assert datapoints_of(results[1]) == {3: 7}
 
 
 def test_pages_split_results_by_id_and_lose_nothing(fleet, cloudwatch):
     ids = fleet.add_all([LabVolume(size_gib=100, load="steady:3000")] * 3)
     fleet.clock.advance(600)
     queries = [a_query(volume_id, query_id=f"m{number}") for number, volume_id in enumerate(ids)]
-    queries.insert(1, a_query(GONE, query_id="gone"))
-    whole = ask(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
+    queries.insert(1, a_query(UNKNOWN_ID, query_id="gone"))
+    whole = get_metric_data(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
     for order in ("TimestampDescending", "TimestampAscending"):
         pages, token = [], {}
         while True:
-            page = ask(cloudwatch, queries, now=fleet.clock.now(), MaxDatapoints=7, ScanBy=order, **token)
+            page = get_metric_data(
+                cloudwatch, queries, now=fleet.clock.now(), MaxDatapoints=7, ScanBy=order, **token
+            )
             pages.append(page["MetricDataResults"])
             if "NextToken" not in page:
                 break
@@ -494,7 +498,7 @@ def test_one_metric_can_fail_within_a_call_that_succeeds(fleet, cloudwatch, stat
     fleet.clock.advance(600)
     fleet.set_metric_fault(bad, MetricFault(status_code=status_code, message="not today"))
     queries = [a_query(bad, query_id="bad"), a_query(good, query_id="good")]
-    failed, fine = ask(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
+    failed, fine = get_metric_data(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
     assert (failed["StatusCode"], len(failed["Values"])) == (status_code, left)
     assert failed["Messages"] == [{"Code": status_code, "Value": "not today"}]
     assert (fine["StatusCode"], len(fine["Values"])) == ("Complete", 10)
@@ -503,28 +507,31 @@ def test_one_metric_can_fail_within_a_call_that_succeeds(fleet, cloudwatch, stat
 def test_a_query_whose_data_is_not_wanted_is_not_returned(fleet, cloudwatch):
     volume_id = fleet.add(LabVolume(size_gib=100))
     queries = [{**a_query(volume_id), "ReturnData": False}, a_query(volume_id, query_id="shown")]
-    assert [r["Id"] for r in ask(cloudwatch, queries)["MetricDataResults"]] == ["shown"]
+    assert [r["Id"] for r in get_metric_data(cloudwatch, queries)["MetricDataResults"]] == ["shown"]
 
 
 BAD_QUERIES = [
     (
-        [a_query(GONE, query_id=f"m{i}") for i in range(501)],
+        [a_query(UNKNOWN_ID, query_id=f"m{i}") for i in range(501)],
         "The collection MetricDataQueries must not have a size greater than 500.",
     ),
     (
-        [a_query(GONE, query_id="vol-1")],
+        [a_query(UNKNOWN_ID, query_id="vol-1")],
         (
             "The value vol-1 for parameter MetricDataQueries.member.1.Id is not matching the expected "
             "pattern ^[a-z][a-zA-Z0-9_]*$."
         ),
     ),
-    ([a_query(GONE), a_query(GONE)], "The values for parameter id in MetricDataQueries are not unique."),
     (
-        [a_query(GONE, period=90)],
+        [a_query(UNKNOWN_ID), a_query(UNKNOWN_ID)],
+        "The values for parameter id in MetricDataQueries are not unique.",
+    ),
+    (
+        [a_query(UNKNOWN_ID, period=90)],
         "The parameter MetricDataQueries.member.1.MetricStat.Period must be a multiple of 60, not 90.",
     ),
     (
-        [a_query(GONE, stat="Median")],
+        [a_query(UNKNOWN_ID, stat="Median")],
         "The value Median for parameter MetricDataQueries.member.1.MetricStat.Stat is not supported.",
     ),
     (
@@ -537,7 +544,7 @@ BAD_QUERIES = [
 
 @pytest.mark.parametrize(("queries", "message"), BAD_QUERIES)
 def test_get_metric_data_refuses_in_cloudwatchs_words(cloudwatch, queries, message):
-    assert refusal(ask, cloudwatch=cloudwatch, queries=queries) == ("ValidationError", message)
+    assert refusal(get_metric_data, cloudwatch=cloudwatch, queries=queries) == ("ValidationError", message)
 
 
 BAD_ARGUMENTS = [
@@ -555,7 +562,10 @@ BAD_ARGUMENTS = [
 
 @pytest.mark.parametrize(("arguments", "code", "message"), BAD_ARGUMENTS)
 def test_get_metric_data_refuses_arguments(cloudwatch, arguments, code, message):
-    assert refusal(ask, cloudwatch=cloudwatch, queries=[a_query(GONE)], **arguments) == (code, message)
+    assert refusal(get_metric_data, cloudwatch=cloudwatch, queries=[a_query(UNKNOWN_ID)], **arguments) == (
+        code,
+        message,
+    )
 
 
 # ------------------------------------------------------------------------------------ the server itself
@@ -591,23 +601,23 @@ def test_throttling_speaks_the_services_own_code(lab, service, call, code):
 
 def test_cloudwatch_throttles_in_every_protocol(lab, in_any_protocol):
     lab.faults.add(Fault(action="GetMetricData", kind="throttle"))
-    assert refusal(ask, cloudwatch=in_any_protocol, queries=[a_query(GONE)]) == (
+    assert refusal(get_metric_data, cloudwatch=in_any_protocol, queries=[a_query(UNKNOWN_ID)]) == (
         "Throttling",
         "Rate exceeded",
     )
 
 
-def test_a_fault_strikes_as_often_as_told_and_only_the_calls_it_concerns(fleet, lab, ec2):
-    one, other = fleet.add_all([LabVolume(size_gib=8)] * 2)
+def test_a_fault_occurs_as_often_as_set_and_only_for_matching_calls(fleet, lab, ec2):
+    item, other = fleet.add_all([LabVolume(size_gib=8)] * 2)
     lab.faults.add(
-        Fault(action="DescribeVolumes", code="InternalError", status=500, volume_ids=[one], times=2)
+        Fault(action="DescribeVolumes", code="InternalError", status=500, volume_ids=[item], times=2)
     )
     ec2.describe_volumes(VolumeIds=[other])
     for _ in range(2):
-        assert refusal(ec2.describe_volumes, VolumeIds=[one])[0] == "InternalError"
-    ec2.describe_volumes(VolumeIds=[one])
+        assert refusal(ec2.describe_volumes, VolumeIds=[item])[0] == "InternalError"
+    ec2.describe_volumes(VolumeIds=[item])
     ec2.describe_regions()
-    assert lab.faults.calls() == {"DescribeVolumes": 4, "DescribeRegions": 1}
+    assert lab.faults.call_counts() == {"DescribeVolumes": 4, "DescribeRegions": 1}
 
 
 def test_every_third_call_can_fail(lab, ec2):
@@ -634,7 +644,7 @@ def test_connections_can_be_reset_and_calls_left_without_an_answer(lab, ec2):
     with pytest.raises(ConnectionClosedError):
         ec2.describe_volumes()
     lab.faults.add(Fault(action="DescribeVolumes", kind="timeout", times=1))
-    hasty = lab.client("ec2", config=HASTY)
+    hasty = lab.client("ec2", config=SHORT_TIMEOUTS)
     with pytest.raises(ReadTimeoutError):
         hasty.describe_volumes()
     hasty.close()
@@ -649,7 +659,7 @@ def test_latency_is_added_to_every_call(lab, ec2):
     assert time.monotonic() - started >= 0.08
 
 
-def attempt(call):
+def try_call(call):
     """Call, and do not care how it ends."""
     with suppress(BotoCoreError, ClientError):
         call()
@@ -661,9 +671,9 @@ def test_stopping_lets_go_of_held_calls_and_frees_the_port(fleet):
     lab.faults.set_latency(50_000)
     client = lab.client("ec2", config=Config(retries={"total_max_attempts": 1}, read_timeout=20))
 
-    caller = Thread(target=attempt, args=(client.describe_volumes,))
+    caller = Thread(target=try_call, args=(client.describe_volumes,))
     caller.start()
-    while not lab.faults.calls():
+    while not lab.faults.call_counts():
         time.sleep(0.005)
     lab.stop()
     caller.join(timeout=5)
@@ -671,8 +681,8 @@ def test_stopping_lets_go_of_held_calls_and_frees_the_port(fleet):
     client.close()
     with pytest.raises(EndpointError, match="not running"):
         lab.url  # noqa: B018 - the property raises
-    with Endpoint(fleet, port=int(url.rsplit(":", 1)[1])) as again:
-        assert again.url == url
+    with Endpoint(fleet, port=int(url.rsplit(":", 1)[1])) as repeated:
+        assert repeated.url == url
 
 
 def test_a_port_that_is_taken_is_named(lab, fleet):
@@ -690,7 +700,9 @@ def test_many_clients_at_once_see_one_truth(fleet, lab):
         for _ in range(5):
             fleet.clock.advance(7)
             now = fleet.clock.now() + timedelta(minutes=1)
-            seen.append(shown(ask(client, [a_query(volume_id)], now=now)["MetricDataResults"][0]))
+            seen.append(
+                datapoints_of(get_metric_data(client, [a_query(volume_id)], now=now)["MetricDataResults"][0])
+            )
 
     lookers = [Thread(target=look) for _ in range(6)]
     for looker in lookers:
@@ -701,17 +713,17 @@ def test_many_clients_at_once_see_one_truth(fleet, lab):
     # 6 * 5 * 7 s = 210 s: three whole minutes at 3 %
     assert max(seen, key=len) == pytest.approx({0: 97, 1: 94, 2: 91})
     assert all(
-        found == {minute: value for minute, value in max(seen, key=len).items() if minute in found}
-        for found in seen
+        item == {minute: value for minute, value in max(seen, key=len).items() if minute in item}
+        for item in seen
     )
 
 
 def test_two_labs_live_side_by_side():
-    fleets = [LabFleet(LabClock.by_hand(START)) for _ in range(2)]
+    fleets = [LabFleet(LabClock.manual(START)) for _ in range(2)]
     fleets[0].add(LabVolume(size_gib=8))
-    with Endpoint(fleets[0]) as one, Endpoint(fleets[1]) as other:
+    with Endpoint(fleets[0]) as item, Endpoint(fleets[1]) as other:
         counts = []
-        for lab in (one, other):
+        for lab in (item, other):
             client = lab.client("ec2")
             counts.append(len(client.describe_volumes()["Volumes"]))
             client.close()
@@ -770,12 +782,16 @@ def test_attachments_instances_and_telemetry_are_steered_over_http(fleet, lab, c
     control(lab, "POST", "advance", {"seconds": 60})
     control(lab, "POST", "instance", {"instance_id": instance_id, "state": "running"})
     control(lab, "POST", "advance", {"seconds": 60})
-    (result,) = ask(cloudwatch, [a_query(volume_id)], now=fleet.clock.now())["MetricDataResults"]
-    assert sorted(shown(result)) == [0, 2, 5]
+    (result,) = get_metric_data(cloudwatch, [a_query(volume_id)], now=fleet.clock.now())["MetricDataResults"]
+    assert sorted(datapoints_of(result)) == [0, 2, 5]
     control(lab, "POST", "metric-fault", {"volume_id": volume_id, "status_code": "Forbidden"})
-    assert ask(cloudwatch, [a_query(volume_id)])["MetricDataResults"][0]["StatusCode"] == "Forbidden"
+    assert (
+        get_metric_data(cloudwatch, [a_query(volume_id)])["MetricDataResults"][0]["StatusCode"] == "Forbidden"
+    )
     control(lab, "POST", "metric-fault", {"volume_id": volume_id, "status_code": None})
-    assert ask(cloudwatch, [a_query(volume_id)])["MetricDataResults"][0]["StatusCode"] == "Complete"
+    assert (
+        get_metric_data(cloudwatch, [a_query(volume_id)])["MetricDataResults"][0]["StatusCode"] == "Complete"
+    )
     assert control(lab, "POST", "latency", {"ms": 1})[1] == {"ms": 1, "action": "*"}
 
 
@@ -813,7 +829,7 @@ def test_a_control_body_that_is_not_json_is_refused(lab):
 
 def test_a_filter_may_be_applied_after_a_page_was_cut_and_a_page_may_take_its_time():
     """Of 15 volumes the last five are gp2: two empty pages come first, each with a token."""
-    fleet = LabFleet(LabClock.by_hand(START), LabSettings(filter_after_page=True, page_latency_s=0.01))
+    fleet = LabFleet(LabClock.manual(START), LabSettings(filter_after_page=True, page_latency_s=0.01))
     fleet.add_all([LabVolume(size_gib=100, volume_type="gp3")] * 10)
     fleet.add_all([LabVolume(size_gib=100)] * 5)
     with Endpoint(fleet) as endpoint:

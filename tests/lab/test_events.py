@@ -12,14 +12,14 @@ START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 def a_fleet(**chosen):
     """A 100 GiB volume is 60 s in modifying and 1,000 s in optimizing."""
     pace = {"modifying_s": 60, "modify_minutes_per_tib": 1024 / 6, "modify_spread": 0}
-    return LabFleet(LabClock.by_hand(START), LabSettings(**pace | chosen))
+    return LabFleet(LabClock.manual(START), LabSettings(**pace | chosen))
 
 
-def told(fleet):
+def event_details(fleet):
     return [(event.name, event.result) for event in fleet.events]
 
 
-def test_a_modification_sends_an_event_at_each_of_its_states_in_awss_shape():
+def test_a_modification_sends_an_event_at_each_of_its_states_in_aws_shape():
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=100))
     fleet.clock.advance(5)
@@ -29,7 +29,7 @@ def test_a_modification_sends_an_event_at_each_of_its_states_in_awss_shape():
     assert [event.result for event in fleet.events] == ["modifying", "optimizing"]
     fleet.clock.advance(5_000)
     first, second, third = fleet.events
-    assert third.at == START + timedelta(seconds=1_065)
+    assert third.occurred_at == START + timedelta(seconds=1_065)
     assert (third.number, third.name, third.result, third.volume_id) == (
         3,
         "modifyVolume",
@@ -51,7 +51,7 @@ def test_a_modification_sends_an_event_at_each_of_its_states_in_awss_shape():
     assert len({event.body["id"] for event in fleet.events}) == 3
 
 
-def test_the_life_of_a_volume_is_told():
+def test_the_lifecycle_of_a_volume_emits_events():
     fleet = a_fleet()
     fleet.add(LabVolume(size_gib=100))  # older than the fleet: nothing to tell
     volume_id = fleet.add(LabVolume(size_gib=100, created_at=START))
@@ -59,7 +59,7 @@ def test_the_life_of_a_volume_is_told():
     fleet.detach(volume_id)
     fleet.attach(volume_id)
     fleet.remove(volume_id)
-    assert told(fleet) == [
+    assert event_details(fleet) == [
         ("createVolume", "available"),
         ("attachVolume", "succeeded"),
         ("DetachVolume", None),
@@ -72,7 +72,7 @@ def test_the_life_of_a_volume_is_told():
     assert call["detail"]["requestParameters"] == {"volumeId": volume_id}
 
 
-def test_a_detach_is_told_only_where_there_is_a_trail():
+def test_a_detach_is_reported_only_where_there_is_a_trail():
     fleet = a_fleet(has_trail=False)
     fleet.detach(fleet.add(LabVolume(size_gib=100)))
     assert fleet.events == []
@@ -82,11 +82,11 @@ def test_which_results_raise_an_event_is_chosen():
     fleet = a_fleet(modify_event_results=("optimizing", "completed"))
     fleet.modify(fleet.add(LabVolume(size_gib=100)), volume_type="gp3")
     fleet.clock.advance(5_000)
-    assert told(fleet) == [("modifyVolume", "optimizing"), ("modifyVolume", "completed")]
+    assert event_details(fleet) == [("modifyVolume", "optimizing"), ("modifyVolume", "completed")]
 
 
 # what arrives of the events 1 to 6
-TROUBLE = [
+DELIVERY_FAULTS = [
     ({}, [1, 2, 3, 4, 5, 6]),
     ({"lose_event_every": 3}, [1, 2, 4, 5]),
     ({"double_event_every": 3}, [1, 2, 3, 3, 4, 5, 6, 6]),
@@ -96,7 +96,7 @@ TROUBLE = [
 ]
 
 
-@pytest.mark.parametrize(("chosen", "arrived"), TROUBLE)
+@pytest.mark.parametrize(("chosen", "arrived"), DELIVERY_FAULTS)
 def test_events_can_be_lost_doubled_and_swapped(chosen, arrived):
     fleet = a_fleet(**chosen)
     ids = fleet.add_all([LabVolume(size_gib=100)] * 2)

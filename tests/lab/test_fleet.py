@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from burstlab.fake_aws.metrics import read_datapoints
-from burstlab.model.bucket import FULL
+from burstlab.model.bucket import FULL_CREDITS
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabInstance, LabSettings
 from burstlab.model.fleet_file import FleetFileError, read_volumes
@@ -17,12 +17,12 @@ START_S = int(START.timestamp())
 
 
 def a_fleet(**chosen):
-    return LabFleet(LabClock.by_hand(START), LabSettings(**chosen))
+    return LabFleet(LabClock.manual(START), LabSettings(**chosen))
 
 
 def datapoints(fleet, volume_id, metric="BurstBalance", statistic="Minimum", period_s=60):
     """Everything visible now, as {minutes since the start: value}."""
-    found = read_datapoints(
+    result = read_datapoints(
         fleet.find(volume_id),
         metric,
         statistic,
@@ -33,7 +33,8 @@ def datapoints(fleet, volume_id, metric="BurstBalance", statistic="Minimum", per
         settings=fleet.settings,
     )
     return {
-        (start_s - START_S) // 60: value for start_s, value in zip(found.starts_s, found.values, strict=True)
+        (start_s - START_S) // 60: value
+        for start_s, value in zip(result.starts_s, result.values, strict=True)
     }
 
 
@@ -104,16 +105,16 @@ def minutes_by_second(steps, size_gib, balance_pct, seconds, late_s, open_minute
     held, minutes = balance_pct * 54_000, {}
     for second in range(seconds):
         reads, writes = pattern[second % len(pattern)]
-        asked = reads + writes
-        served = min(asked, max(3_000, baseline), baseline + held)
-        after = min(FULL, max(0.0, held + baseline - served))
-        rate = min(asked, max(3_000, baseline)) - baseline
+        requested = reads + writes
+        served = min(requested, max(3_000, baseline), baseline + held)
+        after = min(FULL_CREDITS, max(0.0, held + baseline - served))
+        rate = min(requested, max(3_000, baseline)) - baseline
         moving_s = min(1.0, abs(held - after) / abs(rate)) if rate else 1.0
         mean = (held + after) / 2 * moving_s + after * (1 - moving_s)
         told = minutes.setdefault((late_s + second) // 60, {"least": [], "mean": [], "reads": 0.0})
         told["least"] += [held, after]
         told["mean"].append(mean)
-        told["reads"] += served * reads / asked if asked else 0
+        told["reads"] += served * reads / requested if requested else 0
         held = after
     last = (late_s + seconds) // 60
     return {
@@ -127,7 +128,7 @@ def minutes_by_second(steps, size_gib, balance_pct, seconds, late_s, open_minute
     }, held
 
 
-def test_a_volume_tells_when_it_ran_dry_and_how_long_it_stalled():
+def test_a_volume_reports_when_it_emptied_and_how_long_it_stalled():
     # 8 GiB, 10 % = 540,000 credits, 1,000 IOPS: 900/s, dry after 600 s; then 900/s are lost for 300 s
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=8, load="steady:1000", balance_pct=10))
@@ -181,7 +182,7 @@ def test_a_load_can_be_changed_now_or_at_a_moment_to_come_but_not_in_the_past():
         fleet.set_load(volume_id, "idle", at=START + timedelta(minutes=3))
 
 
-def test_a_volume_may_have_a_past_before_it_is_looked_at():
+def test_a_volume_may_have_a_past_before_it_is_evaluated():
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:300", starts_at=START - timedelta(hours=3)))
     assert len(datapoints(fleet, volume_id)) == 180
@@ -233,10 +234,10 @@ def test_a_detached_volume_publishes_nothing_and_goes_on_earning():
     fleet.attach(volume_id)
     fleet.clock.advance(60)
     # 150 s at 300/s = 45,000 credits = 0.8333 %; the third and the sixth minute were published in part
-    shown = datapoints(fleet, volume_id)
-    assert sorted(shown) == [0, 1, 2, 5]
-    assert shown[2] == pytest.approx(50)
-    assert shown[5] == pytest.approx(50.8333, abs=1e-4)
+    points = datapoints(fleet, volume_id)
+    assert sorted(points) == [0, 1, 2, 5]
+    assert points[2] == pytest.approx(50)
+    assert points[5] == pytest.approx(50.8333, abs=1e-4)
     assert datapoints(fleet, volume_id, statistic="SampleCount")[2] == 30
 
 
@@ -283,17 +284,17 @@ def test_a_varying_lag_is_the_same_whenever_one_asks_and_stays_in_its_bounds():
     seen_at = {}
     for minute in range(60):
         fleet.clock.advance(60)
-        shown = datapoints(fleet, volume_id)
-        for number in shown:
+        points = datapoints(fleet, volume_id)
+        for number in points:
             seen_at.setdefault(number, minute + 1)
-        assert set(shown) == {number for number, at in seen_at.items() if at <= minute + 1}
+        assert set(points) == {number for number, at in seen_at.items() if at <= minute + 1}
     lags = {at - (number + 1) for number, at in seen_at.items()}
     assert min(lags) >= 1
     assert max(lags) <= 5
     assert len(lags) > 2
 
 
-def test_the_open_minute_is_shown_when_asked_for_and_still_changes():
+def test_the_open_minute_is_shown_when_requested_and_still_changes():
     fleet = a_fleet(open_minute=True)
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:3000"))
     fleet.clock.advance(60 + 20)
@@ -315,9 +316,9 @@ def test_history_is_kept_for_fifteen_days_in_a_handful_of_records():
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=8, load="steady:99"))
     fleet.clock.advance(16 * 86_400)
-    shown = datapoints(fleet, volume_id)
-    assert len(shown) == 15 * 24 * 60
-    assert min(shown) == 24 * 60
+    points = datapoints(fleet, volume_id)
+    assert len(points) == 15 * 24 * 60
+    assert min(points) == 24 * 60
     assert len(fleet.find(volume_id).history.runs(0, 10**9)) < 10
 
 
@@ -377,7 +378,7 @@ def test_lab_time_is_wall_time_times_speed_plus_what_was_skipped():
 BAD_CLOCKS = [
     (lambda: LabClock(datetime(2026, 1, 1)), "without a time zone"),  # noqa: DTZ001 - the point
     (lambda: LabClock(START, speed=1_001), "speed is 1001"),
-    (lambda: LabClock.by_hand(START).advance(-1), "cannot advance by -1"),
+    (lambda: LabClock.manual(START).advance(-1), "cannot advance by -1"),
 ]
 
 
@@ -393,7 +394,7 @@ def test_settings_refuse_a_lag_that_ends_before_it_begins():
 
 
 def test_a_tag_that_no_xml_can_hold_is_refused():
-    fleet = LabFleet(LabClock.by_hand())
+    fleet = LabFleet(LabClock.manual())
     with pytest.raises(ValueError, match=r"tag 'Name' holds U\+001B"):
         LabVolume(size_gib=8, tags={"Name": "red\x1b[31m"})
     volume_id = fleet.add(LabVolume(size_gib=8))
@@ -415,10 +416,10 @@ def test_a_tag_that_no_xml_can_hold_is_refused():
 def test_a_fleet_file_made_to_hurt_is_refused_in_a_short_sentence(tmp_path, text, says):
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
-    with pytest.raises(FleetFileError) as caught:
+    with pytest.raises(FleetFileError) as exc_info:
         read_volumes(path, datetime(2026, 11, 20, tzinfo=UTC))
-    assert says in str(caught.value)
-    assert len(str(caught.value)) < 1_000
+    assert says in str(exc_info.value)
+    assert len(str(exc_info.value)) < 1_000
 
 
 def test_a_balance_may_come_every_five_minutes_and_operations_every_minute():
@@ -426,14 +427,14 @@ def test_a_balance_may_come_every_five_minutes_and_operations_every_minute():
     fleet = a_fleet(balance_every_s=300)
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:1300"))
     fleet.clock.advance(1800)
-    every_minute = datapoints(a_twin(fleet, volume_id), volume_id)
+    every_minute = datapoints(an_identical_volume(fleet, volume_id), volume_id)
     expected = {m: pct for m, pct in every_minute.items() if m % 5 == 0}
     assert datapoints(fleet, volume_id) == pytest.approx(expected)
     assert list(datapoints(fleet, volume_id)) == [0, 5, 10, 15, 20, 25]
     assert len(datapoints(fleet, volume_id, "VolumeReadOps")) == 30
 
 
-def a_twin(fleet, volume_id):
+def an_identical_volume(fleet, volume_id):
     """The same life, told every minute."""
     twin = a_fleet()
     twin.add(LabVolume(size_gib=100, load="steady:1300", volume_id=volume_id))

@@ -6,15 +6,23 @@ from io import StringIO
 
 import pytest
 from click.testing import CliRunner
+from disks import (
+    BURSTLAB,
+    environment,
+    leftovers_of,
+    loop_numbers,
+    require_throttled_disk,
+    rules_for,
+    wait_until,
+)
 from rich.console import Console
-from tests.lab.disks import BURSTLAB, environment, left_of, loop_numbers, needs_a_disk, rules_for, wait_for
 
 from burstlab.disk.block_device import DiskError
-from burstlab.disk.docker import NEEDED
+from burstlab.disk.docker import PACKAGES
 from burstlab.incident import run as incident_module
-from burstlab.incident.command import incident, run
-from burstlab.incident.live_view import Teller, board, open_board, tell_the_end, tell_the_start
-from burstlab.incident.run import choose_jobs, summary
+from burstlab.incident.command import incident, run_incident
+from burstlab.incident.live_view import EventReporter, open_view, print_introduction, print_summary, render
+from burstlab.incident.run import build_summary, choose_job_commands
 
 BALANCE_PCT = 40
 """The bucket is empty after some ten seconds, and there is time to see the watchdog act before that."""
@@ -22,32 +30,32 @@ BALANCE_PCT = 40
 
 def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
     """One run for all of it: it takes most of a minute."""
-    needs_a_disk()
+    require_throttled_disk()
     lines = Console(file=StringIO(), width=80)
     boards = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
     picture = tmp_path / "sub" / "incident.png"
-    teller = Teller()
-    tell_the_start(lines, speed=240, balance_pct=BALANCE_PCT)
-    with open_board(lines) as show:
+    teller = EventReporter()
+    print_introduction(lines, speed=240, balance_pct=BALANCE_PCT)
+    with open_view(lines) as show:
 
         def show_both(stage):
             show(stage)
-            teller.news(stage)
+            teller.new_events(stage)
             if int(stage.passed_s * 10) % 20 == 0:
-                boards.print(board(stage, teller.told))
+                boards.print(render(stage, teller.events))
 
-        stage = run(
+        stage = run_incident(
             backend="auto",
             speed=240,
             balance_pct=BALANCE_PCT,
             jobs="built-in",
             picture=picture,
-            folder=tmp_path,
+            directory=tmp_path,
             show=show_both,
         )
-    tell_the_end(lines, stage)
+    print_summary(lines, stage)
     told, told_on_boards = lines.file.getvalue(), boards.file.getvalue()
-    measured = json.loads(json.dumps(summary(stage)))
+    measured = json.loads(json.dumps(build_summary(stage)))
     alone, watched = (measured["twins"][name] for name in ("alone", "watched"))
     the_bucket_empties_and_a_job_takes_many_times_as_long(alone)
     ddprobe_says_seconds_and_names_who_is_stuck(alone)
@@ -55,7 +63,7 @@ def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
     watched_from_the_start_it_is_flipped_before_and_never_dry(alone, watched)
     what_is_shown_fits_80_columns_and_tells_the_story(told, told_on_boards)
     assert picture.read_bytes().startswith(b"\x89PNG")
-    assert left_of(tmp_path) == []
+    assert leftovers_of(tmp_path) == []
 
 
 def the_bucket_empties_and_a_job_takes_many_times_as_long(alone):
@@ -91,9 +99,9 @@ def watched_from_the_start_it_is_flipped_before_and_never_dry(alone, watched):
     assert watched["job_s"]["after"]["median"] < alone["job_s"]["in"]["median"] / 5
 
 
-def what_is_shown_fits_80_columns_and_tells_the_story(told, boards):
-    assert max(map(len, (told + boards).splitlines())) <= 80
-    for words in (
+def what_is_shown_fits_80_columns_and_tells_the_story(reported, boards):
+    assert max(map(len, (reported + boards).splitlines())) <= 80
+    for phrase in (
         "alone: the bucket is empty",
         "alone: ddprobe CRIT, throttled",
         "alone: somebody tags it burstwatch:mode=auto",
@@ -103,7 +111,7 @@ def what_is_shown_fits_80_columns_and_tells_the_story(told, boards):
         "times the usual",
         "Watched, it was flipped",
     ):
-        assert words in told
+        assert phrase in reported
     assert "nobody watches" in boards
     assert "in state D" in boards
 
@@ -125,26 +133,26 @@ def containers(monkeypatch):
 
 def test_jobs_are_containers_of_docker_where_it_runs_then_of_podman_then_built_in(containers):
     devices = ["one", "two"]
-    assert choose_jobs(devices, "auto") == ("built-in", [(), ()])
+    assert choose_job_commands(devices, "auto") == ("built-in", [(), ()])
     containers["docker_job"].add("one")  # the same on both, or the story compares nothing
     containers["podman_job"].update(devices)
-    assert choose_jobs(devices, "auto") == (
+    assert choose_job_commands(devices, "auto") == (
         "podman",
         [("podman_job", "one", "False"), ("podman_job", "two", "False")],
     )
-    assert choose_jobs(devices, "podman")[1][0] == ("podman_job", "one", "True")
+    assert choose_job_commands(devices, "podman")[1][0] == ("podman_job", "one", "True")
     containers["docker_job"].add("two")
-    assert choose_jobs(devices, "auto")[0] == "docker"
-    assert choose_jobs(devices, "built-in") == ("built-in", [(), ()])
+    assert choose_job_commands(devices, "auto")[0] == "docker"
+    assert choose_job_commands(devices, "built-in") == ("built-in", [(), ()])
 
 
-def test_jobs_that_were_asked_for_and_do_not_run_are_told_with_what_is_missing(containers):
+def test_jobs_that_were_requested_and_do_not_run_are_reported_with_what_is_missing(containers):
     with pytest.raises(DiskError, match="docker_job does not run on one"):
-        choose_jobs(["one"], "docker")
+        choose_job_commands(["one"], "docker")
 
 
 def test_killed_in_the_middle_of_the_incident_it_leaves_nothing_behind(tmp_path):
-    needs_a_disk()
+    require_throttled_disk()
     started = subprocess.Popen(
         [
             *BURSTLAB,
@@ -163,14 +171,14 @@ def test_killed_in_the_middle_of_the_incident_it_leaves_nothing_behind(tmp_path)
         start_new_session=True,
     )
     try:
-        told = wait_for(lambda: _line_with(started, "alone: the bucket is empty"), 60)
-        assert told
+        reported = wait_until(lambda: _line_with(started, "alone: the bucket is empty"), 60)
+        assert reported
         numbers = loop_numbers(tmp_path)
-        wait_for(lambda: any("ddprobe.py run" in line for line in left_of(tmp_path)), 20)
+        wait_until(lambda: any("ddprobe.py run" in line for line in leftovers_of(tmp_path)), 20)
     finally:
         os.killpg(started.pid, signal.SIGKILL)
         started.communicate()
-    wait_for(lambda: left_of(tmp_path) == [], 60)
+    wait_until(lambda: leftovers_of(tmp_path) == [], 60)
     assert rules_for(numbers) == []
     assert not (tmp_path / "p.png").exists()
 
@@ -183,36 +191,36 @@ def _line_with(process, words):
 
 def test_without_root_it_says_so_and_makes_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    told = CliRunner().invoke(incident, ["--picture", str(tmp_path / "sub" / "p.png")])
-    assert (told.exit_code, told.stderr) == (
+    result = CliRunner().invoke(incident, ["--picture", str(tmp_path / "sub" / "p.png")])
+    assert (result.exit_code, result.stderr) == (
         1,
         "Error: a throttled disk needs root (loop device, mount): run it with sudo\n",
     )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_place_that_cannot_be_written_is_told_before_anything_is_built(tmp_path):
-    needs_a_disk()
+def test_a_place_that_cannot_be_written_is_reported_before_anything_is_built(tmp_path):
+    require_throttled_disk()
     (tmp_path / "file").touch()
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         incident, ["--picture", str(tmp_path / "file" / "p.png"), "--folder", str(tmp_path)]
     )
-    assert told.exit_code == 1
-    assert "give --picture another place" in told.stderr
-    assert left_of(tmp_path) == []
+    assert result.exit_code == 1
+    assert "give --picture another place" in result.stderr
+    assert leftovers_of(tmp_path) == []
 
 
 @pytest.mark.parametrize("options", [["--balance", "5"], ["--speed", "10"], ["--backend", "tape"]])
-def test_bad_input_is_told_with_its_range(options):
-    told = CliRunner().invoke(incident, options)
-    assert told.exit_code == 2
-    assert "Traceback" not in told.stderr
+def test_bad_input_is_reported_with_its_range(options):
+    result = CliRunner().invoke(incident, options)
+    assert result.exit_code == 2
+    assert "Traceback" not in result.stderr
 
 
 def test_docker_that_is_not_here_is_said_before_the_story_begins(monkeypatch, tmp_path):
-    needs_a_disk()
-    monkeypatch.setitem(NEEDED, "a-daemon-that-is-not-here", "docker.io")
-    told = CliRunner().invoke(incident, ["--jobs", "docker", "--picture", str(tmp_path / "p.png")])
-    assert told.exit_code == 1
-    assert told.output.startswith("Error: Docker's containers need ")
-    assert len(told.output.splitlines()) == 1
+    require_throttled_disk()
+    monkeypatch.setitem(PACKAGES, "a-daemon-that-is-not-here", "docker.io")
+    result = CliRunner().invoke(incident, ["--jobs", "docker", "--picture", str(tmp_path / "p.png")])
+    assert result.exit_code == 1
+    assert result.output.startswith("Error: Docker's containers need ")
+    assert len(result.output.splitlines()) == 1

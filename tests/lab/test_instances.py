@@ -19,7 +19,7 @@ INSTANCE = "i-0000000000000000a"
 
 @pytest.fixture
 def fleet():
-    fleet = LabFleet(LabClock.by_hand(START), LabSettings(lag_s=60))
+    fleet = LabFleet(LabClock.manual(START), LabSettings(lag_s=60))
     fleet.add(LabVolume(size_gib=100, instance_id=INSTANCE))
     return fleet
 
@@ -30,9 +30,9 @@ def lab(fleet):
         yield endpoint
 
 
-def told(lab, *names):
+def described_types(lab, *names):
     types = lab.client("ec2").describe_instance_types(InstanceTypes=list(names))["InstanceTypes"]
-    return {each["InstanceType"]: each["EbsInfo"] for each in types}
+    return {volume_type["InstanceType"]: volume_type["EbsInfo"] for volume_type in types}
 
 
 def balance(lab, metric="EBSIOBalance%", stat="Minimum", period_s=300, minutes=60, **changes):
@@ -53,32 +53,40 @@ def balance(lab, metric="EBSIOBalance%", stat="Minimum", period_s=300, minutes=6
     return dict(zip(starts, result["Values"], strict=True))
 
 
-def test_every_type_is_told_as_aws_tells_it(lab):
+def test_every_type_is_reported_as_aws_tells_it(lab):
     from moto.ec2.models.instance_types import INSTANCE_TYPES as RECORDED  # noqa: PLC0415 - heavy
 
-    for name, ebs in told(lab, *INSTANCE_TYPES).items():
+    for name, ebs in described_types(lab, *INSTANCE_TYPES).items():
         recorded = RECORDED[name]["EbsInfo"]
         assert ebs == {key: recorded[key] for key in ebs}, name
         assert ("EbsOptimizedInfo" in ebs) == ("EbsOptimizedInfo" in recorded)
 
 
-def test_types_are_told_by_name_or_by_filter_each_once(lab):
+def test_types_are_reported_by_name_or_by_filter_each_once(lab):
     by_filter = lab.client("ec2").describe_instance_types(
         Filters=[{"Name": "instance-type", "Values": ["m5.large", "t2.micro", "m5.large"]}], MaxResults=100
     )
-    assert [each["InstanceType"] for each in by_filter["InstanceTypes"]] == ["m5.large", "t2.micro"]
-    assert list(told(lab, "m5.large", "t2.micro")) == ["m5.large", "t2.micro"]
+    assert [instance_type["InstanceType"] for instance_type in by_filter["InstanceTypes"]] == [
+        "m5.large",
+        "t2.micro",
+    ]
+    assert list(described_types(lab, "m5.large", "t2.micro")) == ["m5.large", "t2.micro"]
 
 
 def test_a_type_the_lab_does_not_know_is_left_to_moto(lab):
-    assert told(lab, "m5.large", "m7i.large")["m7i.large"]["EbsOptimizedInfo"]["MaximumIops"] == 40_000
+    assert (
+        described_types(lab, "m5.large", "m7i.large")["m7i.large"]["EbsOptimizedInfo"]["MaximumIops"]
+        == 40_000
+    )
     with pytest.raises(ClientError, match="InvalidInstanceType"):
-        told(lab, "m5.large", "x9.huge")
+        described_types(lab, "m5.large", "x9.huge")
 
 
 def test_the_usual_instance_allows_more_than_any_gp2_sustains(lab):
-    [[instance]] = [each["Instances"] for each in lab.client("ec2").describe_instances()["Reservations"]]
-    [ebs] = told(lab, instance["InstanceType"]).values()
+    [[instance]] = [
+        reservation["Instances"] for reservation in lab.client("ec2").describe_instances()["Reservations"]
+    ]
+    [ebs] = described_types(lab, instance["InstanceType"]).values()
     assert ebs["EbsOptimizedInfo"]["MaximumIops"] > 16_000
 
 
@@ -99,7 +107,7 @@ def test_a_balance_comes_every_five_minutes_after_its_lag(lab):
     assert balance(lab, minutes=10) == {0: 75, 5: 75}
 
 
-def test_a_balance_that_changes_is_told_by_its_least(lab):
+def test_a_balance_that_changes_is_reported_by_its_least(lab):
     for minutes, io_pct in ((0, 80), (12, 30), (18, 60)):
         lab.fleet.set_instance_balance(INSTANCE, io_pct, at=START + timedelta(minutes=minutes))
     lab.clock.advance(26 * 60)

@@ -2,8 +2,8 @@ import gzip
 
 import pytest
 
-from burstlab.model.load import NAMED, LoadError, operation_kib
-from burstlab.model.load_parser import parse_load, recordings
+from burstlab.model.load import NAMED_LOADS, LoadError, get_operation_kib
+from burstlab.model.load_parser import list_recordings, parse_load
 
 MIDNIGHT_S = 1_795_132_800  # 2026-11-20T00:00:00Z
 
@@ -11,13 +11,13 @@ MIDNIGHT_S = 1_795_132_800  # 2026-11-20T00:00:00Z
 def demand_by_second(text, *, from_s, seconds, since_s=None):
     """Total demand of each second, following segment after segment."""
     load, since_s = parse_load(text), from_s if since_s is None else since_s
-    found, at_s = [], from_s
+    result, at_s = [], from_s
     while at_s < from_s + seconds:
         reads, writes, until_s = load.segment(at_s, since_s)
         assert until_s > at_s
-        found.extend([reads + writes] * (min(until_s, from_s + seconds) - at_s))
+        result.extend([reads + writes] * (min(until_s, from_s + seconds) - at_s))
         at_s = until_s
-    return found
+    return result
 
 
 def write_recording(path, text):
@@ -29,13 +29,13 @@ def write_recording(path, text):
 HEADER = "seconds_since_start,read_ops_per_s,write_ops_per_s,read_bytes_per_s,write_bytes_per_s\n"
 
 
-@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.name)
+@pytest.mark.parametrize("named", NAMED_LOADS, ids=lambda named: named.name)
 def test_every_named_load_has_a_reason_and_goes_on_for_ever(named):
     assert len(named.reason) > 20
     text = f"{named.name}:500" if named.argument == "IOPS" else named.name
-    found = demand_by_second(text, from_s=MIDNIGHT_S + 12_345, seconds=90_000)
-    assert len(found) == 90_000
-    assert min(found) >= 0
+    result = demand_by_second(text, from_s=MIDNIGHT_S + 12_345, seconds=90_000)
+    assert len(result) == 90_000
+    assert min(result) >= 0
 
 
 def test_docker_loop_empties_a_small_bucket_after_five_thousand_containers():
@@ -68,7 +68,7 @@ def test_nightly_batch_that_begins_before_midnight_ends_after_it():
 def test_a_load_says_how_large_its_operations_are_and_which_are_reads(text, reads, writes, kib):
     load = parse_load(text)
     assert load.segment(MIDNIGHT_S, MIDNIGHT_S)[:2] == pytest.approx((reads, writes))
-    assert operation_kib(load) == kib
+    assert get_operation_kib(load) == kib
 
 
 def test_a_recording_can_be_given_a_size_and_a_share_too():
@@ -77,20 +77,20 @@ def test_a_recording_can_be_given_a_size_and_a_share_too():
         given, made = whole.segment(at_s, MIDNIGHT_S), shaped.segment(at_s, MIDNIGHT_S)
         assert made.read_iops + made.write_iops == pytest.approx(given.read_iops + given.write_iops)
         assert made.read_iops == pytest.approx(given.write_iops / 4)  # it holds writes only
-    assert (operation_kib(whole), operation_kib(shaped)) == (16, 8)
+    assert (get_operation_kib(whole), get_operation_kib(shaped)) == (16, 8)
 
 
-def test_the_adversary_waits_for_a_look_to_pass_and_then_takes_all():
+def test_the_adversary_waits_for_an_evaluation_to_pass_and_then_takes_all():
     # put on at 00:05, looks every 15 min: the second look to come is at 00:30, it strikes 61 s later
-    found = demand_by_second("adversary:15", from_s=MIDNIGHT_S + 300, seconds=3_600)
-    assert found.index(3_000) == 25 * 60 + 61
-    assert set(found[25 * 60 + 61 :]) == {3_000}
+    result = demand_by_second("adversary:15", from_s=MIDNIGHT_S + 300, seconds=3_600)
+    assert result.index(3_000) == 25 * 60 + 61
+    assert set(result[25 * 60 + 61 :]) == {3_000}
 
 
 def test_a_recording_is_scaled_shifted_and_repeated(tmp_path):
     path = write_recording(tmp_path / "disk.csv.gz", HEADER + "0,1,2,,\n60,3,4,,\n120,5,6,,\n")
-    found = demand_by_second(f"{path}*10+60", from_s=MIDNIGHT_S, seconds=300)
-    assert found[::60] == [70, 110, 30, 70, 110]
+    result = demand_by_second(f"{path}*10+60", from_s=MIDNIGHT_S, seconds=300)
+    assert result[::60] == [70, 110, 30, 70, 110]
 
 
 def test_a_gap_in_a_recording_is_read_as_no_operations(tmp_path):
@@ -99,7 +99,7 @@ def test_a_gap_in_a_recording_is_read_as_no_operations(tmp_path):
 
 
 def test_packaged_recordings_can_be_named():
-    assert list(recordings()) == ["nab_1ef3de", "nab_c0d644"]
+    assert list(list_recordings()) == ["nab_1ef3de", "nab_c0d644"]
     # index of the source: the greatest five-minute mean of nab_c0d644 is 175.8 operations per second
     week = demand_by_second("nab_c0d644*2", from_s=MIDNIGHT_S, seconds=14 * 86_400)
     assert max(week) == pytest.approx(2 * 175.8, abs=0.2)
@@ -169,7 +169,7 @@ def test_a_load_that_cannot_be_is_refused_with_what_would_do(text, complaint):
     assert complaint in str(refused.value)
 
 
-def test_a_recording_with_an_endless_cell_is_no_csv(tmp_path):
+def test_a_recording_with_an_endless_cell_is_not_a_csv(tmp_path):
     path = tmp_path / "disk.csv.gz"
     header = "seconds_since_start,read_ops_per_s,write_ops_per_s"
     path.write_bytes(gzip.compress(f"{header}\n0,{'1' * 200_000},1\n".encode()))

@@ -17,12 +17,12 @@ from botocore.config import Config
 
 from burstlab.deployed.local_aws import LocalAws, LocalAwsError
 
-LEASH = Path(__file__).parents[2] / "lab" / "burstlab" / "deployed" / "process_guard.py"
+PROCESS_GUARD = Path(__file__).parents[2] / "lab" / "burstlab" / "deployed" / "process_guard.py"
 
 
 @pytest.fixture(scope="module")
 def aws(tmp_path_factory):
-    with LocalAws(folder=tmp_path_factory.mktemp("aws")) as running:
+    with LocalAws(directory=tmp_path_factory.mktemp("aws")) as running:
         yield running
 
 
@@ -68,27 +68,27 @@ def test_its_environment_is_all_a_client_needs(aws, monkeypatch):
     assert boto3.session.Session().client("sqs").list_queues().get("QueueUrls", []) == []
 
 
-def test_two_of_them_do_not_meet(aws):
+def test_two_local_aws_do_not_interfere(aws):
     with LocalAws() as other:
         other.client("sqs").create_queue(QueueName="only-there")
         assert aws.client("sqs").list_queues(QueueNamePrefix="only").get("QueueUrls", []) == []
 
 
-def test_what_it_leaves_goes_with_it():
+def test_its_files_are_removed_with_it():
     with LocalAws() as running:
-        folder = running.folder
-        assert "Ready" in running.said()
+        folder = running.directory
+        assert "Ready" in running.server_log()
     assert not folder.exists()
     with pytest.raises(LocalAwsError, match="not running"):
         running.url  # noqa: B018 - it raises
 
 
-def test_where_it_is_not_installed_it_says_what_would_do(tmp_path):
+def test_when_it_is_not_installed_it_says_what_would_do(tmp_path):
     with pytest.raises(LocalAwsError, match="run `make setup`"):
         LocalAws(environment=tmp_path / "nothing").start()
 
 
-def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path):
+def test_a_server_that_does_not_start_is_reported_with_its_last_words(tmp_path):
     python = tmp_path / "bin" / "python"
     python.parent.mkdir()
     python.write_text("#!/bin/sh\necho no such luck\nexit 1\n")
@@ -98,14 +98,14 @@ def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path):
 
 
 def test_the_real_cdk_deploys_onto_it_and_its_functions_run(aws, app):
-    aws.run_cdk("bootstrap", f"aws://{aws.account}/{aws.region}", cwd=aws.folder)
+    aws.run_cdk("bootstrap", f"aws://{aws.account}/{aws.region}", cwd=aws.directory)
     command = f"{sys.executable} app.py"
     aws.run_cdk("deploy", "--require-approval", "never", app=command, cwd=app)
     answer = aws.client("lambda").invoke(FunctionName="greet", Payload=b'{"name": "anna"}')
-    said = answer["Payload"].read().decode()
-    assert '"greeted": "anna"' in said
-    assert f'"endpoint": "{aws.url}"' in said
-    assert "PYTEST_CURRENT_TEST" not in said
+    text = answer["Payload"].read().decode()
+    assert '"greeted": "anna"' in text
+    assert f'"endpoint": "{aws.url}"' in text
+    assert "PYTEST_CURRENT_TEST" not in text
     assert "no changes" in aws.run_cdk("deploy", app=command, cwd=app)
     aws.run_cdk("destroy", "--force", app=command, cwd=app)
 
@@ -144,7 +144,7 @@ def a_function(aws, code):
     return "sleeps"
 
 
-def test_a_cdk_that_fails_is_told_with_its_last_words(aws, app):
+def test_a_cdk_that_fails_is_reported_with_its_last_words(aws, app):
     (app / "app.py").write_text("raise SystemExit('stage.yaml: no such stage')\n")
     with pytest.raises(LocalAwsError, match=r"`cdk synth` failed .*\n(.*\n)*.*no such stage"):
         aws.run_cdk("synth", app=f"{sys.executable} app.py", cwd=app)
@@ -168,46 +168,46 @@ def test_it_does_not_outlive_a_process_that_is_killed():
     finally:
         started.kill()
         started.communicate()
-    assert is_soon_so(lambda: not members_of(folder) and not folder.exists())
+    assert wait_until(lambda: not members_of(folder) and not folder.exists())
 
 
 @pytest.mark.parametrize("how", ["let go", "terminated"])
-def test_what_is_on_a_leash_ends_with_all_its_children(tmp_path, how):
-    with on_a_leash(tmp_path, "sleep 601 & sleep 602") as started:
+def test_a_guarded_process_ends_with_all_its_children(tmp_path, how):
+    with run_guarded(tmp_path, "sleep 601 & sleep 602") as started:
         if how == "let go":
             started.stdin.close()
         else:
             started.terminate()
         started.wait(30)
-        assert is_soon_so(lambda: not members_of(tmp_path))
+        assert wait_until(lambda: not members_of(tmp_path))
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a child with its parent")
-def test_a_command_ends_even_when_its_leash_is_killed(tmp_path):
-    with on_a_leash(tmp_path, "exec sleep 603") as started:
+def test_a_command_ends_even_if_its_process_guard_is_killed(tmp_path):
+    with run_guarded(tmp_path, "exec sleep 603") as started:
         started.kill()
-        assert is_soon_so(lambda: not members_of(tmp_path))
+        assert wait_until(lambda: not members_of(tmp_path))
 
 
 @contextmanager
-def on_a_leash(folder: Path, script: str):
+def run_guarded(folder: Path, script: str):
     """A shell's script, running in this folder."""
     with subprocess.Popen(
-        [sys.executable, str(LEASH), "-", "sh", "-c", f"echo begun; {script}"],
+        [sys.executable, str(PROCESS_GUARD), "-", "sh", "-c", f"echo begun; {script}"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         cwd=folder,
     ) as started:
         try:
             started.stdout.readline()
-            assert is_soon_so(lambda: any("sleep 60" in line for line in members_of(folder)))
+            assert wait_until(lambda: any("sleep 60" in line for line in members_of(folder)))
             yield started
         finally:
             started.terminate()
 
 
-def test_a_leash_passes_on_how_its_command_ended(tmp_path):
-    command = [sys.executable, str(LEASH), str(tmp_path), "sh", "-c", "exit 7"]
+def test_a_process_guard_passes_on_the_exit_status(tmp_path):
+    command = [sys.executable, str(PROCESS_GUARD), str(tmp_path), "sh", "-c", "exit 7"]
     with subprocess.Popen(command, stdin=subprocess.PIPE) as started:
         assert started.wait(30) == 7
     assert tmp_path.exists()
@@ -215,7 +215,7 @@ def test_a_leash_passes_on_how_its_command_ended(tmp_path):
 
 def members_of(folder: Path) -> list[str]:
     """The command lines of living processes that work in this folder or name it."""
-    found = []
+    results = []
     for process in Path("/proc").iterdir():
         try:
             line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
@@ -223,11 +223,11 @@ def members_of(folder: Path) -> list[str]:
         except OSError:
             continue
         if process.name.isdigit() and int(process.name) != os.getpid() and str(folder) in (line + place):
-            found.append(line)
-    return found
+            results.append(line)
+    return results
 
 
-def is_soon_so(claim, within_s=30.0):
+def wait_until(claim, within_s=30.0):
     until = time.monotonic() + within_s
     while not claim() and time.monotonic() < until:
         time.sleep(0.05)

@@ -11,7 +11,7 @@ from burstlab.fake_aws.metrics import read_datapoints
 from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import FleetError, LabFleet, LabSettings
-from burstlab.model.modification import Modification, Shape
+from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
@@ -21,11 +21,11 @@ OPTIMIZING_S, COMPLETED_S = 60, 1_060
 
 
 def a_fleet(**chosen):
-    return LabFleet(LabClock.by_hand(START), LabSettings(**TEN_S_A_PERCENT | chosen))
+    return LabFleet(LabClock.manual(START), LabSettings(**TEN_S_A_PERCENT | chosen))
 
 
-def a_volume(fleet, size_gib=100, **given):
-    return fleet.add(LabVolume(size_gib=size_gib, **given))
+def a_volume(fleet, size_gib=100, **fields):
+    return fleet.add(LabVolume(size_gib=size_gib, **fields))
 
 
 def at(fleet, seconds):
@@ -35,7 +35,7 @@ def at(fleet, seconds):
 
 def balances(fleet, volume_id):
     """The minutes of BurstBalance that were published, as {minutes since the start: value}."""
-    found = read_datapoints(
+    result = read_datapoints(
         fleet.find(volume_id),
         "BurstBalance",
         "Minimum",
@@ -46,14 +46,15 @@ def balances(fleet, volume_id):
         settings=fleet.settings,
     )
     return {
-        (start_s - START_S) // 60: value for start_s, value in zip(found.starts_s, found.values, strict=True)
+        (start_s - START_S) // 60: value
+        for start_s, value in zip(result.starts_s, result.values, strict=True)
     }
 
 
 # -------------------------------------------------------------------------------------------------- states
 
 
-LIFE = [
+LIFECYCLE = [
     (0, "modifying", 0, None),
     (59, "modifying", 0, None),
     (60, "optimizing", 0, None),
@@ -66,7 +67,7 @@ LIFE = [
 ]
 
 
-@pytest.mark.parametrize(("seconds", "state", "progress_pct", "ended_s"), LIFE)
+@pytest.mark.parametrize(("seconds", "state", "progress_pct", "ended_s"), LIFECYCLE)
 def test_a_modification_goes_from_modifying_through_optimizing_to_completed(
     seconds, state, progress_pct, ended_s
 ):
@@ -77,8 +78,8 @@ def test_a_modification_goes_from_modifying_through_optimizing_to_completed(
     (told,) = fleet.modifications(volume_id)
     assert told == Modification(
         state=state,
-        original=Shape(volume_type="gp2", size_gib=100, iops=300),
-        target=Shape(volume_type="gp3", size_gib=100, iops=4_000, throughput_mib_s=200),
+        original=VolumeSpec(volume_type="gp2", size_gib=100, iops=300),
+        target=VolumeSpec(volume_type="gp3", size_gib=100, iops=4_000, throughput_mib_s=200),
         started_at=START,
         ended_at=None if ended_s is None else START + timedelta(seconds=ended_s),
         progress_pct=progress_pct,
@@ -91,21 +92,21 @@ DURATIONS = [(1, 337.5), (16, 337.5), (128, 2_700), (1_024, 21_600), (4_096, 86_
 
 @pytest.mark.parametrize(("size_gib", "optimizing_s"), DURATIONS)
 def test_how_long_it_takes_depends_on_the_size(size_gib, optimizing_s):
-    fleet = LabFleet(LabClock.by_hand(START), LabSettings(modify_spread=0))
+    fleet = LabFleet(LabClock.manual(START), LabSettings(modify_spread=0))
     volume_id = a_volume(fleet, size_gib)
     fleet.modify(volume_id, volume_type="gp3")
     change = fleet.find(volume_id).change
-    assert change.optimizing_s == START_S + 60
-    assert change.ends_s - change.optimizing_s == pytest.approx(optimizing_s, abs=0.5)
+    assert change.optimizing_at_s == START_S + 60
+    assert change.ends_at_s - change.optimizing_at_s == pytest.approx(optimizing_s, abs=0.5)
 
 
 def test_how_long_it_takes_varies_from_one_to_the_next_and_is_the_same_by_seed():
     def lasting(seed):
-        fleet = LabFleet(LabClock.by_hand(START), LabSettings(seed=seed))
+        fleet = LabFleet(LabClock.manual(START), LabSettings(seed=seed))
         ids = fleet.add_all([LabVolume(size_gib=1_024)] * 30)
         for volume_id in ids:
             fleet.modify(volume_id, volume_type="gp3")
-        return [change.ends_s - change.optimizing_s for change in fleet.changes()]
+        return [change.ends_at_s - change.optimizing_at_s for change in fleet.changes_in_progress()]
 
     assert lasting(1) == lasting(1) != lasting(2)
     assert len(set(lasting(1))) > 20
@@ -120,7 +121,7 @@ def test_without_any_duration_it_is_completed_at_once():
     assert [event.result for event in fleet.events] == ["modifying", "optimizing", "completed"]
 
 
-def test_one_that_is_stuck_stays_at_99_percent_until_someone_ends_it():
+def test_a_stuck_modification_stays_at_99_percent_until_ended():
     fleet = a_fleet(modify_outcome="stuck")
     volume_id = a_volume(fleet)
     fleet.modify(volume_id, volume_type="gp3")
@@ -143,7 +144,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize(("outcome", "ends_s", "progress_pct", "states"), FAILURES)
-def test_one_that_fails_leaves_the_volume_as_it_was_and_may_be_tried_again(
+def test_a_failed_modification_leaves_the_volume_unchanged_and_can_be_retried(
     outcome, ends_s, progress_pct, states
 ):
     fleet = a_fleet(modify_outcome=outcome)
@@ -156,7 +157,7 @@ def test_one_that_fails_leaves_the_volume_as_it_was_and_may_be_tried_again(
     assert (told.state, told.progress_pct) == ("failed", progress_pct)
     assert "failed" in told.status_message
     assert told.ended_at == START + timedelta(seconds=ends_s)
-    assert fleet.find(volume_id).shape == Shape(volume_type="gp2", size_gib=100, iops=300)
+    assert fleet.find(volume_id).spec == VolumeSpec(volume_type="gp2", size_gib=100, iops=300)
     assert fleet.truth(volume_id).ceiling_iops == 300
     assert [event.result for event in fleet.events] == states
     fleet.modify(volume_id, volume_type="gp3")
@@ -172,20 +173,20 @@ def test_a_new_size_is_there_from_optimizing_on_and_stays_when_the_rest_fails():
     at(fleet, 60)
     assert fleet.find(volume_id).size_gib == 200
     at(fleet, 5_000)
-    assert fleet.find(volume_id).shape == Shape(volume_type="gp2", size_gib=200, iops=600)
+    assert fleet.find(volume_id).spec == VolumeSpec(volume_type="gp2", size_gib=200, iops=600)
 
 
 def test_a_modification_may_be_ended_early_by_hand_either_way():
     fleet = a_fleet()
-    one, other = a_volume(fleet), a_volume(fleet)
-    for volume_id in (one, other):
+    item, other = a_volume(fleet), a_volume(fleet)
+    for volume_id in (item, other):
         fleet.modify(volume_id, volume_type="gp3")
     at(fleet, 30)
-    assert fleet.end_modification(one, "failed").state == "failed"
+    assert fleet.end_modification(item, "failed").state == "failed"
     assert fleet.end_modification(other).state == "completed"
     at(fleet, 5_000)
-    assert (fleet.find(one).volume_type, fleet.find(other).volume_type) == ("gp2", "gp3")
-    assert [(event.volume_id == one, event.result) for event in fleet.events] == [
+    assert (fleet.find(item).volume_type, fleet.find(other).volume_type) == ("gp2", "gp3")
+    assert [(event.volume_id == item, event.result) for event in fleet.events] == [
         (True, "modifying"),
         (False, "modifying"),
         (True, "failed"),
@@ -197,20 +198,20 @@ def test_a_modification_may_be_ended_early_by_hand_either_way():
 # -------------------------------------------------------------------------------------------- performance
 
 
-DRY, FULL = {"balance_pct": 0}, {}
+EMPTY, FULL = {"balance_pct": 0}, {}
 # (setting, from, to, then the most it serves: at acceptance, at 50 % of optimizing, when completed)
 UPLIFTS = [
     # 300 without credits; 300 + (3,000 - 300) / 2 = 1,650
-    ("accepted", DRY, {"volume_type": "gp3", "iops": 3_000}, (3_000, 3_000, 3_000)),
-    ("linear", DRY, {"volume_type": "gp3", "iops": 3_000}, (300, 1_650, 3_000)),
-    ("completed", DRY, {"volume_type": "gp3", "iops": 3_000}, (300, 300, 3_000)),
+    ("accepted", EMPTY, {"volume_type": "gp3", "iops": 3_000}, (3_000, 3_000, 3_000)),
+    ("linear", EMPTY, {"volume_type": "gp3", "iops": 3_000}, (300, 1_650, 3_000)),
+    ("completed", EMPTY, {"volume_type": "gp3", "iops": 3_000}, (300, 300, 3_000)),
     # 3,000 with credits: nothing is lost on the way; down to 1,000 at most in proportion
     ("linear", FULL, {"volume_type": "gp3", "iops": 3_000}, (3_000, 3_000, 3_000)),
     ("linear", FULL, {"volume_type": "io1", "iops": 1_000}, (3_000, 2_000, 1_000)),
     ("accepted", FULL, {"volume_type": "io1", "iops": 1_000}, (1_000, 1_000, 1_000)),
     ("completed", FULL, {"volume_type": "io1", "iops": 1_000}, (3_000, 3_000, 1_000)),
     # a larger gp2: 300 to 900
-    ("linear", DRY, {"size_gib": 300}, (300, 600, 900)),
+    ("linear", EMPTY, {"size_gib": 300}, (300, 600, 900)),
 ]
 
 
@@ -223,7 +224,7 @@ def test_performance_on_the_way_lies_between_what_it_was_and_what_it_becomes(upl
     fleet.set_balance(volume_id, given.get("balance_pct", 100))
     seen = [fleet.truth(volume_id).ceiling_iops]
     change = fleet.find(volume_id).change
-    for moment_s in ((change.optimizing_s + change.done_s) // 2, change.ends_s):
+    for moment_s in ((change.optimizing_at_s + change.work_done_at_s) // 2, change.ends_at_s):
         at(fleet, moment_s - START_S)
         fleet.set_balance(volume_id, given.get("balance_pct", 100))
         seen.append(fleet.truth(volume_id).ceiling_iops)
@@ -235,7 +236,7 @@ RETURNS = [("kept", 100, 9_500), ("reset", 0, 9_500), ("kept", 0, 8_150), ("empt
 
 
 @pytest.mark.parametrize(("balance_after", "balance_pct", "half_way_iops"), RETURNS)
-def test_on_the_way_back_to_gp2_a_burst_counts_where_there_will_be_credits(
+def test_while_returning_to_gp2_a_burst_counts_if_credits_are_expected(
     balance_after, balance_pct, half_way_iops
 ):
     fleet = a_fleet(balance_after=balance_after)
@@ -260,7 +261,7 @@ def test_what_is_asked_is_served_as_far_as_the_way_has_come():
 # ------------------------------------------------------------------------------------------------- credits
 
 
-def test_on_the_way_off_gp2_the_bucket_pays_only_for_what_the_new_does_not_serve():
+def test_while_leaving_gp2_the_bucket_pays_only_for_what_the_new_type_does_not_serve():
     # 60 s at 2,700; then 10 s each at 2,700 - 27 p: 162,000 + 10 * 27 * (10,000 - 4,950) = 1,525,500
     fleet = a_fleet()
     volume_id = a_volume(fleet, load="steady:3000")
@@ -271,7 +272,7 @@ def test_on_the_way_off_gp2_the_bucket_pays_only_for_what_the_new_does_not_serve
     assert fleet.truth(volume_id).credits == pytest.approx(5_400_000 - 1_525_500)
 
 
-def test_on_the_way_off_gp2_an_idle_bucket_earns_at_its_own_baseline():
+def test_while_leaving_gp2_an_idle_bucket_earns_at_its_own_baseline():
     # 1,060 s * 300 = 318,000
     fleet = a_fleet()
     volume_id = a_volume(fleet, balance_pct=50)
@@ -281,10 +282,10 @@ def test_on_the_way_off_gp2_an_idle_bucket_earns_at_its_own_baseline():
 
 
 # at 50 % for an hour: 3,600 * 300 = 1,080,000 credits = 20 %
-COMING_BACK = [("kept", 50), ("refilled", 70), ("reset", 100), ("emptied", 0)]
+RETURN_CASES = [("kept", 50), ("refilled", 70), ("reset", 100), ("emptied", 0)]
 
 
-@pytest.mark.parametrize(("balance_after", "balance_pct"), COMING_BACK)
+@pytest.mark.parametrize(("balance_after", "balance_pct"), RETURN_CASES)
 def test_the_balance_after_coming_back_to_gp2_is_chosen(balance_after, balance_pct):
     fleet = a_fleet(balance_after=balance_after, uplift="accepted", balance_switches="accepted")
     volume_id = a_volume(fleet, balance_pct=50)
@@ -295,7 +296,7 @@ def test_the_balance_after_coming_back_to_gp2_is_chosen(balance_after, balance_p
     assert fleet.truth(volume_id).burst_balance_pct == balance_pct
 
 
-@pytest.mark.parametrize(("balance_after", "balance_pct"), COMING_BACK)
+@pytest.mark.parametrize(("balance_after", "balance_pct"), RETURN_CASES)
 def test_by_default_the_bucket_is_back_when_the_return_is_completed(balance_after, balance_pct):
     # away from 1,060 to 3,600 + 1,060 s: an hour again; 1,060 s at 300 earned while leaving are spent first
     fleet = a_fleet(balance_after=balance_after)
@@ -357,7 +358,7 @@ def test_a_detached_volume_is_modified_as_well_and_its_bucket_earns_until_then()
     assert fleet.truth(volume_id).credits == 2_700_000 + COMPLETED_S * 300
 
 
-def test_looking_often_or_seldom_makes_no_difference():
+def test_the_polling_frequency_makes_no_difference():
     def course(step_s):
         fleet = a_fleet()
         volume_id = a_volume(fleet, load="docker-loop*4", balance_pct=20)
@@ -414,7 +415,7 @@ def test_a_setting_that_cannot_be_is_refused(changes, complaint):
 def test_a_declared_modification_counts_like_one_that_was():
     fleet = a_fleet()
     volume_id = a_volume(fleet)
-    shape = fleet.find(volume_id).shape
+    shape = fleet.find(volume_id).spec
     declared = Modification(state="optimizing", original=shape, target=shape, started_at=START)
     fleet.set_modification(volume_id, declared)
     with pytest.raises(AwsError, match="in modification state OPTIMIZING"):
@@ -430,7 +431,7 @@ def test_a_volume_that_is_removed_while_it_is_modified_is_forgotten():
     fleet.modify(volume_id, volume_type="gp3")
     fleet.remove(volume_id)
     at(fleet, 5_000)
-    assert fleet.changes() == []
+    assert fleet.changes_in_progress() == []
     assert [(event.name, event.result) for event in fleet.events] == [
         ("modifyVolume", "modifying"),
         ("deleteVolume", "deleted"),

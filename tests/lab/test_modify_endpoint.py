@@ -16,14 +16,14 @@ from burstlab.model.volume import LabVolume
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 ONCE = Config(retries={"total_max_attempts": 1})
-HASTY = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
+SHORT_TIMEOUTS = Config(retries={"total_max_attempts": 1}, read_timeout=0.3)
 TEN_S_A_PERCENT = {"modifying_s": 60, "modify_minutes_per_tib": 1024 / 6, "modify_spread": 0}
-GONE = "vol-0000000000000dead"
+UNKNOWN_ID = "vol-0000000000000dead"
 
 
 @pytest.fixture
 def fleet():
-    return LabFleet(LabClock.by_hand(START), LabSettings(**TEN_S_A_PERCENT))
+    return LabFleet(LabClock.manual(START), LabSettings(**TEN_S_A_PERCENT))
 
 
 @pytest.fixture
@@ -64,10 +64,10 @@ def control(lab, method, path, body=None):
 # ------------------------------------------------------------------------------------------- life and shape
 
 
-def test_a_flip_to_gp3_is_told_from_request_to_completion(fleet, ec2):
+def test_a_flip_to_gp3_is_distinguished_from_request_to_completion(fleet, ec2):
     volume_id = fleet.add(LabVolume(size_gib=100))
     answer = ec2.modify_volume(VolumeId=volume_id, VolumeType="gp3", Iops=4_000, Throughput=250)
-    told = {
+    reported = {
         "VolumeId": volume_id,
         "ModificationState": "modifying",
         "OriginalVolumeType": "gp2",
@@ -82,12 +82,12 @@ def test_a_flip_to_gp3_is_told_from_request_to_completion(fleet, ec2):
         "Progress": 0,
         "StartTime": START,
     }
-    assert answer["VolumeModification"] == told
+    assert answer["VolumeModification"] == reported
     fleet.clock.advance(560)
-    assert modification_of(ec2, volume_id) == {**told, "ModificationState": "optimizing", "Progress": 50}
+    assert modification_of(ec2, volume_id) == {**reported, "ModificationState": "optimizing", "Progress": 50}
     fleet.clock.advance(500)
     assert modification_of(ec2, volume_id) == {
-        **told,
+        **reported,
         "ModificationState": "completed",
         "Progress": 100,
         "EndTime": START + timedelta(seconds=1_060),
@@ -115,7 +115,7 @@ def test_describe_volumes_tells_the_new_type_from_a_chosen_moment_on(fleet, ec2,
     assert [volume["VolumeId"] for volume in gp2] == [other]
 
 
-def test_a_new_size_is_told_from_optimizing_on(fleet, ec2):
+def test_a_new_size_is_distinguished_from_optimizing_on(fleet, ec2):
     volume_id = fleet.add(LabVolume(size_gib=100))
     ec2.modify_volume(VolumeId=volume_id, Size=200)
     sizes = []
@@ -166,15 +166,15 @@ DEFAULTS = [
 
 
 @pytest.mark.parametrize(("given", "asked", "chosen", "target"), DEFAULTS)
-def test_what_is_not_asked_for_is_kept_or_becomes_the_types_default(fleet, ec2, given, asked, chosen, target):
+def test_what_is_not_requested_is_kept_or_becomes_the_types_default(fleet, ec2, given, asked, chosen, target):
     fleet.change_settings(**chosen)
     volume_id = fleet.add(LabVolume(**given))
-    told = ec2.modify_volume(VolumeId=volume_id, **asked)["VolumeModification"]
+    reported = ec2.modify_volume(VolumeId=volume_id, **asked)["VolumeModification"]
     assert {
-        "Type": told["TargetVolumeType"],
-        "Size": told["TargetSize"],
-        "Iops": told.get("TargetIops"),
-        "Throughput": told.get("TargetThroughput"),
+        "Type": reported["TargetVolumeType"],
+        "Size": reported["TargetSize"],
+        "Iops": reported.get("TargetIops"),
+        "Throughput": reported.get("TargetThroughput"),
     } == target
 
 
@@ -307,14 +307,14 @@ REFUSED = [
 @pytest.mark.parametrize(("given", "asked", "code", "words"), REFUSED)
 def test_modify_volume_refuses_what_cannot_be(fleet, ec2, given, asked, code, words):
     volume_id = fleet.add(LabVolume(**given))
-    told = refusal(ec2.modify_volume, VolumeId=volume_id, **asked)
-    assert told[0] == code
-    assert words in told[1]
+    result = refusal(ec2.modify_volume, VolumeId=volume_id, **asked)
+    assert result[0] == code
+    assert words in result[1]
     assert fleet.modifications(volume_id) == []
 
 
 NO_VOLUMES = [
-    (GONE, "InvalidVolume.NotFound", f"The volume '{GONE}' does not exist."),
+    (UNKNOWN_ID, "InvalidVolume.NotFound", f"The volume '{UNKNOWN_ID}' does not exist."),
     ("vol-xyz", "InvalidVolumeID.Malformed", 'Invalid id: "vol-xyz"'),
 ]
 
@@ -328,8 +328,8 @@ def test_the_least_iops_are_free_of_the_ratio_and_io2_takes_a_multi_attached_res
     small = fleet.add(LabVolume(size_gib=1))
     shared = fleet.add(LabVolume(size_gib=100, volume_type="io2", multi_attached=True))
     ec2.modify_volume(VolumeId=small, VolumeType="gp3", Iops=3_000)
-    told = ec2.modify_volume(VolumeId=shared, Size=200, Iops=10_000)["VolumeModification"]
-    assert (told["OriginalMultiAttachEnabled"], told["TargetMultiAttachEnabled"]) == (True, True)
+    reported = ec2.modify_volume(VolumeId=shared, Size=200, Iops=10_000)["VolumeModification"]
+    assert (reported["OriginalMultiAttachEnabled"], reported["TargetMultiAttachEnabled"]) == (True, True)
 
 
 @pytest.mark.parametrize("status", ["creating", "error"])
@@ -413,8 +413,8 @@ def test_whether_no_ops_and_failures_count_is_chosen(fleet, ec2, chosen, asked, 
         if number < let_through:
             ec2.modify_volume(VolumeId=volume_id, **asked)
         else:
-            told = refusal(ec2.modify_volume, VolumeId=volume_id, **asked)
-            assert told[0] == "VolumeModificationRateExceeded"
+            result = refusal(ec2.modify_volume, VolumeId=volume_id, **asked)
+            assert result[0] == "VolumeModificationRateExceeded"
         fleet.clock.advance(1_200)
 
 
@@ -467,7 +467,7 @@ def test_the_accounts_quotas_are_kept(fleet, ec2, chosen, code, message):
         assert refusal(ec2.modify_volume, VolumeId=second, VolumeType="io1", Iops=3_000) == (code, message)
 
 
-def test_io2_counts_what_there_is_and_what_is_asked_for(fleet, ec2):
+def test_io2_counts_what_there_is_and_what_is_requested(fleet, ec2):
     # 40,000 + 60,001 are more than 100,000 in modification, though 60,001 are fewer in all
     volume_id = fleet.add(LabVolume(size_gib=500, volume_type="io2", iops=40_000))
     assert refusal(ec2.modify_volume, VolumeId=volume_id, Iops=60_001) == (
@@ -523,7 +523,7 @@ def test_a_dry_run_changes_nothing_and_checks_as_much_as_is_chosen(fleet, ec2, c
 
 def test_a_request_can_be_carried_out_and_its_answer_lost(fleet, lab, ec2):
     reset, silent, wrong = fleet.add_all([LabVolume(size_gib=100)] * 3)
-    hasty = lab.client("ec2", config=HASTY)
+    hasty = lab.client("ec2", config=SHORT_TIMEOUTS)
     for kind, volume_id in (("reset", reset), ("timeout", silent), ("error", wrong)):
         lab.faults.add(
             Fault(action="ModifyVolume", kind=kind, volume_ids=[volume_id], times=1, after_effect=True)
@@ -584,17 +584,21 @@ def test_what_moto_does_can_lose_its_answer_too(lab):
 # ------------------------------------------------------------------------------ DescribeVolumesModifications
 
 
-def test_only_the_last_modification_is_told_and_the_fleet_knows_them_all(fleet, ec2):
+def test_only_the_last_modification_is_reported_and_the_fleet_knows_them_all(fleet, ec2):
     volume_id = fleet.add(LabVolume(size_gib=100))
     for volume_type in ("gp3", "gp2", "io1"):
         ec2.modify_volume(VolumeId=volume_id, VolumeType=volume_type)
         fleet.clock.advance(1_060)
     assert modification_of(ec2, volume_id)["TargetVolumeType"] == "io1"
-    assert [told.target.volume_type for told in fleet.modifications(volume_id)] == ["gp3", "gp2", "io1"]
+    assert [modification.target.volume_type for modification in fleet.modifications(volume_id)] == [
+        "gp3",
+        "gp2",
+        "io1",
+    ]
 
 
 @pytest.fixture
-def three(fleet):
+def three_volumes(fleet):
     """A gp2 modifying to gp3, a larger gp3 optimizing to io2, and one never modified."""
     flipped, shared, never = fleet.add_all(
         [
@@ -626,22 +630,24 @@ MODIFICATION_FILTERS = [
 
 
 @pytest.mark.parametrize(("name", "values", "expected"), MODIFICATION_FILTERS)
-def test_modifications_are_chosen_by_filter(three, ec2, name, values, expected):
-    found = ec2.describe_volumes_modifications(Filters=[{"Name": name, "Values": values}])
-    assert {three[told["VolumeId"]] for told in found["VolumesModifications"]} == expected
+def test_modifications_are_chosen_by_filter(three_volumes, ec2, name, values, expected):
+    result = ec2.describe_volumes_modifications(Filters=[{"Name": name, "Values": values}])
+    assert {
+        three_volumes[modification["VolumeId"]] for modification in result["VolumesModifications"]
+    } == expected
 
 
-def test_a_filter_leaves_out_what_was_never_modified_but_an_id_fails_the_call(three, ec2):
-    by_filter = ec2.describe_volumes_modifications(Filters=[{"Name": "volume-id", "Values": [*three, GONE]}])[
-        "VolumesModifications"
-    ]
-    assert {three[told["VolumeId"]] for told in by_filter} == {"flipped", "shared"}
-    (never,) = (volume_id for volume_id, name in three.items() if name == "never")
-    assert refusal(ec2.describe_volumes_modifications, VolumeIds=list(three)) == (
+def test_a_filter_leaves_out_what_was_never_modified_but_an_id_fails_the_call(three_volumes, ec2):
+    by_filter = ec2.describe_volumes_modifications(
+        Filters=[{"Name": "volume-id", "Values": [*three_volumes, UNKNOWN_ID]}]
+    )["VolumesModifications"]
+    assert {three_volumes[reported["VolumeId"]] for reported in by_filter} == {"flipped", "shared"}
+    (never,) = (volume_id for volume_id, name in three_volumes.items() if name == "never")
+    assert refusal(ec2.describe_volumes_modifications, VolumeIds=list(three_volumes)) == (
         "InvalidVolumeModification.NotFound",
         f"Modification for volume '{never}' does not exist.",
     )
-    assert refusal(ec2.describe_volumes_modifications, VolumeIds=[GONE])[0] == "InvalidVolume.NotFound"
+    assert refusal(ec2.describe_volumes_modifications, VolumeIds=[UNKNOWN_ID])[0] == "InvalidVolume.NotFound"
     assert refusal(ec2.describe_volumes_modifications, Filters=[{"Name": "progress", "Values": ["1"]}]) == (
         "InvalidParameterValue",
         "The filter 'progress' is invalid",
@@ -653,8 +659,8 @@ def test_modifications_come_in_pages(fleet, ec2):
     for volume_id in ids:
         fleet.modify(volume_id, volume_type="gp3")
     pages = ec2.get_paginator("describe_volumes_modifications").paginate(PaginationConfig={"PageSize": 5})
-    told = [[entry["VolumeId"] for entry in page["VolumesModifications"]] for page in pages]
-    assert told == [ids[:5], ids[5:10], ids[10:]]
+    reported = [[entry["VolumeId"] for entry in page["VolumesModifications"]] for page in pages]
+    assert reported == [ids[:5], ids[5:10], ids[10:]]
 
 
 def test_how_long_a_modification_is_remembered_is_chosen(fleet, ec2):
@@ -678,9 +684,9 @@ def test_modifications_are_steered_over_http(fleet, lab, ec2):
     settings = control(lab, "POST", "settings", {"modify_outcome": "stuck", "modify_needs_tag": ["a", "b"]})
     assert (settings["modify_outcome"], settings["modify_needs_tag"]) == ("stuck", ["a", "b"])
     assert control(lab, "GET", "settings") == settings
-    asked = {"volume_id": volume_id, "volume_type": "gp3", "iops": 4_000}
-    assert control(lab, "POST", "modify", asked)["target"]["iops"] == 4_000
-    assert control(lab, "POST", "modify", asked) == (
+    requested = {"volume_id": volume_id, "volume_type": "gp3", "iops": 4_000}
+    assert control(lab, "POST", "modify", requested)["target"]["iops"] == 4_000
+    assert control(lab, "POST", "modify", requested) == (
         f"IncorrectModificationState: Volume {volume_id} cannot be modified in modification state MODIFYING"
     )
     fleet.clock.advance(90)
@@ -704,10 +710,15 @@ BAD_CONTROL = [
     ("GET", "events?after=x", None, "invalid literal for int"),
     ("POST", "settings", {"uplift": "never"}, "uplift is 'never': give one of accepted, linear, completed"),
     ("POST", "settings", {"region": "eu-west-1"}, "region cannot be changed while the fleet lives"),
-    ("POST", "modify", {"volume_id": GONE, "volume_type": "gp3"}, f"{GONE} is not in the fleet"),
-    ("POST", "modify", {"volume_id": GONE, "size_gib": "9"}, "size_gib is '9': give a whole number"),
-    ("POST", "modify", {"volume_id": GONE, "colour": "red"}, "unexpected keyword argument 'colour'"),
-    ("POST", "status", {"volume_id": GONE, "status": "tired"}, "status is 'tired': give one of creating"),
+    ("POST", "modify", {"volume_id": UNKNOWN_ID, "volume_type": "gp3"}, f"{UNKNOWN_ID} is not in the fleet"),
+    ("POST", "modify", {"volume_id": UNKNOWN_ID, "size_gib": "9"}, "size_gib is '9': give a whole number"),
+    ("POST", "modify", {"volume_id": UNKNOWN_ID, "colour": "red"}, "unexpected keyword argument 'colour'"),
+    (
+        "POST",
+        "status",
+        {"volume_id": UNKNOWN_ID, "status": "tired"},
+        "status is 'tired': give one of creating",
+    ),
 ]
 
 

@@ -26,7 +26,7 @@ def performance(shape, credits_now):
     return max(shape.iops, burst)
 
 
-class Modifications(RuleBasedStateMachine):
+class ModificationStateMachine(RuleBasedStateMachine):
     @initialize(
         uplift=st.sampled_from(["accepted", "linear", "completed"]),
         balance_switches=MOMENTS,
@@ -45,18 +45,18 @@ class Modifications(RuleBasedStateMachine):
             queued=queued,
             seed=7,
         )
-        self.fleet = LabFleet(LabClock.by_hand(START), chosen)
+        self.fleet = LabFleet(LabClock.manual(START), chosen)
         self.volume_id = self.fleet.add(LabVolume(size_gib=size_gib, balance_pct=balance_pct))
         self.starts = []
         self.most_gib = size_gib
 
     @rule(volume_type=TYPES, grown_gib=st.sampled_from([None, None, 0, 1, 50, -1]), iops=RATES)
-    def ask(self, volume_type, grown_gib, iops):
+    def request_modification(self, volume_type, grown_gib, iops):
         size_gib = None if grown_gib is None else self.most_gib + grown_gib
         before = self.fleet.modifications(self.volume_id)
         recent = [start for start in self.starts if start > self.fleet.clock.now() - DAY]
         busy = bool(before) and not before[-1].has_ended
-        told, code = self.answer(volume_type=volume_type, size_gib=size_gib, iops=iops)
+        told, code = self.complete_request(volume_type=volume_type, size_gib=size_gib, iops=iops)
         assert (code != "IncorrectModificationState") or busy
         assert (code != "VolumeModificationRateExceeded") or len(recent) == 4
         if told is None:
@@ -67,7 +67,7 @@ class Modifications(RuleBasedStateMachine):
         self.starts.append(told.started_at)
         self.most_gib = max(self.most_gib, told.target.size_gib)
 
-    def answer(self, **asked):
+    def complete_request(self, **asked):
         """The modification, or the code of its refusal."""
         try:
             return self.fleet.modify(self.volume_id, **asked), None
@@ -75,7 +75,7 @@ class Modifications(RuleBasedStateMachine):
             return None, refused.code
 
     @rule(seconds=SECONDS)
-    def let_time_pass(self, seconds):
+    def advance_time(self, seconds):
         self.fleet.clock.advance(seconds)
 
     @rule(load=st.sampled_from(["idle", "steady:300", "steady:3500", "steady:20000", "docker-loop"]))
@@ -83,12 +83,12 @@ class Modifications(RuleBasedStateMachine):
         self.fleet.set_load(self.volume_id, load)
 
     @rule(outcome=st.sampled_from(["completed", "completed", "failed", "failed_early", "stuck"]))
-    def decide_how_the_next_ends(self, outcome):
+    def choose_next_outcome(self, outcome):
         self.fleet.change_settings(modify_outcome=outcome)
 
     @precondition(lambda self: self.fleet.changes())
     @rule(state=st.sampled_from(["completed", "failed"]))
-    def end_the_one_in_progress(self, state):
+    def end_current_modification(self, state):
         assert self.fleet.end_modification(self.volume_id, state).state == state
 
     @rule()
@@ -105,15 +105,19 @@ class Modifications(RuleBasedStateMachine):
 
     @invariant()
     def at_most_one_is_in_progress(self):
-        told = self.fleet.modifications(self.volume_id)
-        assert all(modification.has_ended for modification in told[:-1])
-        assert len(self.fleet.changes()) == sum(not modification.has_ended for modification in told)
+        reported = self.fleet.modifications(self.volume_id)
+        assert all(modification.has_ended for modification in reported[:-1])
+        assert len(self.fleet.changes_in_progress()) == sum(
+            not modification.has_ended for modification in reported
+        )
 
     @invariant()
     def never_more_than_four_start_in_24_hours(self):
         for first, fifth in zip(self.starts, self.starts[4:], strict=False):
             assert fifth - first >= DAY
-        assert [told.started_at for told in self.fleet.modifications(self.volume_id)] == self.starts
+        assert [
+            modification.started_at for modification in self.fleet.modifications(self.volume_id)
+        ] == self.starts
 
     @invariant()
     def the_size_never_shrinks(self):
@@ -130,22 +134,22 @@ class Modifications(RuleBasedStateMachine):
         volume, truth = self.fleet.find(self.volume_id), self.fleet.truth(self.volume_id)
         change = volume.change
         if change is None:
-            assert truth.ceiling_iops == performance(volume.shape, truth.credits)
+            assert truth.ceiling_iops == performance(volume.spec, truth.credits)
             return
         was = performance(change.original, truth.credits)
         becomes = {target_credits: performance(change.target, target_credits) for target_credits in (0, 1)}
         assert min(was, becomes[0]) <= truth.ceiling_iops <= max(was, becomes[1])
 
     @invariant()
-    def every_modification_is_told_in_order(self):
+    def modifications_are_listed_in_order(self):
         results = [event.result for event in self.fleet.events if event.name == "modifyVolume"]
-        told = self.fleet.modifications(self.volume_id)
-        assert results.count("modifying") == len(told)
-        assert results.count("completed") == sum(one.state == "completed" for one in told)
-        assert results.count("failed") == sum(one.state == "failed" for one in told)
-        numbers = [event.at for event in self.fleet.events]
+        reported = self.fleet.modifications(self.volume_id)
+        assert results.count("modifying") == len(reported)
+        assert results.count("completed") == sum(item.state == "completed" for item in reported)
+        assert results.count("failed") == sum(item.state == "failed" for item in reported)
+        numbers = [event.occurred_at for event in self.fleet.events]
         assert numbers == sorted(numbers)
 
 
-TestModifications = Modifications.TestCase
+TestModifications = ModificationStateMachine.TestCase
 TestModifications.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

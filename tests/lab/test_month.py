@@ -7,25 +7,25 @@ import pytest
 from click.testing import CliRunner
 
 from burstlab.soak import command
-from burstlab.soak.command import faults_of, month, quick_folder
-from burstlab.soak.runner import DAY_MIN, play
+from burstlab.soak.command import find_violations, month, temporary_directory
+from burstlab.soak.runner import DAY_MIN, run
 
 
 @pytest.fixture(scope="module")
-def days():
+def day_rows():
     """The first two days: two nights of batches, a hold, a window of nobody's, and a gap begun."""
-    with quick_folder() as folder:
-        return list(play(2, folder / "ledger.db"))
+    with temporary_directory() as folder:
+        return list(run(2, folder / "ledger.db"))
 
 
-def test_two_days_of_minutes_neither_drift_nor_grow_nor_leak(days):
-    assert faults_of(days) == []
-    assert [day.ticks for day in days] == [DAY_MIN, DAY_MIN]
+def test_two_days_of_minutes_neither_drift_nor_grow_nor_leak(day_rows):
+    assert find_violations(day_rows) == []
+    assert [day.ticks for day in day_rows] == [DAY_MIN, DAY_MIN]
 
 
-def test_the_two_days_are_not_quiet(days):
+def test_the_two_days_are_not_quiet(day_rows):
     """Three volumes with nightly batches go out and come back; one is held in the second night."""
-    first, second = days
+    first, second = day_rows
     assert first.flips >= 3
     assert second.returns >= 4
     assert second.told > first.told >= 15
@@ -33,8 +33,8 @@ def test_the_two_days_are_not_quiet(days):
     assert second.idle_ticks > 60
 
 
-def test_what_lives_on_in_memory_does_not_depend_on_how_much_happened(days):
-    first, second = days
+def test_memory_kept_does_not_depend_on_the_number_of_events(day_rows):
+    first, second = day_rows
     assert second.rows["entries"] > first.rows["entries"] > 50
     assert second.objects <= first.objects + 20
 
@@ -53,47 +53,49 @@ def test_what_lives_on_in_memory_does_not_depend_on_how_much_happened(days):
         ({"objects": 5_000}, "5,000 objects of the watchdog's live, "),
     ],
 )
-def test_what_drifts_grows_or_leaks_in_a_day_is_found(days, changes, fault):
-    [found] = faults_of([days[0], replace(days[1], **changes)])
-    assert found.startswith(fault)
+def test_what_drifts_grows_or_leaks_in_a_day_is_found(day_rows, changes, fault):
+    [result] = find_violations([day_rows[0], replace(day_rows[1], **changes)])
+    assert result.startswith(fault)
 
 
 @pytest.mark.parametrize("table", ["states", "deliveries", "claimed_ticks", "reservations", "holds"])
-def test_rows_that_nothing_explains_are_found(days, table):
-    rows = days[1].rows | {table: 99}
-    [found] = faults_of([days[0], replace(days[1], rows=rows)])
-    assert found.startswith(f"day 2: 99 rows of {table}, at most ")
+def test_rows_that_nothing_explains_are_found(day_rows, table):
+    rows = day_rows[1].rows | {table: 99}
+    [result] = find_violations([day_rows[0], replace(day_rows[1], rows=rows)])
+    assert result.startswith(f"day 2: 99 rows of {table}, at most ")
 
 
-def test_a_tick_that_becomes_slower_in_a_month_is_found(days):
-    calm = [replace(days[0], number=number, idle_ms=0.4) for number in range(1, 15)]
-    assert faults_of(calm) == []
+def test_a_tick_that_becomes_slower_in_a_month_is_found(day_rows):
+    calm = [replace(day_rows[0], number=number, idle_ms=0.4) for number in range(1, 15)]
+    assert find_violations(calm) == []
     slower = [replace(day, idle_ms=0.4 if day.number < 8 else 0.9) for day in calm]
-    assert faults_of(slower) == ["a tick with nothing due takes 0.9 ms in the last week, 0.4 ms in the first"]
+    assert find_violations(slower) == [
+        "a tick with nothing due takes 0.9 ms in the last week, 0.4 ms in the first"
+    ]
 
 
-def test_memory_that_grows_after_the_lab_begins_to_forget_is_found(days):
-    month = [replace(days[0], number=number, memory_mib=40.0 + number) for number in range(1, 31)]
-    assert faults_of(month) == ["70 MiB, 56 on day 16"]
+def test_memory_that_grows_after_the_lab_begins_to_forget_is_found(day_rows):
+    month = [replace(day_rows[0], number=number, memory_mib=40.0 + number) for number in range(1, 31)]
+    assert find_violations(month) == ["70 MiB, 56 on day 16"]
 
 
 def test_the_command_refuses_a_ledger_that_is_there(tmp_path):
     path = tmp_path / "ledger.db"
     path.touch()
-    told = CliRunner().invoke(month, ["--keep", str(path)])
-    assert told.exit_code == 1
-    assert f"{path} exists: name a new file" in told.output
+    result = CliRunner().invoke(month, ["--keep", str(path)])
+    assert result.exit_code == 1
+    assert f"{path} exists: name a new file" in result.output
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_the_command_prints_a_row_a_day_and_says_what_is_broken(days, monkeypatch, lost):
-    monkeypatch.setattr(command, "play", lambda *_, **__: [days[0], replace(days[1], lost=lost)])
-    told = CliRunner().invoke(month, ["--days", "2"])
-    assert told.exit_code == lost
-    assert "2 days, 2,880 ticks" in told.output
-    assert max(map(len, told.output.splitlines())) <= 80
-    assert ("broken: day 2: 1 ticks done by nobody" in told.output) is bool(lost)
-    told = CliRunner().invoke(month, ["--days", "2", "--json"])
-    document = json.loads(told.output)
+def test_the_command_prints_a_row_a_day_and_says_what_is_broken(day_rows, monkeypatch, lost):
+    monkeypatch.setattr(command, "run", lambda *_, **__: [day_rows[0], replace(day_rows[1], lost=lost)])
+    result = CliRunner().invoke(month, ["--days", "2"])
+    assert result.exit_code == lost
+    assert "2 days, 2,880 ticks" in result.output
+    assert max(map(len, result.output.splitlines())) <= 80
+    assert ("broken: day 2: 1 ticks done by nobody" in result.output) is bool(lost)
+    result = CliRunner().invoke(month, ["--days", "2", "--json"])
+    document = json.loads(result.output)
     assert document["schema"] == "burstwatch.lab.month/v1"
     assert [day["number"] for day in document["days"]] == [1, 2]

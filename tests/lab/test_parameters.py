@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 from botocore.exceptions import ClientError
 
-from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.dynamodb import Fault as TableFault
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import Endpoint
@@ -18,7 +18,7 @@ START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)
 
 @pytest.fixture
 def lab():
-    with Endpoint(LabFleet(LabClock.by_hand(START))) as endpoint:
+    with Endpoint(LabFleet(LabClock.manual(START))) as endpoint:
         yield endpoint
 
 
@@ -27,8 +27,8 @@ def ssm(lab):
     return lab.client("ssm")
 
 
-def put(ssm, name, value="x", **given):
-    return ssm.put_parameter(Name=name, Value=value, **{"Type": "String"} | given)
+def put(ssm, name, value="x", **fields):
+    return ssm.put_parameter(Name=name, Value=value, **{"Type": "String"} | fields)
 
 
 def refusal(call, **asked) -> str:
@@ -42,14 +42,14 @@ def test_what_was_put_is_got_with_its_version_and_the_labs_time(lab, ssm):
     lab.clock.advance(60)
     put(ssm, "/a/b", "second", Overwrite=True)
 
-    told = ssm.get_parameter(Name="/a/b")["Parameter"]
+    reported = ssm.get_parameter(Name="/a/b")["Parameter"]
 
-    assert (told["Value"], told["Version"], told["Type"]) == ("second", 2, "String")
-    assert told["LastModifiedDate"] == datetime(2026, 11, 20, 18, 1, tzinfo=UTC)
-    assert told["ARN"] == "arn:aws:ssm:us-east-1:123456789012:parameter/a/b"
+    assert (reported["Value"], reported["Version"], reported["Type"]) == ("second", 2, "String")
+    assert reported["LastModifiedDate"] == datetime(2026, 11, 20, 18, 1, tzinfo=UTC)
+    assert reported["ARN"] == "arn:aws:ssm:us-east-1:123456789012:parameter/a/b"
 
 
-def test_what_is_there_is_not_overwritten_unasked(ssm):
+def test_an_existing_parameter_is_overwritten_only_on_request(ssm):
     put(ssm, "/a")
 
     assert refusal(ssm.put_parameter, Name="/a", Value="y", Type="String") == "ParameterAlreadyExists"
@@ -67,10 +67,10 @@ def test_several_are_got_at_once_and_the_unknown_named(ssm):
     put(ssm, "/a")
     put(ssm, "/b")
 
-    told = ssm.get_parameters(Names=["/b", "/nowhere", "/a"])
+    reported = ssm.get_parameters(Names=["/b", "/nowhere", "/a"])
 
-    assert {each["Name"] for each in told["Parameters"]} == {"/a", "/b"}
-    assert told["InvalidParameters"] == ["/nowhere"]
+    assert {parameter["Name"] for parameter in reported["Parameters"]} == {"/a", "/b"}
+    assert reported["InvalidParameters"] == ["/nowhere"]
 
 
 def test_more_than_ten_are_not_got_at_once(ssm):
@@ -82,14 +82,16 @@ def test_a_path_tells_what_is_right_below_it_or_everything(ssm):
         put(ssm, name)
 
     def below(**asked):
-        return [each["Name"] for each in ssm.get_parameters_by_path(Path="/a", **asked)["Parameters"]]
+        return [
+            parameter["Name"] for parameter in ssm.get_parameters_by_path(Path="/a", **asked)["Parameters"]
+        ]
 
     assert below() == ["/a/1", "/a/2"]
     assert below(Recursive=True) == ["/a/1", "/a/2", "/a/deep/3"]
     assert ssm.get_parameters_by_path(Path="/nowhere")["Parameters"] == []
 
 
-def test_a_path_is_told_ten_at_a_time(ssm):
+def test_a_path_is_reported_ten_at_a_time(ssm):
     names = [f"/a/{n:02d}" for n in range(23)]
     for name in names:
         put(ssm, name)
@@ -97,7 +99,7 @@ def test_a_path_is_told_ten_at_a_time(ssm):
     pages = list(ssm.get_paginator("get_parameters_by_path").paginate(Path="/a"))
 
     assert [len(page["Parameters"]) for page in pages] == [10, 10, 3]
-    assert [each["Name"] for page in pages for each in page["Parameters"]] == names
+    assert [parameter["Name"] for page in pages for parameter in page["Parameters"]] == names
 
 
 @pytest.mark.parametrize(
@@ -114,8 +116,8 @@ def test_a_path_is_told_ten_at_a_time(ssm):
 )
 def test_the_tier_follows_the_size(ssm, size, tier, becomes):
     if becomes is None:
-        asked = {"Name": "/a", "Value": "x" * size, "Type": "String", "Tier": tier}
-        assert refusal(ssm.put_parameter, **asked) == "ValidationException"
+        requested = {"Name": "/a", "Value": "x" * size, "Type": "String", "Tier": tier}
+        assert refusal(ssm.put_parameter, **requested) == "ValidationException"
     else:
         assert put(ssm, "/a", "x" * size, Tier=tier)["Tier"] == becomes
 
@@ -139,33 +141,33 @@ def test_paths_are_fifteen_levels_deep_at_most(ssm):
 
 
 def test_references_to_others_are_refused(ssm):
-    asked = {"Name": "/a", "Value": "{{ssm:other}}", "Type": "String"}
-    assert refusal(ssm.put_parameter, **asked) == "ValidationException"
+    requested = {"Name": "/a", "Value": "{{ssm:other}}", "Type": "String"}
+    assert refusal(ssm.put_parameter, **requested) == "ValidationException"
 
 
 def test_what_the_lab_does_not_know_is_refused(ssm):
-    asked = {"Name": "/a", "Value": "x", "Type": "String", "AllowedPattern": ".*"}
-    assert refusal(ssm.put_parameter, **asked) == "ValidationException"
+    requested = {"Name": "/a", "Value": "x", "Type": "String", "AllowedPattern": ".*"}
+    assert refusal(ssm.put_parameter, **requested) == "ValidationException"
     assert refusal(ssm.describe_parameters) == "UnknownOperationException"
 
 
 def test_regions_have_parameters_of_their_own(lab, ssm):
     put(ssm, "/a")
 
-    assert set(lab.parameters.held("us-east-1")) == {"/a"}
-    assert lab.parameters.held("eu-west-1") == {}
+    assert set(lab.parameters.parameters("us-east-1")) == {"/a"}
+    assert lab.parameters.parameters("eu-west-1") == {}
 
 
-def test_trouble_strikes_here_as_anywhere(lab, ssm):
+def test_injected_faults_apply_to_ssm_too(lab, ssm):
     lab.faults.add(Fault(action="PutParameter", code="AccessDeniedException", times=1))
 
     assert refusal(ssm.put_parameter, Name="/a", Value="x", Type="String") == "AccessDeniedException"
     assert put(ssm, "/a")["Version"] == 1
-    assert lab.faults.calls()["PutParameter"] == 2
+    assert lab.faults.call_counts()["PutParameter"] == 2
 
 
 def test_a_table_of_the_lab_is_asked_over_http_and_the_others_are_motos(lab):
-    lab.tables["ledger"] = DynamoDb(table="ledger")
+    lab.tables["ledger"] = FakeDynamoDb(table="ledger")
     client = lab.client("dynamodb")
     ledger = DynamoLedger(client, "ledger")
 
@@ -177,8 +179,8 @@ def test_a_table_of_the_lab_is_asked_over_http_and_the_others_are_motos(lab):
 
 
 def test_an_answer_of_a_table_can_be_lost_on_the_way(lab):
-    table = lab.tables["ledger"] = DynamoDb(table="ledger")
-    table.faults.append(TableFault("PutItem", is_lost=True, times=9))
+    table = lab.tables["ledger"] = FakeDynamoDb(table="ledger")
+    table.faults.append(TableFault("PutItem", is_response_lost=True, times=9))
     client = lab.client("dynamodb")
 
     item = {"pk": {"S": "a"}, "sk": {"S": "b"}}

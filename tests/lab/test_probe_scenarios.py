@@ -9,22 +9,22 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from tests.lab.disks import BURSTLAB, environment, needs_a_disk, wait_for
+from disks import BURSTLAB, environment, require_throttled_disk, wait_until
 
 from burstlab.main import main
-from burstlab.probe_scenarios.all_scenarios import ROWS
+from burstlab.probe_scenarios.all_scenarios import SCENARIOS
 from burstlab.probe_scenarios.table import (
     BEGIN,
     END,
-    SICK,
-    WELL,
+    HEALTHY,
+    UNHEALTHY,
+    ProbeRun,
     Result,
-    Seen,
-    lines,
-    markdown,
-    replaced,
-    shown_runs,
-    summary,
+    count_results,
+    format_lines,
+    replace_table,
+    summarise_runs,
+    to_markdown,
 )
 
 ROOT = Path(__file__).parents[2]
@@ -32,8 +32,8 @@ PAGE = ROOT / "docs" / "ddprobe-scenarios.md"
 
 
 def a_seen(verdict="ok", code=0, **changes):
-    values = {"cause": verdict, "took_s": 1.0, "truth": SICK} | changes
-    return Seen(verdict=verdict, code=code, **values)
+    values = {"cause": verdict, "duration_s": 1.0, "truth": UNHEALTHY} | changes
+    return ProbeRun(verdict=verdict, code=code, **values)
 
 
 def a_result(**changes):
@@ -49,15 +49,15 @@ def invoke(*arguments):
     ("seen", "false_ok", "false_crit"),
     [
         (a_seen("ok", 0), True, False),
-        (a_seen("ok", 0, truth=WELL), False, False),
+        (a_seen("ok", 0, truth=HEALTHY), False, False),
         (a_seen("ok", 0, truth=None), False, False),
         (a_seen("warn", 0), True, False),
         (a_seen("", 0), True, False),
         (a_seen("unknown", 3), False, False),
         (a_seen("crit", 2), False, False),
-        (a_seen("crit", 2, truth=WELL), False, True),
-        (a_seen("warn", 1, truth=WELL), False, False),
-        (a_seen("warn", 1, is_about=False), False, True),
+        (a_seen("crit", 2, truth=HEALTHY), False, True),
+        (a_seen("warn", 1, truth=HEALTHY), False, False),
+        (a_seen("warn", 1, is_about_tested_disk=False), False, True),
         (a_seen("", None), False, False),
     ],
 )
@@ -73,7 +73,7 @@ def test_the_summary_counts_rows_and_false_answers():
         a_result(held=False, false_crit=1, left=4),
         a_result(held=None, got="needs mkfs.btrfs"),
     ]
-    assert summary(results) == {
+    assert count_results(results) == {
         "scenarios": 3,
         "as_expected": 1,
         "not_as_expected": 1,
@@ -85,7 +85,7 @@ def test_the_summary_counts_rows_and_false_answers():
 
 
 def test_lines_fit_a_terminal_and_show_what_was_not_as_expected():
-    shown = lines([a_result(), a_result(held=False, got="OK, exit 0 " * 30)])
+    shown = format_lines([a_result(), a_result(held=False, got="OK, exit 0 " * 30)])
     assert shown[0] == "yes     stall"
     assert shown[1] == "NO      stall"
     assert "OK, exit 0" in shown[2]
@@ -93,56 +93,56 @@ def test_lines_fit_a_terminal_and_show_what_was_not_as_expected():
 
 
 def test_runs_that_said_the_same_are_counted():
-    thirty = [a_seen("crit", 2, cause="stalled", took_s=float(took_s)) for took_s in range(30)]
-    assert shown_runs(thirty, ["1 left"]) == "30 times CRIT stalled, exit 2; up to 29.0 s; 1 left"
-    one = a_seen("crit", 2, cause="throttled", took_s=20.31, reading={"dd_s": 22.24})
-    assert shown_runs([one], []) == "CRIT throttled (dd 22.2 s), exit 2, 20.3 s"
-    assert shown_runs([a_seen("", None, took_s=45.0)], []) == "no answer in 45 s"
+    thirty = [a_seen("crit", 2, cause="stalled", duration_s=float(took_s)) for took_s in range(30)]
+    assert summarise_runs(thirty, ["1 left"]) == "30 times CRIT stalled, exit 2; up to 29.0 s; 1 left"
+    item = a_seen("crit", 2, cause="throttled", duration_s=20.31, reading={"dd_s": 22.24})
+    assert summarise_runs([item], []) == "CRIT throttled (dd 22.2 s), exit 2, 20.3 s"
+    assert summarise_runs([a_seen("", None, duration_s=45.0)], []) == "no answer in 45 s"
 
 
 def test_a_page_keeps_its_words_and_gets_a_new_table():
-    table = markdown([a_result(got="a | b")], "ddprobe 1.")
+    table = to_markdown([a_result(got="a | b")], "ddprobe 1.")
     assert "a \\| b | yes |" in table
     page = f"# Title\n\n{BEGIN}\nold\n{END}\n\n## After\n"
-    assert replaced(page, table) == f"# Title\n\n{table.rstrip()}\n\n## After\n"
-    assert replaced("", table) == table
-    assert replaced("# Title\n", table) == f"# Title\n\n{table}"
+    assert replace_table(page, table) == f"# Title\n\n{table.rstrip()}\n\n## After\n"
+    assert replace_table("", table) == table
+    assert replace_table("# Title\n", table) == f"# Title\n\n{table}"
 
 
 def test_every_scenario_has_a_name_and_the_page_has_a_row_for_each():
-    names = [row.name for row in ROWS]
+    names = [row.name for row in SCENARIOS]
     assert len(names) == len(set(names))
-    assert all(row.scenario and row.expected for row in ROWS)
+    assert all(row.description and row.expected for row in SCENARIOS)
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     shown = [line.split(" | ")[0].removeprefix("| ") for line in rows]
-    assert [row.scenario for row in ROWS if row.scenario not in shown] == []
+    assert [row.description for row in SCENARIOS if row.description not in shown] == []
 
 
 def test_a_scenario_that_is_not_known_is_refused_with_where_to_look():
-    ran = invoke("--only", "healhty")
-    assert ran.exit_code == 2
-    assert "'healhty' is not a scenario; --list shows all" in ran.output
+    result = invoke("--only", "healhty")
+    assert result.exit_code == 2
+    assert "'healhty' is not a scenario; --list shows all" in result.output
 
 
 def test_the_list_fits_a_terminal_and_needs_no_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    ran = invoke("--list")
-    assert ran.exit_code == 0
-    assert len(ran.output.splitlines()) == len(ROWS)
-    assert max(map(len, ran.output.splitlines())) <= 80
+    result = invoke("--list")
+    assert result.exit_code == 0
+    assert len(result.output.splitlines()) == len(SCENARIOS)
+    assert max(map(len, result.output.splitlines())) <= 80
 
 
 def test_without_root_it_says_so(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    ran = invoke("--only", "closed")
-    assert ran.exit_code == 1
-    assert "needs root" in ran.output
-    assert "Traceback" not in ran.output
+    result = invoke("--only", "closed")
+    assert result.exit_code == 1
+    assert "needs root" in result.output
+    assert "Traceback" not in result.output
 
 
 def test_a_probe_that_is_wrong_about_a_real_disk_is_counted(tmp_path):
     """A stand-in for the probe, which says that all is well of every disk."""
-    needs_a_disk("qsd")
+    require_throttled_disk("qsd")
     probe = tmp_path / "wrong.py"
     probe.write_text(
         "import json, sys\n"
@@ -150,28 +150,28 @@ def test_a_probe_that_is_wrong_about_a_real_disk_is_counted(tmp_path):
         "open(path, 'a').write(json.dumps({'verdict': 'ok', 'cause': 'ok'}) + '\\n')\n"
     )
     page = tmp_path / "page.md"
-    ran = invoke(
+    result = invoke(
         *("--only", "healthy-ext4", "--only", "freeze-ext4", "--probe", probe, "--json", "--write", page)
     )
-    assert ran.exit_code == 1, ran.output
-    found = json.loads(ran.stdout)
+    assert result.exit_code == 1, result.output
+    document = json.loads(result.stdout)
     counts = {"as_expected": 1, "not_as_expected": 1, "false_ok": 2, "false_crit": 0, "processes_left": 0}
-    assert found["summary"] | counts == found["summary"]
-    assert [row["held"] for row in found["scenarios"]] == [True, False]
-    assert "[2/2] freeze-ext4" in ran.stderr
+    assert document["summary"] | counts == document["summary"]
+    assert [row["held"] for row in document["scenarios"]] == [True, False]
+    assert "[2/2] freeze-ext4" in result.stderr
     assert "| Fsfreeze; again, ext4 |" in page.read_text()
 
 
 def test_the_probe_is_right_about_a_stall_and_leaves_one_writer_at_most():
-    needs_a_disk("qsd")
-    ran = invoke("--only", "stall-ext4", "--json")
-    found = json.loads(ran.stdout)
-    assert (found["summary"]["false_ok"], found["summary"]["as_expected"]) == (0, 1), ran.output
+    require_throttled_disk("qsd")
+    result = invoke("--only", "stall-ext4", "--json")
+    document = json.loads(result.stdout)
+    assert (document["summary"]["false_ok"], document["summary"]["as_expected"]) == (0, 1), result.output
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_stopped_in_a_stall_it_leaves_no_disk_cgroup_or_process(tmp_path, number):
-    needs_a_disk("qsd")
+    require_throttled_disk("qsd")
     running = subprocess.Popen(
         [*BURSTLAB, "probe-scenarios", "--only", "stall-classic"],
         stdout=subprocess.PIPE,
@@ -180,8 +180,8 @@ def test_stopped_in_a_stall_it_leaves_no_disk_cgroup_or_process(tmp_path, number
         env=environment(),
     )
     try:
-        folder = wait_for(lambda: folder_of(running.pid))
-        wait_for(lambda: len(inside(folder.name)) > 1)
+        folder = wait_until(lambda: folder_of(running.pid))
+        wait_until(lambda: len(inside(folder.name)) > 1)
         running.send_signal(number)
         _, words = running.communicate(timeout=60)
     finally:
@@ -189,7 +189,7 @@ def test_stopped_in_a_stall_it_leaves_no_disk_cgroup_or_process(tmp_path, number
         running.communicate()
     assert "Traceback" not in words
     assert running.returncode == (-number if number == signal.SIGKILL else 128 + number)
-    wait_for(lambda: not folder.exists() and not cgroups(folder.name), 30)
+    wait_until(lambda: not folder.exists() and not cgroups(folder.name), 30)
     assert str(folder) not in Path("/proc/mounts").read_text()
 
 
@@ -211,11 +211,11 @@ def cgroups(name: str) -> list[Path]:
 
 
 def inside(name: str) -> list[str]:
-    return [pid for each in cgroups(name) for pid in (each / "cgroup.procs").read_text().split()]
+    return [pid for cgroup in cgroups(name) for pid in (cgroup / "cgroup.procs").read_text().split()]
 
 
 def test_it_runs_as_its_page_says():
-    told = subprocess.run(
+    reported = subprocess.run(
         [sys.executable, "-m", "burstlab", "probe-scenarios", "--help"],
         capture_output=True,
         text=True,
@@ -223,4 +223,4 @@ def test_it_runs_as_its_page_says():
         env=environment() | {"COLUMNS": "80"},
     ).stdout
     assert "burstlab probe-scenarios --write docs/ddprobe-scenarios.md" in PAGE.read_text()
-    assert max(map(len, told.splitlines())) <= 80
+    assert max(map(len, reported.splitlines())) <= 80

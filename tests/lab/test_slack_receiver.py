@@ -3,15 +3,15 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
-from tests.functional.some_alerts import (
+from some_alerts import (
     a_digest,
-    a_digest_of_events,
     a_policy_rejection,
-    alerts_about_events,
     an_alert,
+    an_event_digest,
+    event_alerts_of_every_kind,
 )
 
-from burstlab.fake_aws.slack import SlackReceiver, faults_of
+from burstlab.fake_aws.slack import SlackReceiver, find_problems
 from burstwatch.adapters.notify import slack
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.slack import SlackChannel
@@ -46,24 +46,24 @@ def a_message(*blocks):
 def test_a_message_is_accepted_and_kept(receiver):
     assert post(receiver, a_message(a_section("*vol-1* drains"))) == (200, "ok", None)
     [message] = receiver.messages
-    assert message.words == "dry at about 18:05\n*vol-1* drains"
+    assert message.full_text == "dry at about 18:05\n*vol-1* drains"
 
 
 def test_what_cannot_be_understood_is_an_invalid_payload(receiver):
     assert post(receiver, b"{")[:2] == (400, "invalid_payload")
     assert post(receiver, b"[]")[:2] == (400, "invalid_payload")
     assert post(receiver, b"payload=%7B%7D", content_type="text/plain")[:2] == (400, "invalid_payload")
-    assert receiver.posted == []
+    assert receiver.all_messages == []
 
 
-def test_another_address_is_no_service_of_slacks(receiver):
+def test_another_address_is_not_a_service_of_slacks(receiver):
     assert post(receiver, a_message(), path="/services/T0/B0/x")[:2] == (404, "no_service")
 
 
 def test_a_message_that_notifications_could_not_show_is_refused(receiver):
     assert post(receiver, {"blocks": [a_section("x")]})[:2] == (400, "no_text")
     assert receiver.messages == []
-    assert receiver.posted[0].faults == ["text: there is none, and notifications show nothing else"]
+    assert receiver.all_messages[0].problems == ["text: there is none, and notifications show nothing else"]
 
 
 @pytest.mark.parametrize(
@@ -117,20 +117,20 @@ def test_a_message_that_notifications_could_not_show_is_refused(receiver):
 )
 def test_a_block_that_slack_would_refuse_is_refused_with_its_place(receiver, block, fault):
     assert post(receiver, a_message(block))[:2] == (400, "invalid_blocks")
-    assert receiver.posted[0].faults == [fault]
+    assert receiver.all_messages[0].problems == [fault]
 
 
 def test_the_limits_of_a_whole_message_are_kept_too():
     divider = {"type": "divider"}
-    assert faults_of(a_message(*[divider] * 50)) == []
-    assert faults_of(a_message(*[divider] * 51)) == ["blocks: 51, more than 50"]
-    assert faults_of(a_message(*[a_section("x" * 2_700)] * 5)) == [
+    assert find_problems(a_message(*[divider] * 50)) == []
+    assert find_problems(a_message(*[divider] * 51)) == ["blocks: 51, more than 50"]
+    assert find_problems(a_message(*[a_section("x" * 2_700)] * 5)) == [
         "blocks: 13500 characters in all, more than 13000"
     ]
-    assert faults_of(a_message(*[divider | {"block_id": "a"}] * 2)) == ["blocks: a block_id stands twice"]
+    assert find_problems(a_message(*[divider | {"block_id": "a"}] * 2)) == ["blocks: a block_id stands twice"]
 
 
-def test_whoever_posts_faster_than_slack_takes_is_asked_to_wait():
+def test_posting_faster_than_allowed_returns_retry_after():
     now = [0.0]
     with SlackReceiver(clock=lambda: now[0]) as receiver:
         first = [post(receiver, a_message())[0] for _ in range(5)]
@@ -142,28 +142,28 @@ def test_whoever_posts_faster_than_slack_takes_is_asked_to_wait():
 
 
 def test_a_refusal_can_be_ordered_as_often_as_it_is_wanted(receiver):
-    receiver.refuse(429, "rate_limited", times=2, retry_after_s=1)
-    receiver.refuse(404, "no_service")
+    receiver.respond_with(429, "rate_limited", times=2, retry_after_s=1)
+    receiver.respond_with(404, "no_service")
     answers = [post(receiver, a_message()) for _ in range(4)]
     assert answers == [(429, "rate_limited", "1")] * 2 + [(404, "no_service", None), (200, "ok", None)]
 
 
 def test_it_waits_for_the_message_that_is_wanted(receiver):
     post(receiver, a_message())
-    assert receiver.wait_for(lambda message: "18:05" in message.text, within_s=5) is receiver.messages[0]
-    assert receiver.wait_for(lambda message: "19:05" in message.text, within_s=0.05) is None
+    assert receiver.wait_for(lambda message: "18:05" in message.text, timeout_s=5) is receiver.messages[0]
+    assert receiver.wait_for(lambda message: "19:05" in message.text, timeout_s=0.05) is None
 
 
 def test_our_own_messages_are_what_slack_takes():
-    alerts = [an_alert(), a_digest(), a_policy_rejection("mode.highest: unknown"), a_digest_of_events()]
-    for alert in [*alerts, *alerts_about_events(), *alerts_about_events("<!channel> 🔴" * 20)]:
-        assert faults_of(slack.render(alert)) == []
+    alerts = [an_alert(), a_digest(), a_policy_rejection("mode.highest: unknown"), an_event_digest()]
+    for alert in [*alerts, *event_alerts_of_every_kind(), *event_alerts_of_every_kind("<!channel> 🔴" * 20)]:
+        assert find_problems(slack.render(alert)) == []
 
 
 def test_our_own_channel_takes_it_for_slack(receiver):
     channel = SlackChannel(receiver.url, sleep=lambda _: None)
     channel.send(an_alert())
     assert len(receiver.messages) == 1
-    receiver.refuse(400, "invalid_blocks")
+    receiver.respond_with(400, "invalid_blocks")
     with pytest.raises(ChannelError, match="invalid_blocks"):
         channel.send(an_alert())

@@ -13,7 +13,7 @@ from burstlab.model.volume import LabVolume
 
 @pytest.fixture
 def lab():
-    with Endpoint(LabFleet(LabClock.by_hand(START), LabSettings())) as endpoint:
+    with Endpoint(LabFleet(LabClock.manual(START), LabSettings())) as endpoint:
         yield endpoint
 
 
@@ -22,7 +22,7 @@ def ec2(lab):
     return lab.client("ec2", config=Config(retries={"total_max_attempts": 1}))
 
 
-def admitted(call, times):
+def count_admitted(call, times):
     """How many of so many calls at once are let through; the others are refused as EC2 refuses."""
     refused = []
     for _ in range(times):
@@ -30,29 +30,29 @@ def admitted(call, times):
             call()
         except ClientError as error:
             refused.append(error.response)
-    assert {each["Error"]["Code"] for each in refused} <= {"RequestLimitExceeded"}
-    assert {each["ResponseMetadata"]["HTTPStatusCode"] for each in refused} <= {503}
+    assert {item["Error"]["Code"] for item in refused} <= {"RequestLimitExceeded"}
+    assert {item["ResponseMetadata"]["HTTPStatusCode"] for item in refused} <= {503}
     return times - len(refused)
 
 
 def test_without_limits_every_call_is_let_through(ec2):
-    assert admitted(ec2.describe_volumes, 120) == 120
+    assert count_admitted(ec2.describe_volumes, 120) == 120
 
 
-def test_a_hundred_reads_at_once_and_twenty_a_second_for_good(lab, ec2):
+def test_a_hundred_reads_at_once_then_twenty_per_second(lab, ec2):
     lab.throttle.is_on = True
-    assert admitted(ec2.describe_volumes, 120) == 100
+    assert count_admitted(ec2.describe_volumes, 120) == 100
     lab.clock.advance(1)
-    assert admitted(ec2.describe_volumes, 30) == 20
+    assert count_admitted(ec2.describe_volumes, 30) == 20
     lab.clock.advance(3600)
-    assert admitted(ec2.describe_volumes, 120) == 100
-    assert lab.throttle.refused == {"DescribeVolumes": 20 + 10 + 20}
+    assert count_admitted(ec2.describe_volumes, 120) == 100
+    assert lab.throttle.rejected_calls == {"DescribeVolumes": 20 + 10 + 20}
 
 
 def test_each_action_has_a_bucket_of_its_own(lab, ec2):
     lab.throttle.is_on = True
-    admitted(ec2.describe_volumes, 100)
-    assert admitted(ec2.describe_instances, 10) == 10
+    count_admitted(ec2.describe_volumes, 100)
+    assert count_admitted(ec2.describe_instances, 10) == 10
 
 
 def test_modifications_have_a_smaller_one(lab, ec2):
@@ -61,23 +61,23 @@ def test_modifications_have_a_smaller_one(lab, ec2):
     dry_run = {"VolumeId": volume_id, "VolumeType": "gp3", "DryRun": True}
     codes = []
     for _ in range(60):
-        with pytest.raises(ClientError) as caught:
+        with pytest.raises(ClientError) as exc_info:
             ec2.modify_volume(**dry_run)
-        codes.append(caught.value.response["Error"]["Code"])
+        codes.append(exc_info.value.response["Error"]["Code"])
     assert codes == ["DryRunOperation"] * 50 + ["RequestLimitExceeded"] * 10
 
 
 def test_a_noisy_neighbour_leaves_what_is_left_and_then_nothing(lab, ec2):
     lab.throttle.add_neighbour("DescribeVolumes", 15)
-    admitted(ec2.describe_volumes, 100)
+    count_admitted(ec2.describe_volumes, 100)
     lab.clock.advance(2)
-    assert admitted(ec2.describe_volumes, 30) == 10
+    assert count_admitted(ec2.describe_volumes, 30) == 10
     lab.throttle.add_neighbour("DescribeVolumes", 25)
     lab.clock.advance(60)
-    assert admitted(ec2.describe_volumes, 1) == 0
+    assert count_admitted(ec2.describe_volumes, 1) == 0
     lab.throttle.add_neighbour("DescribeVolumes", 0)
     lab.clock.advance(1)
-    assert admitted(ec2.describe_volumes, 30) == 20
+    assert count_admitted(ec2.describe_volumes, 30) == 20
 
 
 def test_a_neighbour_makes_no_negative_number_of_calls(lab):

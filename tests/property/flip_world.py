@@ -16,33 +16,49 @@ from botocore.exceptions import ReadTimeoutError
 from burstlab.fake_aws.in_process_clients import (
     InProcessCloudWatch,
     InProcessEc2,
-    described,
-    refused,
-    told_modification,
+    client_error,
+    modification_document,
+    volume_document,
 )
 from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.modification import Modification, Wanted
+from burstlab.model.modification import Modification, ModifyRequest
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.cloudwatch import MetricsRead
-from burstwatch.adapters.aws.ec2 import Ec2Reader, modification_from, volume_from
+from burstwatch.adapters.aws.cloudwatch import MetricsResult
+from burstwatch.adapters.aws.ec2 import Ec2Reader, parse_modification, parse_volume
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
-from burstwatch.adapters.aws.errors import explain
+from burstwatch.adapters.aws.errors import to_aws_failure
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
-from burstwatch.core.ebs.sizing import Wish, configuration_of
-from burstwatch.core.flips.planning import Order
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase, WindowMark, hold_on
-from burstwatch.core.ledger.ledger import Begun, Change, EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
+from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.ledger.flip_state import (
+    WATCHDOG,
+    Direction,
+    FlipCause,
+    FlipStatus,
+    Hold,
+    ManualWindowOverride,
+    active_hold,
+)
+from burstwatch.core.ledger.ledger import Change, EntryKind, IntentStatus, LedgerEntry, VolumeState
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import ActAt, Policy
-from burstwatch.engine.flip_executor import carry_out
-from burstwatch.engine.services import Shell
-from burstwatch.engine.watch_pass import look_at_everything, run_tick
-from fuse import CHANNEL, ChannelOnFuse, Fuse, Killed, LedgerOnFuse, ModifierOnFuse, Trap
+from burstwatch.engine.flip_executor import execute_flips
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from fuse import (
+    CHANNEL_NAME,
+    CrashingChannel,
+    CrashingLedger,
+    CrashingModifier,
+    CrashPoint,
+    Hook,
+    ProcessKilled,
+)
 
 START = datetime(2026, 11, 20, 0, 0, tzinfo=UTC)
 OPT_IN = "burstwatch:mode"
@@ -50,7 +66,7 @@ DAY_S = 24 * 3600
 
 
 @dataclass(frozen=True)
-class Taken:
+class AcceptedModification:
     """A modification that AWS accepted of us, as the lab has it."""
 
     volume_id: str
@@ -67,10 +83,10 @@ class Taken:
 FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
     "lost before": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), False),
     "lost after": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), True),
-    "broken before": (lambda op: refused("InternalError", "oh", 500, op), False),
-    "broken after": (lambda op: refused("InternalError", "oh", 500, op), True),
-    "throttled": (lambda op: refused("RequestLimitExceeded", "slow down", 503, op), False),
-    "forbidden": (lambda op: refused("UnauthorizedOperation", "You are not authorized", 403, op), False),
+    "broken before": (lambda op: client_error("InternalError", "oh", 500, op), False),
+    "broken after": (lambda op: client_error("InternalError", "oh", 500, op), True),
+    "throttled": (lambda op: client_error("RequestLimitExceeded", "slow down", 503, op), False),
+    "forbidden": (lambda op: client_error("UnauthorizedOperation", "You are not authorized", 403, op), False),
 }
 """What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
 
@@ -87,19 +103,19 @@ class FaultyEc2(InProcessEc2):
 
     def describe_volumes(self, VolumeIds=(), Filters=(), **rest):  # noqa: N803 - AWS's names
         self._fail("describe_volumes")
-        if missing := [each for each in VolumeIds if each in self.left_out]:
-            raise refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
-        found = super().describe_volumes(VolumeIds=VolumeIds, Filters=Filters, **rest)["Volumes"]
-        types = {name for each in Filters if each["Name"] == "volume-type" for name in each["Values"]}
-        told = [each | self.stale.get(each["VolumeId"], {}) for each in found]
+        if missing := [item for item in VolumeIds if item in self.left_out]:
+            raise client_error("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
+        result = super().describe_volumes(VolumeIds=VolumeIds, Filters=Filters, **rest)["Volumes"]
+        types = {name for item in Filters if item["Name"] == "volume-type" for name in item["Values"]}
+        reported = [item | self.stale.get(item["VolumeId"], {}) for item in result]
         stale_only = [
-            self._stale(each) for each in self.stale if self._is_asked(each, VolumeIds, Filters, told)
+            self._stale(item) for item in self.stale if self._is_requested(item, VolumeIds, Filters, reported)
         ]
         return {
             "Volumes": [
-                each
-                for each in (*told, *stale_only)
-                if each["VolumeId"] not in self.left_out and (not types or each["VolumeType"] in types)
+                item
+                for item in (*reported, *stale_only)
+                if item["VolumeId"] not in self.left_out and (not types or item["VolumeType"] in types)
             ]
         }
 
@@ -117,17 +133,17 @@ class FaultyEc2(InProcessEc2):
         return answer
 
     def _stale(self, volume_id: str) -> dict[str, Any]:
-        return described(self._fleet.find(volume_id)) | self.stale[volume_id]
+        return volume_document(self._fleet.find(volume_id)) | self.stale[volume_id]
 
-    def _is_asked(self, volume_id, volume_ids, filters, told) -> bool:
+    def _is_requested(self, volume_id, volume_ids, filters, reported) -> bool:
         """Whether a volume that its present type hides is asked for by what it was."""
-        by_type = not volume_ids and all(each["Name"] == "volume-type" for each in filters)
-        is_told = any(each["VolumeId"] == volume_id for each in told)
+        by_type = not volume_ids and all(item["Name"] == "volume-type" for item in filters)
+        is_told = any(item["VolumeId"] == volume_id for item in reported)
         return by_type and not is_told and volume_id in self._fleet
 
     def _fail(self, operation: str) -> None:
         if operation in self.unreadable:
-            raise refused("RequestLimitExceeded", "slow down", 503, operation)
+            raise client_error("RequestLimitExceeded", "slow down", 503, operation)
 
 
 class FaultyCloudWatch(InProcessCloudWatch):
@@ -135,14 +151,14 @@ class FaultyCloudWatch(InProcessCloudWatch):
 
     is_unreadable = False
 
-    def read(self, queries, start_s, end_s, *, on_batch=None) -> MetricsRead:
+    def read(self, queries, start_s, end_s, *, on_batch=None) -> MetricsResult:
         if self.is_unreadable:
-            failure = explain(refused("Throttling", "slow down", 400, "GetMetricData"))
-            return MetricsRead(unread=dict.fromkeys(queries, failure))
+            failure = to_aws_failure(client_error("Throttling", "slow down", 400, "GetMetricData"))
+            return MetricsResult(unread=dict.fromkeys(queries, failure))
         return super().read(queries, start_s, end_s)
 
 
-class LatePool:
+class DelayedExecutor:
     """In place of threads: what was submitted is done, in order, when the first result is asked for.
 
     A failing example must fail again in the same way.
@@ -158,9 +174,9 @@ class LatePool:
         if kind is None:
             self._work()
 
-    def submit(self, do: Callable[..., Any], *given: Any) -> "Future[Any]":
+    def submit(self, do: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
-        self._waiting.append((future, do, given))
+        self._waiting.append((future, do, args))
         return future
 
     def _work(self) -> None:
@@ -172,34 +188,38 @@ class LatePool:
 
 
 @dataclass
-class LawfulLedger:
+class CheckedLedger:
     """The ledger, which no automatic intent may enter that is held, contested or not opted in."""
 
     ledger: SqliteLedger
-    world: "World"
+    world: "FlipWorld"
 
     def __getattr__(self, name):
         return getattr(self.ledger, name)
 
-    def begin(self, change: Change, caps, *, now_s, heeds_holds, channels):
+    def record_intent(self, change: Change, caps, *, now_s, respects_holds, channels):
         before = self.ledger.states_of({change.volume_id}).get(change.volume_id)
-        hold = hold_on(self.ledger.holds(now_s), change.volume_id, now_s)
-        beginning = self.ledger.begin(change, caps, now_s=now_s, heeds_holds=heeds_holds, channels=channels)
+        hold = active_hold(self.ledger.holds(now_s), change.volume_id, now_s)
+        beginning = self.ledger.record_intent(
+            change, caps, now_s=now_s, respects_holds=respects_holds, channels=channels
+        )
         flip = change.state.flip
-        if beginning.begun is Begun.RECORDED:
+        if beginning.status is IntentStatus.RECORDED:
             self.world.intents.add((change.volume_id, flip.intent_id))
             assert hold is None, f"{change.volume_id} is begun while on hold"
             is_contested = before is not None and before.contested_at_s is not None
             assert not (is_contested and flip.by == WATCHDOG), f"{change.volume_id} is contested"
-            if flip.direction is Direction.OUT:
+            if flip.direction is Direction.FLIP:
                 self._check_caps(change.volume_id, flip)
         return beginning
 
     def _check_caps(self, volume_id, flip) -> None:
         """Of everything that counts when one more volume is let out, its own included."""
         states = self.ledger.states()
-        others = [s.flip for i, s in states.items() if i != volume_id and s.flip and s.flip.reserves]
-        caps, more_usd = self.world.policy.flip, sum(max(0.0, one.usd_per_month) for one in (*others, flip))
+        others = [
+            s.flip for i, s in states.items() if i != volume_id and s.flip and s.flip.counts_against_caps
+        ]
+        caps, more_usd = self.world.policy.flip, sum(max(0.0, item.usd_per_month) for item in (*others, flip))
         assert len(others) < caps.fleet_cap, f"{volume_id} is one too many"
         assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
         if flip.by == WATCHDOG and flip.because.startswith(Level.WARNING):
@@ -210,11 +230,11 @@ class LawfulLedger:
 
 
 @dataclass
-class LawfulModifier:
+class CheckedModifier:
     """Sends on, after it has looked whether this may be sent at all; keeps who asked for what AWS took."""
 
     modifier: Ec2Modifier
-    world: "World"
+    world: "FlipWorld"
     by: str
 
     def modify(self, volume_id, configuration, **options):
@@ -223,10 +243,14 @@ class LawfulModifier:
         flip = state.flip if state else None
         if volume_id in world.fleet:
             assert flip is not None
-            assert (flip.phase, flip.by, flip.asked_for) == (Phase.ASKED, self.by, configuration)
+            assert (flip.status, flip.by, flip.requested_config) == (
+                FlipStatus.REQUESTED,
+                self.by,
+                configuration,
+            )
             assert (volume_id, flip.intent_id) in world.intents
-            told = {entry.body.get("intent_id") for entry in world.entries(volume_id, EntryKind.INTENT)}
-            assert flip.intent_id in told, f"{volume_id} is sent without an intent in its history"
+            reported = {entry.body.get("intent_id") for entry in world.entries(volume_id, EntryKind.INTENT)}
+            assert flip.intent_id in reported, f"{volume_id} is sent without an intent in its history"
             if self.by == WATCHDOG:
                 self._check_automatic(volume_id, flip)
         known = world.newest(volume_id)
@@ -234,40 +258,42 @@ class LawfulModifier:
         newest = world.newest(volume_id)
         if newest is not None and newest != known:
             at_s = int(newest.started_at.timestamp())
-            world.taken.append(Taken(volume_id, self.by, at_s, newest.target.volume_type, flip.direction))
+            world.accepted.append(
+                AcceptedModification(volume_id, self.by, at_s, newest.target.volume_type, flip.direction)
+            )
         return answer
 
     def _check_automatic(self, volume_id, flip) -> None:
         world, volume = self.world, self.world.fleet.find(volume_id)
-        is_return_by_hand = flip.direction is Direction.BACK and flip.cause is Cause.BY_HAND
+        is_return_by_hand = flip.direction is Direction.FLIP_BACK and flip.cause is FlipCause.MANUAL
         assert volume.tags.get(OPT_IN) == "auto" or is_return_by_hand, f"{volume_id} is not opted in"
         assert volume.tags.get("burstwatch:ignore") != "true", f"{volume_id} is ignored"
         assert volume.attachment is not None, f"{volume_id} is detached"
-        if flip.direction is Direction.BACK:
+        if flip.direction is Direction.FLIP_BACK:
             assert not world.return_costs_more(volume_id), f"{volume_id} returns to what costs more"
-        ours = [one for one in world.taken if one.volume_id == volume_id]
+        ours = [modification for modification in world.accepted if modification.volume_id == volume_id]
         newest = world.newest(volume_id)
         if newest is not None and ours and ours[-1].at_s == int(newest.started_at.timestamp()):
             assert newest.has_ended, f"{volume_id} is sent while our own modification is in progress"
 
 
 @dataclass
-class World:
+class FlipWorld:
     """Everything there is, with the rules of the lab and of the policy that were drawn."""
 
     policy: Policy
     settings: LabSettings
     sent: list[str] = field(default_factory=list)
-    taken: list[Taken] = field(default_factory=list)
+    accepted: list[AcceptedModification] = field(default_factory=list)
     intents: set[tuple[str, str]] = field(default_factory=set)
-    given_an_end: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)
+    with_return_time: set[str] = field(default_factory=set)
+    externally_changed: set[str] = field(default_factory=set)
     shapes: dict[str, list[Configuration]] = field(default_factory=dict)
-    deaths: int = 0
+    restarts: int = 0
     ticks: int = 0
 
     def __post_init__(self) -> None:
-        self.fleet = LabFleet(LabClock.by_hand(START), self.settings)
+        self.fleet = LabFleet(LabClock.manual(START), self.settings)
         self.ledger = SqliteLedger.in_memory()
         self.ec2 = FaultyEc2(self.fleet)
         self.cloudwatch = FaultyCloudWatch(self.fleet)
@@ -292,68 +318,79 @@ class World:
         self.shapes[volume_id] = [Configuration(volume_type=VolumeType.GP2)]
         return volume_id
 
-    def live(
+    def run_minutes(
         self,
         minutes: int,
         *,
         every_min: int = 1,
-        upsets: Mapping[int, "Upset"] | None = None,
-        traps: Sequence[Trap] = (),
+        upsets: Mapping[int, "Disturbance"] | None = None,
+        traps: Sequence[Hook] = (),
     ) -> None:
         """So many minutes with a tick every so many of them, some of them upset, and traps on the way."""
         for number, _ in enumerate(range(0, minutes, every_min)):
             self.fleet.clock.advance(60 * every_min - self.now_s % 60)
-            upset = (upsets or {}).get(number, NOTHING)
+            upset = (upsets or {}).get(number, NO_DISTURBANCE)
             tick_s = self.now_s
             self.fleet.clock.advance(upset.late_s)
-            for _ in range(upset.times):
-                self.tick(tick_s, Fuse(traps=traps))
+            for _ in range(upset.nth):
+                self.tick(tick_s, CrashPoint(hooks=traps))
 
-    def tick(self, tick_s: int, fuse: Fuse) -> None:
+    def tick(self, tick_s: int, fuse: CrashPoint) -> None:
         self.ticks += 1
         try:
-            run_tick(self.shell(WATCHDOG, fuse), tick_s=tick_s, now_s=self.now_s)
-        except Killed:
-            self.deaths += 1
+            run_tick(self.shell(WATCHDOG, fuse), tick_at_s=tick_s, now_s=self.now_s)
+        except ProcessKilled:
+            self.restarts += 1
 
-    def shell(self, by: str, fuse: Fuse | None = None) -> Shell:
+    def shell(self, by: str, fuse: CrashPoint | None = None) -> Services:
         """A process that begins to live: everything it knows is in the ledger."""
-        fuse = fuse or Fuse()
-        modifier = LawfulModifier(Ec2Modifier(self.ec2), self, by)
-        return Shell(
+        fuse = fuse or CrashPoint()
+        modifier = CheckedModifier(Ec2Modifier(self.ec2), self, by)
+        return Services(
             ec2=Ec2Reader(self.ec2),
             cloudwatch=self.cloudwatch,
-            ledger=LedgerOnFuse(LawfulLedger(self.ledger, self), fuse),
+            ledger=CrashingLedger(CheckedLedger(self.ledger, self), fuse),
             calls=CallCounter(),
             policy=self.policy,
-            place=Place(region="us-east-1"),
-            channels=[ChannelOnFuse(self.sent, fuse)],
-            modifier=ModifierOnFuse(modifier, fuse),
+            location=AwsLocation(region="us-east-1"),
+            channels=[CrashingChannel(self.sent, fuse)],
+            modifier=CrashingModifier(modifier, fuse),
         )
 
-    def look_beside(self) -> None:
+    def run_concurrent_pass(self) -> None:
         """Another watchdog looks at everything."""
-        look_at_everything(self.shell(WATCHDOG), now_s=self.now_s)
+        evaluate_fleet(self.shell(WATCHDOG), now_s=self.now_s)
 
     def order(
-        self, volume_id: str, direction: Direction, *, wish: Wish | None = None, for_s: int | None = None
+        self,
+        volume_id: str,
+        direction: Direction,
+        *,
+        wish: TargetOverride | None = None,
+        for_s: int | None = None,
     ):
         """An operator flips a volume, or takes it back."""
         shell, before = self.shell("ann"), self.state(volume_id)
-        order = Order(
+        order = FlipOrder(
             volume_id=volume_id,
             direction=direction,
-            cause=Cause.BY_HAND,
-            because="ann wants it",
+            cause=FlipCause.MANUAL,
+            reason="ann wants it",
             by="ann",
-            wish=wish,
+            override=wish,
             return_after_s=None if for_s is None else self.now_s + for_s,
         )
-        outcomes = carry_out(shell, [order], shell.gathering(self.now_s))
+        outcomes = execute_flips(shell, [order], shell.build_collector(self.now_s))
         known, after = before.flip if before else None, self.state(volume_id)
         flip = after.flip if after else None
-        if known and flip and flip.intent_id == known.intent_id and flip.reserves and not known.reserves:
-            self.given_an_end.add(flip.intent_id)
+        if (
+            known
+            and flip
+            and flip.intent_id == known.intent_id
+            and flip.counts_against_caps
+            and not known.counts_against_caps
+        ):
+            self.with_return_time.add(flip.intent_id)
         return outcomes
 
     def hold(self, volume_id: str | None, for_s: int) -> None:
@@ -368,26 +405,26 @@ class World:
 
     def release(self, volume_id: str) -> None:
         """Nobody holds it any more, and what others did to it is settled."""
-        for held in (None, volume_id):
-            self.ledger.lift_hold(held, by="ann", at_s=self.now_s)
+        for item in (None, volume_id):
+            self.ledger.lift_hold(item, by="ann", at_s=self.now_s)
         state = self.state(volume_id)
         if state is not None and state.contested_at_s is not None:
             after = replace(state, revision=max(state.revision + 1, self.now_s), contested_at_s=None)
             change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
-            assert self.ledger.commit([change], channels=[CHANNEL])
+            assert self.ledger.commit([change], channels=[CHANNEL_NAME])
 
     def mark_window(self, name: str, *, starts: bool) -> None:
         until_s = None if starts else self.now_s + 1
-        self.ledger.mark_window(
-            WindowMark(name=name, starts=starts, by="ann", at_s=self.now_s, until_s=until_s)
+        self.ledger.record_manual_override(
+            ManualWindowOverride(name=name, is_start=starts, by="ann", at_s=self.now_s, until_s=until_s)
         )
 
     def return_costs_more(self, volume_id: str) -> bool:
         """Whether a volume was something dearer than now and not gp2, to which only people bring it back."""
         original = self.state(volume_id).flip.original
-        volume = volume_from(described(self.fleet.find(volume_id)))
+        volume = parse_volume(volume_document(self.fleet.find(volume_id)))
         before, after = (
-            usd_per_month(each, volume.size_gib, US_EAST_1) for each in (configuration_of(volume), original)
+            usd_per_month(item, volume.size_gib, US_EAST_1) for item in (configuration_of(volume), original)
         )
         return original.volume_type is not VolumeType.GP2 and after > before
 
@@ -403,18 +440,18 @@ class World:
                 return False
         return True
 
-    def modify_as_others(self, volume_id: str, wanted: Wanted) -> bool:
+    def modify_externally(self, volume_id: str, wanted: ModifyRequest) -> bool:
         """Terraform, the console, a driver; AWS may refuse them as well."""
         try:
-            told = self.fleet.modify(volume_id, wanted)
+            reported = self.fleet.modify(volume_id, wanted)
         except AwsError:
             return False
-        self.touched.add(volume_id)
-        made = modification_from(told_modification(volume_id, told)).target.configuration()
-        self.shapes[volume_id].append(made)
+        self.externally_changed.add(volume_id)
+        created = parse_modification(modification_document(volume_id, reported)).target.configuration()
+        self.shapes[volume_id].append(created)
         return True
 
-    def mend(self) -> None:
+    def clear_faults(self) -> None:
         """Nothing goes wrong any more."""
         self.ec2.fault, self.ec2.unreadable, self.cloudwatch.is_unreadable = None, set(), False
         self.ec2.left_out = set()
@@ -426,16 +463,16 @@ class World:
         for instance_id in self.fleet.instances:
             self.fleet.start_instance(instance_id)
 
-    def taken_of(self, volume_id: str) -> Iterable[Taken]:
-        return (one for one in self.taken if one.volume_id == volume_id)
+    def accepted_for(self, volume_id: str) -> Iterable[AcceptedModification]:
+        return (modification for modification in self.accepted if modification.volume_id == volume_id)
 
 
 @dataclass(frozen=True)
-class Upset:
+class Disturbance:
     """What becomes of one tick: it runs so many times, and so late."""
 
-    times: int = 1
+    nth: int = 1
     late_s: int = 0
 
 
-NOTHING = Upset()
+NO_DISTURBANCE = Disturbance()

@@ -28,7 +28,7 @@ KNOWN_TAGS = (
     "elasticbeanstalk:environment-name",
 )
 
-WEIRD = (
+HOSTILE_TEXTS = (
     "",
     " ",
     "\n",
@@ -69,7 +69,7 @@ WEIRD = (
 )
 """Texts that have hurt other programs."""
 
-texts = st.one_of(st.sampled_from(WEIRD), st.text(max_size=40), st.text(st.characters(), max_size=8))
+texts = st.one_of(st.sampled_from(HOSTILE_TEXTS), st.text(max_size=40), st.text(st.characters(), max_size=8))
 
 NUMBERS = (
     *(0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 10**400, 0.0, -0.0, 0.5, 1e-320, 1e308, -1e308),
@@ -101,7 +101,7 @@ anything = st.recursive(
 """Whatever JSON can say, and more."""
 
 
-def fuzz(examples, **more):
+def fuzz(examples, **options):
     """Settings of a test that is tried so often, and ``make fuzz`` many times more, with other examples."""
     return settings(
         max_examples=examples * TIMES,
@@ -109,17 +109,17 @@ def fuzz(examples, **more):
         derandomize=TIMES == 1,
         database=None,
         suppress_health_check=list(HealthCheck),
-        **more,
+        **options,
     )
 
 
 @st.composite
 def mutated(draw, document, *, most=3):
     """The document with a few of its parts left out, given twice, or replaced by whatever."""
-    found = _copy(document)
+    result = _copy(document)
     for _ in range(draw(st.integers(0, most))):
-        found = _mutate(draw, found)
-    return found
+        result = _mutate(draw, result)
+    return result
 
 
 def _copy(value):
@@ -147,32 +147,34 @@ def _mutate(draw, value):
 
 
 @st.composite
-def mangled(draw, content: bytes):
+def mangled_bytes(draw, content: bytes):
     """Bytes with a few of them flipped, cut out, doubled, or strangers put in."""
-    found = bytearray(content)
+    result = bytearray(content)
     for _ in range(draw(st.integers(0, 4))):
-        place = draw(st.integers(0, len(found)))
+        place = draw(st.integers(0, len(result)))
         many = draw(st.integers(0, 16))
         match draw(st.integers(0, 3)):
             case 0:
-                found[place : place + many] = draw(st.binary(max_size=16))
+                result[place : place + many] = draw(st.binary(max_size=16))
             case 1:
-                found[place:place] = found[place : place + many] * draw(st.integers(1, 4))
+                result[place:place] = result[place : place + many] * draw(st.integers(1, 4))
             case 2:
-                del found[place : place + many if many else len(found)]
+                del result[place : place + many if many else len(result)]
             case 3:
-                found[place : place + 1] = draw(st.sampled_from([b"\x00", b"\x1b[31m", b"\xff", b"\n", b" "]))
-    return bytes(found)
+                result[place : place + 1] = draw(
+                    st.sampled_from([b"\x00", b"\x1b[31m", b"\xff", b"\n", b" "])
+                )
+    return bytes(result)
 
 
 def is_plain(text: str) -> bool:
     """Whether nothing in it acts on a terminal instead of showing; line ends are its author's."""
     return not any(
-        unicodedata.category(each) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for each in text.replace("\n", "")
+        unicodedata.category(item) in {"Cc", "Cf", "Cs", "Zl", "Zp"} for item in text.replace("\n", "")
     )
 
 
-def assert_tells(text: str, *, most: int = LONGEST_MESSAGE) -> None:
+def assert_message(text: str, *, most: int = LONGEST_MESSAGE) -> None:
     """A message for people: something is said, all of it is safe to show, and it has an end."""
     assert text.strip()
     assert is_plain(text), repr(text)
@@ -183,7 +185,7 @@ def assert_tells(text: str, *, most: int = LONGEST_MESSAGE) -> None:
 @contextmanager
 def within(seconds):
     """Bounded work: by the processor's time, which busy neighbours do not change."""
-    began = process_time()
+    started_at_s = process_time()
     yield
-    spent = process_time() - began
+    spent = process_time() - started_at_s
     assert spent < seconds, f"it took {spent:.1f} s of processor, more than {seconds} s"

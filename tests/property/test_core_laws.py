@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.severity import Level, judge
-from burstwatch.core.buckets.forecast import BELIEVED_FOR, Forecast, forecast
+from burstwatch.core.assessment.severity import Level, classify
+from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, Forecast, forecast
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.policy.policy import Mode, Policy
-from conftest import NOON, Memory, a_decision, a_volume, an_assessment
+from conftest import NOON, TrackedVolume, a_decision, a_volume, an_assessment
 
 NOON_S = int(NOON.timestamp())
 POLICY = Policy()
@@ -50,7 +50,7 @@ def minima_of(start: float, baseline: int, demand: list[int]) -> tuple[Series, f
     return Series(starts, tuple(pct(min(pair)) for pair in pairwise(levels))), levels[-1]
 
 
-def dry_after_s(credits_: float, baseline: int, demand: list[int]) -> float:
+def empty_after_s(credits_: float, baseline: int, demand: list[int]) -> float:
     """Seconds until the bucket is empty under this demand, a minute each, and full burst from then on."""
     passed_s = 0.0
     for wanted in demand:
@@ -76,10 +76,10 @@ def played_volumes(draw):
 
 @settings(max_examples=400, deadline=None)
 @given(played_volumes(), st.integers(0, 1_800), st.lists(demands_iops, max_size=60))
-def test_no_volume_is_dry_before_its_soonest_empty(played, age_s, demand):
+def test_no_volume_is_empty_before_its_soonest_empty_time(played, age_s, demand):
     baseline, series, left = played
     seen = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
-    really_dry_in_s = dry_after_s(left, baseline, demand) - age_s
+    really_dry_in_s = empty_after_s(left, baseline, demand) - age_s
     assert seen.soonest_empty_s <= max(0.0, really_dry_in_s) + TOLERANCE
 
 
@@ -111,14 +111,17 @@ def test_under_a_constant_drain_the_estimate_is_credits_over_drain_less_age(size
     seen = forecast(
         Series(tuple(60 * m for m in range(count)), values), bucket=gp2_bucket(baseline), age_s=age_s
     )
-    assert seen.draining
+    assert seen.is_draining
     assert isclose(seen.drain_per_s, drain, rel_tol=1e-6)
     assert isclose(seen.time_to_empty_s, max(0.0, left / drain - age_s), rel_tol=1e-6, abs_tol=1e-3)
 
 
 def is_announced(seen: Forecast, credits_left: float) -> bool:
     """Whether some drain has lasted long enough to be believed."""
-    return any(d.per_s > 0 and credits_left / d.per_s <= BELIEVED_FOR * d.span_s for d in seen.drains)
+    return any(
+        d.credits_per_s > 0 and credits_left / d.credits_per_s <= EXTRAPOLATION_FACTOR * d.duration_s
+        for d in seen.drain_rates
+    )
 
 
 @settings(max_examples=400, deadline=None)
@@ -133,12 +136,12 @@ def test_more_load_in_the_newest_minutes_never_puts_off_what_is_announced(size_g
     start = data.draw(st.floats(0, BUCKET_CREDITS))
     # A full bucket swallows load and an empty one refuses it: keep clear of both ends.
     ends = [
-        start + 60 * sum(baseline - min(d, BURST_IOPS) for d in one[:n])
-        for one in (demand, more)
+        start + 60 * sum(baseline - min(d, BURST_IOPS) for d in item[:n])
+        for item in (demand, more)
         for n in range(71)
     ]
     assume(min(ends) >= 0 and max(ends) <= BUCKET_CREDITS)
-    less_series, more_series = (minima_of(start, baseline, one)[0] for one in (demand, more))
+    less_series, more_series = (minima_of(start, baseline, item)[0] for item in (demand, more))
     less_seen, more_seen = (
         forecast(s, bucket=gp2_bucket(baseline), age_s=0) for s in (less_series, more_series)
     )
@@ -162,7 +165,7 @@ class SteadyLoad:
 
     def judge(self, series: Series, last: Level) -> tuple[Level, Forecast]:
         assessment = an_assessment(series, volume=a_volume(self.size_gib), now="12:00")
-        return judge(assessment, last, POLICY), assessment.forecast
+        return classify(assessment, last, POLICY), assessment.forecast
 
 
 @st.composite
@@ -258,7 +261,7 @@ any_series = st.lists(
         st.integers(NOON_S - 7_200, NOON_S + 600), st.integers(0, 10_000).map(lambda cents: cents / 100)
     ),
     max_size=30,
-).map(Series.of)
+).map(Series.from_pairs)
 any_volume = st.builds(
     a_volume,
     st.integers(1, 16_384),
@@ -284,8 +287,8 @@ any_evidence = st.fixed_dictionaries(
 @settings(max_examples=300, deadline=None)
 @given(any_evidence, any_evidence, st.sampled_from(Mode))
 def test_any_evidence_leads_to_a_decision_and_always_to_the_same(first, then, mode):
-    memory = Memory(mode=mode)
-    memory.look("11:59", **first)
+    memory = TrackedVolume(mode=mode)
+    memory.evaluate("11:59", **first)
     assessment = an_assessment(
         then["balance"], **{key: value for key, value in then.items() if key != "balance"}
     )
@@ -311,10 +314,12 @@ def series_at(level: Level, newest_starts_s: int) -> Series:
     return Series(tuple(newest_starts_s - 60 * minute for minute in reversed(range(count))), values)
 
 
-GONE = [UnknownReason.DETACHED, UnknownReason.INSTANCE_STOPPED, UnknownReason.NOT_BURSTABLE_TYPE]
+DATA_MISSING = [UnknownReason.DETACHED, UnknownReason.INSTANCE_STOPPED, UnknownReason.NOT_BURSTABLE_TYPE]
 SEEN = [Level.OK, Level.WATCH, Level.WARNING, Level.CRITICAL, Level.EXHAUSTED]
 MISSING = [UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED, UnknownReason.TOO_NEW]
-steps = st.tuples(st.integers(1, 9_000), st.one_of(st.sampled_from(SEEN), st.sampled_from([*MISSING, *GONE])))
+steps = st.tuples(
+    st.integers(1, 9_000), st.one_of(st.sampled_from(SEEN), st.sampled_from([*MISSING, *DATA_MISSING]))
+)
 
 
 MISSING_LOOKS = {
@@ -332,7 +337,7 @@ def evidence_of(shown: Level | UnknownReason, now_s: int) -> dict:
     return {"balance": Series()} | MISSING_LOOKS.get(shown, {"arrived_at_s": now_s})
 
 
-class People:
+class AlertReader:
     """What people believe about the volume, going by the alerts they got."""
 
     def __init__(self) -> None:
@@ -341,7 +346,7 @@ class People:
         self.has_heard_of_gap = False
         self.alert_ids: set[str] = set()
 
-    def hear(self, alert) -> None:
+    def receive(self, alert) -> None:
         assert alert.alert_id not in self.alert_ids
         self.alert_ids.add(alert.alert_id)
         match alert.kind:
@@ -350,9 +355,9 @@ class People:
             case AlertKind.TELEMETRY_GAP:
                 self.has_heard_of_gap = True
             case _:
-                self.told, self.told_at_s = alert.level, alert.time_s
+                self.told, self.told_at_s = alert.level, alert.at_s
 
-    def ought_to_hear(self, decision, now_s: int) -> bool | None:
+    def expected_alert(self, decision, now_s: int) -> bool | None:
         """Whether an alert is due; None where either will do."""
         reason = decision.assessment.unknown_reason
         if decision.level.is_alerting:
@@ -371,18 +376,18 @@ class People:
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=40))
-def test_everyone_is_told_once_of_every_change_and_of_every_recovery(history):
-    memory, people, now_s, revision = Memory(), People(), NOON_S, 0
+def test_every_change_and_recovery_is_reported_once(history):
+    memory, people, now_s, revision = TrackedVolume(), AlertReader(), NOON_S, 0
     for waited_s, shown in [*history, (60, Level.OK), (60, Level.OK)]:
         now_s += waited_s
-        decision = memory.look(now_s, **evidence_of(shown, now_s))
-        ought = people.ought_to_hear(decision, now_s)
+        decision = memory.evaluate(now_s, **evidence_of(shown, now_s))
+        ought = people.expected_alert(decision, now_s)
         assert len(decision.alerts) == ought or (ought is None and len(decision.alerts) <= 1)
         for alert in decision.alerts:
             is_level = alert.kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
             assert is_level == decision.level.is_alerting
             assert alert.is_reminder == (is_level and people.told is decision.level)
-            people.hear(alert)
+            people.receive(alert)
         if decision.assessment.unknown_reason is None:
             people.has_heard_of_gap = False
         revisions = {decision.change.state.revision} if decision.change and decision.change.state else set()
@@ -395,10 +400,10 @@ def test_everyone_is_told_once_of_every_change_and_of_every_recovery(history):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(steps, max_size=20))
-def test_mode_observe_tells_nobody_anything_and_judges_all_the_same(history):
-    silent, telling, now_s = Memory(mode=Mode.OBSERVE), Memory(), NOON_S
+def test_mode_observe_evaluates_and_alerts_nobody(history):
+    silent, telling, now_s = TrackedVolume(mode=Mode.OBSERVE), TrackedVolume(), NOON_S
     for waited_s, shown in history:
         now_s += waited_s
-        decisions = [memory.look(now_s, **evidence_of(shown, now_s)) for memory in (silent, telling)]
+        decisions = [memory.evaluate(now_s, **evidence_of(shown, now_s)) for memory in (silent, telling)]
         assert decisions[0].level is decisions[1].level
     assert silent.alerts == []

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from burstctl.experiment.credit_reset import BEFORE_S, UNCLEAR, Fate, Journey, judge
+from burstctl.experiment.credit_reset import LOOKBACK_S, UNCLEAR, Hypothesis, RoundTrip, reach_verdict
 from burstlab.fake_aws.metrics import read_datapoints
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
@@ -30,13 +30,13 @@ MINUTE_STEPS = 60 // STEP_S
 class World:
     """One volume's life; ``left`` to ``home`` are steps, ``loads`` what each minute asks for."""
 
-    fate: Fate
+    hypothesis: Hypothesis
     size_gib: int
     balance_pct: float
     left: int
-    there: int
-    turned: int
-    home: int
+    on_target_at_s: int
+    return_started_at_s: int
+    returned_at_s: int
     ends: int
     gp2_until: int
     gp2_from: int
@@ -46,26 +46,26 @@ class World:
     credits_now: list[float] = field(default_factory=list)
     served: list[float] = field(default_factory=list)
 
-    def live(self) -> None:
+    def simulate(self) -> None:
         held, baseline = self.balance_pct / 100 * BUCKET_CREDITS, baseline_iops(self.size_gib)
         left_with = held
         for step in range(self.ends):
-            asked = self.loads[step // MINUTE_STEPS % len(self.loads)]
+            requested = self.loads[step // MINUTE_STEPS % len(self.loads)]
             if step == self.gp2_from:
                 away_s = (self.gp2_from - self.gp2_until) * STEP_S
                 held = {
-                    Fate.KEPT: left_with,
-                    Fate.REFILLED: left_with + self.earns * baseline * away_s,
-                    Fate.RESET: BUCKET_CREDITS,
-                    Fate.EMPTIED: 0.0,
-                }[self.fate]
+                    Hypothesis.KEPT: left_with,
+                    Hypothesis.REFILLED: left_with + self.earns * baseline * away_s,
+                    Hypothesis.RESET: BUCKET_CREDITS,
+                    Hypothesis.EMPTIED: 0.0,
+                }[self.hypothesis]
                 held = min(held, BUCKET_CREDITS)
             self.credits_now.append(held)
             if self.gp2_until <= step < self.gp2_from:
-                self.served.append(asked * STEP_S)
+                self.served.append(requested * STEP_S)
                 continue
             earned = self.earns * baseline * STEP_S
-            served = min(asked, BURST_IOPS) * STEP_S
+            served = min(requested, BURST_IOPS) * STEP_S
             served = min(served, (held + earned) / self.takes)
             self.served.append(served)
             held = max(0.0, min(BUCKET_CREDITS, held + earned - self.takes * served))
@@ -73,7 +73,7 @@ class World:
                 left_with = held
         self.credits_now.append(held)
 
-    def journey(self, *, period_s, reads, noise_pct, told_until, told_from, gaps) -> Journey:
+    def journey(self, *, period_s, reads, noise_pct, told_until, told_from, gaps) -> RoundTrip:
         """What CloudWatch tells of it: a reading for each period that is gp2 from end to end."""
         steps = period_s // STEP_S
         balance, operations = [], []
@@ -86,19 +86,19 @@ class World:
                 held = self.credits_now[start + reads[number % len(reads)] % (steps + 1)]
                 pct = held / BUCKET_CREDITS * 100 + noise_pct[number % len(noise_pct)]
                 balance.append((start_s, min(100.0, max(0.0, pct))))
-        return Journey(
+        return RoundTrip(
             size_gib=self.size_gib,
             **{
                 f"{name}_s": START_S + getattr(self, name) * STEP_S
                 for name in ("left", "there", "turned", "home")
             },
-            balance=Series.of(balance),
-            operations=Series.of(operations),
+            balance=Series.from_pairs(balance),
+            operations=Series.from_pairs(operations),
         )
 
 
 @st.composite
-def worlds(draw) -> tuple[World, Journey]:
+def worlds(draw) -> tuple[World, RoundTrip]:
     minutes = MINUTE_STEPS
     left = draw(st.integers(10 * minutes, 40 * minutes))
     there = left + draw(st.integers(1, 40 * minutes))
@@ -106,13 +106,13 @@ def worlds(draw) -> tuple[World, Journey]:
     home = turned + draw(st.integers(1, 40 * minutes))
     iops = st.one_of(st.just(0.0), st.floats(0, 200), st.floats(0, 3500))
     world = World(
-        fate=draw(st.sampled_from(Fate)),
+        hypothesis=draw(st.sampled_from(Hypothesis)),
         size_gib=draw(st.one_of(st.sampled_from([8, 60, 100]), st.integers(1, 999))),
         balance_pct=draw(st.one_of(st.floats(0, 100), st.sampled_from([0.0, 20.0, 40.0, 60.0, 100.0]))),
         left=left,
-        there=there,
-        turned=turned,
-        home=home,
+        on_target_at_s=there,
+        return_started_at_s=turned,
+        returned_at_s=home,
         ends=home + 25 * minutes,
         gp2_until=draw(st.integers(left, there)),
         gp2_from=draw(st.integers(turned, home)),
@@ -120,7 +120,7 @@ def worlds(draw) -> tuple[World, Journey]:
         earns=draw(st.floats(0.95, 1.05)),
         takes=draw(st.floats(0.9, 1.1)),
     )
-    world.live()
+    world.simulate()
     some = st.one_of(st.just(frozenset()), st.frozensets(st.integers(0, 250), max_size=30))
     journey = world.journey(
         period_s=draw(st.sampled_from([60, 60, 300])),
@@ -138,59 +138,64 @@ def worlds(draw) -> tuple[World, Journey]:
 def test_no_wrong_answer_is_given(lived):
     world, journey = lived
 
-    verdict = judge(journey)
+    verdict = reach_verdict(journey)
 
-    assert verdict.conclusion in (world.fate, UNCLEAR)
-    assert verdict.bands is None or world.fate in verdict.fits
+    assert verdict.conclusion in (world.hypothesis, UNCLEAR)
+    assert verdict.predictions is None or world.hypothesis in verdict.consistent
 
 
 @settings(max_examples=30, deadline=None)
-@given(lived=worlds(), fate=st.sampled_from(Fate))
-def test_a_quiet_volume_that_was_away_for_long_enough_is_told(lived, fate):
+@given(lived=worlds(), fate=st.sampled_from(Hypothesis))
+def test_a_quiet_volume_away_long_enough_gives_an_answer(lived, fate):
     """The same worlds without load, noise and gaps, begun at 30 % and away for an hour."""
     world, _ = lived
-    world.fate, world.size_gib, world.balance_pct, world.loads = fate, 60, 30.0, [0.0]
-    world.earns, world.takes = 1.0, 1.0
-    ways = (min(world.there - world.left, 60), min(world.home - world.turned, 60))
-    world.there, world.turned = world.left + ways[0], world.left + ways[0] + 60 * MINUTE_STEPS
-    world.home = world.turned + ways[1]
+    world.hypothesis, world.size_gib, world.balance_pct, world.loads = fate, 60, 30.0, [0.0]
+    world.earns, world.accept = 1.0, 1.0
+    ways = (min(world.on_target_at_s - world.left, 60), min(world.home - world.return_started_at_s, 60))
+    world.on_target_at_s, world.return_started_at_s = (
+        world.left + ways[0],
+        world.left + ways[0] + 60 * MINUTE_STEPS,
+    )
+    world.home = world.return_started_at_s + ways[1]
     world.ends = world.home + 25 * MINUTE_STEPS
-    world.gp2_until = min(max(world.gp2_until, world.left), world.there)
-    world.gp2_from = min(max(world.gp2_from, world.turned), world.home)
+    world.gp2_until = min(max(world.gp2_until, world.left), world.on_target_at_s)
+    world.gp2_from = min(max(world.gp2_from, world.return_started_at_s), world.home)
     world.credits_now, world.served = [], []
-    world.live()
-    journey = world.journey(period_s=60, reads=[0], noise_pct=[0.0], told_until=0, told_from=0, gaps=((), ()))
-    told_until = world.journey(
-        period_s=60, reads=[0], noise_pct=[0.0], told_until=world.there, told_from=0, gaps=((), ())
+    world.record_minute()
+    journey = world.round_trip(
+        period_s=60, reads=[0], noise_pct=[0.0], told_until=0, told_from=0, gaps=((), ())
+    )
+    told_until = world.round_trip(
+        period_s=60, reads=[0], noise_pct=[0.0], told_until=world.on_target_at_s, told_from=0, gaps=((), ())
     )
 
-    assert judge(told_until).conclusion == fate
-    assert judge(journey).conclusion in (fate, UNCLEAR)
+    assert reach_verdict(told_until).conclusion == fate
+    assert reach_verdict(journey).conclusion in (fate, UNCLEAR)
 
 
-FATES = {
-    "kept": Fate.KEPT,
-    "refilled": Fate.REFILLED,
-    "reset": Fate.RESET,
-    "emptied": Fate.EMPTIED,
+HYPOTHESES = {
+    "kept": Hypothesis.KEPT,
+    "refilled": Hypothesis.REFILLED,
+    "reset": Hypothesis.RESET,
+    "emptied": Hypothesis.EMPTIED,
 }
 MOMENTS = ["accepted", "optimizing", "completed"]
 UPLIFTS = ["accepted", "linear", "completed"]
 
 
-@pytest.mark.parametrize("balance_after", FATES)
-def test_the_lab_is_told_whenever_it_switches(balance_after):
+@pytest.mark.parametrize("balance_after", HYPOTHESES)
+def test_the_lab_setting_is_identified_whenever_it_switches(balance_after):
     """Nobody documents when a balance stops and comes back, nor when what is new is felt."""
     for moment, uplift in product(MOMENTS, UPLIFTS):
-        journey = a_trip(balance_after=balance_after, balance_switches=moment, uplift=uplift)
-        assert judge(journey).conclusion == FATES[balance_after], (moment, uplift)
+        journey = modification_times(balance_after=balance_after, balance_switches=moment, uplift=uplift)
+        assert reach_verdict(journey).conclusion == HYPOTHESES[balance_after], (moment, uplift)
 
 
-def a_trip(**chosen) -> Journey:
+def modification_times(**chosen) -> RoundTrip:
     """60 GiB from 40 % to io1 for an hour and back, in a lab without a network around it."""
     start_at = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     quick = LabSettings(modify_minutes_per_tib=90, **chosen)
-    fleet = LabFleet(LabClock.by_hand(start_at), quick)
+    fleet = LabFleet(LabClock.manual(start_at), quick)
     given = LabVolume(
         size_gib=60, balance_pct=40, load="steady:30", starts_at=start_at - timedelta(minutes=40)
     )
@@ -204,13 +209,13 @@ def a_trip(**chosen) -> Journey:
         fleet.clock.advance(stay_s)
     now_s = fleet.now_s()
     volume = fleet.find(volume_id)
-    read = {
+    results = {
         metric: read_datapoints(
             volume,
             metric,
             statistic,
             period_s=60,
-            from_s=int(ways[0].started_at.timestamp()) - BEFORE_S,
+            from_s=int(ways[0].started_at.timestamp()) - LOOKBACK_S,
             to_s=now_s,
             now_s=now_s,
             settings=fleet.settings,
@@ -221,15 +226,17 @@ def a_trip(**chosen) -> Journey:
             ("VolumeWriteOps", "Sum"),
         )
     }
-    reads, writes = read["VolumeReadOps"], read["VolumeWriteOps"]
+    reads, writes = results["VolumeReadOps"], results["VolumeWriteOps"]
     both = [
-        (start_s, one + other)
-        for start_s, one, other in zip(reads.starts_s, reads.values, writes.values, strict=True)
+        (start_s, item + other)
+        for start_s, item, other in zip(reads.starts_s, reads.values, writes.values, strict=True)
     ]
     moments = [at.timestamp() for way in ways for at in (way.started_at, way.ended_at)]
-    return Journey(
+    return RoundTrip(
         size_gib=60,
-        **dict(zip(("left_s", "there_s", "turned_s", "home_s"), moments, strict=True)),
-        balance=Series.of(zip(read["BurstBalance"].starts_s, read["BurstBalance"].values, strict=True)),
-        operations=Series.of(both),
+        **dict(zip(("left_at_s", "there_s", "turned_s", "home_s"), moments, strict=True)),
+        balance=Series.from_pairs(
+            zip(results["BurstBalance"].starts_s, results["BurstBalance"].values, strict=True)
+        ),
+        operations=Series.from_pairs(both),
     )

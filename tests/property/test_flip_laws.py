@@ -12,28 +12,28 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from flip_world import DAY_S, FAULTS, NOTHING, OPT_IN, LatePool, Upset, World
+from flip_world import DAY_S, FAULTS, NO_DISTURBANCE, OPT_IN, DelayedExecutor, Disturbance, FlipWorld
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from burstlab.model.fleet import LabSettings
-from burstlab.model.modification import Wanted
+from burstlab.model.modification import ModifyRequest
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import ReturnMode, Wish
+from burstwatch.core.ebs.sizing import ReturnMode, TargetOverride
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.policy.windows import LeadPolicy
-from burstwatch.engine.collector import Gathering
-from fuse import CHANNEL, Trap, die
+from burstwatch.engine.collector import Collector
+from fuse import CHANNEL_NAME, Hook, kill_process
 
-STORIES = int(os.environ.get("FLIP_STORIES", "25"))
+EXAMPLES = int(os.environ.get("FLIP_STORIES", "25"))
 SAME_START_S = 5
 SIZES = st.one_of(st.sampled_from([8, 100, 500]), st.integers(8, 999))
 LOADS = st.sampled_from(["idle", "steady:90", "steady:1200", "steady:2500", "steady:3000"])
 TARGETS = st.sampled_from(["gp3", "io1", "io1", "io2"])
-WHICH = st.sampled_from([0, 0, 1, 1, 2])
+VOLUME_INDEXES = st.sampled_from([0, 0, 1, 1, 2])
 
 
 def minutes(number: int) -> timedelta:
@@ -76,24 +76,24 @@ def labs(draw, policy: Policy) -> LabSettings:
 @st.composite
 def plots(draw) -> tuple[str, int, str] | None:
     """Somebody's deed near an effect that matters, so many effects later; None where all goes well."""
-    deed = draw(
+    action = draw(
         st.sampled_from([None, None, "dies", "dies", "dies", "look", "hold", "flip", "back", "others"])
     )
     near = draw(st.sampled_from(["begin", "begin", "begin", "commit", "send", "claim_tick"]))
-    return None if deed is None else (near, draw(st.integers(0, 5)), deed)
+    return None if action is None else (near, draw(st.integers(0, 5)), action)
 
 
-class FlipLaws(RuleBasedStateMachine):
+class FlipStateMachine(RuleBasedStateMachine):
     """Three volumes, all but the last of which may be modified automatically."""
 
     @initialize(data=st.data(), policy=policies(), sizes=st.tuples(SIZES, SIZES, SIZES))
     def begin(self, data, policy, sizes):
-        self.world = World(policy, data.draw(labs(policy)))
+        self.world = FlipWorld(policy, data.draw(labs(policy)))
         self.volume_ids = []
         for number, size_gib in enumerate(sizes):
             tags = {"burstwatch:target": data.draw(TARGETS), "burstwatch:window": "release"}
             self.volume_ids.append(self.world.add(size_gib, tags if number == 2 else tags | {OPT_IN: "auto"}))
-        self.world.live(15, every_min=5)
+        self.world.run_minutes(15, every_min=5)
 
     def teardown(self):
         if hasattr(self, "world"):
@@ -111,25 +111,31 @@ class FlipLaws(RuleBasedStateMachine):
         volume_id = self.volume_ids[which]
         return volume_id if volume_id in self.fleet else None
 
-    def live(self, minutes: int, every_min: int = 1, upset=(0, NOTHING), plot=None, about=None) -> None:
+    def live(
+        self, minutes: int, every_min: int = 1, upset=(0, NO_DISTURBANCE), plot=None, about=None
+    ) -> None:
         traps = []
         if plot is not None:
             near, later, deed = plot
-            traps = [Trap(name=near, later=later, deed=self.deed(deed, about))]
-        self.world.live(minutes, every_min=every_min, upsets=dict([upset]), traps=traps)
+            traps = [Hook(name=near, effects_later=later, action=self.action(deed, about))]
+        self.world.run_minutes(minutes, every_min=every_min, upsets=dict([upset]), traps=traps)
 
-    def deed(self, name: str, volume_id: str | None):
+    def action(self, name: str, volume_id: str | None):
         """What somebody does in the middle of a pass, to a volume that there still is."""
         world = self.world
         deeds = {
             "hold": lambda: world.hold(volume_id, 600),
-            "flip": lambda: world.order(volume_id, Direction.OUT),
-            "back": lambda: world.order(volume_id, Direction.BACK),
-            "others": lambda: world.modify_as_others(volume_id, Wanted(volume_type="gp3")),
+            "flip": lambda: world.order(volume_id, Direction.FLIP),
+            "back": lambda: world.order(volume_id, Direction.FLIP_BACK),
+            "others": lambda: world.modify_externally(volume_id, ModifyRequest(volume_type="gp3")),
         }
         if name == "dies":
-            return die
-        return deeds.get(name, world.look_beside) if volume_id in self.fleet else world.look_beside
+            return kill_process
+        return (
+            deeds.get(name, world.run_concurrent_pass)
+            if volume_id in self.fleet
+            else world.run_concurrent_pass
+        )
 
     # Time, and what volumes are asked for
 
@@ -139,37 +145,39 @@ class FlipLaws(RuleBasedStateMachine):
             st.tuples(st.integers(120, 26 * 60), st.just(15)),
         ),
         tick=st.integers(0, 9),
-        upset=st.sampled_from([Upset(), Upset(times=0), Upset(times=2), Upset(2, 50), Upset(2, 170)]),
+        upset=st.sampled_from(
+            [Disturbance(), Disturbance(nth=0), Disturbance(nth=2), Disturbance(2, 50), Disturbance(2, 170)]
+        ),
         plot=plots(),
     )
     def time_passes(self, pace, tick, upset, plot):
         self.live(*pace, upset=(tick, upset), plot=plot)
 
-    @rule(which=WHICH, load=LOADS)
+    @rule(which=VOLUME_INDEXES, load=LOADS)
     def load_changes(self, which, load):
         if volume_id := self.volume(which):
             self.fleet.set_load(volume_id, load)
             self.live(3)
 
     @rule(
-        which=WHICH, load=st.sampled_from(["steady:3000", "steady:3000", "steady:2000"]),
+        which=VOLUME_INDEXES, load=st.sampled_from(["steady:3000", "steady:3000", "steady:2000"]),
         balance_pct=st.integers(10, 50), span=st.integers(5, 14), plot=plots(),
     )  # fmt: skip
-    def storm(self, which, load, balance_pct, span, plot):
+    def burst_load(self, which, load, balance_pct, span, plot):
         """Straight into danger: nothing else makes a watchdog act. Not at full burst, gp3 may be free."""
         if volume_id := self.volume(which):
             self.fleet.set_balance(volume_id, balance_pct)
             self.fleet.set_load(volume_id, load)
             self.live(span, plot=plot, about=volume_id)
 
-    @rule(which=WHICH, span=st.integers(20, 120), plot=plots())
-    def lull(self, which, span, plot):
+    @rule(which=VOLUME_INDEXES, span=st.integers(20, 120), plot=plots())
+    def quiet_period(self, which, span, plot):
         if volume_id := self.volume(which):
             self.fleet.set_load(volume_id, "idle")
             self.live(span, 5, plot=plot, about=volume_id)
 
     @rule(
-        which=WHICH, rounds=st.integers(2, 4), busy=st.integers(6, 40), quiet=st.integers(30, 150),
+        which=VOLUME_INDEXES, rounds=st.integers(2, 4), busy=st.integers(6, 40), quiet=st.integers(30, 150),
         plot=plots(),
     )  # fmt: skip
     def ups_and_downs(self, which, rounds, busy, quiet, plot):
@@ -184,16 +192,16 @@ class FlipLaws(RuleBasedStateMachine):
 
     # What goes wrong
 
-    def storm_somewhere(self, which, span):
+    def burst_load_somewhere(self, which, span):
         if volume_id := self.volume(which):
             self.fleet.set_balance(volume_id, 25)
             self.fleet.set_load(volume_id, "steady:3000")
         self.live(span)
 
-    @rule(fault=st.sampled_from(sorted(FAULTS)), which=WHICH, span=st.integers(1, 10))
+    @rule(fault=st.sampled_from(sorted(FAULTS)), which=VOLUME_INDEXES, span=st.integers(1, 10))
     def modifying_goes_wrong(self, fault, which, span):
         self.world.ec2.fault = fault
-        self.storm_somewhere(which, span)
+        self.burst_load_somewhere(which, span)
         self.world.ec2.fault = None
 
     @rule(
@@ -208,7 +216,7 @@ class FlipLaws(RuleBasedStateMachine):
         self.live(span)
         self.world.ec2.unreadable, self.world.cloudwatch.is_unreadable = set(), False
 
-    @rule(which=WHICH)
+    @rule(which=VOLUME_INDEXES)
     def an_answer_is_stale(self, which):
         """For one pass AWS describes a volume on its target as the gp2 that it was."""
         volume_id = self.volume(which)
@@ -219,7 +227,7 @@ class FlipLaws(RuleBasedStateMachine):
             self.world.ec2.stale.clear()
             self.live(2)
 
-    @rule(which=WHICH, span=st.integers(1, 9))
+    @rule(which=VOLUME_INDEXES, span=st.integers(1, 9))
     def an_answer_leaves_one_out(self, which, span):
         """For less than the ten minutes after which it counts as deleted AWS describes all but one."""
         if volume_id := self.volume(which):
@@ -229,7 +237,7 @@ class FlipLaws(RuleBasedStateMachine):
             self.live(2)
 
     @rule(
-        which=WHICH,
+        which=VOLUME_INDEXES,
         will_end=st.sampled_from(["completed", "completed", "failed", "failed_early", "stuck"]),
         ends=st.sampled_from([None, "completed", "failed"]),
     )
@@ -243,9 +251,13 @@ class FlipLaws(RuleBasedStateMachine):
     # What others do
 
     @rule(
-        which=WHICH,
+        which=VOLUME_INDEXES,
         wanted=st.sampled_from(
-            [Wanted(volume_type="gp2"), Wanted(volume_type="gp3"), Wanted(volume_type="io2", iops=3000)]
+            [
+                ModifyRequest(volume_type="gp2"),
+                ModifyRequest(volume_type="gp3"),
+                ModifyRequest(volume_type="io2", iops=3000),
+            ]
         ),
         more_gib=st.sampled_from([0, 0, 1, 100]),
         after=st.integers(0, 20),
@@ -253,18 +265,18 @@ class FlipLaws(RuleBasedStateMachine):
     def others_change_or_resize_it(self, which, wanted, more_gib, after):
         if volume_id := self.volume(which):
             if more_gib:
-                wanted = Wanted(size_gib=self.fleet.find(volume_id).size_gib + more_gib)
-            self.world.modify_as_others(volume_id, wanted)
+                wanted = ModifyRequest(size_gib=self.fleet.find(volume_id).size_gib + more_gib)
+            self.world.modify_externally(volume_id, wanted)
             self.live(after)
 
     @precondition(lambda self: len(self.fleet) == 3)
-    @rule(which=WHICH)
+    @rule(which=VOLUME_INDEXES)
     def others_delete_it(self, which):
         if volume_id := self.volume(which):
             self.fleet.remove(volume_id)
 
     @rule(
-        which=WHICH,
+        which=VOLUME_INDEXES,
         tag=st.sampled_from(
             [
                 (OPT_IN, "auto"), (OPT_IN, "auto"), (OPT_IN, None), (OPT_IN, "observe"),
@@ -279,7 +291,9 @@ class FlipLaws(RuleBasedStateMachine):
             self.fleet.set_tags(volume_id, dict([tag]))
             self.live(5)
 
-    @rule(which=WHICH, away=st.sampled_from([1, 2, 6, 40, 120]), after=st.integers(0, 20), plot=plots())
+    @rule(
+        which=VOLUME_INDEXES, away=st.sampled_from([1, 2, 6, 40, 120]), after=st.integers(0, 20), plot=plots()
+    )
     def others_move_it_to_another_instance(self, which, away, after, plot):
         """A node drain, a scale-to-zero; AWS attaches it when no modification is ``modifying``."""
         if volume_id := self.volume(which):
@@ -289,14 +303,14 @@ class FlipLaws(RuleBasedStateMachine):
                 self.world.attach(volume_id)
             self.live(after)
 
-    @rule(which=WHICH)
+    @rule(which=VOLUME_INDEXES)
     def others_detach_or_attach_it(self, which):
         """Nobody looks until something else happens."""
         if volume_id := self.volume(which):
             is_attached = self.fleet.find(volume_id).attachment is not None
             (self.world.detach if is_attached else self.world.attach)(volume_id)
 
-    @rule(which=WHICH, span=st.sampled_from([3, 20, 60]), starts=st.booleans())
+    @rule(which=VOLUME_INDEXES, span=st.sampled_from([3, 20, 60]), starts=st.booleans())
     def others_stop_its_instance(self, which, span, starts):
         volume_id = self.volume(which)
         attachment = self.fleet.find(volume_id).attachment if volume_id else None
@@ -309,26 +323,26 @@ class FlipLaws(RuleBasedStateMachine):
     # What operators do
 
     @rule(
-        which=WHICH,
+        which=VOLUME_INDEXES,
         volume_type=st.sampled_from([None, VolumeType.GP3, VolumeType.IO1, VolumeType.IO2]),
         hours=st.sampled_from([None, 1, 6]),
         after=st.integers(0, 12),
     )
     def an_operator_flips_it(self, which, volume_type, hours, after):
         if volume_id := self.volume(which):
-            wish = None if volume_type is None else Wish(volume_type=volume_type)
+            wish = None if volume_type is None else TargetOverride(volume_type=volume_type)
             for_s = None if hours is None else hours * 3600
-            self.world.order(volume_id, Direction.OUT, wish=wish, for_s=for_s)
+            self.world.order(volume_id, Direction.FLIP, wish=wish, for_s=for_s)
             self.live(after)
 
-    @rule(which=WHICH, after=st.integers(0, 12))
+    @rule(which=VOLUME_INDEXES, after=st.integers(0, 12))
     def an_operator_flips_it_back(self, which, after):
         if volume_id := self.volume(which):
-            self.world.order(volume_id, Direction.BACK)
+            self.world.order(volume_id, Direction.FLIP_BACK)
             self.live(after)
 
     @rule(
-        which=WHICH, what=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
+        which=VOLUME_INDEXES, what=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
         span=st.integers(5, 300),
     )  # fmt: skip
     def an_operator_says(self, which, what, span):
@@ -349,10 +363,10 @@ class FlipLaws(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for volume_id in self.volume_ids:
-            check_thrift(self.world, volume_id)
-            check_blame(self.world, volume_id)
+            check_modification_budget(self.world, volume_id)
+            check_attribution(self.world, volume_id)
             if volume_id in self.fleet:
-                check_memory(self.world, volume_id)
+                check_remembered_original(self.world, volume_id)
         check_caps(self.world)
 
     # What must be so in the end
@@ -360,67 +374,69 @@ class FlipLaws(RuleBasedStateMachine):
     def come_to_rest(self):
         """Everything is mended and nobody asks anything: nothing stays open, and who may return does."""
         world = self.world
-        world.mend()
+        world.clear_faults()
         world.mark_window("release", starts=False)
         for volume_id in [None, *self.volume_ids]:
             world.ledger.lift_hold(volume_id, by="ann", at_s=world.now_s)
         for volume in self.fleet:
             self.fleet.set_load(volume.volume_id, "idle")
             self.fleet.set_tags(volume.volume_id, {"burstwatch:critical": None})
-        world.live(30)
-        world.live(4 * 60, every_min=5)
-        world.live(24 * 60, every_min=30)
-        world.live(5)
+        world.run_minutes(30)
+        world.run_minutes(4 * 60, every_min=5)
+        world.run_minutes(24 * 60, every_min=30)
+        world.run_minutes(5)
         for volume_id in self.volume_ids:
             if volume_id in self.fleet:
                 self.has_come_to_rest(volume_id)
-        assert not world.ledger.waiting(channels=[CHANNEL])
+        assert not world.ledger.pending_deliveries(channels=[CHANNEL_NAME])
 
     def has_come_to_rest(self, volume_id):
         world, volume, state = self.world, self.fleet.find(volume_id), self.world.state(volume_id)
         intents = [entry.body["intent_id"] for entry in world.entries(volume_id, EntryKind.INTENT)]
         ended = world.entries(volume_id, EntryKind.ACCEPTED, EntryKind.NOT_DONE)
         assert sorted(entry.body["intent_id"] for entry in ended) == sorted(intents)
-        told = {entry.body["alert_id"] for entry in world.entries(volume_id, EntryKind.ALERT)}
-        assert told <= set(world.sent)
+        reported = {entry.body["alert_id"] for entry in world.entries(volume_id, EntryKind.ALERT)}
+        assert reported <= set(world.sent)
         if state is None or state.flip is None:
             return
         assert not state.flip.is_under_way, f"never settled: {state.flip}"
         is_allowed = volume.tags.get(OPT_IN) == "auto" and volume.tags.get("burstwatch:ignore") != "true"
         waits = state.contested_at_s is not None or not is_allowed or world.return_costs_more(volume_id)
         assert state.flip.is_settled or waits, f"does not return: {state.flip}"
-        assert state.flip.is_settled or world.entries(volume_id, EntryKind.LEFT), f"unsaid: {state.flip}"
+        assert state.flip.is_settled or world.entries(volume_id, EntryKind.LEFT_ON_TARGET), (
+            f"unsaid: {state.flip}"
+        )
 
 
-def check_thrift(world, volume_id):
+def check_modification_budget(world, volume_id):
     """At most three automatic modifications in any 24 h, and the third never onto an expensive type."""
-    automatic = [one for one in world.taken_of(volume_id) if one.is_automatic]
+    automatic = [item for item in world.taken_of(volume_id) if item.is_automatic]
     for first, fourth in zip(automatic, automatic[3:], strict=False):
         assert fourth.at_s - first.at_s >= DAY_S, f"four in a day: {automatic}"
     for first, third in zip(automatic, automatic[2:], strict=False):
-        leaves = third.direction is Direction.OUT and third.volume_type in ("io1", "io2")
+        leaves = third.direction is Direction.FLIP and third.volume_type in ("io1", "io2")
         assert third.at_s - first.at_s >= DAY_S or not leaves, f"stranded: {automatic}"
 
 
-def check_blame(world, volume_id):
+def check_attribution(world, volume_id):
     """Nobody is said to have changed a volume that nobody changed."""
     blamed = world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS)
     assert volume_id in world.touched or not blamed, f"{volume_id} was changed by nobody: {blamed}"
 
 
-def check_memory(world, volume_id):
+def check_remembered_original(world, volume_id):
     """The ledger counts everything that AWS took of us, and knows the way back from where it led."""
     state, ours = world.state(volume_id), list(world.taken_of(volume_id))
-    recent = [one for one in ours if one.at_s > world.now_s - DAY_S]
+    recent = [item for item in ours if item.at_s > world.now_s - DAY_S]
     assert state is not None or not recent, f"forgotten: {recent}"
-    open_since_s = state.flip.asked_at_s if state and state.flip and state.flip.is_under_way else None
-    for one in recent:
-        is_known = any(abs(one.at_s - spent.at_s) <= SAME_START_S for spent in state.spent)
-        is_open = open_since_s is not None and one.at_s >= open_since_s
-        assert is_known or is_open, f"{one} is not in {state.spent}"
+    open_since_s = state.flip.requested_at_s if state and state.flip and state.flip.is_under_way else None
+    for item in recent:
+        is_known = any(abs(item.at_s - spent.at_s) <= SAME_START_S for spent in state.spent)
+        is_open = open_since_s is not None and item.at_s >= open_since_s
+        assert is_known or is_open, f"{item} is not in {state.spent}"
     newest = world.newest(volume_id)
     is_ours = bool(ours) and newest is not None and int(newest.started_at.timestamp()) == ours[-1].at_s
-    if is_ours and newest.state != "failed" and ours[-1].direction is Direction.OUT:
+    if is_ours and newest.state != "failed" and ours[-1].direction is Direction.FLIP:
         flip = state.flip if state else None
         assert flip is not None, f"no way back from {ours[-1]}"
         assert flip.original in world.shapes[volume_id]
@@ -435,7 +451,7 @@ def check_caps(world):
     away = [
         state.flip
         for volume_id, state in world.ledger.states().items()
-        if state.flip and state.flip.reserves and state.flip.direction is Direction.OUT
+        if state.flip and state.flip.reserves and state.flip.direction is Direction.FLIP
         and state.flip.intent_id not in world.given_an_end and not is_as_others_made_it(world, volume_id)
     ]  # fmt: skip
     assert len(away) <= world.policy.flip.fleet_cap
@@ -444,20 +460,20 @@ def check_caps(world):
 
 
 def is_as_others_made_it(world, volume_id):
-    asked_at_s = world.state(volume_id).flip.asked_at_s
+    asked_at_s = world.state(volume_id).flip.requested_at_s
     return any(entry.at_s >= asked_at_s for entry in world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS))
 
 
 @pytest.fixture(autouse=True)
 def _one_thing_after_the_other(monkeypatch):
     """Whatever fails must fail again."""
-    monkeypatch.setattr("burstwatch.engine.flip_executor.ThreadPoolExecutor", LatePool)
-    monkeypatch.setattr("burstwatch.engine.services.Gathering", partial(Gathering, monotonic=lambda: 0.0))
+    monkeypatch.setattr("burstwatch.engine.flip_executor.ThreadPoolExecutor", DelayedExecutor)
+    monkeypatch.setattr("burstwatch.engine.services.Collector", partial(Collector, monotonic=lambda: 0.0))
 
 
-TestFlipLaws = FlipLaws.TestCase
+TestFlipLaws = FlipStateMachine.TestCase
 TestFlipLaws.settings = settings(
-    max_examples=STORIES,
+    max_examples=EXAMPLES,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

@@ -8,7 +8,17 @@ from itertools import count
 import pytest
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ClientError
-from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated, scalars, texts, within
+from from_outside import (
+    NUMBERS,
+    anything,
+    assert_message,
+    fuzz,
+    mangled_bytes,
+    mutated,
+    scalars,
+    texts,
+    within,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,32 +29,32 @@ from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.aws.ec2_modify import Accepted, Allowed, Ec2Modifier, Refused, Unclear
-from burstwatch.adapters.aws.errors import AwsError, explain
+from burstwatch.adapters.aws.ec2_modify import Accepted, DryRunAllowed, Ec2Modifier, OutcomeUnknown, Refused
+from burstwatch.adapters.aws.errors import AwsError, to_aws_failure
 from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest
 from burstwatch.adapters.aws.price_list import read_prices
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.flip_state import Cause, Direction
-from burstwatch.engine.watch_pass import assess_volumes, look_at_everything
+from burstwatch.core.ledger.flip_state import Direction, FlipCause
+from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
 from burstwatch.wiring.bootstrap import build_client, open_session
 from telling_aws import (
     BALANCES,
     CALM,
     DRAINING,
-    GOOD,
+    GOOD_VOLUMES,
     INSTANCE,
     MINUTES,
     MODIFICATION,
     NOON,
     NOW_S,
     SILENT,
-    Telling,
-    a_result,
-    a_shell,
-    a_told_volume,
+    CannedAws,
+    a_described_volume,
+    a_metric_result,
+    services_with,
 )
 
 SPAN_S = (NOW_S - 600, NOW_S)
@@ -52,17 +62,17 @@ SPAN_S = (NOW_S - 600, NOW_S)
 
 def look(aws):
     with SqliteLedger.in_memory() as ledger:
-        shell = a_shell(aws, ledger)
-        report = look_at_everything(shell, now_s=NOW_S)
-        again = assess_volumes(shell, [DRAINING, CALM, SILENT], now_s=NOW_S)
-    for told in (report, again):
-        assert told.bugs == []
-        for failure in told.failures:
-            assert_tells(failure)
+        shell = services_with(aws, ledger)
+        report = evaluate_fleet(shell, now_s=NOW_S)
+        repeated = assess_volumes(shell, [DRAINING, CALM, SILENT], now_s=NOW_S)
+    for reported in (report, repeated):
+        assert reported.internal_errors == []
+        for failure in reported.failures:
+            assert_message(failure)
     return report
 
 
-def told_of(report, volume_id):
+def reported_volume(report, volume_id):
     """Everything that a pass says of a volume."""
     return [
         (d.level, d.assessment, d.alerts, d.reason, d.action)
@@ -72,24 +82,24 @@ def told_of(report, volume_id):
 
 
 @cache
-def alone():
+def report_of_draining_volume():
     """What is said of the good volumes where nothing else is there."""
-    report = look(Telling())
-    told = {each["VolumeId"]: told_of(report, each["VolumeId"]) for each in GOOD}
-    assert told[DRAINING][0][0].is_alerting
-    assert told[CALM][0][0] is Level.OK
-    return told
+    report = look(CannedAws())
+    reported = {item["VolumeId"]: reported_volume(report, item["VolumeId"]) for item in GOOD_VOLUMES}
+    assert reported[DRAINING][0][0].is_alerting
+    assert reported[CALM][0][0] is Level.OK
+    return reported
 
 
 bad_volumes = st.one_of(
-    mutated(a_told_volume("vol-0000000000000000e"), most=4),
+    mutated(a_described_volume("vol-0000000000000000e"), most=4),
     st.builds(
-        lambda key, value: a_told_volume("vol-0000000000000000e", **{key: value}),
-        st.sampled_from(sorted(a_told_volume("vol-1"))),
+        lambda key, value: a_described_volume("vol-0000000000000000e", **{key: value}),
+        st.sampled_from(sorted(a_described_volume("vol-1"))),
         anything,
     ),
     st.builds(
-        lambda tags: a_told_volume("vol-0000000000000000e", Tags=tags),
+        lambda tags: a_described_volume("vol-0000000000000000e", Tags=tags),
         st.lists(
             st.fixed_dictionaries({}, optional={"Key": scalars, "Value": scalars}) | anything, max_size=3
         ),
@@ -101,20 +111,20 @@ bad_volumes = st.one_of(
 @fuzz(35)
 @given(st.lists(st.tuples(st.integers(0, 3), bad_volumes), min_size=1, max_size=3))
 def test_a_volume_that_is_described_badly_hides_no_other(strangers):
-    volumes = list(GOOD)
+    volumes = list(GOOD_VOLUMES)
     for place, stranger in strangers:
         volumes.insert(place, stranger)
     with within(3):
-        report = look(Telling(volumes=volumes))
-    for volume_id, told in alone().items():
+        report = look(CannedAws(volumes=volumes))
+    for volume_id, told in report_of_draining_volume().items():
         if not any(isinstance(s, dict) and s.get("VolumeId") == volume_id for _, s in strangers):
-            assert told_of(report, volume_id) == told
+            assert reported_volume(report, volume_id) == told
 
 
 def test_a_volume_that_is_listed_twice_is_judged_like_one():
-    report = look(Telling(volumes=[*GOOD, *GOOD]))
-    for volume_id, told in alone().items():
-        assert all(each == told[0] for each in told_of(report, volume_id))
+    report = look(CannedAws(volumes=[*GOOD_VOLUMES, *GOOD_VOLUMES]))
+    for volume_id, told in report_of_draining_volume().items():
+        assert all(item == told[0] for item in reported_volume(report, volume_id))
 
 
 instants = st.one_of(
@@ -125,10 +135,10 @@ instants = st.one_of(
 )
 amounts = st.sampled_from([*NUMBERS, 100.4, 100.6, -0.4, True, "12"]) | st.floats(0, 100)
 bad_results = st.one_of(
-    mutated(a_result("m0", BALANCES[DRAINING][:5]), most=4),
+    mutated(a_metric_result("m0", BALANCES[DRAINING][:5]), most=4),
     st.builds(
         lambda pairs, status: (
-            a_result("m0", [])
+            a_metric_result("m0", [])
             | {"Timestamps": [t for t, _ in pairs], "Values": [v for _, v in pairs], "StatusCode": status}
         ),
         st.lists(st.tuples(instants, amounts), max_size=6),
@@ -136,7 +146,7 @@ bad_results = st.one_of(
         | scalars,
     ),
     st.builds(
-        lambda times, values: a_result("m0", []) | {"Timestamps": times, "Values": values},
+        lambda times, values: a_metric_result("m0", []) | {"Timestamps": times, "Values": values},
         st.lists(instants, max_size=3) | anything,
         st.lists(amounts, max_size=3) | anything,
     ),
@@ -147,12 +157,12 @@ bad_results = st.one_of(
 @fuzz(35)
 @given(bad_results)
 def test_samples_of_one_volume_that_cannot_be_discredit_no_other(result):
-    volume = a_told_volume("vol-0000000000000000e")
+    volume = a_described_volume("vol-0000000000000000e")
     with within(3):
-        report = look(Telling(volumes=[*GOOD, volume], results={volume["VolumeId"]: result}))
-    for volume_id, told in alone().items():
-        assert told_of(report, volume_id) == told
-    (about,) = told_of(report, volume["VolumeId"])
+        report = look(CannedAws(volumes=[*GOOD_VOLUMES, volume], results={volume["VolumeId"]: result}))
+    for volume_id, told in report_of_draining_volume().items():
+        assert reported_volume(report, volume_id) == told
+    (about,) = reported_volume(report, volume["VolumeId"])
     balance = about[1].balance_pct
     assert balance is None or 0 <= balance <= 100
 
@@ -165,14 +175,14 @@ def test_a_series_is_in_order_and_within_its_limits_or_it_is_unread(result, metr
             return {"MetricDataResults": [result]}
 
     query = MetricQuery("vol-1", metric, "Minimum")
-    read = CloudWatchReader(Answers(), workers=1).read([query], NOW_S - 600, NOW_S)
-    if query in read.unread:
-        assert_tells(str(read.unread[query]))
+    results = CloudWatchReader(Answers(), workers=1).read([query], NOW_S - 600, NOW_S)
+    if query in results.unread:
+        assert_message(str(results.unread[query]))
         return
-    series = read.series[query]
+    series = results.series[query]
     assert isinstance(series, Series)
-    assert list(series.starts_s) == sorted(set(series.starts_s))
-    assert all(type(start_s) is int and start_s % 60 == 0 for start_s in series.starts_s)
+    assert list(series.starts_at_s) == sorted(set(series.starts_at_s))
+    assert all(type(start_s) is int and start_s % 60 == 0 for start_s in series.starts_at_s)
     assert all(0 <= value < float("inf") for value in series.values)
     if metric != "VolumeReadOps":
         assert all(value <= 100 for value in series.values)
@@ -189,17 +199,21 @@ bad_modifications = st.one_of(
 
 @fuzz(30)
 @given(st.lists(bad_modifications, min_size=1, max_size=3))
-def test_a_modification_that_is_told_badly_hides_no_volume(modifications):
+def test_a_modification_that_is_reported_badly_hides_no_volume(modifications):
     with within(3):
-        report = look(Telling(modifications=modifications))
-    about = {each.get("VolumeId") for each in modifications if isinstance(each, dict) and _hashable(each)}
-    for volume_id, told in alone().items():
+        report = look(CannedAws(modifications=modifications))
+    about = {
+        modification.get("VolumeId")
+        for modification in modifications
+        if isinstance(modification, dict) and _hashable(modification)
+    }
+    for volume_id, told in report_of_draining_volume().items():
         if volume_id not in about:
-            assert told_of(report, volume_id) == told
+            assert reported_volume(report, volume_id) == told
 
 
-def _hashable(each):
-    return isinstance(each.get("VolumeId"), str)
+def _hashable(item):
+    return isinstance(item.get("VolumeId"), str)
 
 
 reservations = (
@@ -216,45 +230,47 @@ reservations = (
 
 @fuzz(25)
 @given(reservations)
-def test_instances_that_are_told_badly_hide_no_volume_with_data(told):
+def test_instances_that_are_reported_badly_hide_no_volume_with_data(told):
     with within(3):
-        report = look(Telling(reservations=told))
+        report = look(CannedAws(reservations=told))
     for volume_id in (DRAINING, CALM):
-        assert told_of(report, volume_id) == alone()[volume_id]
-    assert told_of(report, SILENT)
+        assert reported_volume(report, volume_id) == report_of_draining_volume()[volume_id]
+    assert reported_volume(report, SILENT)
 
 
 PAGES = (
-    {"Volumes": GOOD[:2], "NextToken": "more"},
+    {"Volumes": GOOD_VOLUMES[:2], "NextToken": "more"},
     {"VolumesModifications": [MODIFICATION], "NextToken": "more"},
     {"Reservations": [{"Instances": [INSTANCE]}]},
-    {"MetricDataResults": [a_result("m0", [50.0, 49.0])], "Messages": [{"Code": "x", "Value": "y"}]},
+    {"MetricDataResults": [a_metric_result("m0", [50.0, 49.0])], "Messages": [{"Code": "x", "Value": "y"}]},
 )
 page_makers = st.sampled_from(PAGES).flatmap(lambda page: st.tuples(st.just(next(iter(page))), mutated(page)))
 
 
 @fuzz(25)
 @given(page_makers)
-def test_a_page_that_is_no_page_is_said_and_passes(made):
+def test_a_page_that_is_not_a_page_is_reported_and_passes(made):
     listed, page = made
     with within(5):
-        look(Telling(modifications=[MODIFICATION], page=lambda answer: page if listed in answer else answer))
+        look(
+            CannedAws(modifications=[MODIFICATION], page=lambda answer: page if listed in answer else answer)
+        )
 
 
 @fuzz(15)
 @given(st.lists(texts | st.sampled_from(["a", "b"]), min_size=1, max_size=6))
 def test_a_listing_that_goes_round_in_circles_has_an_end(tokens):
     """Tokens may come again later than at once."""
-    asked = count()
+    requested = count()
 
-    class Circling(Telling):
+    class Circling(CannedAws):
         def describe_volumes(self, **request):
-            number = next(asked)
+            number = next(requested)
             assert number < 200_000
             return {"Volumes": [], "NextToken": tokens[number % len(tokens)]}
 
     with SqliteLedger.in_memory() as ledger, within(10):
-        report = look_at_everything(a_shell(Circling(), ledger), now_s=NOW_S)
+        report = evaluate_fleet(services_with(Circling(), ledger), now_s=NOW_S)
     assert report.failures or "" in tokens
 
 
@@ -263,16 +279,16 @@ answers = st.fixed_dictionaries({"VolumeModification": bad_modifications}) | any
 
 @fuzz(25)
 @given(answers)
-def test_whatever_modify_volume_answers_it_is_one_of_four_things(answer):
+def test_every_modify_volume_response_is_one_of_four_results(answer):
     class Answers:
         def modify_volume(self, **request):
             return answer
 
     wanted = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=125)
-    found = Ec2Modifier(Answers()).modify("vol-1", wanted)
-    assert isinstance(found, Accepted | Unclear)
-    if isinstance(found, Unclear):
-        assert_tells(str(found.failure))
+    result = Ec2Modifier(Answers()).modify("vol-1", wanted)
+    assert isinstance(result, Accepted | OutcomeUnknown)
+    if isinstance(result, OutcomeUnknown):
+        assert_message(str(result.failure))
 
 
 CODES = (
@@ -309,14 +325,16 @@ errors = st.builds(
 @given(errors)
 def test_an_error_of_aws_is_said_in_one_sentence_whatever_stands_in_it(told):
     error = ClientError(told, "ModifyVolume")
-    assert_tells(str(explain(error, "ec2:ModifyVolume")))
+    assert_message(str(to_aws_failure(error, "ec2:ModifyVolume")))
 
     class Refusing:
         def modify_volume(self, **request):
             raise error
 
     wanted = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=125)
-    assert isinstance(Ec2Modifier(Refusing()).modify("vol-1", wanted), Refused | Unclear | Allowed)
+    assert isinstance(
+        Ec2Modifier(Refusing()).modify("vol-1", wanted), Refused | OutcomeUnknown | DryRunAllowed
+    )
 
 
 PRODUCT = {
@@ -355,30 +373,30 @@ def test_a_price_list_gives_prices_or_the_built_in_ones_and_says_so(listed):
             return {"PriceList": listed}
 
     with within(3):
-        found = read_prices(Pricing(), "us-east-1")
-    assert found.faults
-    for fault in found.faults:
-        assert_tells(fault)
+        price_table = read_prices(Pricing(), "us-east-1")
+    assert price_table.faults
+    for fault in price_table.faults:
+        assert_message(fault)
     for kind in VolumeType:
-        price = found.table.by_type[kind]
+        price = price_table.table.by_type[kind]
         assert 0 < price.usd_per_gib < float("inf")
 
 
 REQUEST = FlipRequest(
     volume_id="vol-00000001",
-    direction=Direction.OUT,
-    cause=Cause.DRAINING,
+    direction=Direction.FLIP,
+    cause=FlipCause.DRAINING,
     because="it drains",
-    time_s=int(NOW_S),
+    requested_at_s=int(NOW_S),
 )
-sendings = mutated(
+send_responses = mutated(
     {"Successful": [{"Id": "0", "MessageId": "m"}], "Failed": [{"Id": "0", "Code": "x", "Message": "y"}]},
     most=4,
 )
 
 
 @fuzz(25)
-@given(sendings.filter(lambda answer: isinstance(answer, dict)))
+@given(send_responses.filter(lambda answer: isinstance(answer, dict)))
 def test_what_the_queue_answers_leaves_no_request_unaccounted(answer):
     class Queue:
         def send_message_batch(self, **request):
@@ -386,26 +404,26 @@ def test_what_the_queue_answers_leaves_no_request_unaccounted(answer):
 
     sending = FlipQueue(Queue(), "https://queue").send([REQUEST])
     assert sending.sent | sending.failed.keys() == {"vol-00000001"}
-    for said in sending.failed.values():
-        assert_tells(said)
+    for item in sending.failed.values():
+        assert_message(item)
 
 
 # ---- bytes
 
 
 @pytest.fixture(scope="module")
-def wires():
+def protocol_clients():
     """Clients as the product builds them, and the real bytes of a lab's answers to what they ask."""
-    fleet = LabFleet(LabClock.by_hand(NOON - timedelta(hours=1)), LabSettings(lag_s=60))
+    fleet = LabFleet(LabClock.manual(NOON - timedelta(hours=1)), LabSettings(lag_s=60))
     for load in ("docker-loop", "idle"):
         fleet.add(LabVolume(size_gib=100, load=load, tags={"Name": load}))
     fleet.clock.advance(3600)
     taken = {}
-    with Endpoint(fleet) as lab, pytest.MonkeyPatch.context() as here:
+    with Endpoint(fleet) as lab, pytest.MonkeyPatch.context() as patch:
         for name, value in lab.environment.items():
-            here.setenv(name, value)
-        here.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
-        here.setenv("AWS_SECRET_ACCESS_KEY", ACCESS_KEY)
+            patch.setenv(name, value)
+        patch.setenv("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+        patch.setenv("AWS_SECRET_ACCESS_KEY", ACCESS_KEY)
         session = open_session(None, "us-east-1")
         clients = {name: build_client(session, name, CallCounter()) for name in ("ec2", "cloudwatch")}
         for name, client in clients.items():
@@ -424,14 +442,16 @@ def ask(clients):
     ec2, cloudwatch = Ec2Reader(clients["ec2"]), CloudWatchReader(clients["cloudwatch"], workers=1)
     troubles = []
     reads = (
-        lambda: list(ec2.volumes({}, report=lambda _id, failure: troubles.append(failure))),
-        lambda: list(ec2.modifications_in_progress(report=lambda _id, failure: troubles.append(failure))),
+        lambda: list(ec2.volumes({}, report_failure=lambda _id, failure: troubles.append(failure))),
+        lambda: list(
+            ec2.modifications_in_progress(report_failure=lambda _id, failure: troubles.append(failure))
+        ),
         lambda: ec2.instance_states(["i-1"]),
         lambda: cloudwatch.read([MetricQuery("vol-1", "BurstBalance", "Minimum")], NOW_S - 600, NOW_S),
     )
-    for read in reads:
+    for item in reads:
         try:
-            read()
+            item()
         except AwsError as error:
             troubles.append(error.failure)
     return troubles
@@ -439,30 +459,30 @@ def ask(clients):
 
 @fuzz(25)
 @given(data=st.data())
-def test_bytes_that_are_no_answer_are_a_failure_that_is_said(wires, data):
-    clients, taken = wires
+def test_invalid_bytes_are_a_reported_failure(protocol_clients, data):
+    clients, taken = protocol_clients
     bodies = {
-        name: data.draw(mangled(told.content) | st.sampled_from([b"", b"{}", b"[]", b"null", b"<a/>"]))
+        name: data.draw(mangled_bytes(told.content) | st.sampled_from([b"", b"{}", b"[]", b"null", b"<a/>"]))
         for name, told in sorted(taken.items())
     }
     status = data.draw(st.sampled_from([200, 200, 200, 400, 403, 500, 299]))
 
     def answer(request, event_name="", **_):
         name = event_name.rpartition(".")[2]
-        return Replayed(request.url, status, dict(taken[name].headers), bodies[name])
+        return ReplayedResponse(request.url, status, dict(taken[name].headers), bodies[name])
 
     for name, client in clients.items():
         client.meta.events.register(f"before-send.{name}", answer, unique_id="fuzz")
     try:
         with within(10):
             for trouble in ask(clients):
-                assert_tells(str(trouble))
+                assert_message(str(trouble))
     finally:
         for name, client in clients.items():
             client.meta.events.unregister(f"before-send.{name}", answer, unique_id="fuzz")
 
 
-class Replayed(AWSResponse):
+class ReplayedResponse(AWSResponse):
     """An answer that comes from nowhere."""
 
     def __init__(self, url, status, headers, body):

@@ -9,7 +9,7 @@ import pytest
 from from_outside import (
     LONGEST_MESSAGE,
     anything,
-    assert_tells,
+    assert_message,
     fuzz,
     is_plain,
     mutated,
@@ -20,25 +20,25 @@ from from_outside import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 from some_alerts import an_alert
-from some_records import ALARM, a_record, as_lambda_gets_it
-from test_alert_slack import assert_inert
+from some_records import ALARM, a_record, to_lambda_event
+from test_alert_slack import assert_no_active_markup
 
-from burstwatch.adapters.aws.flip_queue import FlipRequest, PoisonError
+from burstwatch.adapters.aws.flip_queue import FlipRequest, MalformedRequestError
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.adapters.notify.amazon_q import render_chat
-from burstwatch.adapters.notify.idempotency import Became
-from burstwatch.adapters.notify.message import Notice, NoticeError, read_notice
-from burstwatch.adapters.notify.slack import render_notice
+from burstwatch.adapters.notify.amazon_q import render_custom_notification
+from burstwatch.adapters.notify.idempotency import SendStatus
+from burstwatch.adapters.notify.message import ChatMessage, ChatMessageError, parse_message
+from burstwatch.adapters.notify.slack import render_message
 from burstwatch.core.assessment.host_stall import Stall, StallError
-from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.text import format_instant
 from burstwatch.handlers import flip, notify, settle, watch
 from burstwatch.handlers.event_time import EventError
 from burstwatch.handlers.notify import NotDeliveredError
-from burstwatch.wiring.bootstrap_notify import NotifyShell
+from burstwatch.wiring.bootstrap_notify import NotifyServices
 from burstwatch.wiring.function_settings import FunctionClock
-from burstwatch.wiring.observability import Instruments
-from telling_aws import DRAINING, NOW_S, Telling, a_shell
+from burstwatch.wiring.observability import Telemetry
+from telling_aws import DRAINING, NOW_S, CannedAws, services_with
 
 HOST = "i-0000000000000000a"
 TICK = {"mode": "focus", "time": format_instant(NOW_S)}
@@ -79,45 +79,45 @@ TIMES_OF_EVENTS = (
     ),
     *("<aws.scheduler.scheduled-time>", "2026-W47-5T12:00Z", "1970-01-01T00:00:00Z", "2099-01-01T00:00:00Z"),
 )
-SAYS = Instruments.from_env({"POWERTOOLS_SERVICE_NAME": "fuzz"}, stream=StringIO())
+SCHEMA_FIELD = Telemetry.from_env({"POWERTOOLS_SERVICE_NAME": "fuzz"}, stream=StringIO())
 
 
-class Heard:
+class RecordingTelemetry:
     """What a function said, as CloudWatch Logs has it."""
 
     def __init__(self):
-        self.say = SAYS
-        self.stream = next(h.stream for h in SAYS.logger._logger.handlers)
+        self.say = SCHEMA_FIELD
+        self.stream = next(h.stream for h in SCHEMA_FIELD.logger._logger.handlers)
         self.stream.seek(0)
         self.stream.truncate()
 
     def check(self):
         for line in self.stream.getvalue().split("\n")[:-1]:
-            told = json.loads(line)
-            assert is_plain(told["message"])
-            assert len(told["message"]) <= LONGEST_MESSAGE
+            reported = json.loads(line)
+            assert is_plain(reported["message"])
+            assert len(reported["message"]) <= LONGEST_MESSAGE
         self.say.metrics.clear_metrics()
 
 
 def invoke(run, event, *, clock=FunctionClock.WALL):
     """The function's result, or what it says is wrong with the event."""
-    heard = Heard()
+    heard = RecordingTelemetry()
     with SqliteLedger.in_memory() as ledger, within(5):
-        shell = a_shell(Telling(), ledger)
+        shell = services_with(CannedAws(), ledger)
         footing = SimpleNamespace(
             settings=SimpleNamespace(clock=clock),
             asking=lambda _now_s, _say: shell,
             modifying=lambda _now_s, _say: shell,
         )
         try:
-            found = run(event, footing, heard.say, wall_s=NOW_S)
+            result = run(event, footing, heard.say, wall_s=NOW_S)
         except EventError as error:
-            assert_tells(str(error))
-            found = None
+            assert_message(str(error))
+            result = None
         finally:
             heard.check()
-        json.dumps(found, allow_nan=False)
-        return found
+        json.dumps(result, allow_nan=False)
+        return result
 
 
 ticks = st.one_of(
@@ -137,7 +137,7 @@ ticks = st.one_of(
 @example({"mode": "sweep", "time": "0001-01-01T00:00:00+14:00"}, FunctionClock.EVENT)
 @example({"mode": "sweep", "time": "9999-12-31T23:59:59-14:00"}, FunctionClock.WALL)
 @example({"mode": "focus", "time": "9999-12-31T23:59:59-14:00"}, FunctionClock.EVENT)
-def test_a_tick_is_one_or_is_refused_in_words(event, clock):
+def test_a_tick_is_valid_or_refused_with_a_reason(event, clock):
     invoke(watch.run, event, clock=clock)
 
 
@@ -146,9 +146,9 @@ def test_a_tick_is_one_or_is_refused_in_words(event, clock):
 @example({"mode": "sweep", "time": "9999-12-31T23:59:59Z"})
 @example({"mode": "focus", "time": "9999-12-31T23:59:59Z"})
 def test_no_tick_however_odd_takes_the_next_real_one_away(event):
-    heard = Heard()
+    heard = RecordingTelemetry()
     with SqliteLedger.in_memory() as ledger:
-        shell = a_shell(Telling(), ledger)
+        shell = services_with(CannedAws(), ledger)
         footing = SimpleNamespace(
             settings=SimpleNamespace(clock=FunctionClock.WALL), asking=lambda _now_s, _say: shell
         )
@@ -156,8 +156,8 @@ def test_no_tick_however_odd_takes_the_next_real_one_away(event):
             watch.run(event, footing, heard.say, wall_s=NOW_S)
         later_s = NOW_S + 300
         real = {"mode": "sweep", "time": format_instant(later_s)}
-        found = watch.run(real, footing, heard.say, wall_s=later_s)
-        assert found["looked_at"] > 0
+        result = watch.run(real, footing, heard.say, wall_s=later_s)
+        assert result["looked_at"] > 0
         assert ledger.states()[DRAINING].level.is_alerting
         heard.check()
 
@@ -185,7 +185,7 @@ events = st.one_of(
 @example(EBS_EVENT | {"resources": [f"arn:aws:ec2:us-east-1:1:volume/vol-{n:017x}" for n in range(3_000)]})
 @example(EBS_EVENT | {"resources": ["arn:aws:ec2:us-east-1:1:volume/" + "x" * 100_000]})
 @example(EBS_EVENT | {"resources": ["arn:aws:ec2:us-east-1:1:volume/\x1b[31m\u202e"]})
-def test_an_event_is_a_hint_or_is_refused_in_words(event):
+def test_an_event_is_valid_or_refused_with_a_reason(event):
     invoke(settle.run, event)
 
 
@@ -210,14 +210,14 @@ def test_a_report_of_a_host_is_short_and_inert_or_is_dropped(detail):
     try:
         stall = Stall.from_detail(detail, now_s=NOW_S)
     except StallError as error:
-        assert_tells(str(error))
+        assert_message(str(error))
         return
     assert NOW_S - 31 * 86_400 <= stall.started_at_s <= NOW_S
-    for sentence in stall.sentences(NOW_S):
-        assert_tells(sentence)
-    again = json.loads(json.dumps(stall.to_document(), allow_nan=False))
-    assert Stall.from_document(again) == stall
-    json.dumps(stall.facts(NOW_S), allow_nan=False)
+    for sentence in stall.to_sentences(NOW_S):
+        assert_message(sentence)
+    repeated = json.loads(json.dumps(stall.to_document(), allow_nan=False))
+    assert Stall.from_document(repeated) == stall
+    json.dumps(stall.to_facts(NOW_S), allow_nan=False)
 
 
 # ---- requests to flip
@@ -225,10 +225,10 @@ def test_a_report_of_a_host_is_short_and_inert_or_is_dropped(detail):
 
 REQUEST = FlipRequest(
     volume_id=DRAINING,
-    direction=Direction.OUT,
-    cause=Cause.DRAINING,
+    direction=Direction.FLIP,
+    cause=FlipCause.DRAINING,
     because="it drains",
-    time_s=int(NOW_S),
+    requested_at_s=int(NOW_S),
 )
 GOOD_BODY = REQUEST.to_body()
 
@@ -290,12 +290,12 @@ def each_body(test):
 @fuzz(50)
 @given(bodies)
 @each_body
-def test_a_request_is_what_we_sent_or_is_poison_said_in_words(body):
+def test_a_request_is_valid_or_poison_with_a_reason(body):
     with within(2):
         try:
             request = FlipRequest.from_body(body)
-        except PoisonError as error:
-            assert_tells(str(error))
+        except MalformedRequestError as error:
+            assert_message(str(error))
             return
     assert FlipRequest.from_body(request.to_body()) == request
     assert len(request.to_body()) < 30_000
@@ -321,20 +321,20 @@ def a_message(number, body):
 def test_poison_in_a_batch_comes_again_alone_and_hides_no_request(poison, place):
     batch = [*poison[:place], GOOD_BODY, *poison[place:]]
     carried = []
-    heard = Heard()
-    with pytest.MonkeyPatch.context() as here, SqliteLedger.in_memory() as ledger:
-        shell = a_shell(Telling(), ledger)
+    heard = RecordingTelemetry()
+    with pytest.MonkeyPatch.context() as patch, SqliteLedger.in_memory() as ledger:
+        shell = services_with(CannedAws(), ledger)
         footing = SimpleNamespace(
             settings=SimpleNamespace(clock=FunctionClock.WALL),
             modifying=lambda _now_s, _say: carried.append(1) or shell,
             queue=None,
         )
-        here.setattr(flip, "stand", lambda *_: footing)
-        here.setattr(flip, "time", SimpleNamespace(time=lambda: NOW_S))
+        patch.setattr(flip, "function_runtime", lambda *_: footing)
+        patch.setattr(flip, "time", SimpleNamespace(time=lambda: NOW_S))
         context = SimpleNamespace(invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f")
         event = {"Records": [a_message(number, body) for number, body in enumerate(batch)]}
-        found = flip.handler.__wrapped__(event, context, heard.say)
-    failed = {each["itemIdentifier"] for each in found["batchItemFailures"]}
+        result = flip.handler.__wrapped__(event, context, heard.say)
+    failed = {failure["itemIdentifier"] for failure in result["batchItemFailures"]}
     number = batch.index(GOOD_BODY)
     assert f"m{number}" not in failed
     assert failed == {f"m{n}" for n, body in enumerate(batch) if not is_request(body)}
@@ -343,15 +343,15 @@ def test_poison_in_a_batch_comes_again_alone_and_hides_no_request(poison, place)
 
 def is_request(body):
     try:
-        return FlipRequest.from_body(body).time_s <= NOW_S + 60
-    except PoisonError:
+        return FlipRequest.from_body(body).requested_at_s <= NOW_S + 60
+    except MalformedRequestError:
         return False
 
 
 # ---- alerts and alarms on their way to people
 
 
-ALERT = json.loads(as_lambda_gets_it(an_alert()))
+ALERT = json.loads(to_lambda_event(an_alert()))
 messages = st.one_of(
     mutated(ALERT, most=4).map(as_text),
     mutated(ALARM, most=4).map(as_text),
@@ -388,40 +388,40 @@ messages = st.one_of(
 @example(as_text(ALERT | {"action": "x" * 200_000}))
 @example(as_text({"schema": "\x1b[31m" * 1_000}))
 @example(as_text(ALERT | {"time": "0001-01-01T00:00:00+14:00"}))
-def test_a_message_is_told_safely_or_is_no_notice(message):
+def test_a_message_is_shown_safely_or_rejected(message):
     with within(3):
         try:
-            notice = read_notice(message)
-        except NoticeError as error:
-            assert_tells(str(error))
+            notice = parse_message(message)
+        except ChatMessageError as error:
+            assert_message(str(error))
             return
-        assert isinstance(notice, Notice)
-        assert_tells(notice.title)
-        payload = render_notice(notice, late="delivered 11 min late")
-        for told in (payload, render_chat(notice)):
-            text = json.dumps(told, ensure_ascii=False)
+        assert isinstance(notice, ChatMessage)
+        assert_message(notice.title)
+        payload = render_message(notice, delay_note="delivered 11 min late")
+        for reported in (payload, render_custom_notification(notice)):
+            text = json.dumps(reported, ensure_ascii=False)
             assert is_plain(text)
             assert len(text) < 60_000
         json.dumps(payload, allow_nan=False)
-        assert_inert(payload)
+        assert_no_active_markup(payload)
 
 
-class Teller:
+class RecordingChat:
     name = "teller"
 
     def __init__(self):
         self.told = []
 
-    def tell(self, notice, *, late, longest_wait_s):
-        self.told.append(notice.notice_id)
+    def post(self, message, *, delay_note, max_wait_s):
+        self.told.append(message.message_id)
 
 
-class Marks:
+class NoSentLog:
     """Marks of what was sent, in this process."""
 
-    def once(self, _name, _notice_id, send, *, lease_s):
+    def send_once(self, _name, _notice_id, send, *, lease_s):
         send()
-        return SimpleNamespace(became=Became.SENT, trouble=None)
+        return SimpleNamespace(became=SendStatus.SENT, trouble=None)
 
 
 records = st.one_of(
@@ -438,19 +438,21 @@ records = st.one_of(
 @example([{"x" * 100_000: 1}], 0, None)
 @example([{"\x1b[31m\u202e": 1}], 0, None)
 @example(["Sns"] * 2_000, 0, None)
-def test_a_record_that_is_none_hides_no_alert_and_fails_the_invocation(strangers, place, event):
-    good = a_record(as_lambda_gets_it(an_alert()))
-    teller, heard = Teller(), Heard()
-    shell = NotifyShell(tellers=[teller], sent=Marks(), say=heard.say, time_left_s=lambda: 50.0)
+def test_an_invalid_record_hides_no_alert_and_fails_the_invocation(strangers, place, event):
+    good = a_record(to_lambda_event(an_alert()))
+    teller, heard = RecordingChat(), RecordingTelemetry()
+    shell = NotifyServices(
+        channels=[teller], sent_log=NoSentLog(), telemetry=heard.say, remaining_s=lambda: 50.0
+    )
     batch = [*strangers[:place], good, *strangers[place:]]
     try:
         notify.run({"Records": batch}, NOW_S, shell)
     except NotDeliveredError as error:
-        assert_tells(str(error), most=4 * LONGEST_MESSAGE)
+        assert_message(str(error), most=4 * LONGEST_MESSAGE)
     assert an_alert().alert_id in teller.told
     heard.check()
     try:
         notify.run(event, NOW_S, shell)
     except NotDeliveredError as error:
-        assert_tells(str(error), most=4 * LONGEST_MESSAGE)
+        assert_message(str(error), most=4 * LONGEST_MESSAGE)
     heard.check()

@@ -5,7 +5,17 @@ import math
 
 import ddprobe
 import pytest
-from from_outside import WEIRD, anything, assert_tells, fuzz, is_plain, mangled, mutated, texts, within
+from from_outside import (
+    HOSTILE_TEXTS,
+    anything,
+    assert_message,
+    fuzz,
+    is_plain,
+    mangled_bytes,
+    mutated,
+    texts,
+    within,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
@@ -25,7 +35,7 @@ lines = st.lists(words | texts, max_size=20).map(" ".join)
 
 def wild(content):
     """The content mangled, as the reader gets it."""
-    return mangled(content.encode()).map(lambda raw: raw.decode("utf-8", "replace"))
+    return mangled_bytes(content.encode()).map(lambda raw: raw.decode("utf-8", "replace"))
 
 
 @fuzz(35)
@@ -35,8 +45,8 @@ def wild(content):
 def test_mountinfo_gives_mounts_whatever_stands_in_it(text, path):
     with within(3):
         mounts = ddprobe.parse_mounts(text)
-        found = ddprobe.mount_of(path, mounts)
-    assert found is None or found in mounts
+        result = ddprobe.mount_of(path, mounts)
+    assert result is None or result in mounts
     for mount in mounts[:50]:
         assert isinstance(ddprobe.upper_of(mount), str)
 
@@ -45,8 +55,8 @@ def test_mountinfo_gives_mounts_whatever_stands_in_it(text, path):
 @given(wild(STAT) | lines)
 @example("9" * 5_000 + " 1" * 16)
 def test_counters_of_a_disk_are_numbers_or_there_are_none(text):
-    found = ddprobe.parse_counters(text, 1.0)
-    assert found is None or isinstance(found.done, int)
+    result = ddprobe.parse_counters(text, 1.0)
+    assert result is None or isinstance(result.done, int)
 
 
 @fuzz(30)
@@ -69,14 +79,14 @@ def test_a_disk_is_described_whatever_sysfs_says(folder, told):
             content if isinstance(content, bytes) else content.encode("utf-8", "replace")
         )
     try:
-        found = ddprobe.Disk(**ddprobe._describe(str(disk)))
+        result = ddprobe.Disk(**ddprobe._describe(str(disk)))
     finally:
         for name in told:
             (disk / name).unlink()
-    assert 0 <= found.size_gib < math.inf
-    assert found.max_io_kib > 0
-    assert is_plain(found.model)
-    assert found.volume_id is None or found.volume_id.startswith("vol-")
+    assert 0 <= result.size_gib < math.inf
+    assert result.max_io_kib > 0
+    assert is_plain(result.model)
+    assert result.volume_id is None or result.volume_id.startswith("vol-")
 
 
 @pytest.fixture(scope="module")
@@ -100,25 +110,25 @@ def test_what_the_kernel_says_of_a_task_is_counted_or_not(status, cgroup):
 @given(wild("some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n") | lines)
 @example("some total=" + "9" * 5_000)
 def test_pressure_is_counted_or_not(text):
-    with pytest.MonkeyPatch.context() as here:
-        here.setattr(ddprobe, "read_text", lambda _path: text)
-        found = ddprobe.io_pressure_us()
-    assert all(isinstance(value, int) for value in found.values())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ddprobe, "read_text", lambda _path: text)
+        result = ddprobe.io_pressure_us()
+    assert all(isinstance(value, int) for value in result.values())
 
 
 PAGE = ddprobe.EBS_MAGIC.to_bytes(4, "little") + bytes(range(256)) * 15 + bytes(252)
 
 
 @fuzz(35)
-@given(mangled(PAGE) | st.binary(max_size=64) | st.binary(min_size=4096, max_size=4096))
+@given(mangled_bytes(PAGE) | st.binary(max_size=64) | st.binary(min_size=4096, max_size=4096))
 def test_a_page_of_nvme_is_counters_of_ebs_or_is_refused_in_words(raw):
     try:
-        found = ddprobe.parse_ebs_page(raw)
+        result = ddprobe.parse_ebs_page(raw)
     except ddprobe.ProbeError as error:
-        assert_tells(str(error))
+        assert_message(str(error))
         return
-    assert found.keys() == ddprobe.NVME_FIELDS.keys()
-    assert all(0 <= value < 2**64 for value in found.values())
+    assert result.keys() == ddprobe.NVME_FIELDS.keys()
+    assert all(0 <= value < 2**64 for value in result.values())
 
 
 def as_text(value):
@@ -136,14 +146,14 @@ NVME = dict.fromkeys(ddprobe.NVME_FIELDS, 5)
 @example("[" * 100_000, "{}")
 @example("9" * 5_000, "{}")
 def test_counters_in_json_are_taken_or_refused_in_words(before, after):
-    found = []
+    results = []
     for text in (before, after):
         try:
-            found.append(ddprobe.parse_nvme_json(text))
+            results.append(ddprobe.parse_nvme_json(text))
         except ddprobe.ProbeError as error:
-            assert_tells(str(error))
-            found.append(None)
-    rises = ddprobe.nvme_delta(*found)
+            assert_message(str(error))
+            results.append(None)
+    rises = ddprobe.nvme_delta(*results)
     ddprobe.json_text(rises)
 
 
@@ -182,7 +192,7 @@ memories = wild(REMEMBERED) | st.lists(
 @example("credits 1e300 -1e300 1e300 1e300")
 @example("lite nan nan nan nan nan nan nan nan\nclassic -1 -1 -1 -1 -1 -1 -1")
 @example("lite " + "inf " * 30)
-def test_what_is_remembered_wrongly_buys_no_writes(folder, text):
+def test_invalid_stored_state_allows_no_writes(folder, text):
     rooms = Rooms(folder)
     rooms.write("key.memory", text.encode("utf-8", "replace").decode())
     memory = ddprobe.Memory(rooms, "key", 2.0)
@@ -192,27 +202,27 @@ def test_what_is_remembered_wrongly_buys_no_writes(folder, text):
         assert median is None or 0 <= median < math.inf
     memory.spend(86.0, climbed=True)
     memory.learn({"lite": 0.001})
-    again = ddprobe.Memory(rooms, "key", 2.0)
-    assert again.allowance() <= again.most
-    assert 0 <= again.credits_total < math.inf
-    assert math.isfinite(again.classic_at_s)
+    repeated = ddprobe.Memory(rooms, "key", 2.0)
+    assert repeated.allowance() <= repeated.most
+    assert 0 <= repeated.credits_total < math.inf
+    assert math.isfinite(repeated.classic_at_s)
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 
 
 @fuzz(50)
-@given(mangled(ANSWER) | st.binary(max_size=80))
+@given(mangled_bytes(ANSWER) | st.binary(max_size=80))
 @example(b"HTTP/1.1 " + b"9" * 5_000 + b" OK\r\n\r\n")
 @example(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n" + b"x" * 50)
 @example(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n")
 @example(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 100_000)
-def test_an_answer_over_http_is_one_or_is_an_error_of_the_protocol(raw):
+def test_an_http_response_is_valid_or_a_protocol_error(raw):
     with within(3):
         try:
             status, body = ddprobe.parse_answer(raw)
         except OSError as error:
-            assert_tells(str(error))
+            assert_message(str(error))
             return
     assert status >= 0
     assert len(body) <= len(raw)
@@ -226,7 +236,7 @@ def test_an_address_is_taken_apart_or_refused_in_words(url):
     try:
         scheme, host, port, path = ddprobe.split_url(url)
     except ddprobe.UsageError as error:
-        assert_tells(str(error))
+        assert_message(str(error))
         return
     assert scheme in ("http", "https")
     assert host
@@ -259,12 +269,12 @@ commands = st.lists(
 @example("run", ["--\x1b[31m\u202e" + "x" * 5_000])
 @example("run", ["--level", "\u202e" + "x" * 5_000])
 @example("run", ["--no-such"] * 5_000)
-def test_a_command_line_is_understood_or_every_fault_of_it_is_said(mode, rest):
+def test_a_command_line_is_understood_or_every_fault_of_it_is_reported(mode, rest):
     with within(3):
         try:
             options = ddprobe.parse_command([mode, *rest])
         except ddprobe.UsageError as error:
-            assert_tells(str(error), most=4_000)
+            assert_message(str(error), most=4_000)
             return
     assert options.mode == mode
     assert all(
@@ -272,12 +282,12 @@ def test_a_command_line_is_understood_or_every_fault_of_it_is_said(mode, rest):
     )
 
 
-named = st.sampled_from(WEIRD) | texts
+named = st.sampled_from(HOSTILE_TEXTS) | texts
 
 
 @fuzz(35)
 @given(named, named, named, named, st.none() | named)
-def test_names_from_the_host_do_nothing_in_any_output(mount, device, comm, wchan, reason):
+def test_host_names_are_inert_in_every_output(mount, device, comm, wchan, reason):
     top = [{"comm": ddprobe.plain(comm), "wchan": ddprobe.plain(wchan), "unit": "", "here": True, "count": 3}]
     reading = a_reading(
         mount=mount,

@@ -7,7 +7,17 @@ from datetime import UTC, datetime
 from types import SimpleNamespace
 
 import pytest
-from from_outside import NUMBERS, anything, assert_tells, fuzz, mangled, mutated, scalars, texts, within
+from from_outside import (
+    NUMBERS,
+    anything,
+    assert_message,
+    fuzz,
+    mangled_bytes,
+    mutated,
+    scalars,
+    texts,
+    within,
+)
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -16,16 +26,21 @@ from burstwatch.adapters.ledger.dynamodb_items import parse_states
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.slack_secret import WebhookSecret
-from burstwatch.adapters.notify.slack_webhook import Webhook
-from burstwatch.adapters.policy.deployments import DeploymentError, Registered, find_deployments, standing_of
+from burstwatch.adapters.notify.slack_webhook import SlackWebhook
+from burstwatch.adapters.policy.deployments import (
+    DeploymentError,
+    DeploymentRecord,
+    find_deployments,
+    flip_authority,
+)
 from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.decoding import Unread
-from burstwatch.core.ledger.flip_state import Hold, WindowMark
+from burstwatch.core.ledger.decoding import UnreadableItems
+from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.engine.watch_pass import look_at_everything
-from telling_aws import CALM, DRAINING, NOW_S, Telling, a_shell
+from burstwatch.engine.watch_pass import evaluate_fleet
+from telling_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 LONGEST = 2_000
@@ -40,23 +55,25 @@ def as_text(value):
 
 
 @pytest.fixture(scope="module")
-def kept(tmp_path_factory):
+def stored_ledger(tmp_path_factory):
     """A ledger that has seen a pass, as a file at rest, and the place to damage it in."""
     folder = tmp_path_factory.mktemp("ledger")
     with SqliteLedger.open(folder / "good.sqlite") as ledger:
-        look_at_everything(a_shell(Telling(), ledger), now_s=NOW_S)
+        evaluate_fleet(services_with(CannedAws(), ledger), now_s=NOW_S)
         ledger.place_hold(
             Hold(volume_id=DRAINING, by="ann", reason="x", placed_at_s=1, until_s=int(NOW_S) + 60)
         )
-        ledger.mark_window(WindowMark(name="w", starts=True, by="ann", at_s=1, until_s=None))
+        ledger.record_manual_override(
+            ManualWindowOverride(name="w", is_start=True, by="ann", at_s=1, until_s=None)
+        )
         assert ledger.claim_tick(TickKind.SWEEP, int(NOW_S), now_s=NOW_S, lease_s=50)
-        ledger.complete_tick(TickKind.SWEEP, int(NOW_S), roster=frozenset({1, 2}))
+        ledger.complete_tick(TickKind.SWEEP, int(NOW_S), fleet_fingerprints=frozenset({1, 2}))
     with closing(sqlite3.connect(folder / "good.sqlite", isolation_level=None)) as connection:
         connection.execute("PRAGMA journal_mode = DELETE")
-    return Kept(folder / "bad.sqlite", (folder / "good.sqlite").read_bytes())
+    return StoredLedger(folder / "bad.sqlite", (folder / "good.sqlite").read_bytes())
 
 
-class Kept:
+class StoredLedger:
     """Where to damage a ledger, and its bytes while it is whole."""
 
     def __init__(self, path, good):
@@ -67,8 +84,8 @@ class Kept:
 
 
 def put(path, content):
-    for each in path.parent.glob(f"{path.name}*"):
-        each.unlink()
+    for item in path.parent.glob(f"{path.name}*"):
+        item.unlink()
     path.write_bytes(content)
 
 
@@ -79,9 +96,9 @@ def use(path):
         ledger.states_of({DRAINING})
         ledger.entries(DRAINING)
         ledger.holds(NOW_S)
-        ledger.window_marks()
-        ledger.roster()
-        report = look_at_everything(a_shell(Telling(), ledger), now_s=NOW_S + 60)
+        ledger.manual_overrides()
+        ledger.fleet_snapshot()
+        report = evaluate_fleet(services_with(CannedAws(), ledger), now_s=NOW_S + 60)
         ledger.claim_tick(TickKind.SWEEP, int(NOW_S) + 300, now_s=NOW_S + 300, lease_s=50)
     return report
 
@@ -91,19 +108,19 @@ def check(path):
         with within(5):
             report = use(path)
     except LedgerError as error:
-        assert_tells(str(error), most=LONGEST)
+        assert_message(str(error), most=LONGEST)
         return None
     for failure in report.failures:
-        assert_tells(failure)
+        assert_message(failure)
     return report
 
 
 @fuzz(15)
 @given(st.data())
-def test_a_ledger_that_is_damaged_is_said_to_be_and_is_not_replaced(kept, data):
-    path, good = kept
+def test_a_ledger_that_is_damaged_is_said_to_be_and_is_not_replaced(stored_ledger, data):
+    path, good = stored_ledger
     content = data.draw(
-        mangled(good) | st.binary(max_size=200) | st.integers(0, len(good)).map(lambda n: good[:n])
+        mangled_bytes(good) | st.binary(max_size=200) | st.integers(0, len(good)).map(lambda n: good[:n])
     )
     put(path, content)
     check(path)
@@ -135,8 +152,8 @@ cells = st.one_of(
 @example(("completed_ticks", "fingerprints"), b"odd")
 @example(("deliveries", "document"), "[]")
 @example(("holds", "until_s"), "later")
-def test_a_row_that_cannot_be_read_is_said_and_nothing_is_deleted(kept, place, cell):
-    path, good = kept
+def test_an_unreadable_row_is_reported_and_nothing_is_deleted(stored_ledger, place, cell):
+    path, good = stored_ledger
     table, column = place
     put(path, good)
     with closing(sqlite3.connect(path)) as connection, connection:
@@ -154,8 +171,8 @@ def test_a_row_that_cannot_be_read_is_said_and_nothing_is_deleted(kept, place, c
 @fuzz(10)
 @given(st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
 @example(2**31 - 1, 0)
-def test_a_ledger_of_another_version_or_program_is_not_touched(kept, version, program):
-    path, good = kept
+def test_a_ledger_of_another_version_or_program_is_not_touched(stored_ledger, version, program):
+    path, good = stored_ledger
     put(path, good)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         known = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -177,14 +194,14 @@ def test_states_of_the_table_are_read_or_noted_and_hide_no_other(bodies, place):
     good = VolumeState(volume_id=CALM, revision=7)
     items = [{"sk": f"{DRAINING}{n}", "revision": 3, "body": body} for n, body in enumerate(bodies)]
     items.insert(place, {"sk": CALM, "revision": 7, "body": json.dumps(good.to_document())})
-    unread = Unread()
+    unread = UnreadableItems()
 
-    found = parse_states(items, unread)
+    result = parse_states(items, unread)
 
-    assert found == {CALM: good}
-    assert len(found.unread) == len(bodies)
-    for one in unread.take():
-        assert_tells(str(one), most=LONGEST)
+    assert result == {CALM: good}
+    assert len(result.unreadable) == len(bodies)
+    for item in unread.take_all():
+        assert_message(str(item), most=LONGEST)
 
 
 # ---- parameters
@@ -206,18 +223,18 @@ cards = mutated(CARD, most=3).map(as_text) | anything.map(as_text) | texts
 @given(cards)
 @example("[" * 100_000)
 @example(as_text(CARD | {"schema": "\x1b[31m" * 1_000}))
-def test_a_card_is_read_or_stands_in_the_way_in_words(text):
-    card = Registered(name="other", since_s=1.0, text=text)
+def test_a_deployment_record_is_parsed_or_blocks_with_a_reason(text):
+    card = DeploymentRecord(name="other", registered_at_s=1.0, text=text)
     try:
-        found = card.read()
+        result = card.read()
     except DeploymentError as error:
-        assert_tells(str(error))
+        assert_message(str(error))
         assert card.may_flip
         return
-    assert isinstance(found.flips, bool)
-    standing = standing_of("mine", [card])
-    assert standing.may_flip is not found.flips
-    assert standing.may_flip or standing.because
+    assert isinstance(result.flips, bool)
+    standing = flip_authority("mine", [card])
+    assert standing.may_flip is not result.flips
+    assert standing.may_flip or standing.reason
 
 
 PARAMETERS = {
@@ -233,14 +250,14 @@ PARAMETERS = {
 def test_the_list_of_deployments_is_read_or_the_call_has_failed(answer):
     client = SimpleNamespace(get_parameters_by_path=lambda **_: answer)
     try:
-        found = find_deployments(client)
+        deployments = find_deployments(client)
     except AwsError as error:
-        assert_tells(str(error))
+        assert_message(str(error))
         return
-    for one in found:
-        assert isinstance(one.name, str)
-        assert isinstance(one.text, str)
-        assert 0 <= one.since_s < 1e11
+    for finding in deployments:
+        assert isinstance(finding.name, str)
+        assert isinstance(finding.text, str)
+        assert 0 <= finding.registered_at_s < 1e11
 
 
 class Notes:
@@ -275,14 +292,14 @@ parameters = st.lists(
 @given(parameters, st.none() | st.sampled_from(POLICIES) | cards | texts)
 def test_a_bad_policy_in_the_cloud_leaves_a_good_one_or_a_cautious_one_in_force(told, noted):
     client = SimpleNamespace(get_parameters=lambda **_: {"Parameters": told})
-    found = PolicyParameter(client, "/p", deployment="burstwatch", notes=Notes(noted)).in_force()
-    assert isinstance(found.policy, Policy)
-    assert found.policy.faults() == ()
-    good = [each for each in told if each["Value"] in POLICIES[:2]]
-    if not good and noted not in POLICIES[:2] and found.trouble is not None and not _is_note(noted):
-        assert found.policy.mode.highest is Mode.PROPOSE
-    if found.trouble is not None:
-        assert_tells(str(found.trouble), most=40_000)
+    result = PolicyParameter(client, "/p", deployment="burstwatch", store=Notes(noted)).get_active()
+    assert isinstance(result.policy, Policy)
+    assert result.policy.faults() == ()
+    good = [item for item in told if item["Value"] in POLICIES[:2]]
+    if not good and noted not in POLICIES[:2] and result.problem is not None and not _is_note(noted):
+        assert result.policy.mode.highest is Mode.PROPOSE
+    if result.problem is not None:
+        assert_message(str(result.problem), most=40_000)
 
 
 def _is_note(text):
@@ -318,9 +335,9 @@ def test_what_the_secret_holds_is_an_address_or_is_refused_without_being_shown(h
     secret = WebhookSecret(None, "burstwatch/slack")
     secret._provider = Secrets(held)
     try:
-        webhook = Webhook(secret.read())
+        webhook = SlackWebhook(secret.read())
     except ChannelError as error:
-        assert_tells(str(error))
+        assert_message(str(error))
         assert (error.is_permanent, "xs3cr3t" in str(error)) == (True, False)  # noqa: PT017 - or it is taken
         return
     assert webhook._url.startswith(("https://", "http://"))
@@ -329,8 +346,8 @@ def test_what_the_secret_holds_is_an_address_or_is_refused_without_being_shown(h
     assert " " not in webhook._url
 
 
-def test_the_good_ledger_is_good(kept):
-    path, good = kept
+def test_the_unmodified_ledger_is_valid(stored_ledger):
+    path, good = stored_ledger
     put(path, good)
     report = check(path)
     assert {decision.volume_id for decision in report.decisions} >= {DRAINING, CALM}

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import pytest
 import yaml
-from from_outside import WEIRD, anything, assert_tells, fuzz, mangled, mutated, texts, within
+from from_outside import HOSTILE_TEXTS, anything, assert_message, fuzz, mangled_bytes, mutated, texts, within
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -14,9 +14,9 @@ from burstlab.model.fleet_file import FleetFileError, read_volumes
 from burstlab.model.load import LoadError, Recording
 from burstlab.model.load_parser import parse_load
 from burstlab.model.load_recording import read_recording
-from burstwatch.adapters.policy.yaml_file import MOST_BYTES, parse_policy, render_policy
+from burstwatch.adapters.policy.yaml_file import MAX_BYTES, parse_policy, render_policy
 from burstwatch.core.policy.policy import Policy, PolicyError
-from burstwatch.core.watch.window_status import Outlook
+from burstwatch.core.watch.window_status import WindowSchedule
 from infra.config import StageConfig, StageError, read_stage
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
@@ -29,7 +29,7 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("written")
 
 
-def laughs(levels, width, *, as_keys=True):
+def billion_laughs(levels, width, *, as_keys=True):
     """A document that is small on disk and without end where its aliases are followed."""
     lines = ["version: 1", "a0: &a0 {x: 1}"]
     for level in range(1, levels):
@@ -45,8 +45,8 @@ TRICKS = (
     "version: 1\n" * 3,
     "version: 1\nmode: &m {highest: propose, deeper: *m}\n",
     "version: 1\nmode: {<<: {highest: propose}}\n",
-    laughs(8, 40),
-    laughs(30, 9),
+    billion_laughs(8, 40),
+    billion_laughs(30, 9),
     "[" * 1_500,
     "{a: " * 800,
     "- " * 800,
@@ -142,7 +142,7 @@ yaml_bytes = st.one_of(
     st.sampled_from(TRICKS).map(lambda text: text.encode("utf-8", "replace")),
     documents.map(dumped),
     documents.flatmap(mutated).map(dumped),
-    documents.flatmap(lambda document: mangled(dumped(document))),
+    documents.flatmap(lambda document: mangled_bytes(dumped(document))),
     st.binary(max_size=60),
     st.text(st.sampled_from("{}[]:,-?&*!|>'\"%@`# \n\tabc01.\\e"), max_size=60).map(str.encode),
 )
@@ -164,13 +164,13 @@ def test_a_policy_is_accepted_whole_or_refused_with_every_fault_in_words(documen
         except PolicyError as error:
             assert error.faults  # noqa: PT017 - it may be accepted as well
             for fault in error.faults:
-                assert_tells(str(fault))
-            assert_tells("\n".join(map(str, error.faults)), most=LONGEST_REFUSAL)
+                assert_message(str(fault))
+            assert_message("\n".join(map(str, error.faults)), most=LONGEST_REFUSAL)
             return
-        assert len(document) <= MOST_BYTES
+        assert len(document) <= MAX_BYTES
         assert policy.faults() == ()
         assert parse_policy(render_policy(policy).encode(), source="again") == policy
-        Outlook.at(NOON.timestamp(), policy, ())
+        WindowSchedule.at(NOON.timestamp(), policy, ())
 
 
 STAGE = {
@@ -191,7 +191,7 @@ STAGE = {
 @given(
     st.one_of(
         mutated(STAGE).map(dumped),
-        mangled(dumped(STAGE)),
+        mangled_bytes(dumped(STAGE)),
         yaml_bytes,
         st.builds(lambda key, value: dumped(STAGE | {key: value}), st.sampled_from([*STAGE]), values),
     )
@@ -205,8 +205,8 @@ def test_a_stage_is_read_or_every_fault_of_it_is_named(folder, document):
     assert isinstance(stage, StageConfig)
     if faults:
         for fault in faults:
-            assert_tells(str(fault))
-        assert_tells(str(StageError(tuple(faults))), most=LONGEST_REFUSAL)
+            assert_message(str(fault))
+        assert_message(str(StageError(tuple(faults))), most=LONGEST_REFUSAL)
     hash((stage.name, stage.regions, stage.recipients))
 
 
@@ -219,7 +219,7 @@ FLEET = {
 }
 fleets = st.one_of(
     mutated(FLEET).map(dumped),
-    mangled(dumped(FLEET)),
+    mangled_bytes(dumped(FLEET)),
     yaml_bytes,
     st.builds(
         lambda key, value: dumped({"volumes": [{"size_gib": 1, key: value}]}),
@@ -239,7 +239,7 @@ fleets = st.one_of(
 @example(b"volumes: [{size_gib: 1, load: /dev/zero.csv.gz}]")
 @example(b"volumes: [{size_gib: 1, load: 'adversary:0'}, {size_gib: 1, load: 'nightly-batch:99'}]")
 @example(b"volumes: &v [{size_gib: 1, tags: *v}]")
-@example((laughs(30, 9) + "\nvolumes: [{size_gib: *a29}]").encode())
+@example((billion_laughs(30, 9) + "\nvolumes: [{size_gib: *a29}]").encode())
 @each_trick
 def test_a_fleet_file_gives_volumes_that_can_be_or_is_refused_in_words(folder, document):
     path = folder / "fleet.yaml"
@@ -248,7 +248,7 @@ def test_a_fleet_file_gives_volumes_that_can_be_or_is_refused_in_words(folder, d
         try:
             volumes = read_volumes(path, NOON)
         except (FleetFileError, LoadError) as error:
-            assert_tells(str(error), most=2_000)
+            assert_message(str(error), most=2_000)
             return
     assert volumes
     assert all(volume.size_gib >= 1 and 0 <= volume.balance_pct <= 100 for volume in volumes)
@@ -264,18 +264,18 @@ load_words = st.sampled_from(
     texts
     | st.lists(load_words | st.sampled_from(["1e5", "-1", "0", "nan", "9" * 30]), max_size=6).map("".join)
 )
-def test_a_load_is_one_or_is_refused_in_words(text):
+def test_a_load_is_valid_or_refused_with_a_reason(text):
     try:
         load = parse_load(text)
     except LoadError as error:
-        assert_tells(str(error), most=2_000)
+        assert_message(str(error), most=2_000)
         return
     with within(10):
         segment = load.at(NOON.timestamp()) if hasattr(load, "at") else None
     assert segment is None or segment
 
 
-RECORDED = "seconds_since_start,read_ops_per_s,write_ops_per_s\n" + "".join(
+RECORDING = "seconds_since_start,read_ops_per_s,write_ops_per_s\n" + "".join(
     f"{300 * n},{n},{n / 2}\n" for n in range(6)
 )
 cells = (
@@ -289,9 +289,9 @@ def table(header, rows):
 
 
 recordings = st.one_of(
-    mangled(RECORDED.encode()),
+    mangled_bytes(RECORDING.encode()),
     st.lists(st.lists(cells, max_size=4), max_size=6).map(
-        lambda rows: table(RECORDED.splitlines()[0], rows).encode("utf-8", "replace")
+        lambda rows: table(RECORDING.splitlines()[0], rows).encode("utf-8", "replace")
     ),
     st.binary(max_size=50),
 )
@@ -309,15 +309,15 @@ def test_a_recording_is_on_its_grid_or_is_refused_with_its_line(folder, content,
     path.write_bytes(gzip.compress(content, mtime=0) if is_packed else content)
     with within(10):
         try:
-            found = read_recording(path)
+            result = read_recording(path)
         except LoadError as error:
-            assert_tells(str(error))
+            assert_message(str(error))
             return
         finally:
             path.unlink()
-    assert isinstance(found, Recording)
-    assert found.step_s > 0
-    assert len(found.read_iops) == len(found.write_iops) >= 2
+    assert isinstance(result, Recording)
+    assert result.step_s > 0
+    assert len(result.read_iops) == len(result.write_iops) >= 2
 
 
 HISTORY = "time,burst_balance_pct,read_ops,write_ops,size_gib\n" + "".join(
@@ -327,12 +327,12 @@ csv_cells = cells | st.sampled_from(
     ["2026-11-20T12:00:00Z", "1795176000", "0001-01-01T00:00:00+14:00", "100", "\uff11"]
 )
 histories = st.one_of(
-    mangled(HISTORY.encode()),
+    mangled_bytes(HISTORY.encode()),
     st.lists(st.lists(csv_cells, max_size=6), max_size=6).map(
         lambda rows: table(HISTORY.splitlines()[0], rows).encode("utf-8", "replace")
     ),
     st.binary(max_size=50),
-    st.sampled_from(WEIRD).map(lambda text: text.encode("utf-8", "replace")),
+    st.sampled_from(HOSTILE_TEXTS).map(lambda text: text.encode("utf-8", "replace")),
 )
 
 
@@ -344,11 +344,11 @@ def test_a_history_as_csv_is_replayable_or_is_refused_with_its_line(folder, cont
     path.write_bytes(content)
     with within(10):
         try:
-            (found,) = read_recordings([path], size_gib)
+            (result,) = read_recordings([path], size_gib)
         except CsvError as error:
-            assert_tells(str(error))
+            assert_message(str(error))
             return
-    assert 1 <= found.volume.size_gib < 1_000
+    assert 1 <= result.volume.size_gib < 1_000
 
 
 @fuzz(15)
@@ -362,8 +362,8 @@ def test_whatever_a_file_is_called_its_volume_has_a_name_to_show(folder, names):
         if path.parent == folder and path.name not in ("", "..", folder.name) and path not in paths:
             path.write_text(HISTORY, encoding="utf-8")
             paths.append(path)
-    found = read_recordings(paths, None)
-    ids = [each.volume.volume_id for each in found]
+    result = read_recordings(paths, None)
+    ids = [finding.volume.volume_id for finding in result]
     assert len(set(ids)) == len(paths)
     for volume_id in ids:
-        assert_tells(volume_id)
+        assert_message(volume_id)

@@ -12,20 +12,20 @@ from hypothesis import assume, given, settings, target
 from hypothesis import strategies as st
 
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.cloudwatch import MetricsRead
-from burstwatch.adapters.aws.ec2 import InstanceStates, ModificationsRead, VolumesRead
+from burstwatch.adapters.aws.cloudwatch import MetricsResult
+from burstwatch.adapters.aws.ec2 import InstanceStates, ModificationsResult, VolumesResult
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.assessment.assess import Evidence, assess
+from burstwatch.core.assessment.assess import VolumeReading, assess
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.ledger.ledger import Roster, TickKind, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind, VolumeState
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.decide import Look, decide
+from burstwatch.core.watch.decide import TickContext, decide
 from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.poll_interval import sweep_interval_s
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
 from conftest import a_volume
 
@@ -65,15 +65,15 @@ class Bucket:
     credits: float
     lags_s: list[int]
     minima: list[float] = field(default_factory=list)
-    dry_at_s: int | None = None
+    empty_at_s: int | None = None
 
-    def live(self, start_s: int, seconds: int, demand_iops: int) -> None:
+    def simulate(self, start_s: int, seconds: int, demand_iops: int) -> None:
         for second in range(start_s, start_s + seconds):
             served = min(demand_iops, BURST_IOPS)
             self.credits = min(BUCKET_CREDITS, max(0.0, self.credits + self.baseline - served))
             self._record(second)
-            if self.credits <= 0 and self.dry_at_s is None:
-                self.dry_at_s = second
+            if self.credits <= 0 and self.empty_at_s is None:
+                self.empty_at_s = second
 
     def _record(self, second: int) -> None:
         minute = (second - START_S) // 60
@@ -85,7 +85,7 @@ class Bucket:
 
     def visible_at(self, now_s: int) -> Series:
         """The minutes that CloudWatch shows: each appears a lag of its own after its start."""
-        return Series.of(
+        return Series.from_pairs(
             (START_S + 60 * minute, value)
             for minute, value in enumerate(self.minima)
             if START_S + 60 * minute + self.lags_s[minute % len(self.lags_s)] <= now_s
@@ -98,7 +98,7 @@ class Watchdog:
 
     volume: Volume
     policy: Policy
-    roster: Roster
+    roster: FleetSnapshot
     state: VolumeState | None = None
     in_focus_since_s: int | None = None
     looks: int = 0
@@ -108,22 +108,22 @@ class Watchdog:
         due = bool(due_in_focus(states, tick_s))
         grid_s = int(self.policy.cadence.sweep_tick.total_seconds())
         sweep_s = tick_s // grid_s * grid_s
-        if sweep_s > self.roster.tick_s:
+        if sweep_s > self.roster.tick_at_s:
             due |= bool(
                 list(
                     due_in_sweep(
                         [self.volume],
                         states,
-                        roster=self.roster,
-                        sweep_s=sweep_s,
+                        snapshot=self.roster,
+                        sweep_at_s=sweep_s,
                         focused=frozenset(),
-                        restarted=frozenset(),
+                        instances_restarted=frozenset(),
                         smaller_sizes_gib={},
                         cadence=self.policy.cadence,
                     )
                 )
             )
-            self.roster = Roster(tick_s=sweep_s, fingerprints=self.roster.fingerprints)
+            self.roster = FleetSnapshot(tick_at_s=sweep_s, fingerprints=self.roster.fingerprints)
         if due:
             self._look(tick_s, now_s, bucket)
 
@@ -131,16 +131,16 @@ class Watchdog:
         self.looks += 1
         assessment = assess(
             self.volume,
-            Evidence(balance=bucket.visible_at(now_s)),
+            VolumeReading(balance=bucket.visible_at(now_s)),
             now_s=now_s,
             telemetry=self.policy.telemetry,
         )
-        look = Look(now_s=now_s, tick_s=tick_s, place=Place(region="us-east-1"))
+        look = TickContext(now_s=now_s, tick_at_s=tick_s, location=AwsLocation(region="us-east-1"))
         wishes = read_tags({}, self.policy.mode)
-        decision = decide(assessment, self.state, wishes, policy=self.policy, look=look)
+        decision = decide(assessment, self.state, wishes, policy=self.policy, context=look)
         if decision.change:
             self.state = decision.change.state
-        if self.state is None or self.state.next_look_at_s is None:
+        if self.state is None or self.state.next_poll_at_s is None:
             self.in_focus_since_s = None
         elif self.in_focus_since_s is None:
             self.in_focus_since_s = now_s
@@ -158,7 +158,7 @@ class Plan:
     ticks: list[tuple[int, int]]
 
 
-def play(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
+def run_plan(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
     """Run a plan until the volume is dry or the ticks end; also the index of every tick that looked."""
     watchdog = watchdog or Watchdog(plan.volume, plan.policy, first_roster(plan))
     bucket = Bucket(baseline_iops(plan.volume.size_gib), plan.start_credits, plan.lags_s)
@@ -168,11 +168,11 @@ def play(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
     for index, (run_at_s, tick_s) in enumerate(plan.ticks):
         while now_s < run_at_s:
             step_s = min(left_s, run_at_s - now_s)
-            bucket.live(now_s, step_s, iops)
+            bucket.simulate(now_s, step_s, iops)
             now_s, left_s = now_s + step_s, left_s - step_s
             if left_s == 0:
                 left_s, iops = next(demand, (10**9, BURST_IOPS))
-        if bucket.dry_at_s is not None:
+        if bucket.empty_at_s is not None:
             break
         if run_at_s >= START_S + WARM_UP_S:
             looked = watchdog.looks
@@ -181,14 +181,14 @@ def play(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
     return bucket, watchdog, looks
 
 
-def first_roster(plan: Plan) -> Roster:
+def first_roster(plan: Plan) -> FleetSnapshot:
     """The volume is known, so that it is not looked at for being new."""
     grid_s = int(plan.policy.cadence.sweep_tick.total_seconds())
     known = frozenset({fingerprint(plan.volume, plan.policy.cadence)})
-    return Roster(tick_s=START_S - grid_s, fingerprints=known)
+    return FleetSnapshot(tick_at_s=START_S - grid_s, fingerprints=known)
 
 
-class WholeWatchdog:
+class WatchdogWithLedger:
     """The product's own ``run_tick`` with its ledger; only AWS is played, and answers from the bucket."""
 
     def __init__(self, plan: Plan, ledger: SqliteLedger) -> None:
@@ -199,18 +199,18 @@ class WholeWatchdog:
         self.in_focus_since_s = None
         self.looks = 0
         roster = first_roster(plan)
-        ledger.complete_tick(TickKind.SWEEP, roster.tick_s, roster=roster.fingerprints)
-        self._shell = Shell(
+        ledger.complete_tick(TickKind.SWEEP, roster.tick_at_s, fleet_fingerprints=roster.fingerprints)
+        self._shell = Services(
             ec2=self, cloudwatch=self, ledger=ledger, calls=CallCounter(), policy=plan.policy,
-            place=Place(region="us-east-1"),
+            location=AwsLocation(region="us-east-1"),
         )  # fmt: skip
 
     def tick(self, tick_s, now_s, bucket):
         self._bucket, self._now_s = bucket, now_s
-        report = run_tick(self._shell, tick_s=tick_s, now_s=now_s)
+        report = run_tick(self._shell, tick_at_s=tick_s, now_s=now_s)
         self.looks += bool(report and report.decisions)
         state = self._ledger.states().get(self._plan.volume.volume_id)
-        if state is None or state.next_look_at_s is None:
+        if state is None or state.next_poll_at_s is None:
             self.in_focus_since_s = None
         elif self.in_focus_since_s is None:
             self.in_focus_since_s = now_s
@@ -219,21 +219,21 @@ class WholeWatchdog:
         return iter([self._plan.volume])
 
     def volumes_by_id(self, volume_ids):
-        return VolumesRead(volumes=[self._plan.volume] if volume_ids else [])
+        return VolumesResult(volumes=[self._plan.volume] if volume_ids else [])
 
     def modifications_in_progress(self, *, report):
         return iter(())
 
     def modifications_by_id(self, volume_ids):
-        return ModificationsRead()
+        return ModificationsResult()
 
     def instance_states(self, instance_ids):
         return InstanceStates(states=dict.fromkeys(instance_ids, "running"))
 
     def read(self, queries, start_s, end_s, *, on_batch=None):
         shown = self._bucket.visible_at(self._now_s)
-        recent = Series.of((s.start_s, s.value) for s in shown if start_s <= s.start_s < end_s)
-        return MetricsRead(series={q: recent if q.metric == "BurstBalance" else Series() for q in queries})
+        recent = Series.from_pairs((s.start_at_s, s.value) for s in shown if start_s <= s.start_at_s < end_s)
+        return MetricsResult(series={q: recent if q.metric == "BurstBalance" else Series() for q in queries})
 
 
 @st.composite
@@ -268,7 +268,7 @@ def adversaries(draw) -> Plan:
         demand=[(10**9, baseline)],
         ticks=[(tick_s, tick_s) for tick_s in nominal if tick_s < START_S + calm_s],
     )
-    _, _, looks = play(plan)
+    _, _, looks = run_plan(plan)
     assume(len(looks) >= 2)
     last_calm_look_s, next_look = nominal[looks[0]], looks[1]
     strike_s = last_calm_look_s - START_S + draw(st.integers(-lag_s - 60, 60))
@@ -298,28 +298,28 @@ def with_fault(nominal: list[int], fault: str, index: int, late_by_s: int) -> li
 
 @settings(max_examples=300, deadline=None)
 @given(adversaries())
-def test_no_volume_runs_dry_from_the_sweep_without_act_lead_in_focus(plan):
-    bucket, watchdog, _ = play(plan)
-    assert bucket.dry_at_s is not None
+def test_no_volume_empties_between_sweeps_without_act_lead_in_focus(plan):
+    bucket, watchdog, _ = run_plan(plan)
+    assert bucket.empty_at_s is not None
     assert watchdog.in_focus_since_s is not None, "dry while still in the sweep"
     act_lead_s = plan.policy.cadence.act_lead.total_seconds()
-    lead_s = bucket.dry_at_s - watchdog.in_focus_since_s
+    lead_s = bucket.empty_at_s - watchdog.in_focus_since_s
     target(-lead_s / act_lead_s)
     assert lead_s >= act_lead_s
 
 
 @settings(max_examples=20, deadline=None)
 @given(adversaries())
-def test_the_law_holds_for_the_whole_watchdog_with_its_ledger(plan):
+def test_the_guarantee_holds_for_the_whole_watchdog_with_its_ledger(plan):
     with SqliteLedger.in_memory() as ledger:
-        bucket, watchdog, _ = play(plan, WholeWatchdog(plan, ledger))
-    assert bucket.dry_at_s is not None
+        bucket, watchdog, _ = run_plan(plan, WatchdogWithLedger(plan, ledger))
+    assert bucket.empty_at_s is not None
     assert watchdog.in_focus_since_s is not None, "dry while still in the sweep"
-    assert bucket.dry_at_s - watchdog.in_focus_since_s >= plan.policy.cadence.act_lead.total_seconds()
+    assert bucket.empty_at_s - watchdog.in_focus_since_s >= plan.policy.cadence.act_lead.total_seconds()
 
 
 @given(accepted_policies(), st.integers(1, 999))
-def test_the_look_rule_holds_for_every_size_and_every_accepted_policy(policy, size_gib):
+def test_the_poll_interval_rule_holds_for_every_size_and_accepted_policy(policy, size_gib):
     cadence, baseline = policy.cadence, baseline_iops(size_gib)
     lasts_s = cadence.watch_below_pct * CREDITS_PER_PCT / (BURST_IOPS - baseline)
     assert sweep_interval_s(baseline, cadence) + cadence.reserve.total_seconds() <= lasts_s
@@ -336,9 +336,9 @@ def test_a_lost_tick_at_the_worst_moment_is_within_the_slack(strike_s):
     volume = a_volume(33, volume_id="vol-0a1")
     nominal = list(range(START_S + 59, START_S + 3 * 3_600, 60))
     plan = Plan(volume, policy, 95.0 * CREDITS_PER_PCT, [300], [(10**9, 100)], [(t, t) for t in nominal])
-    _, _, looks = play(plan)
+    _, _, looks = run_plan(plan)
     strike_at_s = nominal[looks[1]] - START_S + strike_s
     plan.demand = [(strike_at_s, 100)]
     plan.ticks = with_fault(nominal, "lost", looks[2], 0)
-    bucket, watchdog, _ = play(plan)
-    assert bucket.dry_at_s - watchdog.in_focus_since_s >= 540
+    bucket, watchdog, _ = run_plan(plan)
+    assert bucket.empty_at_s - watchdog.in_focus_since_s >= 540

@@ -15,21 +15,30 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
 from burstwatch.core.assessment.host_stall import Stall, StuckTask
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Flip, Hold, Phase, Spent, WindowMark
+from burstwatch.core.ledger.flip_state import (
+    WATCHDOG,
+    Direction,
+    Flip,
+    FlipCause,
+    FlipStatus,
+    Hold,
+    ManualWindowOverride,
+    ModificationUse,
+)
 from burstwatch.core.ledger.ledger import (
-    Beginning,
-    Begun,
     Caps,
     Change,
     Delivery,
     EntryKind,
+    FleetSnapshot,
+    IntentResult,
+    IntentStatus,
     LedgerEntry,
-    Roster,
     TickKind,
     VolumeState,
 )
-from burstwatch.core.location import Place
-from ledgers import a_home
+from burstwatch.core.location import AwsLocation
+from ledgers import ledger_store
 
 VOLUMES = ("vol-0a", "vol-0b", "vol-0c")
 CHANNELS = ("mail", "slack")
@@ -43,28 +52,28 @@ def an_alert(volume_id, revision, kind):
         level=Level.WARNING,
         previous_level=Level.OK,
         volume_id=volume_id,
-        time_s=revision,
+        at_s=revision,
         volume={"volume_id": volume_id},
     )
 
 
 def a_flip(**changes):
     facts = {
-        "phase": Phase.ASKED,
-        "direction": Direction.OUT,
+        "status": FlipStatus.REQUESTED,
+        "direction": Direction.FLIP,
         "intent_id": "an intent",
-        "cause": Cause.DRAINING,
+        "cause": FlipCause.DRAINING,
         "by": WATCHDOG,
         "original": Configuration(volume_type=VolumeType.GP2),
         "target": Configuration(volume_type=VolumeType.IO1, iops=1000),
         "size_gib": 100,
-        "asked_at_s": 1,
+        "requested_at_s": 1,
     }
     return Flip(**(facts | changes))
 
 
 @dataclass
-class Waiting:
+class PendingDelivery:
     """An alert on its way to one channel, in the model."""
 
     alert: Alert
@@ -72,9 +81,9 @@ class Waiting:
     revision: int
     attempts: int = 0
     owner: int | None = None
-    until_s: float = 0
+    lease_until_s: float = 0
     error: str | None = None
-    digest: "Waiting | None" = None
+    digest: "PendingDelivery | None" = None
 
     @property
     def delivery(self):
@@ -82,7 +91,7 @@ class Waiting:
 
 
 @dataclass
-class Model:
+class LedgerModel:
     """The ledger as one would write it without disks, processes or crashes; ``by`` is who calls."""
 
     states: dict = field(default_factory=dict)
@@ -91,7 +100,7 @@ class Model:
     channels: list = field(default_factory=list)
     completed: dict = field(default_factory=dict)
     claimed: dict = field(default_factory=dict)
-    roster: Roster | None = None
+    roster: FleetSnapshot | None = None
     held: dict = field(default_factory=dict)
     marks: dict = field(default_factory=dict)
 
@@ -120,10 +129,10 @@ class Model:
         for entry in change.entries:
             if self.append(entry) and entry.kind is EntryKind.ALERT:
                 alert = alerts[entry.body["alert_id"]]
-                self.deliveries += [Waiting(alert, channel, entry.revision) for channel in channels]
+                self.deliveries += [PendingDelivery(alert, channel, entry.revision) for channel in channels]
         return True
 
-    def tell(self, subject, kind, at_s, body):
+    def append_entry(self, subject, kind, at_s, body):
         entry = LedgerEntry(volume_id=subject, revision=at_s, kind=kind, at_s=at_s, body=body)
         self.entries[len(self.entries), "told"] = entry
 
@@ -134,41 +143,43 @@ class Model:
     def place_hold(self, hold):
         self.held[hold.volume_id] = hold
         body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
-        self.tell(hold.volume_id or "*", EntryKind.HELD, hold.placed_at_s, body)
+        self.append_entry(hold.volume_id or "*", EntryKind.HELD, hold.placed_at_s, body)
 
     def lift_hold(self, volume_id, by, at_s):
         hold = self.held.pop(volume_id, None)
         if hold is None or hold.until_s <= at_s:
             return None
         body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
-        self.tell(volume_id or "*", EntryKind.RELEASED, at_s, body)
+        self.append_entry(volume_id or "*", EntryKind.RELEASED, at_s, body)
         return hold
 
     def mark_window(self, mark):
         self.marks[mark.name] = mark
-        body = {"starts": mark.starts, "by": mark.by, "until_s": mark.until_s}
-        self.tell(f"window {mark.name}", EntryKind.WINDOW, mark.at_s, body)
+        body = {"is_start": mark.is_start, "by": mark.by, "until_s": mark.until_s}
+        self.append_entry(f"window {mark.name}", EntryKind.WINDOW, mark.at_s, body)
 
     @property
     def reserved(self):
         flips = ((volume_id, state.flip) for volume_id, state in self.states.items() if state.flip)
-        return {volume_id: max(0.0, flip.usd_per_month) for volume_id, flip in flips if flip.reserves}
+        return {
+            volume_id: max(0.0, flip.usd_per_month) for volume_id, flip in flips if flip.counts_against_caps
+        }
 
     def begin(self, change, caps, now_s, *, heeds_holds, channels):
         others = [usd for volume_id, usd in self.reserved.items() if volume_id != change.volume_id]
-        beginning = Beginning(begun=Begun.RECORDED, volumes=len(others), usd_per_month=sum(others))
+        beginning = IntentResult(status=IntentStatus.RECORDED, volumes=len(others), usd_per_month=sum(others))
         state = self.states.get(change.volume_id)
         if (state.revision if state else None) != change.expected_revision:
-            return replace(beginning, begun=Begun.OUTRUN)
+            return replace(beginning, status=IntentStatus.CONFLICT)
         stopping = [hold for hold in self.holds(now_s) if hold.volume_id in (None, change.volume_id)]
         if heeds_holds and stopping:
-            return replace(beginning, begun=Begun.HELD, hold=stopping[0])
-        if change.state.flip.direction is Direction.OUT:
+            return replace(beginning, status=IntentStatus.HELD, hold=stopping[0])
+        if change.state.flip.direction is Direction.FLIP:
             if caps.volumes is not None and len(others) + 1 > caps.volumes:
-                return replace(beginning, begun=Begun.FLEET_CAP)
+                return replace(beginning, status=IntentStatus.FLEET_CAP)
             total = sum(others) + max(0, change.state.flip.usd_per_month)
             if caps.usd_per_month is not None and total > caps.usd_per_month:
-                return replace(beginning, begun=Begun.SPEND_CAP)
+                return replace(beginning, status=IntentStatus.SPEND_CAP)
         assert self.commit([change], channels)
         return beginning
 
@@ -180,7 +191,7 @@ class Model:
 
     def waiting(self, channels):
         shown = [w for w in self.deliveries if w.channel in channels and w.digest is None]
-        return [w.delivery for w in sorted(shown, key=lambda w: w.alert.time_s)]
+        return [w.delivery for w in sorted(shown, key=lambda w: w.alert.at_s)]
 
     def claim(self, delivery, by, now_s):
         waiting = self.find(delivery)
@@ -206,7 +217,7 @@ class Model:
             members = [w for w in self.deliveries if w.channel == channel and w.alert.alert_id in alert_ids]
             untouched = [w for w in members if not w.attempts and not w.digest]
             if alert_ids and len(untouched) == len(set(alert_ids)):
-                new = Waiting(digest, channel, 0)
+                new = PendingDelivery(digest, channel, 0)
                 for waiting in self.deliveries:
                     if waiting in members or waiting.digest in members:
                         waiting.digest = new
@@ -236,7 +247,7 @@ class Model:
             return
         self.completed[kind] = tick_s
         if kind is TickKind.SWEEP:
-            self.roster = Roster(tick_s=tick_s, fingerprints=roster)
+            self.roster = FleetSnapshot(tick_at_s=tick_s, fingerprints=roster)
 
 
 def delivered_entry(waiting, sent, at_s):
@@ -268,7 +279,7 @@ all_caps = st.builds(
 )
 flips = st.none() | st.builds(
     a_flip,
-    phase=st.sampled_from(Phase),
+    phase=st.sampled_from(FlipStatus),
     direction=st.sampled_from(Direction),
     stays=st.booleans(),
     usd_per_month=dollars,
@@ -284,9 +295,9 @@ class TwoProcesses(RuleBasedStateMachine):
         super().__init__()
         self.resources = ExitStack()
         directory = self.resources.enter_context(TemporaryDirectory())
-        self.home = self.resources.enter_context(a_home(self.kind, Path(directory)))
+        self.home = self.resources.enter_context(ledger_store(self.kind, Path(directory)))
         self.ledgers = [self.home.open() for _ in range(2)]
-        self.model = Model()
+        self.model = LedgerModel()
         self.now_s = 1000
         self.looks = 0
         self.births = 2
@@ -307,7 +318,7 @@ class TwoProcesses(RuleBasedStateMachine):
         while waiting := self.model.waiting(CHANNELS):
             assert self.begin_to_send(0, waiting[0])
             self.taken_by_channel(0, 0)
-        assert self.ledgers[1].waiting(channels=CHANNELS) == []
+        assert self.ledgers[1].pending_deliveries(channels=CHANNELS) == []
         assert self.home.count_undelivered() == 0
         self.everything_is_as_in_the_model()
         assert set(self.taken) == self.promised
@@ -382,7 +393,7 @@ class TwoProcesses(RuleBasedStateMachine):
         flip = a_flip(direction=direction, usd_per_month=usd)
         change = self.change(volume_id, stale=stale, kinds=kinds, flip=flip)
         expected = self.model.begin(change, caps, self.now_s, heeds_holds=heeds_holds, channels=channels)
-        begun = self.ledgers[by].begin(
+        begun = self.ledgers[by].record_intent(
             change, caps, now_s=self.now_s, heeds_holds=heeds_holds, channels=channels
         )
         assert begun == expected
@@ -414,9 +425,11 @@ class TwoProcesses(RuleBasedStateMachine):
     )
     def a_window_is_marked(self, by, name, starts, for_s):
         until_s = None if for_s is None else self.now_s + for_s
-        mark = WindowMark(name=name, starts=starts, by=f"process {by}", at_s=self.now_s, until_s=until_s)
+        mark = ManualWindowOverride(
+            name=name, is_start=starts, by=f"process {by}", at_s=self.now_s, until_s=until_s
+        )
         self.model.mark_window(mark)
-        self.ledgers[by].mark_window(mark)
+        self.ledgers[by].record_manual_override(mark)
 
     @rule(by=process, volume_ids=st.sets(volumes))
     def the_states_of_some_are_read(self, by, volume_ids):
@@ -425,7 +438,7 @@ class TwoProcesses(RuleBasedStateMachine):
 
     @rule(by=process, channels=channel_sets)
     def what_waits_is_listed(self, by, channels):
-        waiting = self.ledgers[by].waiting(channels=channels)
+        pending_deliveries = self.ledgers[by].pending_deliveries(channels=channels)
         assert waiting == self.model.waiting(channels)
         self.seen += waiting
 
@@ -452,14 +465,14 @@ class TwoProcesses(RuleBasedStateMachine):
     def told_by(self, delivery):
         """The alerts of volumes, with their channel, that a message tells: its own, or those of a digest."""
         sent = self.model.find(delivery)
-        told = [w for w in self.model.deliveries if sent and sent in (w, w.digest)]
-        return {(w.channel, w.alert.alert_id) for w in told if w.alert.volume_id}
+        reported = [w for w in self.model.deliveries if sent and sent in (w, w.digest)]
+        return {(w.channel, w.alert.alert_id) for w in reported if w.alert.volume_id}
 
     def taken_by_channel(self, by, which):
         delivery = self.sending[by].pop(which % len(self.sending[by]))
         self.taken.update(self.told_by(delivery))
         self.model.delivered(delivery, self.now_s)
-        self.ledgers[by].delivered(delivery, at_s=self.now_s)
+        self.ledgers[by].mark_delivered(delivery, at_s=self.now_s)
 
     @precondition(lambda self: any(self.sending))
     @rule(by=process, which=index)
@@ -472,18 +485,18 @@ class TwoProcesses(RuleBasedStateMachine):
         by = by if self.sending[by] else 1 - by
         delivery = self.sending[by].pop(which % len(self.sending[by]))
         self.model.not_delivered(delivery, error, self.names[by])
-        self.ledgers[by].not_delivered(delivery, error=error)
+        self.ledgers[by].mark_undelivered(delivery, error=error)
 
     @precondition(lambda self: self.model.waiting(CHANNELS))
     @rule(by=process, chosen=st.sets(index, max_size=4), channels=channel_sets)
     def alerts_are_bundled(self, by, chosen, channels):
         known = [*self.model.waiting(CHANNELS), *self.seen]
         alerts = {a.alert_id: a for a in (known[i % len(known)].alert for i in chosen)}
-        place = Place(region="us-east-1")
+        place = AwsLocation(region="us-east-1")
         some = list(alerts.values()) or [known[0].alert]
-        digest = make_digest(some, place=place, runbooks_url="https://runbooks", now_s=self.now_s)
+        digest = make_digest(some, location=place, runbooks_url="https://runbooks", now_s=self.now_s)
         self.model.bundle(list(alerts), digest, channels)
-        self.ledgers[by].bundle(list(alerts), digest, channels=channels)
+        self.ledgers[by].replace_with_digest(list(alerts), digest, channels=channels)
 
     @rule(by=process, kind=st.sampled_from(TickKind), minutes=st.integers(0, 5))
     def a_tick_is_claimed(self, by, kind, minutes):
@@ -510,11 +523,11 @@ class TwoProcesses(RuleBasedStateMachine):
     def a_tick_is_completed(self, by, kind, minutes, fingerprints):
         roster = fingerprints if kind is TickKind.SWEEP else None
         self.model.complete_tick(kind, 60 * minutes, roster)
-        self.ledgers[by].complete_tick(kind, 60 * minutes, roster=roster)
+        self.ledgers[by].complete_tick(kind, 60 * minutes, fleet_snapshot=roster)
 
     @rule(by=process)
     def a_process_ends_and_starts_again(self, by):
-        self.home.end(self.ledgers[by])
+        self.home.end_process(self.ledgers[by])
         self.ledgers[by] = self.home.open()
         self.names[by], self.births = self.births, self.births + 1
         self.sending[by] = []
@@ -526,10 +539,10 @@ class TwoProcesses(RuleBasedStateMachine):
         self.looks += 1
         ledger = self.ledgers[self.looks % 2]
         assert ledger.states() == self.model.states
-        assert ledger.roster() == self.model.roster
-        assert ledger.waiting(channels=CHANNELS) == self.model.waiting(CHANNELS)
+        assert ledger.fleet_snapshot() == self.model.roster
+        assert ledger.pending_deliveries(channels=CHANNELS) == self.model.waiting(CHANNELS)
         assert ledger.holds(self.now_s) == self.model.holds(self.now_s)
-        assert ledger.window_marks() == self.model.marks
+        assert ledger.manual_overrides() == self.model.marks
         for subject in (*VOLUMES, "*", "window night", "window release"):
             assert ledger.entries(subject) == self.model.history(subject)
 
@@ -567,14 +580,15 @@ inferred |= {name: st.none() | instants for name in inferred if name.endswith("_
     "smaller_size_gib": st.none() | st.integers(1, 10**6),
     "balance_pct": st.none() | st.floats(0, 100),
     "spent": st.lists(
-        st.builds(Spent, at_s=instants, direction=st.none() | st.sampled_from(Direction)), max_size=3
+        st.builds(ModificationUse, at_s=instants, direction=st.none() | st.sampled_from(Direction)),
+        max_size=3,
     ).map(tuple),
     "stall": st.none()
     | st.builds(
         Stall,
         total_s=st.none() | st.floats(0, 1e9),
         started_at_s=instants,
-        heard_at_s=instants,
+        received_at_s=instants,
         top=st.lists(st.builds(StuckTask, count=st.integers(0, 2**31)), max_size=2).map(tuple),
     ),
 }
@@ -625,7 +639,7 @@ def test_any_alert_waits_and_is_remembered_as_it_was(volume, evidence, volume_id
     with SqliteLedger.in_memory() as ledger:
         change = Change(volume_id="policy", expected_revision=None, state=None, alerts=[alert])
         ledger.commit([change], channels=["mail"])
-        assert [delivery.alert for delivery in ledger.waiting(channels=["mail"])] == [alert]
+        assert [delivery.alert for delivery in ledger.pending_deliveries(channels=["mail"])] == [alert]
         assert [entry.body for entry in ledger.entries("policy")] == [alert.to_document()]
 
 
@@ -633,5 +647,5 @@ def test_any_alert_waits_and_is_remembered_as_it_was(volume, evidence, volume_id
 @given(fleet=st.frozensets(st.integers(0, 2**64 - 1)), tick_s=st.integers(0, 2**40))
 def test_any_roster_comes_back_as_it_was(fleet, tick_s):
     with SqliteLedger.in_memory() as ledger:
-        ledger.complete_tick(TickKind.SWEEP, tick_s, roster=fleet)
-        assert ledger.roster() == Roster(tick_s=tick_s, fingerprints=fleet)
+        ledger.complete_tick(TickKind.SWEEP, tick_s, fleet_fingerprints=fleet)
+        assert ledger.fleet_snapshot() == FleetSnapshot(tick_at_s=tick_s, fingerprints=fleet)

@@ -11,26 +11,26 @@ from hypothesis import strategies as st
 
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import (
+    Candidate,
     Demand,
     InstanceLimits,
-    Offer,
     ReturnMode,
     Target,
+    TargetOverride,
     TargetRefusal,
-    Wish,
     choose_target,
     reachable_mib_s,
-    stays_after,
+    return_decision,
 )
 from conftest import a_volume
 
 sizes_gib = st.one_of(st.integers(1, 300), st.integers(1, 16_384))
 known_peaks = st.one_of(st.integers(0, 3_000), st.integers(0, 3_000), st.floats(0, 1e6))
 peaks = st.one_of(st.none(), known_peaks)
-demands = st.builds(Demand, peak_iops=peaks, peak_throughput_mib_s=peaks, pinned=st.booleans())
+demands = st.builds(Demand, peak_iops=peaks, peak_throughput_mib_s=peaks, is_throttled=st.booleans())
 numbers = st.one_of(st.none(), st.none(), st.integers(0, 5_000), st.integers(-10, 10**9))
 wishes = st.builds(
-    Wish,
+    TargetOverride,
     volume_type=st.sampled_from([None, VolumeType.GP3, VolumeType.IO1, VolumeType.IO2]),
     iops=numbers,
     throughput_mib_s=numbers,
@@ -101,7 +101,7 @@ def is_allowed(configuration: Configuration, size_gib: int) -> bool:
 def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, demand, wish, how):
     answer = choose_target(volume, demand, wish, US_EAST_1, **how)
     if isinstance(answer, TargetRefusal):
-        assert answer.because
+        assert answer.reason
         assert answer.next_step
         return
     assert isinstance(answer, Target)
@@ -109,18 +109,18 @@ def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, de
     assert list(answer.alternatives) == ["gp3", "io1", "io2", "stay"]
     assert answer.configuration != answer.alternatives["stay"].configuration
     assert answer.configuration == answer.alternatives[answer.configuration.volume_type].configuration
-    assert [stays_after(answer, mode).stays for mode in (ReturnMode.ALWAYS, ReturnMode.NEVER)] == [
+    assert [return_decision(answer, mode).is_permanent for mode in (ReturnMode.ALWAYS, ReturnMode.NEVER)] == [
         False,
         True,
     ]
 
 
 @given(any_volumes, demands, wishes, options())
-def test_every_offer_is_within_the_limits_of_aws(volume, demand, wish, how):
+def test_every_candidate_is_within_the_limits_of_aws(volume, demand, wish, how):
     answer = choose_target(volume, demand, wish, US_EAST_1, **how)
     assume(isinstance(answer, Target))
     for name, offer in answer.alternatives.items():
-        if name != "stay" and isinstance(offer, Offer):
+        if name != "stay" and isinstance(offer, Candidate):
             assert offer.configuration.volume_type == name
             assert is_allowed(offer.configuration, volume.size_gib)
 
@@ -133,8 +133,8 @@ def test_gp3_is_never_slower_than_the_burst(volume, demand, wish, how):
 
 
 @given(gp2_volumes, demands, wishes, options())
-def test_unless_insisted_on_no_target_is_slower_than_the_gp2(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **(how | {"insist": False}))
+def test_no_target_is_slower_than_the_gp2_unless_exact(volume, demand, wish, how):
+    answer = choose_target(volume, demand, wish, US_EAST_1, **(how | {"exact": False}))
     assume(isinstance(answer, Target))
     has_mib_s = 128 if volume.size_gib <= 170 else 250
     assert reachable_mib_s(answer.configuration, volume.size_gib) >= has_mib_s
@@ -161,7 +161,7 @@ def test_demand_that_was_held_back_never_gets_fewer_iops_than_the_same_that_was_
     volume, demand, wish, how
 ):
     answers = [
-        choose_target(volume, replace(demand, pinned=pinned), wish, US_EAST_1, **how)
+        choose_target(volume, replace(demand, is_throttled=pinned), wish, US_EAST_1, **how)
         for pinned in (False, True)
     ]
     assume(all(isinstance(answer, Target) for answer in answers))
@@ -170,8 +170,8 @@ def test_demand_that_was_held_back_never_gets_fewer_iops_than_the_same_that_was_
 
 
 @given(gp2_volumes, demands, wishes, options())
-def test_who_insists_gets_what_was_named_or_nothing(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **(how | {"insist": True}))
+def test_an_exact_target_is_given_or_refused(volume, demand, wish, how):
+    answer = choose_target(volume, demand, wish, US_EAST_1, **(how | {"exact": True}))
     assume(isinstance(answer, Target))
     got = answer.configuration
     assert got.volume_type == (wish.volume_type or VolumeType.GP3)

@@ -18,17 +18,17 @@ from hypothesis import strategies as st
 
 from burstwatch.core.policy.change_hours import ChangeHours, parse_change_hours
 from burstwatch.core.policy.windows import (
-    KEPT_AT_MOST,
-    Phase,
+    MAX_UNION_SEARCH,
     Window,
-    kept_until,
+    WindowPhase,
+    manual_stop_at,
     next_occurrence,
     occurrence_at,
     occurrences,
     parse_windows,
-    stop_until,
     to_mapping,
     window_state,
+    windows_end_at,
 )
 
 DAY_MIN = 24 * 60
@@ -167,22 +167,22 @@ def minutes_inside(starts: list[int], duration_min: int) -> set[int]:
     return {minute for start in starts for minute in range(start, start + duration_min)}
 
 
-def expected_phase(inside: list[int], now: int, lead: int, margin: int) -> Phase:
+def expected_window_phase(inside: list[int], now: int, lead: int, margin: int) -> WindowPhase:
     """The definition, read off the sorted minutes inside."""
     later = bisect_left(inside, now)
     next_start = inside[later] if later < len(inside) else inf
     last_end = inside[later - 1] + 1 if later else -inf
     if next_start == now:
-        return Phase.INSIDE
+        return WindowPhase.INSIDE
     if next_start - now <= lead:
-        return Phase.LEADING
+        return WindowPhase.LEADING
     if next_start - last_end <= lead + margin:
-        return Phase.BETWEEN
-    return Phase.OVER if now - last_end < margin else Phase.OUTSIDE
+        return WindowPhase.BETWEEN
+    return WindowPhase.OVER if now - last_end < margin else WindowPhase.OUTSIDE
 
 
 @dataclass(frozen=True, repr=False)
-class Plan:
+class WindowPlan:
     """The windows of one volume, and the sorted minutes from ``begin`` that are inside any of them."""
 
     windows: tuple[Window, ...]
@@ -214,14 +214,14 @@ def plans(draw):
                     windows += parse_windows({name: dates})[0]
                 else:
                     by_hand[name] = tuple(span)
-    return Plan(tuple(windows), by_hand, begin, sorted(inside))
+    return WindowPlan(tuple(windows), by_hand, begin, sorted(inside))
 
 
 @settings(max_examples=60, deadline=None)
 @given(plans(), st.integers(0, DAY_MIN), st.integers(0, DAY_MIN), st.data())
 def test_the_state_at_any_instant_is_what_the_clocks_say_minute_by_minute(plan, lead, margin, data):
     around = [-inf, *plan.inside, inf]
-    edges = [edge for one, other in pairwise(around) if other > one + 1 for edge in (one + 1, other)]
+    edges = [edge for item, other in pairwise(around) if other > item + 1 for edge in (item + 1, other)]
     edges = [edge for edge in edges if 0 <= edge < WEEKS_MIN][:20]
     near = [edge + by for edge in edges for by in (-lead - 1, -lead, -1, 0, margin - 1, margin)]
     drawn = data.draw(st.lists(st.integers(0, WEEKS_MIN - 1), max_size=20))
@@ -233,9 +233,9 @@ def test_the_state_at_any_instant_is_what_the_clocks_say_minute_by_minute(plan, 
             lead=lead * MINUTE,
             expected=lead * MINUTE / 2,
             margin=margin * MINUTE,
-            by_hand=plan.by_hand,
+            manual_starts=plan.by_hand,
         )
-        assert state.phase is expected_phase(plan.inside, now, lead, margin), now
+        assert state.phase is expected_window_phase(plan.inside, now, lead, margin), now
 
 
 @settings(max_examples=40, deadline=None)
@@ -244,12 +244,12 @@ def test_a_union_is_kept_until_the_first_pause_that_is_long_enough(plan, pause, 
     rest = [minute for minute in plan.inside if minute >= earliest]
     now = rest[0] if rest else earliest
     now_at = plan.begin + now * MINUTE
-    until = kept_until(plan.windows, NAMES, now_at, pause=pause * MINUTE, by_hand=plan.by_hand)
-    end = next((one + 1 for one, other in pairwise([*rest, inf]) if other - one - 1 > pause), inf)
+    until = windows_end_at(plan.windows, NAMES, now_at, pause=pause * MINUTE, manual_starts=plan.by_hand)
+    end = next((item + 1 for item, other in pairwise([*rest, inf]) if other - item - 1 > pause), inf)
     if end >= WEEKS_MIN:
         return  # the oracle does not look so far
     if until is None:
-        assert end - now > KEPT_AT_MOST / MINUTE
+        assert end - now > MAX_UNION_SEARCH / MINUTE
     else:
         assert until == plan.begin + end * MINUTE
 
@@ -272,22 +272,27 @@ def test_stopping_skips_what_runs_or_is_led_to_and_nothing_after_it(plan, name, 
             lead=lead * MINUTE,
             expected=MINUTE,
             margin=0 * MINUTE,
-            by_hand=plan.by_hand,
-            stopped=stopped,
+            manual_starts=plan.by_hand,
+            manual_stops=stopped,
         )
 
-    stopped_at = stop_until(plan.windows, name, now_at, lead=lead * MINUTE, by_hand=plan.by_hand)
+    stopped_at = manual_stop_at(plan.windows, name, now_at, lead=lead * MINUTE, manual_starts=plan.by_hand)
     before = state(now_at)
     assert (stopped_at is not None) is before.wants_flip
     if stopped_at is None:
         return
     after = state(now_at, **{name: stopped_at})
-    kept = before if before.running else state(before.upcoming[0].span.start_at)
+    kept = before if before.running else state(before.upcoming[0].interval.start_at)
     assert (after.running, after.ended, after.upcoming) == ((), None, kept.upcoming)
-    again = stop_until(
-        plan.windows, name, now_at, lead=lead * MINUTE, by_hand=plan.by_hand, stopped={name: stopped_at}
+    repeated = manual_stop_at(
+        plan.windows,
+        name,
+        now_at,
+        lead=lead * MINUTE,
+        manual_starts=plan.by_hand,
+        manual_stops={name: stopped_at},
     )
-    assert (again is not None) is (after.phase is Phase.LEADING)
+    assert (repeated is not None) is (after.phase is WindowPhase.LEADING)
 
 
 @settings(max_examples=150, deadline=None)
@@ -296,10 +301,10 @@ def test_the_occurrences_of_one_window_are_the_starts_that_the_clocks_reach(plac
     zone, begin = place
     window, fields, duration_min = data.draw(recurring_windows(zone))
     spans = islice(occurrences(window, begin - BEFORE_MIN * MINUTE), 50)
-    found = [(span.start_at - begin) // MINUTE for span in spans]
+    result = [(span.start_at - begin) // MINUTE for span in spans]
     starts = starts_min(fields, zone, begin)
     expected = [start for start in starts if start + duration_min > -BEFORE_MIN]
-    assert [start for start in found if start < WEEKS_MIN + AFTER_MIN] == expected[:50]
+    assert [start for start in result if start < WEEKS_MIN + AFTER_MIN] == expected[:50]
 
 
 @settings(max_examples=150, deadline=None)
@@ -346,13 +351,13 @@ def test_the_next_day_is_the_first_in_the_calendar_that_fits(fields, day):
     window = read(fields.text, "UTC", 1)
     assume(window is not None)
     midnight = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    found = next_occurrence(window, midnight - MINUTE).start_at.date()
+    result = next_occurrence(window, midnight - MINUTE).start_at.date()
     later = (day + timedelta(days=number) for number in range(10 * 366))
-    assert found == next((d for d in later if fields.fits_day(d)), found)
+    assert result == next((d for d in later if fields.fits_day(d)), result)
 
 
 @given(crons())
-def test_only_a_text_that_fits_no_day_is_said_never_to_start(fields):
+def test_only_a_cron_text_without_any_date_never_starts(fields):
     window = read(fields.text, "UTC", 1)
     leap_cycle = [
         date(year, month, day)
@@ -383,11 +388,11 @@ def test_change_hours_open_and_close_as_the_clocks_say_minute_by_minute(place, d
         for day, times in reached.items()
         if day.isoweekday() in hours.days and day + overnight in reached
         for minute in range(
-            times.get((hours.start.hour, hours.start.minute), WEEKS_MIN),
-            reached[day + overnight].get((hours.end.hour, hours.end.minute), WEEKS_MIN),
+            times.get((hours.start.hour, hours.start.run_minute), WEEKS_MIN),
+            reached[day + overnight].get((hours.end.hour, hours.end.run_minute), WEEKS_MIN),
         )
     )
-    edges = [minute for one, other in pairwise(inside) if other > one + 1 for minute in (one + 1, other)]
+    edges = [minute for item, other in pairwise(inside) if other > item + 1 for minute in (item + 1, other)]
     near = [edge + by for edge in edges for by in (-1, 0)]
     drawn = data.draw(st.lists(st.integers(0, WEEKS_MIN - 1), max_size=10))
     for now in {minute for minute in near + drawn if 0 <= minute < WEEKS_MIN}:

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.runbooks.pasted import ROOT
-from tests.runbooks.shown import Command, is_as_shown
+from tests.runbooks.shown import Command, matches_page
 
 WIDTH = 80
-QUESTION = re.compile(rb"\(y/n\)\s*$")
+PROMPT = re.compile(rb"\(y/n\)\s*$")
 INTERRUPT = b"\x03"
 SUDO = 'command -v sudo > /dev/null || sudo() { "$@"; }\n'
 """Who is root and has no sudo needs none."""
@@ -61,8 +61,8 @@ class Checkout:
         )
         os.close(theirs)
         try:
-            said = b"".join(_dialogue(ours, until.encode(), time.monotonic() + within_s))
-            return bash.wait(within_s), _lines(_ESCAPES.sub(b"", said).decode(errors="replace"))
+            output = b"".join(_read_terminal(ours, until.encode(), time.monotonic() + within_s))
+            return bash.wait(within_s), _lines(_ESCAPES.sub(b"", output).decode(errors="replace"))
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(bash.pid, signal.SIGKILL)
@@ -72,21 +72,21 @@ class Checkout:
 
 def _link(there: Path, here: Path, *, without: set[str]) -> None:
     here.mkdir(parents=True, exist_ok=True)
-    for each in there.iterdir():
-        if each.name not in without:
-            (here / each.name).symlink_to(each)
+    for path in there.iterdir():
+        if path.name not in without:
+            (here / path.name).symlink_to(path)
 
 
-def _dialogue(terminal: int, until: bytes, ends_s: float) -> Iterator[bytes]:
+def _read_terminal(terminal: int, until: bytes, ends_s: float) -> Iterator[bytes]:
     seen = b""
     with suppress(OSError):
         while True:
             ready, _, _ = select.select([terminal], [], [], max(0.0, ends_s - time.monotonic()))
             assert ready, f"it does not end; it said last: {seen[-2000:].decode(errors='replace')}"
-            told = os.read(terminal, 4096)
-            seen += told
-            yield told
-            if QUESTION.search(_ESCAPES.sub(b"", seen)):
+            reported = os.read(terminal, 4096)
+            seen += reported
+            yield reported
+            if PROMPT.search(_ESCAPES.sub(b"", seen)):
                 os.write(terminal, b"y\n")
                 seen = b""
             if until and until in seen:
@@ -102,7 +102,7 @@ def _lines(said: str) -> list[str]:
 
 def check_shown(command: Command, said: list[str]) -> None:
     """What the page shows below the command, if anything, is what was seen."""
-    told = "\n".join(said)
-    assert not command.shown or is_as_shown(command.shown, said), (
-        f"$ {command}\nis not shown on its page as what it said:\n{told}"
+    reported = "\n".join(said)
+    assert not command.expected_output or matches_page(command.expected_output, said), (
+        f"$ {command}\nis not shown on its page as what it said:\n{reported}"
     )

@@ -12,7 +12,7 @@ from typing import Any
 from botocore.exceptions import ClientError
 from operators_desk import ROOT
 
-from burstlab.fake_aws.protocols import Answer, Call, form, xml
+from burstlab.fake_aws.protocols import Call, Response, parse_form, render_xml
 from burstlab.model.aws_error import AwsError
 
 ACCOUNT = "123456789012"
@@ -32,7 +32,7 @@ def template() -> dict[str, Any]:
     return json.loads((ROOT / "tests" / "infra" / "template.json").read_text())
 
 
-def physical(logical: str) -> str:
+def physical_name(logical: str) -> str:
     """As CloudFormation names what has no name of its own."""
     return f"{STACK}-{logical}-{_SUFFIX}"
 
@@ -55,16 +55,16 @@ class MotoStack:
 
     def build(self) -> None:
         parts = sorted(template()["Resources"].items(), key=lambda part: part[1]["Type"] == _SOURCE)
-        made = {name: self._make(name, part) for name, part in parts}
+        created = {name: self._make(name, part) for name, part in parts}
         for key, output in template()["Outputs"].items():
-            self.outputs[key] = _text(output["Value"], made)
+            self.outputs[key] = _text(output["Value"], created)
 
     def answers(self, call: Call) -> bool:
         """As the lab asks whom it hands a call to: this is its CloudFormation, as far as it goes."""
         return call.action == "DescribeStacks"
 
-    def answer(self, call: Call) -> Answer:
-        if form(call.body).get("StackName", STACK) != STACK:
+    def answer(self, call: Call) -> Response:
+        if parse_form(call.body).get("StackName", STACK) != STACK:
             raise AwsError("ValidationError", "Stack with that id does not exist")
         stack = {
             "StackName": STACK,
@@ -72,10 +72,10 @@ class MotoStack:
             "StackStatus": "CREATE_COMPLETE",
             "Outputs": [{"OutputKey": key, "OutputValue": value} for key, value in self.outputs.items()],
         }
-        told = xml({"DescribeStacksResult": {"Stacks": [stack]}}, "member")
+        reported = render_xml({"DescribeStacksResult": {"Stacks": [stack]}}, "member")
         space = "http://cloudformation.amazonaws.com/doc/2010-05-15/"
-        text = f'<DescribeStacksResponse xmlns="{space}">{told}</DescribeStacksResponse>'
-        return Answer(body=text.encode(), content_type="text/xml")
+        text = f'<DescribeStacksResponse xmlns="{space}">{reported}</DescribeStacksResponse>'
+        return Response(body=text.encode(), content_type="text/xml")
 
     def send(self, output: str, body: dict[str, Any] | str, **attributes: Any) -> None:
         """Put a message into the queue of this output."""
@@ -114,7 +114,7 @@ class MotoStack:
 
     def disable_schedule(self, logical: str) -> None:
         scheduler = self.client("scheduler")
-        held = scheduler.get_schedule(Name=physical(logical))
+        held = scheduler.get_schedule(Name=physical_name(logical))
         wanted = ("Name", "ScheduleExpression", "FlexibleTimeWindow", "Target")
         scheduler.update_schedule(State="DISABLED", **{key: held[key] for key in wanted})
 
@@ -169,7 +169,7 @@ class MotoStack:
             "AWS::Scheduler::Schedule": self._schedule,
         }
         make = makers.get(part["Type"])
-        return make(physical(logical), part.get("Properties", {})) if make else physical(logical)
+        return make(physical_name(logical), part.get("Properties", {})) if make else physical_name(logical)
 
     def _queue(self, name: str, properties: dict[str, Any]) -> str:
         fifo = {"FifoQueue": "true"} if properties.get("FifoQueue") else {}
@@ -208,17 +208,20 @@ class MotoStack:
         functions = self.client("lambda")
         logical = properties["EventSourceArn"]["Fn::GetAtt"][0]
         is_fifo = template()["Resources"][logical]["Properties"].get("FifoQueue")
-        queue = f"{physical(logical)}.fifo" if is_fifo else physical(logical)
-        made = functions.create_event_source_mapping(
-            FunctionName=physical(properties["FunctionName"]["Ref"]),
+        queue = f"{physical_name(logical)}.fifo" if is_fifo else physical_name(logical)
+        created = functions.create_event_source_mapping(
+            FunctionName=physical_name(properties["FunctionName"]["Ref"]),
             EventSourceArn=f"arn:aws:sqs:us-east-1:{ACCOUNT}:{queue}",
             BatchSize=properties.get("BatchSize", 1),
         )
-        self._made.append((functions.delete_event_source_mapping, {"UUID": made["UUID"]}))
+        self._made.append((functions.delete_event_source_mapping, {"UUID": created["UUID"]}))
         return name
 
     def _schedule(self, name: str, properties: dict[str, Any]) -> str:
-        scheduler, target = self.client("scheduler"), physical(properties["Target"]["Arn"]["Fn::GetAtt"][0])
+        scheduler, target = (
+            self.client("scheduler"),
+            physical_name(properties["Target"]["Arn"]["Fn::GetAtt"][0]),
+        )
         scheduler.create_schedule(
             Name=name,
             ScheduleExpression=properties["ScheduleExpression"],
@@ -243,7 +246,7 @@ def _text(value: Any, made: Mapping[str, str]) -> str:
 
 
 @contextmanager
-def a_moto_stack(client: Any):
+def build_moto_stack(client: Any):
     stack = MotoStack(client)
     try:
         stack.build()

@@ -15,15 +15,15 @@ from typing import Any
 from urllib.request import Request, urlopen
 
 import botocore.session
-from a_moto_stack import MotoStack, a_moto_stack
-from a_terminal import Asked, Keyboard, Screen, Terminal
-from aws_by_model import Aws
+from a_moto_stack import MotoStack, build_moto_stack
+from a_terminal import ProgramCall, PtyKeyboard, PtyShell, PtyWriter
+from aws_by_model import FakeAwsCli
 from botocore.client import ClientCreator
 from botocore.config import Config
 from botocore.validate import ParamValidator
-from operators_desk import ROOT, START, OperatorsDesk, stand_still
-from some_functions import Functions
-from stand_ins import STAND_INS, Said
+from operators_desk import ROOT, START, CliSession, freeze_pass_time
+from some_functions import DeployedFunctions
+from stand_ins import FAKE_PROGRAMS, ProgramOutput
 
 from burstctl.cli import confirm
 from burstctl.cli.signals import StopSignal
@@ -44,15 +44,15 @@ KEYS = {
     "region_name": "us-east-1",
     "config": Config(retries={"total_max_attempts": 1}),
 }
-WHO = "anna"
-NOWHERE = "http://lab.invalid"
+CALLER_IDENTITY = "anna"
+UNREACHABLE_URL = "http://lab.invalid"
 """Stands for the lab of the stage in shared clients."""
 
 DDPROBE = ROOT / "ddprobe" / "ddprobe.py"
 _PAGE = re.compile(r"Runbook: .*/(\w+)\.md")
 
 
-class Nobody:
+class NoCapture:
     """Stands where pytest's own capture would: what is written here goes to a screen."""
 
     def readouterr(self) -> Any:
@@ -60,16 +60,16 @@ class Nobody:
 
 
 @dataclass
-class Stage:
+class PageEnvironment:
     """A lab at 18:00, an operator's desk before it, and a terminal on the desk."""
 
-    desk: OperatorsDesk
+    cli: CliSession
     lab: Any
     monkeypatch: Any
-    ending: ExitStack
-    functions: Functions | None = None
+    exit_stack: ExitStack
+    functions: DeployedFunctions | None = None
     parts: MotoStack | None = None
-    told: list[str] = field(default_factory=list)
+    alerts: list[str] = field(default_factory=list)
     _clients: dict[str, Any] = field(default_factory=dict)
 
     # ---- the volumes
@@ -81,22 +81,22 @@ class Stage:
         *,
         minutes: int = 30,
         size_gib: int = 100,
-        **given,
+        **fields,
     ) -> str:
         """A volume that has been living for so many minutes."""
-        tags = {"Name": name, **given.pop("tags", {})}
+        tags = {"Name": name, **fields.pop("tags", {})}
         begins_at = self.lab.clock.now() - timedelta(minutes=minutes)
         return self.lab.fleet.add(
-            LabVolume(size_gib=size_gib, load=load, starts_at=begins_at, tags=tags, **given)
+            LabVolume(size_gib=size_gib, load=load, starts_at=begins_at, tags=tags, **fields)
         )
 
-    def add_volume(self, name: str = "ci-7", load: Load | str = "idle", **given) -> str:
+    def add_volume(self, name: str = "ci-7", load: Load | str = "idle", **fields) -> str:
         """The volume that the page is about."""
-        return self.add(name, load, volume_id=VOLUME, instance_id=HOST, **given)
+        return self.add(name, load, volume_id=VOLUME, instance_id=HOST, **fields)
 
     # ---- time, and who acts in it
 
-    def later(self, minutes: float) -> None:
+    def advance_minutes(self, minutes: float) -> None:
         self.lab.clock.advance(60 * minutes)
 
     def watch(self, *, acts: bool = False) -> None:
@@ -105,45 +105,45 @@ class Stage:
 
     def burstctl(self, *words: str) -> list[str]:
         """Somebody runs it out of our sight; the lines of both its streams."""
-        code, written = self.answer_burstctl(Asked("burstctl", list(words), is_shown=True))
+        code, written = self.run_burstctl(ProgramCall("burstctl", list(words), has_terminal=True))
         lines = "".join(text for _, text in written).splitlines()
         assert code in (0, 1, 3, 4), lines
-        self.told += lines
+        self.alerts += lines
         return lines
 
-    def modify(self, **given: Any) -> None:
+    def modify(self, **fields: Any) -> None:
         """Somebody modifies the volume without burstctl."""
-        self.client("ec2").modify_volume(**({"VolumeId": VOLUME} | given))
+        self.client("ec2").modify_volume(**({"VolumeId": VOLUME} | fields))
 
-    def add_stack(self, **given: Any) -> Functions:
+    def add_stack(self, **fields: Any) -> DeployedFunctions:
         """The functions of a deployed stack; from now on the desk finds it."""
-        self.functions = Functions(lab=self.lab, monkeypatch=self.monkeypatch, **given)
+        self.functions = DeployedFunctions(lab=self.lab, monkeypatch=self.monkeypatch, **fields)
         return self.functions
 
     def add_parts(self) -> MotoStack:
         """The stack's queues, logs, schedules, functions and alarms, and CloudFormation's word of them."""
         for service in MotoStack.SERVICES:
             self.client(service)
-        self.parts = self.ending.enter_context(a_moto_stack(self.client))
+        self.parts = self.exit_stack.enter_context(build_moto_stack(self.client))
         self.lab._apis["cloudformation"] = self.parts
         return self.parts
 
     def write(self, name: str, text: str) -> None:
         """A file on the desk."""
-        (self.desk.directory / name).write_text(text)
+        (self.cli.directory / name).write_text(text)
 
-    def kinds(self) -> set[str]:
+    def alert_kinds(self) -> set[str]:
         """The alerts that people got, by their kind: each names its page."""
-        told = {found[1] for line in self.told if (found := _PAGE.search(line))}
-        return told | set(self.functions.kinds() if self.functions else ())
+        reported = {result[1] for line in self.alerts if (result := _PAGE.search(line))}
+        return reported | set(self.functions.alert_kinds() if self.functions else ())
 
     # ---- the terminal
 
     @contextmanager
     def terminal(self):
-        answered = {"burstctl": self.answer_burstctl, "aws": self.answer_aws, "ddprobe": self.answer_ddprobe}
-        answered |= {name: partial(_stood_in_for, stands_in) for name, stands_in in STAND_INS.items()}
-        with Terminal(self.desk.directory, answered, self._now).open() as opened:
+        answered = {"burstctl": self.run_burstctl, "aws": self.run_aws, "ddprobe": self.run_ddprobe}
+        answered |= {name: partial(_run_fake_program, stands_in) for name, stands_in in FAKE_PROGRAMS.items()}
+        with PtyShell(self.cli.directory, answered, self._now).open() as opened:
             yield opened
 
     def _now(self) -> str:
@@ -157,70 +157,72 @@ class Stage:
         return client
 
     def _send_to_the_lab(self, request: Any, **_: Any) -> None:
-        request.url = request.url.replace(NOWHERE, self.lab.url)
+        request.url = request.url.replace(UNREACHABLE_URL, self.lab.url)
 
     def _listen(self, client: Any, event: str, handler: Callable[..., Any]) -> None:
         """Until the stage is taken down: clients are shared by all stages of this process."""
         client.meta.events.register(event, handler)
-        self.ending.callback(client.meta.events.unregister, event, handler)
+        self.exit_stack.callback(client.meta.events.unregister, event, handler)
 
-    def aws_says(
+    def stub_aws_response(
         self, service: str, operation: str, answer: Callable[[Mapping[str, Any]], Any] | Any
     ) -> None:
         """Play an operation that neither the lab nor moto has; question and answer must fit AWS's model."""
 
         def play(model: Any, params: Mapping[str, Any], **_: Any) -> Any:
-            told = answer(params) if callable(answer) else answer
+            reported = answer(params) if callable(answer) else answer
             if model.output_shape is not None:
-                faults = ParamValidator().validate(told, model.output_shape)
+                faults = ParamValidator().validate(reported, model.output_shape)
                 assert not faults.has_errors(), faults.generate_report()
-            return SimpleNamespace(status_code=200), dict(told)
+            return SimpleNamespace(status_code=200), dict(reported)
 
         client = self.client(service)
         self._listen(client, f"before-call.{_id(client)}.{operation}", play)
 
-    def answer_aws(self, asked: Asked) -> tuple[int, list[tuple[int, str]]]:
-        code, out, err = Aws(self.client, self.lab.clock.now).run(asked.words)
+    def run_aws(self, asked: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
+        code, out, err = FakeAwsCli(self.client, self.lab.clock.now).run(asked.argv)
         return code, [(1, out), (2, err)]
 
-    def answer_burstctl(self, asked: Asked) -> tuple[int, list[tuple[int, str]]]:
+    def run_burstctl(self, asked: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
         """In this process, at a terminal of 80 columns without colours, with somebody who says yes."""
         written: list[tuple[int, str]] = []
-        out = Screen(1, written, is_terminal=asked.is_shown)
-        err = Screen(2, written, is_terminal=True)
+        out = PtyWriter(1, written, is_terminal=asked.has_terminal)
+        err = PtyWriter(2, written, is_terminal=True)
 
         def interrupt(stop: StopSignal, _seconds: float) -> None:
-            stop.is_asked = True
+            stop.is_requested = True
             err.write("^C\n")
 
-        with self.monkeypatch.context() as here:
-            here.setattr(sys, "stdout", out)
-            here.setattr(sys, "stderr", err)
-            here.setattr(sys, "stdin", Keyboard(err))
-            here.setattr(confirm, "_has_terminal", lambda: True)
-            here.setattr(StopSignal, "wait", interrupt)
-            return main(asked.words), written
+        with self.monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", out)
+            patch.setattr(sys, "stderr", err)
+            patch.setattr(sys, "stdin", PtyKeyboard(err))
+            patch.setattr(confirm, "_has_terminal", lambda: True)
+            patch.setattr(StopSignal, "wait", interrupt)
+            return main(asked.argv), written
 
-    def answer_ddprobe(self, asked: Asked) -> tuple[int, list[tuple[int, str]]]:
+    def run_ddprobe(self, asked: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
         """The real one; what a page calls /data is a folder here, and whatever it finds is no failure."""
-        place = self.desk.directory / "data"
+        place = self.cli.directory / "data"
         place.mkdir(exist_ok=True)
-        words = [str(place) if word == "/data" else word for word in asked.words]
+        words = [str(place) if word == "/data" else word for word in asked.argv]
         with TemporaryDirectory(dir="/dev/shm") as memory:
             command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", memory, *words[1:]]
-            ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        return 0, [(1, ran.stdout), (2, ran.stderr)]
+            result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        return 0, [(1, result.stdout), (2, result.stderr)]
 
 
-def _stood_in_for(stands_in: Callable[..., Said], asked: Asked) -> tuple[int, list[tuple[int, str]]]:
-    code, out, err = stands_in(asked.words)
+def _run_fake_program(
+    stands_in: Callable[..., ProgramOutput], asked: ProgramCall
+) -> tuple[int, list[tuple[int, str]]]:
+    code, out, err = stands_in(asked.argv)
     return code, [(1, out), (2, err)]
 
 
 @cache
 def client_of(service: str) -> Any:
     """A client takes long to make, so there is one for all stages."""
-    return _session().create_client(service, endpoint_url=NOWHERE, **KEYS)
+    return _session().create_client(service, endpoint_url=UNREACHABLE_URL, **KEYS)
 
 
 @cache
@@ -236,7 +238,7 @@ _CREATE_CLASS = ClientCreator._create_client_class
 _CLASSES: dict[str, Any] = {}
 
 
-def _class_made_once(creator: ClientCreator, service: str, model: Any) -> Any:
+def _cached_client_class(creator: ClientCreator, service: str, model: Any) -> Any:
     """EC2's client has 700 methods; making its class anew is a third of what making a client takes."""
     if service not in _CLASSES:
         _CLASSES[service] = _CREATE_CLASS(creator, service, model)
@@ -244,15 +246,17 @@ def _class_made_once(creator: ClientCreator, service: str, model: Any) -> Any:
 
 
 @contextmanager
-def a_stage(folder: Path, monkeypatch: Any, **lab_settings: Any):
-    desk = OperatorsDesk(folder, monkeypatch, Nobody())
-    desk.set(LOGNAME=WHO, USER=WHO, NO_COLOR="1", TERM="dumb", COLUMNS="80", LINES="50")
-    monkeypatch.setattr(ClientCreator, "_create_client_class", _class_made_once)
-    stand_still(monkeypatch)
+def page_environment(folder: Path, monkeypatch: Any, **lab_settings: Any):
+    cli = CliSession(folder, monkeypatch, NoCapture())
+    cli.set(
+        LOGNAME=CALLER_IDENTITY, USER=CALLER_IDENTITY, NO_COLOR="1", TERM="dumb", COLUMNS="80", LINES="50"
+    )
+    monkeypatch.setattr(ClientCreator, "_create_client_class", _cached_client_class)
+    freeze_pass_time(monkeypatch)
     settings = LabSettings(**({"lag_s": 60} | lab_settings))
     with Endpoint(LabFleet(LabClock(START, speed=0), settings)) as lab, ExitStack() as ending:
         # moto remembers what other tests in this process made
         urlopen(Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60).close()
-        lab.account.arn = f"arn:aws:iam::{ACCOUNT}:user/{WHO}"
-        desk.set(**lab.environment)
-        yield Stage(desk, lab, monkeypatch, ending)
+        lab.account.arn = f"arn:aws:iam::{ACCOUNT}:user/{CALLER_IDENTITY}"
+        cli.set(**lab.environment)
+        yield PageEnvironment(cli, lab, monkeypatch, ending)

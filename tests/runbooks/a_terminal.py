@@ -12,7 +12,7 @@ from io import StringIO
 from pathlib import Path
 from shlex import quote
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 WIDTH = 80
 
 _PROLOGUE = """\
@@ -37,7 +37,7 @@ export LC_ALL=C.UTF-8 TZ=UTC
 """
 
 
-class Screen(StringIO):
+class PtyWriter(StringIO):
     """One of a program's two ways out; what it writes stands in ``written`` in the order of both."""
 
     encoding = "utf-8"
@@ -54,10 +54,10 @@ class Screen(StringIO):
         return len(text)
 
 
-class Keyboard(StringIO):
+class PtyKeyboard(StringIO):
     """Somebody who answers every question with yes, as the page's reader does."""
 
-    def __init__(self, echo: Screen) -> None:
+    def __init__(self, echo: PtyWriter) -> None:
         super().__init__()
         self._echo = echo
 
@@ -70,15 +70,15 @@ class Keyboard(StringIO):
 
 
 @dataclass(frozen=True)
-class Asked:
+class ProgramCall:
     """A program called by name, with its words, and whether its stdout is what the person sees."""
 
     name: str
-    words: list[str]
-    is_shown: bool
+    argv: list[str]
+    has_terminal: bool
 
 
-def _above_nine(fd: int) -> int:
+def _move_above_nine(fd: int) -> int:
     """The same pipe under a number that is none of those that the shell gives away."""
     moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
     os.close(fd)
@@ -86,7 +86,7 @@ def _above_nine(fd: int) -> int:
 
 
 @dataclass
-class Terminal:
+class PtyShell:
     """A bash in ``folder`` that keeps functions, variables and its place from command to command.
 
     Programs in ``answered`` are run by this process: each takes what was asked and answers its exit code and
@@ -94,13 +94,13 @@ class Terminal:
     """
 
     folder: Path
-    answered: Mapping[str, Callable[[Asked], tuple[int, list[tuple[int, str]]]]]
+    programs: Mapping[str, Callable[[ProgramCall], tuple[int, list[tuple[int, str]]]]]
     now: Callable[[], str]
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
     def open(self):
-        (asks, asking), (answer, answers) = map(_above_nine, os.pipe()), map(_above_nine, os.pipe())
+        (asks, asking), (answer, answers) = map(_move_above_nine, os.pipe()), map(_move_above_nine, os.pipe())
         self._asks, self._answers = asks, answers
         self._said = (self.folder / ".said").open("wb")
         self._bash = subprocess.Popen(
@@ -113,7 +113,7 @@ class Terminal:
             pass_fds=(asking, answer),
         )
         try:
-            functions = "".join(f'{name}() {{ __ask {name} "$@"; }}\n' for name in self.answered)
+            functions = "".join(f'{name}() {{ __ask {name} "$@"; }}\n' for name in self.programs)
             self._tell(f"exec 7>&1 8>&{asking} {asking}>&- 9<&{answer} {answer}<&-\n")
             self._tell(f"__folder={quote(str(self._private))}\n{_PROLOGUE}{functions}")
             os.close(asking)
@@ -141,19 +141,19 @@ class Terminal:
             f'__now={quote(self.now())}; . "$__folder/command" </dev/null; printf "done %s\\n" $? >&8\n'
         )
         code = self._wait()
-        with (self.folder / ".said").open("rb") as said:
-            said.seek(before)
-            return code, said.read().decode(errors="replace")
+        with (self.folder / ".said").open("rb") as output:
+            output.seek(before)
+            return code, output.read().decode(errors="replace")
 
     def _tell(self, text: str) -> None:
         self._bash.stdin.write(text.encode())
         self._bash.stdin.flush()
 
     def _wait(self) -> int:
-        until_s = time.monotonic() + PATIENCE_S
+        until_s = time.monotonic() + TIMEOUT_S
         while True:
             ready, _, _ = select.select([self._asks], [], [], max(0.0, until_s - time.monotonic()))
-            assert ready, f"bash is not done after {PATIENCE_S:g} s"
+            assert ready, f"bash is not done after {TIMEOUT_S:g} s"
             line = self._read_line()
             assert line, "bash is gone"
             if line.startswith("done "):
@@ -174,9 +174,9 @@ class Terminal:
         before = Path.cwd()
         os.chdir(place)
         try:
-            code, written = self.answered[name](Asked(name, words, is_shown == "1"))
+            code, written = self.programs[name](ProgramCall(name, words, is_shown == "1"))
         finally:
             os.chdir(before)
-        said = "".join(f"printf %s {quote(text)} >&{way}\n" for way, text in written if text)
-        (self._private / "answer").write_text(said)
+        output = "".join(f"printf %s {quote(text)} >&{way}\n" for way, text in written if text)
+        (self._private / "answer").write_text(output)
         os.write(self._answers, f"{code}\n".encode())

@@ -16,17 +16,17 @@ import jmespath
 from botocore import xform_name
 from botocore.exceptions import ClientError, ParamValidationError
 
-MISUSED, REFUSED = 252, 254
+USAGE_EXIT_CODE, SERVICE_ERROR_EXIT_CODE = 252, 254
 _GLOBAL = {"region", "profile", "output", "query", "cli-binary-format"}
 _SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class MisuseError(Exception):
+class UsageError(Exception):
     """The command line is not one that the aws command would take."""
 
 
 @dataclass
-class Aws:
+class FakeAwsCli:
     """Runs command lines with the clients it is given; ``now`` is the time for ``logs tail``."""
 
     client: Callable[[str], Any]
@@ -36,28 +36,31 @@ class Aws:
         """Exit code, stdout and stderr."""
         try:
             return 0, self._run(list(words)), ""
-        except (MisuseError, ParamValidationError) as error:
-            return MISUSED, "", f"\naws: [ERROR]: {error}\n"
+        except (UsageError, ParamValidationError) as error:
+            return USAGE_EXIT_CODE, "", f"\naws: [ERROR]: {error}\n"
         except ClientError as error:
-            said = re.sub(r" \(reached max retries: \d+\)", "", str(error))
-            return REFUSED, "", f"\n{said}\n"
+            text = re.sub(r" \(reached max retries: \d+\)", "", str(error))
+            return SERVICE_ERROR_EXIT_CODE, "", f"\n{text}\n"
 
     def _run(self, words: list[str]) -> str:
         if len(words) < 2:
-            raise MisuseError("the following arguments are required: a service and an operation")
+            raise UsageError("the following arguments are required: a service and an operation")
         service, name, *rest = words
         positional, options = _options(rest)
         shown = {key: options.pop(key, [None])[-1] for key in _GLOBAL}
         client = self.client(service)
         if (service, name) == ("logs", "tail"):
             return self._tail(client, positional, options)
-        operations = {xform_name(each, "-"): each for each in client.meta.service_model.operation_names}
+        operations = {
+            xform_name(operation_name, "-"): operation_name
+            for operation_name in client.meta.service_model.operation_names
+        }
         if name not in operations:
-            raise MisuseError(f"argument operation: Found invalid choice {name!r}")
+            raise UsageError(f"argument operation: Found invalid choice {name!r}")
         model = client.meta.service_model.operation_model(operations[name])
         outfile = positional.pop() if operations[name] == "Invoke" and positional else None
         if positional:
-            raise MisuseError(f"Unknown options: {', '.join(positional)}")
+            raise UsageError(f"Unknown options: {', '.join(positional)}")
         answer = _call(client, model, _arguments(model, options))
         before = ""
         if outfile is not None:
@@ -67,7 +70,7 @@ class Aws:
         if shown["query"]:
             answer = jmespath.search(shown["query"], answer)
         if shown["output"] not in _FORMATS:
-            raise MisuseError(
+            raise UsageError(
                 f"--output {shown['output']}: this test knows {', '.join(filter(None, _FORMATS))}"
             )
         return before + _FORMATS[shown["output"]](answer)
@@ -76,9 +79,9 @@ class Aws:
         """``logs tail`` is no operation of AWS's but a loop of the command around one."""
         known = {"since", "follow", "format", "filter-pattern", "log-stream-names", "log-stream-name-prefix"}
         if wrong := set(options) - known:
-            raise MisuseError(f"Unknown options: {', '.join(sorted(wrong))}")
+            raise UsageError(f"Unknown options: {', '.join(sorted(wrong))}")
         if len(positional) != 1:
-            raise MisuseError("the following arguments are required: group_name")
+            raise UsageError("the following arguments are required: group_name")
         begins_at = self.now() - _span(options.get("since", ["10m"])[0])
         given = {"logGroupName": positional[0], "startTime": int(begins_at.timestamp() * 1000)}
         if "filter-pattern" in options:
@@ -106,7 +109,7 @@ def _pattern(text: str) -> Callable[[str], bool]:
         return lambda message: any(word in message for word in text.replace("?", "").split())
     alternatives = re.findall(r'\$\.(\w+) = "(\w+)"', text)
     if text != "{ " + " || ".join(f'$.{key} = "{value}"' for key, value in alternatives) + " }":
-        raise MisuseError(
+        raise UsageError(
             f'--filter-pattern {text}: this test knows ?Word ?Word and {{ $.key = "value" || … }}'
         )
 
@@ -125,10 +128,10 @@ def _log_line(event: Mapping[str, Any], *, is_short: bool) -> str:
 
 
 def _span(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d+)([smhdw])", text)
-    if not found:
-        raise MisuseError(f"--since {text}: this test knows 30m, 3h, 2d")
-    return timedelta(**{_SPANS[found[2]]: int(found[1])})
+    result = re.fullmatch(r"(\d+)([smhdw])", text)
+    if not result:
+        raise UsageError(f"--since {text}: this test knows 30m, 3h, 2d")
+    return timedelta(**{_SPANS[result[2]]: int(result[1])})
 
 
 def _options(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
@@ -140,7 +143,7 @@ def _options(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
             if name in options:
-                raise MisuseError(f"--{name} is given twice")
+                raise UsageError(f"--{name} is given twice")
             current = options[name] = [value] if value else []
         elif current is None or (len(current) == 1 and _takes_one(options, current)):
             positional.append(word)
@@ -170,14 +173,14 @@ def _arguments(model: Any, options: Mapping[str, list[str]]) -> dict[str, Any]:
         is_negated = option.startswith("no-") and option[3:] in names
         name = names.get(option[3:] if is_negated else option)
         if name is None:
-            raise MisuseError(f"Unknown options: --{option}")
+            raise UsageError(f"Unknown options: --{option}")
         shape = members[name]
         if shape.type_name == "boolean":
             if values:
-                raise MisuseError(f"--{option} takes no value")
+                raise UsageError(f"--{option} takes no value")
             arguments[name] = not is_negated
         elif not values:
-            raise MisuseError(f"argument --{option}: expected one argument")
+            raise UsageError(f"argument --{option}: expected one argument")
         else:
             arguments[name] = _value(shape, [_unpacked(value) for value in values], option)
     return arguments
@@ -194,7 +197,7 @@ def _value(shape: Any, values: list[str], option: str) -> Any:
     if shape.type_name == "list":
         return [_member(shape.member, value, option) for value in values]
     if len(values) != 1:
-        raise MisuseError(f"Unknown options: {', '.join(values[1:])}")
+        raise UsageError(f"Unknown options: {', '.join(values[1:])}")
     return _member(shape, values[0], option)
 
 
@@ -205,7 +208,7 @@ def _member(shape: Any, value: str, option: str) -> Any:
             return _structure(shape, value, option)
         case "integer" | "long":
             if not re.fullmatch(r"-?\d+", value):
-                raise MisuseError(f"--{option}: invalid literal for int: {value!r}")
+                raise UsageError(f"--{option}: invalid literal for int: {value!r}")
             return int(value)
         case "float" | "double":
             return float(value)
@@ -215,7 +218,7 @@ def _member(shape: Any, value: str, option: str) -> Any:
             return value.encode()
         case _:
             if (known := getattr(shape, "enum", None)) and value not in known:
-                raise MisuseError(f"--{option}: {value!r} is none of {', '.join(known)}")
+                raise UsageError(f"--{option}: {value!r} is none of {', '.join(known)}")
             return value
 
 
@@ -230,7 +233,7 @@ def _structure(shape: Any, value: str, option: str) -> dict[str, Any]:
             current.append(part)
     for key in held:
         if key not in shape.members:
-            raise MisuseError(
+            raise UsageError(
                 f"Unknown parameter in input: {key!r}, must be one of {', '.join(shape.members)}"
             )
     return {key: _value(shape.members[key], values, option) for key, values in held.items()}
@@ -246,9 +249,9 @@ def _plain(value: Any) -> Any:
     """With times as the command has them before it queries: text."""
     match value:
         case dict():
-            return {key: _plain(each) for key, each in value.items()}
+            return {key: _plain(item) for key, item in value.items()}
         case list():
-            return [_plain(each) for each in value]
+            return [_plain(item) for item in value]
         case datetime():
             return value.astimezone(UTC).isoformat()
         case _:
@@ -258,13 +261,13 @@ def _plain(value: Any) -> Any:
 def _as_text(answer: Any) -> str:
     if answer in ({}, []):
         return ""
-    if isinstance(answer, list) and any(isinstance(each, list | dict) for each in answer):
+    if isinstance(answer, list) and any(isinstance(item, list | dict) for item in answer):
         if any(isinstance(cell, list | dict) for row in answer for cell in row):
-            raise MisuseError("this test cannot show that as text: query less, or show it as json")
+            raise UsageError("this test cannot show that as text: query less, or show it as json")
         return "".join("\t".join(str(cell) for cell in row) + "\n" for row in answer)
     if isinstance(answer, dict):
-        raise MisuseError("this test cannot show that as text: query less, or show it as json")
-    return "\t".join(str(each) for each in (answer if isinstance(answer, list) else [answer])) + "\n"
+        raise UsageError("this test cannot show that as text: query less, or show it as json")
+    return "\t".join(str(item) for item in (answer if isinstance(answer, list) else [answer])) + "\n"
 
 
 _FORMATS: dict[str | None, Callable[[Any], str]] = {None: _as_json, "json": _as_json, "text": _as_text}

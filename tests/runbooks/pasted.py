@@ -12,17 +12,17 @@ from tests.runbooks.shown import Command, Page
 ROOT = Path(__file__).parents[2]
 
 
-def the_line(page: str, beginning: str) -> Command:
+def page_command(page: str, beginning: str) -> Command:
     """The command of a page that begins so, or is that but for its comment; it may stand there twice."""
     return _lines(page, beginning)[0]
 
 
 def _lines(page: str, beginning: str) -> list[Command]:
-    found = [each for each in Page.read(ROOT / page).commands if each.text.startswith(beginning)]
-    found = [each for each in found if without_comment(each.text) == beginning] or found
-    texts = {each.text for each in found}
+    result = [item for item in Page.read(ROOT / page).commands if item.text.startswith(beginning)]
+    result = [item for item in result if without_comment(item.text) == beginning] or result
+    texts = {item.text for item in result}
     assert len(texts) == 1, f"{page} has {len(texts)} commands that begin with {beginning!r}, not one"
-    return found
+    return result
 
 
 def without_comment(text: str) -> str:
@@ -30,7 +30,7 @@ def without_comment(text: str) -> str:
     return text.partition("  #")[0].strip()
 
 
-def lines_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
+def commands_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
     """Page, line number and the test that asks for the command there."""
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         text = path.read_text()
@@ -42,4 +42,4 @@ def lines_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
                     func=ast.Name("the_line"), args=[ast.Constant(str(page)), ast.Constant(str(beginning))]
                 ):
                     name = str(path.relative_to(ROOT))
-                    yield from ((ROOT / page, each.line, name) for each in _lines(page, beginning))
+                    yield from ((ROOT / page, line.line, name) for line in _lines(page, beginning))

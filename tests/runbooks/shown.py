@@ -9,11 +9,11 @@ from pathlib import Path
 ELIDED = "…"
 """In a line: anything may stand there. A line of its own: any number of lines."""
 
-ASKED_FOR = "?"
+OUTPUT_REQUESTED = "?"
 """The whole output of a command, until it is rewritten: for whoever writes a page."""
 
 _FENCE = re.compile(r"(?P<indent> *)```console")
-_ASIDE = re.compile(r" *<!-- lab: (?P<words>.+?) -->")
+_DIRECTIVE = re.compile(r" *<!-- lab: (?P<words>.+?) -->")
 _PLACES = re.compile(r"sqlite:\S+?/(?=ledger-)")
 _PASSING = (
     (re.compile(r"(?<=sqlite:)\S+?/(?=ledger-)"), f"{ELIDED}/"),
@@ -34,9 +34,9 @@ class Command:
     text: str
     line: int
     indent: str
-    asides: list[str]
-    shown: list[str] = field(default_factory=list)
-    shown_from: int = 0
+    directives: list[str]
+    expected_output: list[str] = field(default_factory=list)
+    output_from_line: int = 0
 
     def __str__(self) -> str:
         return self.text.splitlines()[0]
@@ -60,9 +60,11 @@ class Page:
         lines = list(self.lines)
         for place in sorted(outputs, reverse=True):
             command = self.commands[place]
-            told = renewed(command.shown, outputs[place])
-            told = [f"{command.indent}{line}".rstrip() for line in told]
-            lines[command.shown_from : command.shown_from + len(command.shown)] = told
+            reported = updated_output(command.expected_output, outputs[place])
+            reported = [f"{command.indent}{line}".rstrip() for line in reported]
+            lines[command.output_from_line : command.output_from_line + len(command.expected_output)] = (
+                reported
+            )
         if lines != self.lines:
             self.path.write_text("\n".join(lines) + "\n")
         return lines != self.lines
@@ -72,8 +74,8 @@ def _commands(lines: list[str]) -> Iterator[Command]:
     indent, command, asides = None, None, []
     for number, line in enumerate(lines):
         if indent is None:
-            asides += [found["words"]] if (found := _ASIDE.fullmatch(line)) else []
-            indent = found["indent"] if (found := _FENCE.fullmatch(line)) else None
+            asides += [result["words"]] if (result := _DIRECTIVE.fullmatch(line)) else []
+            indent = result["indent"] if (result := _FENCE.fullmatch(line)) else None
         elif line == f"{indent}```":
             indent = None
             if command is not None:
@@ -86,23 +88,23 @@ def _commands(lines: list[str]) -> Iterator[Command]:
                     yield command
                 command = Command(inside[2:], number + 1, indent, asides)
                 asides = []
-            elif command is not None and not command.shown and _goes_on(command.text):
+            elif command is not None and not command.expected_output and _is_continued(command.text):
                 command.text += f"\n{inside}"
             elif command is not None:
-                command.shown.append(inside.rstrip())
-            if command is not None and not command.shown:
-                command.shown_from = number + 1
+                command.expected_output.append(inside.rstrip())
+            if command is not None and not command.expected_output:
+                command.output_from_line = number + 1
 
 
 _TOKEN = re.compile(r"\\\n|\\.|\$\(|(?<!\S)#[^\n]*|\bdo\b|\bdone\b|['\"(){}]", re.DOTALL)
 _ENDS = {"'": "'", '"': '"', "$(": ")", "(": ")", "{": "}", "do": "done"}
 
 
-def _goes_on(text: str) -> bool:
+def _is_continued(text: str) -> bool:
     """Whether a shell would wait for another line: something is open, or the line ends in a backslash."""
     open_: list[str] = []
-    for found in _TOKEN.finditer(text):
-        token, inside = found[0], open_[-1] if open_ else ""
+    for item in _TOKEN.finditer(text):
+        token, inside = item[0], open_[-1] if open_ else ""
         if inside == "'" and token != "'":
             continue
         if inside == '"' and token not in ('"', "$("):
@@ -114,7 +116,7 @@ def _goes_on(text: str) -> bool:
     return bool(open_) or text.endswith("\\")
 
 
-def is_as_shown(shown: list[str], said: list[str]) -> bool:
+def matches_page(shown: list[str], said: list[str]) -> bool:
     """Whether the output is what the page shows, but for what it leaves out.
 
     Which policy and which ledger are in force stands above all that burstctl says; a page need not repeat it.
@@ -122,7 +124,7 @@ def is_as_shown(shown: list[str], said: list[str]) -> bool:
     pattern = "\n".join(_pattern(line) for line in shown)
     pattern = pattern.replace(f"{_ANY_LINES}\n", f"(?:{_ANY_LINES}\n)?")
     pattern = pattern.replace(f"\n{_ANY_LINES}", f"(?:\n{_ANY_LINES})?")
-    return any(re.fullmatch(pattern, "\n".join(lines)) for lines in (said, without_places(said)))
+    return any(re.fullmatch(pattern, "\n".join(lines)) for lines in (said, without_locations(said)))
 
 
 _ANY_LINES = r"[\s\S]*?"
@@ -134,7 +136,7 @@ def _pattern(line: str) -> str:
     return ".+?".join(re.escape(part) for part in line.split(ELIDED))
 
 
-def without_places(said: list[str]) -> list[str]:
+def without_locations(said: list[str]) -> list[str]:
     """The output without the lines at its top that say where policy and ledger are."""
     place = 0
     while place < len(said) and said[place].startswith(("policy:", "ledger:", "  ")):
@@ -142,28 +144,30 @@ def without_places(said: list[str]) -> list[str]:
     return said[place:]
 
 
-def renewed(shown: list[str], said: list[str]) -> list[str]:
+def updated_output(shown: list[str], said: list[str]) -> list[str]:
     """What the page shall show of this output: as much as it showed before, the same parts left out."""
-    if is_as_shown(shown, said):
+    if matches_page(shown, said):
         return shown
-    told = said if any(line.startswith(("policy:", "ledger:")) for line in shown) else without_places(said)
-    told = [_kept(line, shown) for line in told]
-    if ASKED_FOR in shown or ELIDED not in shown:
-        return told
-    return _with_the_same_left_out(shown, told)
+    reported = (
+        said if any(line.startswith(("policy:", "ledger:")) for line in shown) else without_locations(said)
+    )
+    reported = [_keep_elided(line, shown) for line in reported]
+    if OUTPUT_REQUESTED in shown or ELIDED not in shown:
+        return reported
+    return _with_same_elisions(shown, reported)
 
 
-def _kept(line: str, shown: list[str]) -> str:
+def _keep_elided(line: str, shown: list[str]) -> str:
     """As it was shown, if it may still be; else without what differs from run to run."""
     for old in shown:
-        if old not in (ELIDED, ASKED_FOR) and ELIDED in old and re.fullmatch(_pattern(old), line):
+        if old not in (ELIDED, OUTPUT_REQUESTED) and ELIDED in old and re.fullmatch(_pattern(old), line):
             return old
     for passing, instead in _PASSING:
         line = passing.sub(instead, line)
     return line
 
 
-def _with_the_same_left_out(shown: list[str], told: list[str]) -> list[str]:
+def _with_same_elisions(shown: list[str], reported: list[str]) -> list[str]:
     """The parts between elisions, each from the line most like its first to the line most like its last."""
     parts = [part.split("\n") if part else [] for part in _split(shown)]
     kept, after = [], 0
@@ -172,9 +176,9 @@ def _with_the_same_left_out(shown: list[str], told: list[str]) -> list[str]:
             kept.append(ELIDED)
         if not part:
             continue
-        first = 0 if number == 0 else _most_like(part[0], told, after)
-        last = len(told) - 1 if number == len(parts) - 1 else _most_like(part[-1], told, first)
-        kept += told[first : last + 1]
+        first = 0 if number == 0 else _closest_match(part[0], reported, after)
+        last = len(reported) - 1 if number == len(parts) - 1 else _closest_match(part[-1], reported, first)
+        kept += reported[first : last + 1]
         after = last + 1
     return kept
 
@@ -194,6 +198,6 @@ def _parts(shown: list[str]) -> Iterator[list[str]]:
     yield part
 
 
-def _most_like(line: str, told: list[str], after: int) -> int:
-    likeness = [SequenceMatcher(None, line, each).ratio() for each in told[after:]]
-    return after + likeness.index(max(likeness)) if likeness else max(0, len(told) - 1)
+def _closest_match(line: str, reported: list[str], after: int) -> int:
+    likeness = [SequenceMatcher(None, line, item).ratio() for item in reported[after:]]
+    return after + likeness.index(max(likeness)) if likeness else max(0, len(reported) - 1)

@@ -15,41 +15,41 @@ SYSTEMCTL = {"list-units": {"--all", "--failed"}, "restart": set[str]()}
 
 CDK = {"bootstrap": set[str](), "deploy": {"--all", "--require-approval"}}
 
-MISUSED = 1
-Said = tuple[int, str, str]
+USAGE_EXIT_CODE = 1
+ProgramOutput = tuple[int, str, str]
 """Exit code, stdout and stderr."""
 
 
-def docker(words: Sequence[str]) -> Said:
+def docker(words: Sequence[str]) -> ProgramOutput:
     """``docker info``, with a daemon that is set up as most are."""
     match words:
         case ["info", "--format", template]:
             unknown = set(re.findall(r"\{\{\.(\w+)\}\}", template)) - set(INFO)
             if not unknown:
                 return 0, re.sub(r"\{\{\.(\w+)\}\}", lambda found: INFO[found[1]], template) + "\n", ""
-            return MISUSED, "", f"docker: this test knows no {', '.join(sorted(unknown))}\n"
-    return MISUSED, "", f"docker: this test knows no {' '.join(words)}\n"
+            return USAGE_EXIT_CODE, "", f"docker: this test knows no {', '.join(sorted(unknown))}\n"
+    return USAGE_EXIT_CODE, "", f"docker: this test knows no {' '.join(words)}\n"
 
 
-def systemctl(words: Sequence[str]) -> Said:
+def systemctl(words: Sequence[str]) -> ProgramOutput:
     """Everything runs: nothing has failed, and what is restarted starts."""
-    return _known("systemctl", SYSTEMCTL, words)
+    return _check_options("systemctl", SYSTEMCTL, words)
 
 
-def cdk(words: Sequence[str]) -> Said:
+def cdk(words: Sequence[str]) -> ProgramOutput:
     """A command that the real one would carry out; tests/e2e has that do it."""
-    return _known("cdk", CDK, words)
+    return _check_options("cdk", CDK, words)
 
 
-STAND_INS: Mapping[str, Callable[[Sequence[str]], Said]] = {
+FAKE_PROGRAMS: Mapping[str, Callable[[Sequence[str]], ProgramOutput]] = {
     "docker": docker,
     "systemctl": systemctl,
     "cdk": cdk,
 }
 
 
-def _known(name: str, known: Mapping[str, set[str]], words: Sequence[str]) -> Said:
+def _check_options(name: str, known: Mapping[str, set[str]], words: Sequence[str]) -> ProgramOutput:
     options = {word for word in words[1:] if word.startswith("-")}
     if not words or words[0] not in known or options - known[words[0]]:
-        return MISUSED, "", f"{name}: this test knows no {' '.join(words)}\n"
+        return USAGE_EXIT_CODE, "", f"{name}: this test knows no {' '.join(words)}\n"
     return 0, "", ""

@@ -7,22 +7,22 @@ from shlex import split
 from shutil import which
 
 import pytest
-from a_stage import VOLUME, a_stage
-from aws_by_model import MISUSED, REFUSED, Aws
+from a_stage import VOLUME, page_environment
+from aws_by_model import SERVICE_ERROR_EXIT_CODE, USAGE_EXIT_CODE, FakeAwsCli
 
 
 @pytest.fixture
-def stage(tmp_path, monkeypatch):
-    with a_stage(tmp_path, monkeypatch) as stage:
+def page_env(tmp_path, monkeypatch):
+    with page_environment(tmp_path, monkeypatch) as stage:
         stage.add_volume(tags={"role": "ci"})
         stage.modify(VolumeType="gp3", Iops=3000, Throughput=128)
         yield stage
 
 
 @pytest.fixture
-def aws(stage):
+def aws(page_env):
     """Runs a command line; its exit code, stdout and stderr."""
-    return lambda line: Aws(stage.client, stage.lab.clock.now).run(split(line))
+    return lambda line: FakeAwsCli(page_env.client, page_env.lab.clock.now).run(split(line))
 
 
 MODIFICATIONS = f"ec2 describe-volumes-modifications --volume-ids {VOLUME}"
@@ -39,14 +39,14 @@ SAME = [
 
 @pytest.mark.skipif(which("aws") is None, reason="there is no AWS CLI here to compare with")
 @pytest.mark.parametrize("line", SAME)
-def test_it_says_what_the_real_one_says(stage, aws, line):
-    (stage.desk.directory / "config").write_text("[default]\ncli_timestamp_format = iso8601\n")
+def test_the_fake_prints_what_the_real_aws_cli_prints(page_env, aws, line):
+    (page_env.cli.directory / "config").write_text("[default]\ncli_timestamp_format = iso8601\n")
     given = {
-        "AWS_CONFIG_FILE": str(stage.desk.directory / "config"),
+        "AWS_CONFIG_FILE": str(page_env.cli.directory / "config"),
         "AWS_PAGER": "",
         "AWS_MAX_ATTEMPTS": "1",
     }
-    environment = {**os.environ, **stage.lab.environment, **given}
+    environment = {**os.environ, **page_env.lab.environment, **given}
     real = subprocess.run(
         ["aws", *split(line)], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -55,8 +55,8 @@ def test_it_says_what_the_real_one_says(stage, aws, line):
     assert err.strip().split(" (reached")[0] in real.stderr.strip() or not err
 
 
-def test_an_option_or_operation_that_does_not_exist_is_refused_before_anything_is_asked(stage, aws):
-    before = stage.lab.faults.calls()
+def test_an_option_or_operation_that_does_not_exist_is_refused_before_anything_is_asked(page_env, aws):
+    before = page_env.lab.faults.calls()
     for line in (
         "ec2 describe-volumes-modification",
         f"ec2 modify-volume --volume-id {VOLUME} --volume-typ gp2",
@@ -70,14 +70,14 @@ def test_an_option_or_operation_that_does_not_exist_is_refused_before_anything_i
         "ec2 describe-volumes and-more",
     ):
         code, out, err = aws(line)
-        assert (code, out) == (MISUSED, ""), line
+        assert (code, out) == (USAGE_EXIT_CODE, ""), line
         assert err, line
-    assert stage.lab.faults.calls() == before
+    assert page_env.lab.faults.calls() == before
 
 
-def test_what_aws_refuses_is_said_as_the_command_says_it(aws):
+def test_a_service_error_is_printed_as_the_aws_cli_prints_it(aws):
     code, out, err = aws(f"ec2 modify-volume --volume-id {VOLUME} --volume-type gp2")
-    assert (code, out) == (REFUSED, "")
+    assert (code, out) == (SERVICE_ERROR_EXIT_CODE, "")
     assert err.startswith(
         "\nAn error occurred (IncorrectModificationState) when calling the ModifyVolume operation: "
     )
@@ -110,7 +110,7 @@ class Logs:
 def test_lines_of_a_log_are_those_that_the_pattern_lets_through(pattern, lines):
     logs = Logs('{"level": "ERROR"}', '{"level": "INFO"}', "Task timed out")
     now = datetime(2026, 11, 20, 18, tzinfo=UTC)
-    code, out, _ = Aws(lambda _: logs, lambda: now).run(
+    code, out, _ = FakeAwsCli(lambda _: logs, lambda: now).run(
         ["logs", "tail", "group", "--since", "30m", "--format", "short", "--filter-pattern", pattern]
     )
     assert (code, len(out.splitlines())) == (0, lines)
@@ -118,7 +118,7 @@ def test_lines_of_a_log_are_those_that_the_pattern_lets_through(pattern, lines):
     assert logs.asked["startTime"] == 1_795_195_800_000
 
 
-def test_a_pattern_that_the_test_does_not_know_is_no_pattern_of_a_page():
-    code, _, err = Aws(lambda _: Logs()).run(["logs", "tail", "g", "--filter-pattern", "{ $.n > 3 }"])
-    assert code == MISUSED
+def test_a_pattern_that_the_test_does_not_know_is_not_a_pattern_of_a_page():
+    code, _, err = FakeAwsCli(lambda _: Logs()).run(["logs", "tail", "g", "--filter-pattern", "{ $.n > 3 }"])
+    assert code == USAGE_EXIT_CODE
     assert "--filter-pattern" in err

@@ -2,7 +2,7 @@
 
 import pytest
 from tests.runbooks.a_checkout import Checkout
-from tests.runbooks.pasted import the_line
+from tests.runbooks.pasted import page_command
 
 
 @pytest.fixture
@@ -11,11 +11,11 @@ def checkout(tmp_path):
 
 
 def test_what_sets_it_up_puts_its_commands_on_the_path(checkout):
-    line = the_line("README.md", "make setup && export")
-    assert the_line("docs/deploying.md", "make setup && export").text == line.text
+    line = page_command("README.md", "make setup && export")
+    assert page_command("docs/deploying.md", "make setup && export").text == line.text
 
-    code, said = checkout.paste(f"{line.text} && command -v burstctl burstlab cdk", within_s=120)
+    code, text = checkout.paste(f"{line.text} && command -v burstctl burstlab cdk", within_s=120)
 
-    assert code == 0, said
+    assert code == 0, text
     folder = checkout.folder / ".venv" / "bin"
-    assert said[-3:] == [str(folder / name) for name in ("burstctl", "burstlab", "cdk")]
+    assert text[-3:] == [str(folder / name) for name in ("burstctl", "burstlab", "cdk")]

@@ -10,12 +10,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from a_stage import a_stage
+from a_stage import page_environment
 from operators_desk import ROOT
-from scenes import LABS, SCENES, a_calm_fleet
-from shown import ASKED_FOR, Command, Page, is_as_shown
-from stand_ins import STAND_INS
-from tests.runbooks.pasted import lines_run_elsewhere, without_comment
+from scenes import LAB_SETTINGS, PAGE_SETUPS, a_calm_fleet
+from shown import OUTPUT_REQUESTED, Command, Page, matches_page
+from stand_ins import FAKE_PROGRAMS
+from tests.runbooks.pasted import commands_run_elsewhere, without_comment
 
 from burstwatch.core.alerts.alert import AlertKind
 
@@ -39,7 +39,7 @@ NOT_RUN = {
 
 NO_PRESSURE = "nobody: this kernel does not account for pressure"
 
-NOT_HERE = {
+PROGRAMS_NOT_RUN = {
     "apt-get",
     "burstlab",
     "dnf",
@@ -72,13 +72,13 @@ def page_id(page: Path) -> str:
 
 
 @cache
-def elsewhere() -> dict[tuple[Path, int], str]:
-    return {(path, line): test for path, line, test in lines_run_elsewhere()}
+def commands_of_other_tests() -> dict[tuple[Path, int], str]:
+    return {(path, line): test for path, line, test in commands_run_elsewhere()}
 
 
-def why_not(page: Page, command: Command) -> str | None:
+def skip_reason(page: Page, command: Command) -> str | None:
     """Why a command is not run here; None if it is."""
-    if test := elsewhere().get((page.path, command.line)):
+    if test := commands_of_other_tests().get((page.path, command.line)):
         return f"{test}: {NEEDS[test]}"
     text = without_comment(command.text)
     if text in NOT_RUN:
@@ -94,13 +94,13 @@ def programs(command: Command) -> list[str]:
     return [Path(word).name for word in re.findall(called, command.text)]
 
 
-def stands_in(command: Command) -> str | None:
+def fake_program_in(command: Command) -> str | None:
     """The program in it that another one stands in for."""
-    return next((name for name in programs(command) if name in STAND_INS), None)
+    return next((name for name in programs(command) if name in FAKE_PROGRAMS), None)
 
 
 @dataclass
-class Performance:
+class PageRun:
     """A page being played: its stage and its terminal, set anew where the page says so."""
 
     path: Path
@@ -122,24 +122,24 @@ class Performance:
         self._ending.close()
         self._home = self._ending.enter_context(TemporaryDirectory(prefix=""))
         name = name or page_id(self.path)
-        stage = a_stage(Path(self._home), self.monkeypatch, **LABS.get(name, {}))
+        stage = page_environment(Path(self._home), self.monkeypatch, **LAB_SETTINGS.get(name, {}))
         self.stage = self._ending.enter_context(stage)
-        SCENES.get(name, a_calm_fleet)(self.stage)
+        PAGE_SETUPS.get(name, a_calm_fleet)(self.stage)
         self.terminal = self._ending.enter_context(self.stage.terminal())
 
     def paste(self, text: str) -> tuple[int, str]:
         """Exit code and what is seen; the desk's home, another each time, is called as pages call it."""
-        code, said = self.terminal.run(text)
-        return code, said.replace(self._home, HOME)
+        code, output = self.terminal.run(text)
+        return code, output.replace(self._home, HOME)
 
-    def direct(self, aside: str) -> None:
+    def apply_directive(self, aside: str) -> None:
         """A stage direction, which only the page's source shows."""
         if aside == "afresh":
             self.set_up()
-        elif found := re.fullmatch(r"scene (\w+)", aside):
-            self.set_up(found[1])
-        elif found := re.fullmatch(r"(\d+) min later", aside):
-            self.stage.later(int(found[1]))
+        elif result := re.fullmatch(r"scene (\w+)", aside):
+            self.set_up(result[1])
+        elif result := re.fullmatch(r"(\d+) min later", aside):
+            self.stage.advance_minutes(int(result[1]))
             self.stage.watch(acts=True)
         else:
             raise AssertionError(f"nobody knows how to play {aside!r}: afresh, scene NAME, 30 min later")
@@ -148,46 +148,46 @@ class Performance:
 @pytest.mark.parametrize("path", PAGES, ids=page_id)
 def test_every_command_does_what_the_page_shows(path, monkeypatch, request):
     page = Page.read(path)
-    with Performance(path, monkeypatch) as performance:
+    with PageRun(path, monkeypatch) as performance:
         if page_id(path) in set(AlertKind):
-            assert path.stem in performance.stage.kinds()
-        outputs = play(page, performance)
+            assert path.stem in performance.stage.alert_kinds()
+        outputs = run_page(page, performance)
     if request.config.getoption("--rewrite"):
         page.rewrite(outputs)
         return
-    for place, said in outputs.items():
+    for place, text in outputs.items():
         command = page.commands[place]
-        told = "\n".join(said)
-        assert is_as_shown(command.shown, said), (
-            f"{path.name}:{command.line}: $ {command}\nsays now:\n{told}\n"
+        reported = "\n".join(text)
+        assert matches_page(command.expected_output, text), (
+            f"{path.name}:{command.line}: $ {command}\nsays now:\n{reported}\n"
             "pytest tests/runbooks --rewrite shows it: read the difference before you commit it"
         )
 
 
-def play(page: Page, performance: Performance) -> dict[int, list[str]]:
+def run_page(page: Page, performance: PageRun) -> dict[int, list[str]]:
     """Paste one command after the other; what those said that the page shows an output of."""
     outputs = {}
     for place, command in enumerate(page.commands):
-        for aside in command.asides:
-            performance.direct(aside)
-        if why_not(page, command):
+        for aside in command.directives:
+            performance.apply_directive(aside)
+        if skip_reason(page, command):
             check_syntax(performance.terminal, command)
             continue
-        there = NOT_HERE.intersection(programs(command))
+        there = PROGRAMS_NOT_RUN.intersection(programs(command))
         assert not there, f"{page.path.name}:{command.line}: {there} is not run here: see pasted.py"
-        code, said = performance.paste(command.text)
-        assert code in PASSED or command.shown, (
-            f"{page.path.name}:{command.line}: $ {command.text}\n{said}exit code {code}"
+        code, text = performance.paste(command.text)
+        assert code in PASSED or command.expected_output, (
+            f"{page.path.name}:{command.line}: $ {command.text}\n{text}exit code {code}"
         )
-        if command.shown:
-            outputs[place] = [line.rstrip() for line in said.rstrip("\n").splitlines()]
+        if command.expected_output:
+            outputs[place] = [line.rstrip() for line in text.rstrip("\n").splitlines()]
     return outputs
 
 
 def check_syntax(terminal, command: Command) -> None:
     (terminal.folder / "unrun.sh").write_text(f"{command.text}\n")
-    code, said = terminal.run("bash -n unrun.sh")
-    assert code == 0, f"{command.text}: {said}"
+    code, text = terminal.run("bash -n unrun.sh")
+    assert code == 0, f"{command.text}: {text}"
 
 
 def test_how_many_commands_there_are():
@@ -196,11 +196,11 @@ def test_how_many_commands_there_are():
     shown = 0
     for page in map(Page.read, PAGES):
         for command in page.commands:
-            why = why_not(page, command)
-            program = stands_in(command)
+            why = skip_reason(page, command)
+            program = fake_program_in(command)
             here = f"here, with a {program} that stands in for the real one" if program else "here"
             counted[why or here] += 1
-            shown += bool(command.shown and not (why or "").startswith("nobody"))
+            shown += bool(command.expected_output and not (why or "").startswith("nobody"))
     nobody = {who for who in counted if who.startswith("nobody")}
     run = sum(times for who, times in counted.items() if who not in nobody)
     of_all = f"{counted.total()} commands on {len(PAGES)} pages: {run} are run"
@@ -211,8 +211,11 @@ def test_how_many_commands_there_are():
     assert len(nobody - {NO_PRESSURE}) == len(NOT_RUN)
 
 
-def test_no_page_still_asks_for_an_output():
+def test_no_page_still_requests_an_output():
     asking = [
-        f"{path.name}:{c.line}" for path in PAGES for c in Page.read(path).commands if ASKED_FOR in c.shown
+        f"{path.name}:{c.line}"
+        for path in PAGES
+        for c in Page.read(path).commands
+        if OUTPUT_REQUESTED in c.expected_output
     ]
     assert asking == []

@@ -1,7 +1,7 @@
 """How pages are read, compared and rewritten."""
 
 import pytest
-from shown import Page, is_as_shown, renewed
+from shown import Page, matches_page, updated_output
 
 TEXT = r"""# A page
 
@@ -41,11 +41,11 @@ def page(tmp_path):
 def test_a_command_is_what_a_shell_takes_for_one_and_the_rest_is_its_output(page):
     tail, stack, loop, true = page.commands
     assert tail.text.splitlines()[1].endswith("""'{ $.level = "ERROR" }'""")
-    assert (tail.shown, tail.asides) == (["nothing, it isn't"], ["5 min later"])
+    assert (tail.expected_output, tail.directives) == (["nothing, it isn't"], ["5 min later"])
     assert stack.text.endswith("; }")
-    assert (stack.shown, stack.asides) == ([], [])
+    assert (stack.expected_output, stack.directives) == ([], [])
     assert loop.text.splitlines()[-1] == "  done"
-    assert loop.shown == ["a", "", "b"]
+    assert loop.expected_output == ["a", "", "b"]
     assert (true.text, true.line) == ("true", 25)
 
 
@@ -69,7 +69,7 @@ def test_new_output_takes_the_place_of_the_old_with_its_indentation(page):
     ],
 )
 def test_an_ellipsis_stands_for_what_is_left_out(shown, said):
-    assert is_as_shown(shown, said)
+    assert matches_page(shown, said)
 
 
 @pytest.mark.parametrize(
@@ -84,20 +84,20 @@ def test_an_ellipsis_stands_for_what_is_left_out(shown, said):
     ],
 )
 def test_whatever_else_differs_is_a_difference(shown, said):
-    assert not is_as_shown(shown, said)
+    assert not matches_page(shown, said)
 
 
 def test_what_was_left_out_is_left_out_again():
     shown = ["first 1", "…", "level   ok", "balance 5 %", "…"]
-    said = ["first 2", "more", "level   warning", "balance 6 %", "end"]
-    assert renewed(shown, said) == ["first 2", "…", "level   warning", "balance 6 %", "…"]
+    text = ["first 2", "more", "level   warning", "balance 6 %", "end"]
+    assert updated_output(shown, text) == ["first 2", "…", "level   warning", "balance 6 %", "…"]
 
 
-def test_a_line_keeps_its_ellipsis_while_it_fits_and_a_question_mark_asks_for_everything():
-    assert renewed(["by …: x", "old"], ["by anna: x", "new"]) == ["by …: x", "new"]
-    assert renewed(["?"], ["policy: p", "a", "b"]) == ["a", "b"]
+def test_a_line_keeps_its_ellipsis_while_it_fits_and_a_question_mark_requests_everything():
+    assert updated_output(["by …: x", "old"], ["by anna: x", "new"]) == ["by …: x", "new"]
+    assert updated_output(["?"], ["policy: p", "a", "b"]) == ["a", "b"]
 
 
 def test_what_differs_from_run_to_run_is_left_out():
-    said = ["at http://127.0.0.1:4711/x, 10 MB copied, 0.1 s, 623 MB/s"]
-    assert renewed(["?"], said) == ["at …/x, 10 MB copied, … s, …"]
+    text = ["at http://127.0.0.1:4711/x, 10 MB copied, 0.1 s, 623 MB/s"]
+    assert updated_output(["?"], text) == ["at …/x, 10 MB copied, … s, …"]

@@ -13,14 +13,14 @@ from socketserver import ThreadingMixIn, UnixStreamServer
 from threading import Thread
 
 import pytest
-from stand_ins import CDK, INFO, MISUSED, STAND_INS, SYSTEMCTL, docker
+from stand_ins import CDK, FAKE_PROGRAMS, INFO, SYSTEMCTL, USAGE_EXIT_CODE, docker
 
 FORMAT = "{{.Driver}} {{.LoggingDriver}} {{.DockerRootDir}}"
 REAL_CDK = Path(sys.prefix) / "bin" / "cdk"
 
 
-def said_by(*words, **environment):
-    ran = subprocess.run(
+def output_of(*words, **environment):
+    result = subprocess.run(
         words,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
@@ -29,22 +29,22 @@ def said_by(*words, **environment):
         timeout=120,
         check=False,
     )
-    return ran.returncode, ran.stdout, ran.stderr
+    return result.returncode, result.stdout, result.stderr
 
 
-class Daemon(BaseHTTPRequestHandler):
+class FakeDockerDaemon(BaseHTTPRequestHandler):
     """As much of Docker's API as its command asks for to tell of a daemon."""
 
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        told = json.dumps(INFO if self.path.endswith("/info") else {}).encode()
+        reported = json.dumps(INFO if self.path.endswith("/info") else {}).encode()
         self.send_response(200)
         self.send_header("Api-Version", "1.41")
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(told)))
+        self.send_header("Content-Length", str(len(reported)))
         self.end_headers()
-        self.wfile.write(b"" if self.command == "HEAD" else told)
+        self.wfile.write(b"" if self.command == "HEAD" else reported)
 
     do_HEAD = do_GET  # noqa: N815 - http.server calls it so
 
@@ -60,8 +60,8 @@ class _Server(ThreadingMixIn, UnixStreamServer):
 
 
 @contextmanager
-def a_daemon(socket):
-    with _Server(str(socket), Daemon) as server:
+def fake_docker_daemon(socket):
+    with _Server(str(socket), FakeDockerDaemon) as server:
         thread = Thread(target=server.serve_forever)
         thread.start()
         try:
@@ -74,8 +74,8 @@ def a_daemon(socket):
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here to compare with")
 def test_the_real_docker_says_the_same_of_such_a_daemon(tmp_path):
     socket = tmp_path / "docker.sock"
-    with a_daemon(socket):
-        real = said_by(
+    with fake_docker_daemon(socket):
+        real = output_of(
             "docker", "info", "--format", FORMAT, DOCKER_HOST=f"unix://{socket}", HOME=str(tmp_path)
         )
     assert real[:2] == docker(["info", "--format", FORMAT])[:2] == (0, "overlay2 json-file /var/lib/docker\n")
@@ -83,7 +83,7 @@ def test_the_real_docker_says_the_same_of_such_a_daemon(tmp_path):
 
 @pytest.mark.skipif(shutil.which("systemctl") is None, reason="there is no systemctl here to compare with")
 def test_the_real_systemctl_knows_every_command_and_option():
-    _, told, _ = said_by("systemctl", "--help", "--no-pager")
+    _, told, _ = output_of("systemctl", "--help", "--no-pager")
     for command, options in SYSTEMCTL.items():
         assert re.search(rf"^ +{command} ", told, re.MULTILINE), command
         for option in options:
@@ -94,7 +94,7 @@ def test_the_real_systemctl_knows_every_command_and_option():
 def test_the_real_cdk_knows_every_option():
     for command, options in CDK.items():
         if options:
-            code, told, _ = said_by(str(REAL_CDK), command, "--help")
+            code, told, _ = output_of(str(REAL_CDK), command, "--help")
             assert code == 0
             assert {option for option in options if f"{option} " not in told} == set()
 
@@ -114,6 +114,6 @@ def test_the_real_cdk_knows_every_option():
 )
 def test_any_other_word_is_refused(line):
     name, *words = line.split()
-    code, out, err = STAND_INS[name](words)
-    assert (code, out) == (MISUSED, "")
+    code, out, err = FAKE_PROGRAMS[name](words)
+    assert (code, out) == (USAGE_EXIT_CODE, "")
     assert err

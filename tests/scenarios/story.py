@@ -13,24 +13,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from burstwatch.core.alerts.alert import Alert, sentences, title
-from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, Evidence, UnknownReason, assess
-from burstwatch.core.assessment.drain_cause import DAYS_PERIOD_S, OPERATIONS_SPAN_S, Traces
+from burstwatch.core.alerts.alert import Alert, format_sentences, format_title
+from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, UnknownReason, VolumeReading, assess
+from burstwatch.core.assessment.drain_cause import (
+    BALANCE_HISTORY_PERIOD_S,
+    OPERATIONS_HISTORY_S,
+    DrainMetrics,
+)
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.flips.triggers import Want
-from burstwatch.core.ledger.ledger import Roster, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.flips.triggers import FlipTrigger
+from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.decide import Decision, Look, decide, with_cause
+from burstwatch.core.watch.decide import Decision, TickContext, attach_drain_cause, decide
 from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
 
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
 REST_S = 3_600
 OPERATION_BYTES = 16 * 1024
 LAG_S = 180
-PLACE = Place(region="us-east-1", account="111122223333")
+PLACE = AwsLocation(region="us-east-1", account="111122223333")
 
 _SETTING = re.compile(r"(volume|tags|balance): +(.+)")
 _EVENT = re.compile(r"(\d\d):(\d\d)  (.+)")
@@ -38,14 +42,14 @@ _VOLUME = re.compile(r"(\d+) GiB, (\S+)")
 
 
 @dataclass(frozen=True)
-class Story:
+class Scenario:
     """A story as it is told: times are seconds since the epoch, and the last event is its end."""
 
     settings: dict[str, str]
     events: list[tuple[int, str]]
 
     @classmethod
-    def read(cls, text: str) -> "Story":
+    def read(cls, text: str) -> "Scenario":
         settings = dict(match.groups() for line in text.splitlines() if (match := _SETTING.fullmatch(line)))
         events = []
         for line in text.splitlines():
@@ -74,29 +78,29 @@ class Story:
 
 
 @dataclass
-class World:
+class ScenarioWorld:
     """The volume as it really is, and what AWS would answer."""
 
     volume: Volume
     now_s: int
     credits_left: float
-    wanted_iops: int
+    demand_iops: int
     instance_state: str = "running"
     has_telemetry: bool = True
     read_error: str | None = None
     has_ticks: bool = True
     minima: dict[int, float] = field(default_factory=dict)
     operations: dict[int, float] = field(default_factory=dict)
-    is_dry: bool = False
+    is_empty: bool = False
 
     @property
     def baseline(self) -> int:
         return baseline_iops(self.volume.size_gib)
 
-    def undergo(self, event: str) -> None:
+    def apply_event(self, event: str) -> None:
         match event.split():
             case ["load", iops, "IOPS"]:
-                self.wanted_iops = int(iops)
+                self.demand_iops = int(iops)
             case ["telemetry", "stops" | "returns" as what]:
                 self.has_telemetry = what == "returns"
             case ["reads", "fail:", *error]:
@@ -117,19 +121,19 @@ class World:
             case _:
                 raise ValueError(f"{event!r} is no event; see World.undergo")
 
-    def live(self, seconds: int) -> Iterator[tuple[int, str]]:
+    def simulate(self, seconds: int) -> Iterator[tuple[int, str]]:
         """Let time pass; yields the moment the bucket runs dry."""
         for _ in range(seconds):
             is_used = self.volume.attached and self.instance_state == "running"
-            served = min(self.wanted_iops if is_used else 0, BURST_IOPS)
+            served = min(self.demand_iops if is_used else 0, BURST_IOPS)
             if self.credits_left <= 0:
                 served = min(served, self.baseline)
             self.credits_left = min(BUCKET_CREDITS, max(0.0, self.credits_left + self.baseline - served))
             if is_used and self.has_telemetry:
                 self._record(served)
-            if self.credits_left <= 0 and not self.is_dry:
+            if self.credits_left <= 0 and not self.is_empty:
                 yield self.now_s, f"the bucket is empty: {self.baseline} IOPS are served from here"
-            self.is_dry = self.credits_left <= 0 or (self.is_dry and self.credits_left < CREDITS_PER_PCT)
+            self.is_empty = self.credits_left <= 0 or (self.is_empty and self.credits_left < CREDITS_PER_PCT)
             self.now_s += 1
 
     def _record(self, served: int) -> None:
@@ -138,26 +142,26 @@ class World:
         self.minima[minute_s] = min(self.minima.get(minute_s, 100.0), balance_pct)
         self.operations[minute_s] = self.operations.get(minute_s, 0.0) + served
 
-    def shown(self, values: dict[int, float], now_s: int, span_s: int = 65 * 60) -> Series:
+    def visible_datapoints(self, values: dict[int, float], now_s: int, span_s: int = 65 * 60) -> Series:
         """What CloudWatch shows at ``now_s`` of the last 65 minutes."""
         span = range(now_s - span_s, now_s - LAG_S + 1)
-        return Series.of((start_s, value) for start_s, value in values.items() if start_s in span)
+        return Series.from_pairs((start_s, value) for start_s, value in values.items() if start_s in span)
 
-    def traces(self, now_s: int) -> Traces:
+    def drain_metrics(self, now_s: int) -> DrainMetrics:
         """What is read besides when a drain is told; all operations are writes of 16 KiB."""
-        writes = self.shown(self.operations, now_s, OPERATIONS_SPAN_S)
-        nothing = Series(writes.starts_s, (0.0,) * len(writes))
-        moved = Series(writes.starts_s, tuple(count * OPERATION_BYTES for count in writes.values))
+        writes = self.visible_datapoints(self.operations, now_s, OPERATIONS_HISTORY_S)
+        nothing = Series(writes.starts_at_s, (0.0,) * len(writes))
+        moved = Series(writes.starts_at_s, tuple(count * OPERATION_BYTES for count in writes.values))
         least: dict[int, float] = {}
         for start_s, value in self.minima.items():
-            period_s = start_s // DAYS_PERIOD_S * DAYS_PERIOD_S
+            period_s = start_s // BALANCE_HISTORY_PERIOD_S * BALANCE_HISTORY_PERIOD_S
             least[period_s] = min(value, least.get(period_s, 100.0))
-        return Traces(
+        return DrainMetrics(
             read_ops=nothing,
             write_ops=writes,
             read_bytes=nothing,
             write_bytes=moved,
-            days=Series.of(least.items()),
+            balance_history=Series.from_pairs(least.items()),
         )
 
 
@@ -167,44 +171,46 @@ class Watchdog:
 
     policy: Policy
     state: VolumeState | None = None
-    roster: Roster | None = None
+    roster: FleetSnapshot | None = None
 
-    def tick(self, world: World) -> tuple[str, Decision] | None:
+    def tick(self, world: ScenarioWorld) -> tuple[str, Decision] | None:
         """Look at the volume if it is due; the kind of tick comes with the decision."""
         tick_s, cadence = world.now_s, self.policy.cadence
         states = {self.state.volume_id: self.state} if self.state else {}
         grid_s = int(cadence.sweep_tick.total_seconds())
         sweep_s = tick_s // grid_s * grid_s
-        if self.roster is not None and self.roster.tick_s >= sweep_s:
+        if self.roster is not None and self.roster.tick_at_s >= sweep_s:
             return ("focus", self._look(world)) if due_in_focus(states, tick_s) else None
         due = list(
             due_in_sweep(
                 [world.volume],
                 states,
-                roster=self.roster,
-                sweep_s=sweep_s,
+                snapshot=self.roster,
+                sweep_at_s=sweep_s,
                 focused=due_in_focus(states, tick_s),
-                restarted=self._restarted(world),
+                instances_restarted=self._restarted(world),
                 smaller_sizes_gib={},
                 cadence=cadence,
             )
         )
-        self.roster = Roster(tick_s=sweep_s, fingerprints=frozenset({fingerprint(world.volume, cadence)}))
+        self.roster = FleetSnapshot(
+            tick_at_s=sweep_s, fingerprints=frozenset({fingerprint(world.volume, cadence)})
+        )
         return ("sweep", self._look(world, has_arrived=due[0].has_arrived)) if due else None
 
-    def _restarted(self, world: World) -> frozenset[str]:
+    def _restarted(self, world: ScenarioWorld) -> frozenset[str]:
         waits = self.state is not None and self.state.unknown_reason is UnknownReason.INSTANCE_STOPPED
         return frozenset(
             {world.volume.volume_id} if waits and world.instance_state not in STOPPED_STATES else ()
         )
 
-    def _look(self, world: World, *, has_arrived: bool = False) -> Decision:
+    def _look(self, world: ScenarioWorld, *, has_arrived: bool = False) -> Decision:
         now_s, volume = world.now_s, world.volume
         wishes = read_tags(volume.tags, self.policy.mode)
-        look = Look(now_s=now_s, tick_s=now_s, place=PLACE)
+        look = TickContext(now_s=now_s, tick_at_s=now_s, location=PLACE)
         assessment = self._assess(world, now_s if has_arrived else self._arrived_at_s(now_s))
-        decision = decide(assessment, self.state, wishes, policy=self.policy, look=look)
-        decision = with_cause(decision, world.traces(now_s), now_s=now_s)
+        decision = decide(assessment, self.state, wishes, policy=self.policy, context=look)
+        decision = attach_drain_cause(decision, world.drain_metrics(now_s), now_s=now_s)
         if decision.change is not None:
             self.state = decision.change.state
         return decision
@@ -214,20 +220,20 @@ class Watchdog:
         too_new_s = self.policy.telemetry.too_new.total_seconds()
         return arrived_at_s if arrived_at_s is not None and arrived_at_s > now_s - too_new_s else None
 
-    def _assess(self, world: World, arrived_at_s: int | None) -> Assessment:
-        evidence = Evidence(
-            balance=None if world.read_error else world.shown(world.minima, world.now_s),
+    def _assess(self, world: ScenarioWorld, arrived_at_s: int | None) -> Assessment:
+        evidence = VolumeReading(
+            balance=None if world.read_error else world.visible_datapoints(world.minima, world.now_s),
             read_error=world.read_error,
-            read_ops=world.shown(dict.fromkeys(world.operations, 0.0), world.now_s),
-            write_ops=world.shown(world.operations, world.now_s),
+            read_ops=world.visible_datapoints(dict.fromkeys(world.operations, 0.0), world.now_s),
+            write_ops=world.visible_datapoints(world.operations, world.now_s),
             arrived_at_s=arrived_at_s,
         )
         telemetry = self.policy.telemetry
-        found = assess(world.volume, evidence, now_s=world.now_s, telemetry=telemetry)
-        if found.unknown_reason is UnknownReason.TELEMETRY_GAP:
-            asked = replace(evidence, instance_state=world.instance_state)
-            found = assess(world.volume, asked, now_s=world.now_s, telemetry=telemetry)
-        return found
+        result = assess(world.volume, evidence, now_s=world.now_s, telemetry=telemetry)
+        if result.unknown_reason is UnknownReason.TELEMETRY_GAP:
+            requested = replace(evidence, instance_state=world.instance_state)
+            result = assess(world.volume, requested, now_s=world.now_s, telemetry=telemetry)
+        return result
 
 
 @dataclass
@@ -236,26 +242,28 @@ class Transcript:
 
     lines: list[str] = field(default_factory=list)
     last_seen: tuple[object, ...] = ()
-    last_want: Want | None = None
-    unwritten: int = 0
+    last_trigger: FlipTrigger | None = None
+    pending_ticks: int = 0
 
-    def tell(self, at_s: float, words: str) -> None:
-        self._tell_unwritten()
+    def write_line(self, at_s: float, words: str) -> None:
+        self._flush_pending_ticks()
         self.lines.append(f"{datetime.fromtimestamp(at_s, tz=UTC):%H:%M}  {words}")
 
-    def look(self, at_s: float, kind: str, decision: Decision) -> None:
+    def write_evaluation(self, at_s: float, kind: str, decision: Decision) -> None:
         known = decision.assessment.balance_pct
         why = decision.assessment.unknown_reason
-        seen = (decision.level, why, decision.look_interval_s)
-        is_wanted = decision.want is not None and decision.want != self.last_want
-        self.last_want = decision.want
+        seen = (decision.level, why, decision.poll_interval_s)
+        is_wanted = decision.trigger is not None and decision.trigger != self.last_trigger
+        self.last_trigger = decision.trigger
         if seen == self.last_seen and not decision.alerts and not is_wanted:
-            self.unwritten += 1
+            self.pending_ticks += 1
             return
         self.last_seen = seen
         balance = "-" if known is None else f"{known:.1f} %"
         because = f"{why}; " if why else ""
-        self.tell(at_s, f"  {kind}  {balance:>8}  {decision.level!s:9}  {because}{_next_look(decision)}")
+        self.write_line(
+            at_s, f"  {kind}  {balance:>8}  {decision.level!s:9}  {because}{_next_look(decision)}"
+        )
         for alert in decision.alerts:
             self._alert(alert)
         if is_wanted:
@@ -263,44 +271,44 @@ class Transcript:
 
     def _alert(self, alert: Alert) -> None:
         self.lines.append(f"{'':12}! {alert.kind}{' (reminder)' if alert.is_reminder else ''}")
-        self.lines += [f"{'':12}| {line}" for line in (title(alert), *sentences(alert))]
+        self.lines += [f"{'':12}| {line}" for line in (format_title(alert), *format_sentences(alert))]
         if alert.action:
             self.lines.append(f"{'':12}> {alert.action}")
 
-    def _tell_unwritten(self) -> None:
-        if self.unwritten:
-            self.lines.append(f"         ({self.unwritten} more like it)")
-        self.unwritten = 0
+    def _flush_pending_ticks(self) -> None:
+        if self.pending_ticks:
+            self.lines.append(f"         ({self.pending_ticks} more like it)")
+        self.pending_ticks = 0
 
 
 def _next_look(decision: Decision) -> str:
-    if decision.look_interval_s is None:
+    if decision.poll_interval_s is None:
         return "not looked at any more"
-    return f"look again in {decision.look_interval_s // 60} min"
+    return f"look again in {decision.poll_interval_s // 60} min"
 
 
-def play(story: Story) -> str:
+def run_scenario(story: Scenario) -> str:
     """The transcript of a story."""
     starts_s, ends_s = story.events[0][0], story.events[-1][0]
     volume = story.volume
-    world = World(
+    world = ScenarioWorld(
         volume=volume,
         now_s=starts_s - REST_S,
         credits_left=float(story.settings.get("balance", "100 %").removesuffix(" %")) * CREDITS_PER_PCT,
-        wanted_iops=baseline_iops(volume.size_gib),
+        demand_iops=baseline_iops(volume.size_gib),
     )
     watchdog, transcript = Watchdog(Policy()), Transcript()
-    list(world.live(REST_S))
+    list(world.simulate(REST_S))
     events = iter(story.events)
     at_s, event = next(events)
     while world.now_s <= ends_s:
         while at_s <= world.now_s:
-            world.undergo(event)
-            transcript.tell(at_s, event)
+            world.apply_event(event)
+            transcript.write_line(at_s, event)
             at_s, event = next(events, (ends_s + 1, ""))
         looked = watchdog.tick(world) if world.has_ticks else None
         if looked:
-            transcript.look(world.now_s, *looked)
-        for dry_at_s, words in world.live(60):
-            transcript.tell(dry_at_s, words)
+            transcript.write_evaluation(world.now_s, *looked)
+        for dry_at_s, words in world.simulate(60):
+            transcript.write_line(dry_at_s, words)
     return "\n".join(transcript.lines) + "\n"

@@ -1,9 +1,9 @@
 from pathlib import Path
 
 import pytest
-from story import Story, play
+from story import Scenario, run_scenario
 
-STORIES = sorted(Path(__file__).parent.glob("*.txt"))
+SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 TRANSCRIPT = """
 ---- what the watchdog sees and says; written by: pytest tests/scenarios --rewrite ----
      time, kind of tick, balance read, level, next look; then ! an alert, | its words, > what to do
@@ -11,22 +11,22 @@ TRANSCRIPT = """
 """
 
 
-@pytest.mark.parametrize("path", STORIES, ids=lambda path: path.stem)
-def test_the_story_goes_as_written(path, request):
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_transcript_matches(path, request):
     told, _, expected = path.read_text().partition(TRANSCRIPT)
-    happened = play(Story.read(told))
+    happened = run_scenario(Scenario.read(told))
     if request.config.getoption("--rewrite"):
         path.write_text(told.rstrip("\n") + "\n" + TRANSCRIPT + happened)
     else:
         assert happened == expected, "if this is meant, rewrite it with --rewrite and read the difference"
 
 
-def test_there_are_stories():
-    assert len(STORIES) >= 8
+def test_there_are_scenarios():
+    assert len(SCENARIOS) >= 8
 
 
 @pytest.mark.parametrize("event", ["load 3000", "telemetry ends", "the volume burns"])
-def test_an_event_that_cannot_happen_is_refused(event):
-    told = f"volume: 100 GiB, ci-7\n09:00  {event}\n10:00  the end\n"
+def test_an_unknown_event_is_refused(event):
+    reported = f"volume: 100 GiB, ci-7\n09:00  {event}\n10:00  the end\n"
     with pytest.raises(ValueError, match="is no event"):
-        play(Story.read(told))
+        run_scenario(Scenario.read(reported))

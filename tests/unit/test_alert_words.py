@@ -5,18 +5,18 @@ from test_alerts import HERE, an_alert
 
 from burstwatch.core.alerts.alert import (
     AlertKind,
-    forecast_words,
+    format_forecast,
+    format_sentences,
+    format_title,
     further_commands,
     make_digest,
-    sentences,
-    title,
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.text import format_instant
 from conftest import at
 
-SEE_WHY = ("See why", "burstctl explain vol-0a1 --region us-east-1")
-HANDS_OFF = (
+EXPLAIN_COMMAND = ("See why", "burstctl explain vol-0a1 --region us-east-1")
+HOLD_COMMAND = (
     "Keep the watchdog off it",
     "burstctl hold vol-0a1 --region us-east-1 --for 2h --reason 'looking at it'",
 )
@@ -28,7 +28,11 @@ HANDS_OFF = (
 @pytest.mark.parametrize("kind", [AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.TELEMETRY_GAP])
 @pytest.mark.parametrize(
     ("evidence", "commands"),
-    [({}, [SEE_WHY]), ({"mode": "propose"}, [SEE_WHY]), ({"mode": "auto"}, [SEE_WHY, HANDS_OFF])],
+    [
+        ({}, [EXPLAIN_COMMAND]),
+        ({"mode": "propose"}, [EXPLAIN_COMMAND]),
+        ({"mode": "auto"}, [EXPLAIN_COMMAND, HOLD_COMMAND]),
+    ],
 )
 def test_a_balance_can_be_explained_and_what_may_be_flipped_be_held(kind, evidence, commands):
     assert further_commands(an_alert(kind, evidence=evidence)) == commands
@@ -75,7 +79,7 @@ def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
     ],
 )
 def test_the_forecast_in_words_at_its_edges(forecast, words):
-    assert forecast_words(forecast) == words
+    assert format_forecast(forecast) == words
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def test_the_forecast_in_words_at_its_edges(forecast, words):
     ],
 )
 def test_a_time_that_is_not_today_carries_its_day(span_s, says):
-    assert forecast_words(a_forecast(HOUR_S, span_s)).endswith(says)
+    assert format_forecast(a_forecast(HOUR_S, span_s)).endswith(says)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +111,7 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, says):
 )
 def test_the_title_says_how_much_time_is_left_at_its_edges(forecast, left):
     alert = an_alert(AlertKind.DRAINING, forecast=forecast)
-    assert title(alert) == f"critical: vol-0a1, {left} (i-0a1)"
+    assert format_title(alert) == f"critical: vol-0a1, {left} (i-0a1)"
 
 
 # sentences
@@ -132,9 +136,9 @@ READ = {
         (-2_700, "It is refilling at 2,700 credits/s"),
     ],
 )
-def test_how_the_balance_goes_is_told_by_its_sign_and_in_digits_that_say_something(drain_per_s, says):
+def test_the_balance_trend_shows_its_sign_and_significant_digits(drain_per_s, says):
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S, drain_per_s=drain_per_s))
-    assert f"{says}; baseline 300 IOPS (100 GiB)." in sentences(alert)
+    assert f"{says}; baseline 300 IOPS (100 GiB)." in format_sentences(alert)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +152,7 @@ def test_how_the_balance_goes_is_told_by_its_sign_and_in_digits_that_say_somethi
 def test_the_level_has_its_reason(level, previous, says):
     facts = {"level": level, "previous_level": previous, "evidence": {"because": "it drains"}}
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S), **facts)
-    assert sentences(alert)[0] == says
+    assert format_sentences(alert)[0] == says
 
 
 @pytest.mark.parametrize("reading", [{"baseline_iops": 300}, READ | {"burst_balance_pct": None}])
@@ -159,17 +163,17 @@ def test_without_a_balance_there_is_no_reason_and_no_drain(reading):
         forecast=a_forecast(HOUR_S, drain_per_s=5),
         evidence={"because": "it drains"},
     )
-    assert sentences(alert) == ["Balance unknown: None; it was ok."]
+    assert format_sentences(alert) == ["Balance unknown: None; it was ok."]
 
 
-def test_without_a_pace_no_drain_is_told():
+def test_without_a_rate_no_drain_is_reported():
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S))
-    assert len(sentences(alert)) == 1
+    assert len(format_sentences(alert)) == 1
 
 
 def test_the_id_of_a_digest_is_as_long_as_any():
     alerts = [
         an_alert(AlertKind.DRAINING, alert_id=f"a{n}", forecast=a_forecast(0), reading=READ) for n in "12"
     ]
-    digest = make_digest(alerts, place=HERE, runbooks_url="", now_s=int(at("12:00")))
+    digest = make_digest(alerts, location=HERE, runbooks_url="", now_s=int(at("12:00")))
     assert len(digest.alert_id) == 32

@@ -4,41 +4,41 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.adapters.notify.message import notice_of
+from burstwatch.adapters.notify.message import message_from_alert
 from burstwatch.core.alerts.alert import (
     Alert,
     AlertKind,
     action_label,
-    alert_id,
+    alert_urgency,
     describe_forecast,
     describe_reading,
     describe_volume,
-    forecast_words,
+    format_forecast,
+    format_sentences,
+    format_title,
     is_command,
+    make_alert_id,
     make_digest,
     make_policy_rejected,
     runbook_link,
-    sentences,
-    title,
-    urgency,
 )
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.flips.reconcile import Sighting
-from burstwatch.core.location import Place
+from burstwatch.core.flips.reconcile import ObservedState
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
-from burstwatch.core.policy.windows import UNTIL_STOPPED, Span
+from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.policy.windows import UNTIL_STOPPED, TimeInterval
 from burstwatch.core.text import format_clock, format_duration, format_instant
 from burstwatch.core.watch.decide import decide
 from conftest import (
     IO1,
     NOON,
-    Memory,
+    TrackedVolume,
     a_decision,
-    a_look,
     a_modification,
     a_state,
+    a_tick_context,
     a_volume,
     a_window_state,
     an_assessment,
@@ -49,17 +49,17 @@ from conftest import (
 from some_events import (
     NOON_S,
     VOLUME_ID,
-    after_a_look,
-    away,
+    a_named_volume,
+    alert_after_evaluation,
     event_alerts,
-    left_on_target,
-    named_volume,
-    refused_by_aws,
+    left_on_target_alert,
+    on_target,
+    refused_by_aws_alert,
     state_of,
-    window_starting,
+    window_alert,
 )
 
-HERE = Place(region="us-east-1", account="111122223333")
+HERE = AwsLocation(region="us-east-1", account="111122223333")
 NAMED = a_volume(tags={"Name": "ci-7"}, device="/dev/sda1")
 A_CLAIM = {
     "Name": "prod-dynamic-pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808",
@@ -84,7 +84,7 @@ def an_alert(kind: AlertKind, **changes) -> Alert:
         "level": Level.CRITICAL,
         "previous_level": Level.OK,
         "volume_id": "vol-0a1",
-        "time_s": int(at("12:00")),
+        "at_s": int(at("12:00")),
         "volume": describe_volume(a_volume(), HERE),
         "reading": {"baseline_iops": 300},
     }
@@ -97,7 +97,7 @@ def an_alert(kind: AlertKind, **changes) -> Alert:
 def test_an_alert_is_one_document():
     assert a_draining_alert().to_document() == {
         "schema": "burstwatch.alert/v1",
-        "alert_id": alert_id("vol-0a1", AlertKind.DRAINING, int(at("12:00"))),
+        "alert_id": make_alert_id("vol-0a1", AlertKind.DRAINING, int(at("12:00"))),
         "kind": "BurstBalanceDraining",
         "level": "critical",
         "previous_level": "ok",
@@ -187,17 +187,19 @@ def test_an_alert_is_one_document():
 
 
 def alerts_of_every_kind() -> list[Alert]:
-    memory = Memory()
-    memory.look("12:00", draining_to(18, 3, count=20), volume=NAMED)
-    memory.look("12:06", draining_to(0, 3, count=20, newest_starts_at="12:04"), read_ops=balances(6_000.0))
-    memory.look("13:00", Series())
-    memory.look("14:00", balances(*[100.0] * 20, newest_starts_at="13:58"))
-    digest = make_digest(memory.alerts, place=HERE, runbooks_url="runbooks", now_s=int(at("14:00")))
+    memory = TrackedVolume()
+    memory.evaluate("12:00", draining_to(18, 3, count=20), volume=NAMED)
+    memory.evaluate(
+        "12:06", draining_to(0, 3, count=20, newest_starts_at="12:04"), read_ops=balances(6_000.0)
+    )
+    memory.evaluate("13:00", Series())
+    memory.evaluate("14:00", balances(*[100.0] * 20, newest_starts_at="13:58"))
+    digest = make_digest(memory.alerts, location=HERE, runbooks_url="runbooks", now_s=int(at("14:00")))
     rejected = make_policy_rejected(
         ["version: is missing"],
         in_force="the policy of 11:00",
         action="burstctl policy check",
-        place=HERE,
+        location=HERE,
         runbooks_url="runbooks",
         now_s=int(at("14:00")),
     )
@@ -237,8 +239,8 @@ def test_an_alert_from_before_a_key_was_added_can_be_read():
         del document["evidence"][name]
     alert = Alert.from_document(document)
     assert (alert.reading["unknown_because"], alert.volume["called"]) == (None, None)
-    assert title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
-    assert "It has been draining" not in " ".join(sentences(alert))
+    assert format_title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
+    assert "It has been draining" not in " ".join(format_sentences(alert))
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
@@ -249,11 +251,11 @@ def test_no_number_in_a_document_is_an_instant(alert):
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
 def test_no_sentence_says_what_the_title_said(alert):
-    said = [sentence.rstrip(".") for sentence in sentences(alert)]
-    assert len(set(said)) == len(said)
-    assert not any(sentence in title(alert) for sentence in said)
+    text = [sentence.rstrip(".") for sentence in format_sentences(alert)]
+    assert len(set(text)) == len(text)
+    assert not any(sentence in format_title(alert) for sentence in text)
     summary = alert.evidence.get("summary")
-    assert summary is None or not any(summary in sentence for sentence in said)
+    assert summary is None or not any(summary in sentence for sentence in text)
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
@@ -264,15 +266,15 @@ def test_a_command_says_which_region_it_is_for(alert):
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
 def test_every_kind_has_something_to_say(alert):
-    said = [title(alert), *sentences(alert)]
-    assert all(said)
-    assert not any(word in f" {line} " for line in said for word in (" None", "{", "nan", " inf "))
+    text = [format_title(alert), *format_sentences(alert)]
+    assert all(text)
+    assert not any(word in f" {line} " for line in text for word in (" None", "{", "nan", " inf "))
 
 
 def test_the_alert_carries_what_was_wrong_with_the_tags():
-    wishes = Wishes(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
+    wishes = VolumeSettings(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
     assessment = an_assessment(draining_to(18, 3, count=20))
-    decision = decide(assessment, None, wishes, policy=Policy(), look=a_look())
+    decision = decide(assessment, None, wishes, policy=Policy(), context=a_tick_context())
     assert decision.alerts[0].evidence["tag_faults"] == ["burstwatch:mode='on' is no mode"]
 
 
@@ -289,7 +291,9 @@ def test_the_alert_carries_what_was_wrong_with_the_tags():
     ],
 )
 def test_an_alert_id_is_a_function_of_subject_kind_and_revision(subject, kind, revision, is_same):
-    assert (alert_id(subject, kind, revision) == alert_id("vol-0a1", AlertKind.DRAINING, 7)) is is_same
+    assert (
+        make_alert_id(subject, kind, revision) == make_alert_id("vol-0a1", AlertKind.DRAINING, 7)
+    ) is is_same
 
 
 # links
@@ -306,7 +310,7 @@ def test_an_alert_id_is_a_function_of_subject_kind_and_revision(subject, kind, r
     ],
 )
 def test_the_console_link_fits_the_partition(region, host):
-    url = Place(region=region).volume_url("vol-0a1")
+    url = AwsLocation(region=region).volume_url("vol-0a1")
     assert url == f"https://{host}/ec2/home?region={region}#VolumeDetails:volumeId=vol-0a1"
 
 
@@ -378,18 +382,18 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
     ],
 )
 def test_the_forecast_in_words(balance, words):
-    assert forecast_words(describe_forecast(an_assessment(balance), at("12:00"))) == words
+    assert format_forecast(describe_forecast(an_assessment(balance), at("12:00"))) == words
 
 
 def test_without_a_forecast_there_are_no_words():
-    assert forecast_words(describe_forecast(an_assessment(Series()), at("12:00"))) is None
-    assert forecast_words({}) is None
+    assert format_forecast(describe_forecast(an_assessment(Series()), at("12:00"))) is None
+    assert format_forecast({}) is None
 
 
 def test_a_draining_volume_in_words():
     alert = a_draining_alert()
-    assert title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
-    assert sentences(alert) == [
+    assert format_title(alert) == "critical: ci-7, dry in about 5 min (vol-0a1, i-0a1)"
+    assert format_sentences(alert) == [
         "Critical because at this pace it is dry within 15 min; it was ok.",
         "Burst balance 18.0 % (972,000 credits) at 11:59 UTC; dry in about 5 min (12:05), not before"
         " 12:05 UTC.",
@@ -415,8 +419,8 @@ def test_a_draining_volume_in_words():
     ],
 )
 def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
-    told = title(a_draining_alert(**changes))
-    assert told == f"critical: {first}, dry in about 5 min{last}"
+    reported = format_title(a_draining_alert(**changes))
+    assert reported == f"critical: {first}, dry in about 5 min{last}"
 
 
 @pytest.mark.parametrize(
@@ -434,15 +438,15 @@ def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
 )
 def test_the_title_says_how_much_time_is_left(balance, left):
     [alert] = a_decision(an_assessment(balance)).alerts
-    assert title(alert) == f"{alert.level}: vol-0a1, {left} (i-0a1)"
+    assert format_title(alert) == f"{alert.level}: vol-0a1, {left} (i-0a1)"
 
 
 def test_a_reminder_says_still():
-    memory = Memory()
-    memory.look("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
-    memory.look("12:00", draining_to(18, 3, count=20))
-    assert title(memory.alerts[-1]).startswith("still critical: vol-0a1")
-    assert sentences(memory.alerts[-1])[0] == "Critical because at this pace it is dry within 15 min."
+    memory = TrackedVolume()
+    memory.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
+    memory.evaluate("12:00", draining_to(18, 3, count=20))
+    assert format_title(memory.alerts[-1]).startswith("still critical: vol-0a1")
+    assert format_sentences(memory.alerts[-1])[0] == "Critical because at this pace it is dry within 15 min."
 
 
 @pytest.mark.parametrize(
@@ -458,13 +462,13 @@ def test_a_reminder_says_still():
 )
 def test_an_alert_says_which_rule_raised_it(balance, why):
     [alert] = a_decision(an_assessment(balance)).alerts
-    assert sentences(alert)[0] == f"{why}; it was ok."
+    assert format_sentences(alert)[0] == f"{why}; it was ok."
 
 
-def test_an_exhausted_volume_says_what_it_is_pinned_to():
+def test_an_exhausted_volume_says_what_it_is_throttled_to():
     [alert] = a_decision(an_assessment(balances(*[0.0] * 20), volume=a_volume(8))).alerts
-    assert title(alert) == "exhausted: vol-0a1 is out of credits, pinned to 100 IOPS (i-0a1)"
-    assert sentences(alert)[1:] == [
+    assert format_title(alert) == "exhausted: vol-0a1 is out of credits, pinned to 100 IOPS (i-0a1)"
+    assert format_sentences(alert)[1:] == [
         "Burst balance 0.0 % (0 credits) at 11:59 UTC; dry now.",
         "AWS is expected to take 15 min to 17 min for 8 GiB; its credits are exhausted; reduce load until"
         " then.",
@@ -475,14 +479,14 @@ def test_an_exhausted_volume_says_what_it_is_pinned_to():
 
 
 def test_a_recovered_volume_says_how_it_is_now():
-    memory = Memory()
-    memory.look("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
+    memory = TrackedVolume()
+    memory.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
     # Refilling: 0.5 % a minute = 450 credits/s. 50 % last 1,000 s at the worst, less 60 s.
-    memory.look("12:00", draining_to(50, -0.5, count=20), volume=a_volume(150))
+    memory.evaluate("12:00", draining_to(50, -0.5, count=20), volume=a_volume(150))
     alert = memory.alerts[-1]
-    assert title(alert) == "recovered: vol-0a1 (i-0a1)"
-    assert sentences(alert)[0].endswith("; it was critical.")
-    assert sentences(alert)[1:] == [
+    assert format_title(alert) == "recovered: vol-0a1 (i-0a1)"
+    assert format_sentences(alert)[0].endswith("; it was critical.")
+    assert format_sentences(alert)[1:] == [
         "Burst balance 50.0 % (2,700,000 credits) at 11:59 UTC; refilling; not dry before 12:16 UTC.",
         "It is refilling at 450 credits/s; baseline 450 IOPS (150 GiB).",
     ]
@@ -499,29 +503,32 @@ def test_a_recovered_volume_says_how_it_is_now():
     ],
 )
 def test_a_volume_without_data_says_why(evidence, because):
-    memory = Memory()
-    memory.look("12:00", draining_to(18, 3, count=20))
-    memory.look("13:00", **evidence)
-    assert sentences(memory.alerts[-1]) == [f"Balance unknown: {because}; it was critical."]
+    memory = TrackedVolume()
+    memory.evaluate("12:00", draining_to(18, 3, count=20))
+    memory.evaluate("13:00", **evidence)
+    assert format_sentences(memory.alerts[-1]) == [f"Balance unknown: {because}; it was critical."]
 
 
 def test_a_gap_in_words():
-    memory = Memory()
-    memory.look("12:00", Series())
-    assert title(memory.alerts[-1]) == "unknown: vol-0a1 has no burst balance to read (i-0a1)"
+    memory = TrackedVolume()
+    memory.evaluate("12:00", Series())
+    assert format_title(memory.alerts[-1]) == "unknown: vol-0a1 has no burst balance to read (i-0a1)"
 
 
-def test_what_a_volume_serves_is_told_where_it_is_known():
+def test_what_a_volume_serves_is_reported_where_it_is_known():
     # 60,000 operations a minute are 1,000 a second.
     decision = a_decision(
         an_assessment(draining_to(18, 3, count=20), read_ops=balances(60.0), write_ops=balances(60_000.0))
     )
-    assert sentences(decision.alerts[0])[-2] == "It serves 1 reads/s and 1,000 writes/s (nearly all writes)."
+    assert (
+        format_sentences(decision.alerts[0])[-2]
+        == "It serves 1 reads/s and 1,000 writes/s (nearly all writes)."
+    )
 
 
-def test_what_is_wrong_with_the_tags_is_told_along():
+def test_tag_faults_are_included():
     alert = replace(a_draining_alert(), evidence={"tag_faults": ["burstwatch:mode='on' is no mode"]})
-    assert sentences(alert)[-1] == "Tags: burstwatch:mode='on' is no mode."
+    assert format_sentences(alert)[-1] == "Tags: burstwatch:mode='on' is no mode."
 
 
 @pytest.mark.parametrize(
@@ -545,13 +552,13 @@ def test_what_is_wrong_with_the_tags_is_told_along():
 def test_the_action_is_introduced_by_who_takes_it(balance, mode, label):
     alert = a_decision(an_assessment(balance), a_state(level=Level.EXHAUSTED), mode=mode).alerts[-1]
     assert action_label(alert) == label
-    assert notice_of(alert).action_label == label
+    assert message_from_alert(alert).action_label == label
 
 
 def test_a_rejected_policy_lists_its_faults_and_what_is_in_force():
     rejected = ONE_OF_EACH[-1]
-    assert title(rejected) == "warning: policy rejected; the last good one stays in force"
-    assert sentences(rejected) == ["version: is missing", "In force: the policy of 11:00."]
+    assert format_title(rejected) == "warning: policy rejected; the last good one stays in force"
+    assert format_sentences(rejected) == ["version: is missing", "In force: the policy of 11:00."]
 
 
 # flips and windows in words
@@ -584,7 +591,7 @@ IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
     ],
 )
 def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
-    assert title(EVENTS[kind]) == line
+    assert format_title(EVENTS[kind]) == line
 
 
 @pytest.mark.parametrize(
@@ -695,7 +702,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
     ],
 )
 def test_an_event_says_values_limits_and_the_next_step(kind, said, action):
-    assert sentences(EVENTS[kind]) == said
+    assert format_sentences(EVENTS[kind]) == said
     assert EVENTS[kind].action == action
 
 
@@ -743,7 +750,7 @@ IO1_IS = {"volume_type": "io1", "iops": 1_000, "throughput_mib_s": None}
         ),
     ],
 )
-def test_programs_find_the_facts_beside_the_words(kind, facts):
+def test_the_document_has_the_facts_beside_the_text(kind, facts):
     evidence = EVENTS[kind].evidence
     assert {name: evidence[name] for name in facts} == facts
 
@@ -774,39 +781,39 @@ def test_the_level_is_the_volumes_whatever_happened_to_it():
         (AlertKind.TELEMETRY_GAP, Level.UNKNOWN, Level.UNKNOWN),
     ],
 )
-def test_what_went_as_it_should_is_not_urgent_and_what_waits_for_people_is(kind, level, is_as_urgent_as):
-    assert urgency(an_alert(kind, level=level)) is is_as_urgent_as
+def test_successes_are_not_urgent_and_pending_actions_are(kind, level, is_as_urgent_as):
+    assert alert_urgency(an_alert(kind, level=level)) is is_as_urgent_as
 
 
 def test_a_window_started_by_hand_lasts_until_it_is_stopped():
-    by_hand = a_window_state(start="11:30", by_hand=True, span=Span(NOON, UNTIL_STOPPED))
-    alert = window_starting({VOLUME_ID: by_hand, "vol-2": by_hand})
-    assert title(alert) == "window: release now (12:00 UTC), 2 volumes in us-east-1"
-    assert sentences(alert)[0] == "It lasts until burstctl window stop release."
+    by_hand = a_window_state(start="11:30", is_manual=True, interval=TimeInterval(NOON, UNTIL_STOPPED))
+    alert = window_alert({VOLUME_ID: by_hand, "vol-2": by_hand})
+    assert format_title(alert) == "window: release now (12:00 UTC), 2 volumes in us-east-1"
+    assert format_sentences(alert)[0] == "It lasts until burstctl window stop release."
     assert (alert.evidence["ends_at"], alert.evidence["by_hand"]) == (None, True)
 
 
 def test_a_window_with_many_volumes_names_ten_and_counts_the_rest():
     wanted = {f"vol-{number:02}": a_window_state() for number in range(1_011)}
-    alert = window_starting(wanted)
-    assert "1,011 volumes" in title(alert)
-    assert "vol-09 and 1,001 more." in sentences(alert)[1]
+    alert = window_alert(wanted)
+    assert "1,011 volumes" in format_title(alert)
+    assert "vol-09 and 1,001 more." in format_sentences(alert)[1]
 
 
-def test_a_volume_that_somebody_else_resized_is_told_so_and_no_definition():
-    volume = replace(named_volume(IO1), size_gib=200)
+def test_an_externally_resized_volume_is_described_without_a_definition():
+    volume = replace(a_named_volume(IO1), size_gib=200)
     record = a_modification(IO1, IO1, started="11:40")
     record = replace(record, target=replace(record.target, size_gib=200))
-    seen = Sighting(volume=volume, record=record)
-    told, *_ = after_a_look(volume, state_of(away(), level=Level.OK), sighting=seen)
-    assert "ci-7 was resized from 100 to 200 GiB (" in title(told)
-    assert not any("definition" in sentence for sentence in sentences(told))
+    seen = ObservedState(volume=volume, record=record)
+    told, *_ = alert_after_evaluation(volume, state_of(on_target(), level=Level.OK), observed=seen)
+    assert "ci-7 was resized from 100 to 200 GiB (" in format_title(told)
+    assert not any("definition" in sentence for sentence in format_sentences(told))
     assert (told.evidence["from_gib"], told.evidence["to_gib"]) == (100, 200)
 
 
 def test_a_volume_left_after_others_changed_it_is_released_first():
-    alert = left_on_target(named_volume(IO1), contested_at_s=NOON_S - 86_400)
-    assert sentences(alert)[0].startswith("Somebody else changed it: until it is released,")
+    alert = left_on_target_alert(a_named_volume(IO1), contested_at_s=NOON_S - 86_400)
+    assert format_sentences(alert)[0].startswith("Somebody else changed it: until it is released,")
     assert alert.action == f"burstctl release {VOLUME_ID} --region us-east-1"
 
 
@@ -815,16 +822,20 @@ def test_a_volume_left_after_others_changed_it_is_released_first():
     [(65.0, "$2.14 a day more"), (-1.88, "$0.06 a day less"), (0.0, "at the same price")],
 )
 def test_a_volume_left_on_its_target_says_what_a_day_costs(usd_per_month, cost):
-    flip = replace(away(), usd_per_month=usd_per_month)
-    [told] = after_a_look(named_volume(IO1), state_of(flip, level=Level.OK), Wishes(mode=Mode.PROPOSE))
-    assert f"after 2 d 0 h, {cost} (vol-" in title(told)
+    flip = replace(on_target(), usd_per_month=usd_per_month)
+    [told] = alert_after_evaluation(
+        a_named_volume(IO1), state_of(flip, level=Level.OK), VolumeSettings(mode=Mode.PROPOSE)
+    )
+    assert f"after 2 d 0 h, {cost} (vol-" in format_title(told)
 
 
 def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
-    alert = refused_by_aws()
-    assert title(alert) == f"flip failed: ci-7 was not changed to gp3: UnauthorizedOperation {IDS}"
-    assert sentences(alert)[0].endswith("grant ec2:ModifyVolume to it, or use credentials that have it.")
-    assert sentences(alert)[1:] == [
+    alert = refused_by_aws_alert()
+    assert format_title(alert) == f"flip failed: ci-7 was not changed to gp3: UnauthorizedOperation {IDS}"
+    assert format_sentences(alert)[0].endswith(
+        "grant ec2:ModifyVolume to it, or use credentials that have it."
+    )
+    assert format_sentences(alert)[1:] == [
         "It still is gp2, not gp3 with 3,000 IOPS and 128 MiB/s.",
         "The watchdog tries again in 1 min (12:01 UTC), if that is still wanted and no guard refuses.",
     ]
@@ -834,14 +845,16 @@ def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
     )
 
 
-def test_what_a_person_asked_for_is_not_tried_again_for_them():
-    alert = refused_by_aws(order={"by": "anna"})
-    assert sentences(alert)[-1] == "anna asked for it, and must ask again."
+def test_a_manual_request_is_not_retried_automatically():
+    alert = refused_by_aws_alert(order={"by": "anna"})
+    assert format_sentences(alert)[-1] == "anna asked for it, and must ask again."
 
 
-def test_a_guard_of_awss_own_is_named_like_ours_with_its_end():
-    alert = refused_by_aws("VolumeModificationRateExceeded", "x", guard="aws_quota", retry_at_s=at("18:00"))
-    assert title(alert) == f"flip refused: ci-7 was not changed to gp3: aws_quota {IDS}"
+def test_an_aws_rule_is_named_like_a_guard_with_its_end():
+    alert = refused_by_aws_alert(
+        "VolumeModificationRateExceeded", "x", guard="aws_quota", retry_at_s=at("18:00")
+    )
+    assert format_title(alert) == f"flip refused: ci-7 was not changed to gp3: aws_quota {IDS}"
     assert {name: alert.evidence[name] for name in ("guard", "ends_at", "error_code")} == {
         "guard": "aws_quota",
         "ends_at": "2026-11-20T18:00:00Z",
@@ -850,11 +863,14 @@ def test_a_guard_of_awss_own_is_named_like_ours_with_its_end():
 
 
 def test_a_refusal_by_us_and_one_by_aws_have_the_same_facts():
-    assert refused_by_aws(guard="aws_quota").evidence.keys() == EVENTS[AlertKind.FLIP_REFUSED].evidence.keys()
+    assert (
+        refused_by_aws_alert(guard="aws_quota").evidence.keys()
+        == EVENTS[AlertKind.FLIP_REFUSED].evidence.keys()
+    )
 
 
 def test_a_failure_at_once_and_one_later_have_the_same_facts():
-    assert refused_by_aws().evidence.keys() == EVENTS[AlertKind.FLIP_FAILED].evidence.keys()
+    assert refused_by_aws_alert().evidence.keys() == EVENTS[AlertKind.FLIP_FAILED].evidence.keys()
 
 
 # the digest
@@ -878,7 +894,7 @@ def many_alerts() -> list[Alert]:
 
 
 def a_digest(alerts: list[Alert]) -> Alert:
-    return make_digest(alerts, place=HERE, runbooks_url="runbooks", now_s=int(at("12:00")))
+    return make_digest(alerts, location=HERE, runbooks_url="runbooks", now_s=int(at("12:00")))
 
 
 def test_a_digest_counts_them_all_and_names_the_most_urgent():
@@ -897,23 +913,23 @@ def test_a_digest_counts_them_all_and_names_the_most_urgent():
 
 def test_a_digest_in_words():
     digest = a_digest(many_alerts())
-    assert title(digest) == "exhausted: 29 burst-balance alerts at once in us-east-1"
-    said = sentences(digest)
-    assert said[0].startswith("2 BurstBalanceExhausted, 25 BurstBalanceDraining, ")
-    assert said[0].endswith(". Each is in the ledger; the most urgent:")
-    assert said[3] == "critical: vol-c24, balance unknown, dry in 100 min (13:40 UTC)"
-    assert (len(said), said[-1]) == (22, "and 9 more")
+    assert format_title(digest) == "exhausted: 29 burst-balance alerts at once in us-east-1"
+    text = format_sentences(digest)
+    assert text[0].startswith("2 BurstBalanceExhausted, 25 BurstBalanceDraining, ")
+    assert text[0].endswith(". Each is in the ledger; the most urgent:")
+    assert text[3] == "critical: vol-c24, balance unknown, dry in 100 min (13:40 UTC)"
+    assert (len(text), text[-1]) == (22, "and 9 more")
 
 
 def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_well():
     draining = a_draining_alert()
     digest = a_digest([*EVENTS.values(), draining])
-    assert title(digest) == "critical: 12 alerts at once in us-east-1"
-    said = sentences(digest)
+    assert format_title(digest) == "critical: 12 alerts at once in us-east-1"
+    text = format_sentences(digest)
     # first the one with a time, of the rest the critical ones as they came, a warning, then good news
-    assert said[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0a1)"
-    assert said[2] == "flip refused: ci-7 is not moved to gp3: held (vol-0123456789abcdef0)"
-    assert said[8:] == [
+    assert text[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0a1)"
+    assert text[2] == "flip refused: ci-7 is not moved to gp3: held (vol-0123456789abcdef0)"
+    assert text[8:] == [
         "left on target: ci-7 is still io1 after 2 d 0 h, $2.14 a day more (vol-0123456789abcdef0)",
         "host stalled: ci-7 stood still for 8.2 s, says its host (vol-0123456789abcdef0)",
         "flipped: ci-7 is on its way to gp3 with 3,000 IOPS and 128 MiB/s (vol-0123456789abcdef0)",
@@ -922,29 +938,29 @@ def test_a_digest_with_flips_in_it_names_what_waits_for_people_before_what_went_
     ]
 
 
-def test_a_digest_of_flips_that_went_well_is_no_alarm():
+def test_a_digest_of_flips_that_went_well_is_not_an_alarm():
     digest = a_digest([EVENTS[AlertKind.FLIPPED]] * 11)
-    assert title(digest) == "ok: 11 alerts at once in us-east-1"
+    assert format_title(digest) == "ok: 11 alerts at once in us-east-1"
     assert digest.level is Level.OK
 
 
-def test_a_digest_from_before_flips_can_be_told():
+def test_a_digest_from_before_flips_can_be_reported():
     digest = a_digest(many_alerts())
     before = [{k: v for k, v in line.items() if k != "summary"} for line in digest.evidence["most_urgent"]]
-    assert sentences(replace(digest, evidence={**digest.evidence, "most_urgent": before})) == sentences(
-        digest
-    )
+    assert format_sentences(
+        replace(digest, evidence={**digest.evidence, "most_urgent": before})
+    ) == format_sentences(digest)
 
 
 def test_a_digest_says_what_each_volume_holds():
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(11)]
-    assert sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0)"
+    assert format_sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0)"
 
 
 @pytest.mark.parametrize(("count", "said"), [(11, 12), (20, 21), (21, 22)])
 def test_a_digest_counts_what_it_does_not_name(count, said):
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(count)]
-    lines = sentences(a_digest(alerts))
+    lines = format_sentences(a_digest(alerts))
     assert len(lines) == said
     assert (lines[-1] == "and 1 more") is (count == 21)
 

@@ -3,7 +3,7 @@ from itertools import combinations
 
 import pytest
 
-from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason, why_not_polled
+from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason, not_polled_reason
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.policy.policy import Policy, TelemetryPolicy
 from conftest import NOON, a_volume, an_assessment, at, balances
@@ -12,7 +12,7 @@ GAP = Series()
 TEN_MINUTES_AGO = NOON - timedelta(minutes=10)
 
 # In order of precedence: what a volume or its evidence must show for each reason.
-SHOWS = {
+EVIDENCE_CASES = {
     UnknownReason.NOT_BURSTABLE_TYPE: {"volume": {"volume_type": "gp3"}},
     UnknownReason.CANNOT_RUN_DRY: {"volume": {"size_gib": 1_000}},
     UnknownReason.DETACHED: {"volume": {"attached": False, "attached_at": None, "instance_id": None}},
@@ -24,30 +24,30 @@ SHOWS = {
 }
 
 
-def assess_what_shows(*shown: dict):
+def assess_evidence(*shown: dict):
     """Assess a volume that shows all of this; what is named first wins where two speak of one thing."""
     volume: dict = {}
     evidence: dict = {"balance": balances(50.0)}
-    for one in reversed(shown):
-        volume |= one.get("volume", {})
-        evidence |= one.get("evidence", {})
+    for item in reversed(shown):
+        volume |= item.get("volume", {})
+        evidence |= item.get("evidence", {})
     return an_assessment(evidence.pop("balance"), volume=a_volume(**volume), **evidence)
 
 
-@pytest.mark.parametrize(("reason", "shows"), SHOWS.items())
+@pytest.mark.parametrize(("reason", "shows"), EVIDENCE_CASES.items())
 def test_every_reason_for_not_knowing_is_recognised(reason, shows):
-    seen = assess_what_shows(shows)
+    seen = assess_evidence(shows)
     assert seen.unknown_reason is reason
     assert (seen.sample, seen.forecast, seen.age_s, seen.balance_pct, seen.credits_left) == (None,) * 5
 
 
 def test_every_reason_is_in_the_table_above():
-    assert set(SHOWS) == set(UnknownReason)
+    assert set(EVIDENCE_CASES) == set(UnknownReason)
 
 
-@pytest.mark.parametrize(("first", "second"), list(combinations(SHOWS, 2)))
-def test_of_two_reasons_the_one_nearer_to_the_volume_is_told(first, second):
-    assert assess_what_shows(SHOWS[first], SHOWS[second]).unknown_reason is first
+@pytest.mark.parametrize(("first", "second"), list(combinations(EVIDENCE_CASES, 2)))
+def test_the_reason_nearer_to_the_volume_is_reported(first, second):
+    assert assess_evidence(EVIDENCE_CASES[first], EVIDENCE_CASES[second]).unknown_reason is first
 
 
 @pytest.mark.parametrize(
@@ -63,10 +63,10 @@ def test_of_two_reasons_the_one_nearer_to_the_volume_is_told(first, second):
     ],
 )
 def test_only_a_gap_and_a_failed_read_are_faults(reason, is_fault):
-    assert assess_what_shows(SHOWS[reason]).is_fault is is_fault
+    assert assess_evidence(EVIDENCE_CASES[reason]).is_fault is is_fault
 
 
-def test_a_volume_with_a_fresh_datapoint_is_no_fault():
+def test_a_volume_with_a_fresh_datapoint_is_not_a_fault():
     seen = an_assessment(balances(50.0))
     assert (seen.is_fault, seen.unused_since_s) == (False, None)
 
@@ -83,8 +83,8 @@ def test_a_volume_with_a_fresh_datapoint_is_no_fault():
         ({"instance_id": None}, None),
     ],
 )
-def test_only_an_attached_gp2_volume_that_can_run_dry_is_polled(changes, reason):
-    assert why_not_polled(a_volume(**changes)) is reason
+def test_only_an_attached_gp2_volume_that_can_run_out_of_credits_is_polled(changes, reason):
+    assert not_polled_reason(a_volume(**changes)) is reason
 
 
 def test_a_failed_read_says_why():
@@ -94,7 +94,7 @@ def test_a_failed_read_says_why():
 
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
-def test_a_gap_of_an_instance_that_does_not_run_is_no_fault(state):
+def test_a_gap_of_an_instance_that_does_not_run_is_not_a_fault(state):
     seen = an_assessment(GAP, instance_state=state)
     assert seen.unknown_reason is UnknownReason.INSTANCE_STOPPED
     assert seen.unknown_because == f"instance i-0a1 is {state}"
@@ -144,7 +144,7 @@ def test_the_age_counts_from_the_end_of_the_minute(now, age_s):
     assert seen.forecast.soonest_empty_s == max(0, 800 - age_s)
 
 
-def test_a_datapoint_of_half_an_hour_ago_is_no_datapoint():
+def test_a_datapoint_of_half_an_hour_ago_is_not_a_datapoint():
     assert an_assessment(balances(40.0), now="12:29").unknown_reason is UnknownReason.TELEMETRY_GAP
 
 
@@ -188,7 +188,7 @@ def test_while_a_modification_lasts_the_smaller_size_counts(size_gib, smaller_gi
     assert seen.forecast.soonest_empty_s == pytest.approx(lasts_s)
 
 
-def test_a_volume_that_cannot_run_dry_at_either_size_is_not_judged():
+def test_a_volume_that_cannot_run_out_of_credits_at_either_size_is_not_judged():
     seen = an_assessment(balances(40.0), volume=a_volume(2_000), smaller_size_gib=1_000)
     assert seen.unknown_reason is UnknownReason.CANNOT_RUN_DRY
 
@@ -229,9 +229,9 @@ def each_minute(*operations: float, newest: str = "11:58") -> Series:
         (each_minute(600, 600, newest="12:00"), each_minute(1_200, 0, newest="12:00"), [30]),
     ],
 )
-def test_what_was_served_is_known_of_every_type(volume, reads, writes, served):
+def test_consumed_iops_are_known_for_every_type(volume, reads, writes, served):
     seen = an_assessment(GAP, volume=volume, now="12:00:30", read_ops=reads, write_ops=writes)
-    assert list(seen.served.values) == served
+    assert list(seen.served_iops.values) == served
 
 
 EVERY_TYPE = pytest.mark.parametrize("volume_type", ["gp2", "gp3", "io1"])
@@ -248,7 +248,7 @@ UNUSED = pytest.mark.parametrize(
     # at the first look, at a later one, and after a clock that was ahead
     [(None, "12:00"), ("11:10", "11:10"), ("12:10", "12:00")],
 )
-def test_it_is_known_since_when_no_running_instance_has_a_volume(
+def test_the_time_since_no_running_instance_has_a_volume_is_known(
     volume_type, attached, instance_state, known, since
 ):
     seen = an_assessment(
@@ -274,17 +274,17 @@ def test_a_volume_that_a_running_instance_has_again_is_not_unused(volume_type, i
 
 
 @pytest.mark.parametrize("balance", [GAP, balances(40.0, newest_starts_at="11:29")])
-def test_a_volume_on_its_way_to_another_type_needs_no_balance(balance):
+def test_a_volume_in_modification_to_another_type_needs_no_balance(balance):
     seen = an_assessment(balance, changing_to="gp3 with 3,000 IOPS")
     assert (seen.unknown_reason, seen.is_fault) == (UnknownReason.NOT_BURSTABLE_TYPE, False)
     assert "gp3 with 3,000 IOPS" in seen.unknown_because
 
 
-def test_a_volume_on_its_way_that_has_a_balance_still_is_judged_by_it():
+def test_a_volume_in_modification_that_has_a_balance_still_is_judged_by_it():
     assert an_assessment(balances(40.0), changing_to="gp3").balance_pct == 40.0
 
 
-def test_a_read_that_failed_is_one_on_the_way_too():
+def test_a_failed_read_stays_a_failed_read_during_a_modification():
     seen = an_assessment(None, read_error="Throttling", changing_to="gp3")
     assert seen.unknown_reason is UnknownReason.READ_FAILED
 
@@ -298,12 +298,12 @@ def test_a_read_that_failed_is_one_on_the_way_too():
         (None, UnknownReason.TELEMETRY_GAP),
     ],
 )
-def test_an_answer_without_a_datapoint_that_was_told_before_is_no_gap_but_a_failed_read(known, reason):
+def test_an_answer_without_a_datapoint_that_was_reported_before_is_not_a_gap_but_a_failed_read(known, reason):
     seen = an_assessment(GAP, known_at_s=known and int(at(known)))
     assert seen.unknown_reason is reason
 
 
-def test_a_volume_on_its_way_that_is_detached_is_told_as_that():
+def test_a_detached_volume_in_modification_is_reported_as_detached():
     seen = an_assessment(balances(50.0), volume=a_volume(attached=False), changing_to="gp3")
     assert seen.unknown_reason is UnknownReason.DETACHED
 

@@ -3,7 +3,7 @@
 import pytest
 
 from burstctl.aws_check import paging
-from burstctl.aws_check.bench import Refusal
+from burstctl.aws_check.fact_context import Refusal
 from burstctl.aws_check.facts import (
     FACTS,
     attach_while_modifying,
@@ -25,38 +25,38 @@ from burstctl.aws_check.facts import (
     type_condition,
 )
 from burstctl.aws_check.facts.attach_while_modifying import Attempt
-from burstctl.aws_check.facts.balance_delay import Seen
-from burstctl.aws_check.facts.shown_while_modifying import Look
-from burstctl.aws_check.host import SHARED_GIB, user_data
+from burstctl.aws_check.facts.balance_delay import AppearedDatapoint
+from burstctl.aws_check.facts.shown_while_modifying import Observation
+from burstctl.aws_check.host import SHARED_SIZES_GIB, make_user_data
+from burstctl.aws_check.message_template import find_time, to_template
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.paging import Page
 from burstctl.aws_check.plan import Plan
-from burstctl.aws_check.result import Measured, NotMeasured, Outcome, Result
-from burstctl.aws_check.wording import template_of, time_in
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Outcome, Result
 from burstwatch.core.buckets.series import Sample, Series
 
-NO = Refusal(code="Refused", message="no")
-DRY = Refusal(code="DryRunOperation", message="would have succeeded")
+NO_ANSWER = Refusal(code="Refused", message="no")
+EMPTY = Refusal(code="DryRunOperation", message="would have succeeded")
 BUSY = Refusal(code="IncorrectModificationState", message="busy")
 
 
 def series(*values, every_s=60):
-    return Series.of((number * every_s, value) for number, value in enumerate(values))
+    return Series.from_pairs((number * every_s, value) for number, value in enumerate(values))
 
 
-def seen(*delays_s):
+def an_observation(*delays_s):
     """Each looked for every 10 s, and there this long after the end of its minute."""
     return [
-        Seen(number * 60, number * 60 + 60 + delay_s - 10, number * 60 + 60 + delay_s)
+        AppearedDatapoint(number * 60, number * 60 + 60 + delay_s - 10, number * 60 + 60 + delay_s)
         for number, delay_s in enumerate(delays_s)
     ]
 
 
-ANSWERED = [
+CONCLUSIVE = [
     (balance_spacing.judge(series(1, 1, 1, 1)), "every 60 s"),
     (balance_spacing.judge(series(1, 1, 1, 1, every_s=300)), "every 300 s"),
-    (balance_delay.judge(seen(90, 94, 92, 97)), "90 s"),
-    (balance_delay.judge(seen(30, 31, 95, 33)), "30 to 85 s"),
+    (balance_delay.judge(an_observation(90, 94, 92, 97)), "90 s"),
+    (balance_delay.judge(an_observation(30, 31, 95, 33)), "30 to 85 s"),
     (idle_publishes.judge(0, 30), "silent"),
     (idle_publishes.judge(29, 30), "publishes"),
     (idle_publishes.judge(10, 30), "sometimes"),
@@ -64,27 +64,29 @@ ANSWERED = [
     (large_publishes.judge(series(100, 100), series(1, 1, 1), Series()), "100 %"),
     (large_publishes.judge(series(100, 99), series(1, 1, 1), Series()), "below 100 %"),
     (
-        balance_after_resize.judge(Sample(start_s=0, value=50), Sample(start_s=600, value=52)),
+        balance_after_resize.judge(Sample(start_at_s=0, value=50), Sample(start_at_s=600, value=52)),
         "kept",
     ),
-    (balance_after_resize.judge(Sample(start_s=0, value=50), Sample(start_s=600, value=100)), "reset"),
-    (balance_after_resize.judge(Sample(start_s=0, value=50), Sample(start_s=600, value=1)), "emptied"),
-    (attach_while_modifying.judge([Attempt("modifying", NO, "optimizing")]), "refused, Refused"),
+    (balance_after_resize.judge(Sample(start_at_s=0, value=50), Sample(start_at_s=600, value=100)), "reset"),
+    (balance_after_resize.judge(Sample(start_at_s=0, value=50), Sample(start_at_s=600, value=1)), "emptied"),
+    (attach_while_modifying.judge([Attempt("modifying", NO_ANSWER, "optimizing")]), "refused, Refused"),
     (attach_while_modifying.judge([Attempt("modifying", None, "modifying")]), "allowed"),
     (modification_quota.judge(6, None, 0), "6 accepted and none refused"),
-    (modification_quota.judge(4, NO, 0), "4 accepted, then Refused, which says no time"),
+    (modification_quota.judge(4, NO_ANSWER, 0), "4 accepted, then Refused, which says no time"),
     (no_op_counts.judge(None, 3), "counts"),
     (no_op_counts.judge(None, 4), "does not count"),
-    (no_op_counts.judge(NO, 0), "refused, Refused"),
-    (dry_run_checks.judge(DRY, DRY), "permission"),
-    (dry_run_checks.judge(NO, BUSY), "request"),
+    (no_op_counts.judge(NO_ANSWER, 0), "refused, Refused"),
+    (dry_run_checks.judge(EMPTY, EMPTY), "permission"),
+    (dry_run_checks.judge(NO_ANSWER, BUSY), "request"),
     (ratio_refusal.judge(None), "accepted"),
     (gp3_defaults.judge({"iops": 3000, "mib_s": 128}), "matched"),
     (gp3_defaults.judge({"iops": 3000, "mib_s": 125}), "least"),
     (record_lifetime.judge(None), "for 60 min or longer"),
-    (shown_while_modifying.judge([Look("modifying", "gp3")], "gp2", "gp3"), "accepted"),
+    (shown_while_modifying.judge([Observation("modifying", "gp3")], "gp2", "gp3"), "accepted"),
     (
-        shown_while_modifying.judge([Look("modifying", "gp2"), Look("optimizing", "gp3")], "gp2", "gp3"),
+        shown_while_modifying.judge(
+            [Observation("modifying", "gp2"), Observation("optimizing", "gp3")], "gp2", "gp3"
+        ),
         "optimizing",
     ),
     (paging.judge([Page(5, True), Page(1, False)]), "before"),
@@ -96,14 +98,14 @@ ANSWERED = [
 ]
 
 
-@pytest.mark.parametrize(("measured", "answer"), ANSWERED)
+@pytest.mark.parametrize(("measured", "answer"), CONCLUSIVE)
 def test_the_evidence_has_this_answer(measured, answer):
     assert measured.answer == answer
 
 
-UNANSWERED = {
+INCONCLUSIVE = {
     "too few datapoints": lambda: balance_spacing.judge(series(1, 1, 1)),
-    "too few appeared": lambda: balance_delay.judge(seen(60, 60)),
+    "too few appeared": lambda: balance_delay.judge(an_observation(60, 60)),
     "the active volume is silent too": lambda: idle_publishes.judge(0, 2),
     "nothing to compare a large one with": lambda: large_publishes.judge(
         Series(), series(1), series(60, 60, 60)
@@ -113,7 +115,7 @@ UNANSWERED = {
     ),
     "a listing that lags": lambda: paging.judge([Page(3, False)]),
     "a balance between the answers": lambda: balance_after_resize.judge(
-        Sample(start_s=0, value=50), Sample(start_s=600, value=80)
+        Sample(start_at_s=0, value=50), Sample(start_at_s=600, value=80)
     ),
     "the modification was over": lambda: attach_while_modifying.judge([Attempt("optimizing", None, "none")]),
     "it was over in between": lambda: attach_while_modifying.judge(
@@ -121,15 +123,15 @@ UNANSWERED = {
     ),
     "refused for another reason": lambda: modification_quota.judge(1, BUSY, 0),
     "no known rule": lambda: no_op_counts.judge(None, 2),
-    "no modification in progress": lambda: dry_run_checks.judge(DRY, None),
+    "no modification in progress": lambda: dry_run_checks.judge(EMPTY, None),
     "no event": lambda: event_results.judge([]),
     "neither throughput": lambda: gp3_defaults.judge({"iops": 3000, "mib_s": None}),
-    "never shown": lambda: shown_while_modifying.judge([Look("completed", "gp2")], "gp2", "gp3"),
+    "never shown": lambda: shown_while_modifying.judge([Observation("completed", "gp2")], "gp2", "gp3"),
     "in the middle of a state": lambda: shown_while_modifying.judge(
-        [Look("modifying", "gp2"), Look("modifying", "gp3")], "gp2", "gp3"
+        [Observation("modifying", "gp2"), Observation("modifying", "gp3")], "gp2", "gp3"
     ),
     "the state before was not seen": lambda: shown_while_modifying.judge(
-        [Look("optimizing", "gp3")], "gp2", "gp3"
+        [Observation("optimizing", "gp3")], "gp2", "gp3"
     ),
     "all pages were full": lambda: paging.judge([Page(5, True), Page(5, True)]),
     "a role that may do nothing": lambda: tag_condition.judge(
@@ -141,30 +143,30 @@ UNANSWERED = {
 }
 
 
-@pytest.mark.parametrize("judged", UNANSWERED.values(), ids=UNANSWERED)
+@pytest.mark.parametrize("judged", INCONCLUSIVE.values(), ids=INCONCLUSIVE)
 def test_no_answer_is_better_than_a_guess(judged):
-    with pytest.raises(NotMeasured):
+    with pytest.raises(NotMeasuredError):
         judged()
 
 
 def test_a_message_is_compared_without_its_time_and_volume():
     message = "vol-0123456789abcdef0 must wait until 2026-11-22T18:00:00.000Z."
 
-    assert template_of(message) == "{volume} must wait until {until}."
-    assert time_in(message) == "2026-11-22T18:00:00.000Z"
-    assert time_in("Wait at least 6 hours") is None
+    assert to_template(message) == "{volume} must wait until {until}."
+    assert find_time(message) == "2026-11-22T18:00:00.000Z"
+    assert find_time("Wait at least 6 hours") is None
 
 
 def test_a_result_survives_its_process():
     for result in (
-        Result(outcome=Outcome.MEASURED, at_s=1, measured=Measured(answer="a", values={"b": 1})),
+        Result(outcome=Outcome.MEASURED, at_s=1, measurement=Measurement(answer="a", values={"b": 1})),
         Result(outcome=Outcome.NOT_PERMITTED, at_s=1, reason="no", grant="ec2:CreateVolume"),
     ):
         assert Result.from_document(result.to_document()) == result
 
 
 def test_the_instance_ends_itself_and_leaves_the_idle_volume_alone():
-    script = user_data(195, SHARED_GIB)
+    script = make_user_data(195, SHARED_SIZES_GIB)
 
     assert script.splitlines()[1] == "shutdown -h +195"
     assert "/dev/sdf" in script
@@ -175,7 +177,7 @@ def test_names_are_unique_and_each_fact_can_be_cleaned_up():
     assert len({fact.name for fact in FACTS}) == len(FACTS)
     assert all(reason and not reason.endswith(".") for _, reason in NOT_TRIED)
     for fact in FACTS:
-        created = {each for each in fact.actions if each.partition(":")[2].startswith("Create")}
+        created = {action for action in fact.actions if action.partition(":")[2].startswith("Create")}
         assert "ec2:CreateVolume" not in created or "ec2:DeleteVolume" in fact.actions
         assert "iam:CreateRole" not in created or "iam:DeleteRole" in fact.actions
     assert "ec2:TerminateInstances" in Plan(facts=[FACTS[0]]).actions

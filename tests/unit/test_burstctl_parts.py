@@ -4,22 +4,22 @@ import click
 import pytest
 
 from burstctl.cli.tag_filter import TagTerm, TagTermType, ec2_filters
-from burstctl.cli.text_layout import lay_out
+from burstctl.cli.text_layout import lay_out_topics
 from burstctl.context.operator_identity import name_operator
-from burstctl.flip.cap_preview import with_caps
-from burstctl.render.flip_status import mark_of
-from burstctl.render.volume import inert
+from burstctl.flip.cap_preview import check_caps
+from burstctl.render.flip_status import describe_flip_status
+from burstctl.render.volume import sanitise_aligned
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.flips.guards import Guard, Refusal
-from burstwatch.core.flips.outcome import Done, Outcome
-from burstwatch.core.flips.planning import Facts, Order, Plan
-from burstwatch.core.ledger.flip_state import Cause, Direction, Flip, Hold, Phase
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.planning import FlipContext, FlipOrder, FlipPlan
+from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy, Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
-from burstwatch.core.text import columns
-from burstwatch.core.watch.report import Report
-from burstwatch.wiring.bootstrap import Identity
+from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.text import display_width
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.wiring.bootstrap import CallerIdentity
 from conftest import a_decision, a_volume, an_assessment, at, balances
 
 GP2 = Configuration(volume_type=VolumeType.GP2)
@@ -43,7 +43,7 @@ IO1 = Configuration(volume_type=VolumeType.IO1, iops=4000)
 )
 def test_the_operator_has_a_name_that_is_short_and_nobody_elses(monkeypatch, user, arn, name):
     monkeypatch.setattr("getpass.getuser", lambda: user)
-    identity = None if arn is None else Identity(account="1", arn=arn)
+    identity = None if arn is None else CallerIdentity(account="1", arn=arn)
 
     assert name_operator(identity) == name
     assert len(name_operator(identity)) <= 64
@@ -75,7 +75,7 @@ def test_a_term_is_a_tag_and_perhaps_its_value(text, term):
 
 
 @pytest.mark.parametrize("text", ["role=ci", "tag:", "tag:=x", "", "Tag:role=ci", "tag: role"])
-def test_what_is_no_term_is_refused(text):
+def test_an_invalid_term_is_refused(text):
     with pytest.raises(click.BadParameter, match=r"write tag:KEY=VALUE or tag:KEY\."):
         TagTermType().convert(text, None, None)
 
@@ -97,45 +97,45 @@ def test_ec2_sorts_out_what_it_can_and_never_too_much(terms, filters):
 def test_a_term_fits_by_key_and_exact_value():
     volume = a_volume(tags={"role": "ci", "empty": ""})
 
-    assert TagTerm("role").fits(volume)
-    assert TagTerm("empty", "").fits(volume)
-    assert not TagTerm("role", "CI").fits(volume)
-    assert not TagTerm("rol", "ci").fits(volume)
+    assert TagTerm("role").matches(volume)
+    assert TagTerm("empty", "").matches(volume)
+    assert not TagTerm("role", "CI").matches(volume)
+    assert not TagTerm("rol", "ci").matches(volume)
 
 
 def a_flip(**changes) -> Flip:
     facts = {
-        "phase": Phase.ON_TARGET,
-        "direction": Direction.OUT,
+        "status": FlipStatus.ON_TARGET,
+        "direction": Direction.FLIP,
         "intent_id": "x",
-        "cause": Cause.BY_HAND,
+        "cause": FlipCause.MANUAL,
         "by": "anna",
         "original": GP2,
         "target": IO1,
         "size_gib": 100,
-        "asked_at_s": 0,
+        "requested_at_s": 0,
         "usd_per_month": 60.0,
     }
     return Flip(**(facts | changes))
 
 
-def a_plan(volume_id, usd_more=50.0, **order) -> Plan:
+def a_plan(volume_id, usd_more=50.0, **order) -> FlipPlan:
     volume = a_volume(volume_id=volume_id)
-    return Plan(
-        order=Order(
+    return FlipPlan(
+        order=FlipOrder(
             volume_id=volume_id,
-            direction=Direction.OUT,
-            cause=Cause.BY_HAND,
-            because="by hand",
+            direction=Direction.FLIP,
+            cause=FlipCause.MANUAL,
+            reason="by hand",
             **({"by": "ann"} | order),
         ),
-        facts=Facts(
+        context=FlipContext(
             volume=volume,
-            wishes=Wishes(mode=Mode.PROPOSE),
+            volume_settings=VolumeSettings(mode=Mode.PROPOSE),
             state=VolumeState(volume_id=volume_id, revision=0),
             now_s=0,
         ),
-        now=GP2,
+        current=GP2,
         target=IO1,
         usd_per_month_now=10.0,
         usd_per_month=10.0 + usd_more,
@@ -143,7 +143,7 @@ def a_plan(volume_id, usd_more=50.0, **order) -> Plan:
 
 
 def refusals(plans):
-    return {volume_id: [str(each.guard) for each in plan.refusals] for volume_id, plan in plans.items()}
+    return {volume_id: [str(refusal.guard) for refusal in plan.refusals] for volume_id, plan in plans.items()}
 
 
 def test_the_caps_leave_room_for_those_that_come_first():
@@ -151,49 +151,49 @@ def test_the_caps_leave_room_for_those_that_come_first():
     away = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip())}
     plans = [a_plan("vol-1", 30.0), a_plan("vol-2", 20.0), a_plan("vol-3", 10.0)]
 
-    found = refusals(with_caps(plans, away, FlipPolicy(spend_cap_usd=100.0)))
-    assert found == {"vol-1": [], "vol-2": ["spend_cap"], "vol-3": []}
-    found = refusals(with_caps(plans, away, FlipPolicy(fleet_cap=2)))
-    assert found == {"vol-1": [], "vol-2": ["fleet_cap"], "vol-3": ["fleet_cap"]}
+    result = refusals(check_caps(plans, away, FlipPolicy(spend_cap_usd=100.0)))
+    assert result == {"vol-1": [], "vol-2": ["spend_cap"], "vol-3": []}
+    result = refusals(check_caps(plans, away, FlipPolicy(fleet_cap=2)))
+    assert result == {"vol-1": [], "vol-2": ["fleet_cap"], "vol-3": ["fleet_cap"]}
 
 
-def test_what_stays_where_it_was_flipped_counts_no_more_and_a_saving_is_no_room():
-    settled = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(stays=True))}
+def test_a_permanent_flip_counts_no_more_and_a_saving_frees_no_room():
+    settled = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(is_permanent=True))}
     cheaper = {"vol-0": VolumeState(volume_id="vol-0", revision=1, flip=a_flip(usd_per_month=-60.0))}
     policy = FlipPolicy(spend_cap_usd=50.0)
 
-    assert refusals(with_caps([a_plan("vol-1", 50.0)], settled, policy)) == {"vol-1": []}
-    assert refusals(with_caps([a_plan("vol-1", 50.0)], cheaper, policy)) == {"vol-1": []}
-    assert refusals(with_caps([a_plan("vol-1", 50.01)], cheaper, policy)) == {"vol-1": ["spend_cap"]}
+    assert refusals(check_caps([a_plan("vol-1", 50.0)], settled, policy)) == {"vol-1": []}
+    assert refusals(check_caps([a_plan("vol-1", 50.0)], cheaper, policy)) == {"vol-1": []}
+    assert refusals(check_caps([a_plan("vol-1", 50.01)], cheaper, policy)) == {"vol-1": ["spend_cap"]}
 
 
 def test_a_cap_that_is_overridden_is_noted_only_where_it_mattered():
     insists = {"overridden": frozenset({Guard.FLEET_CAP, Guard.SPEND_CAP})}
 
-    plan = with_caps([a_plan("vol-1", 60.0, **insists)], {}, FlipPolicy(spend_cap_usd=50.0))["vol-1"]
+    plan = check_caps([a_plan("vol-1", 60.0, **insists)], {}, FlipPolicy(spend_cap_usd=50.0))["vol-1"]
 
     assert (plan.refusals, plan.overridden) == ((), (Guard.SPEND_CAP,))
 
 
 def test_a_plan_that_is_refused_anyway_takes_no_room():
     refused = a_plan("vol-1")
-    refused = Plan(
-        order=refused.order, facts=refused.facts, now=GP2, target=IO1,
+    refused = FlipPlan(
+        order=refused.order, context=refused.context, current=GP2, target=IO1,
         refusals=(Refusal(guard=Guard.HELD, reason="x"),),
     )  # fmt: skip
 
-    plans = with_caps([refused, a_plan("vol-2")], {}, FlipPolicy(fleet_cap=1))
+    plans = check_caps([refused, a_plan("vol-2")], {}, FlipPolicy(fleet_cap=1))
 
     assert refusals(plans) == {"vol-1": ["held"], "vol-2": []}
 
 
-def marked(flip=None, outcome=None, holds=()):
+def mark_text(flip=None, outcome=None, holds=()):
     decision = a_decision(an_assessment(balances(100, 100)))
     volume_id = decision.volume_id
     if flip is not None:
         state = VolumeState(volume_id=volume_id, revision=1, flip=flip)
         decision = a_decision(an_assessment(balances(100, 100)), state)
-    report = Report(
+    report = PassReport(
         now_s=at("12:00"),
         region="us-east-1",
         ledger="",
@@ -202,44 +202,46 @@ def marked(flip=None, outcome=None, holds=()):
         outcomes={volume_id: outcome} if outcome else {},
         holds=[Hold(volume_id=i, by="a", reason="r", placed_at_s=0, until_s=2**37) for i in holds],
     )
-    return mark_of(decision, report)
+    return describe_flip_status(decision, report)
 
 
 @pytest.mark.parametrize(
     ("given", "mark"),
     [
         ({}, ""),
-        ({"flip": a_flip(phase=Phase.CHANGING)}, "-> io1, 4,000 IOPS"),
-        ({"flip": a_flip(phase=Phase.ASKED)}, "-> io1, 4,000 IOPS"),
-        ({"flip": a_flip(phase=Phase.CHANGING, stuck_told=True)}, "stuck -> io1, 4,000 IOPS"),
-        ({"flip": a_flip(phase=Phase.CHANGING, direction=Direction.BACK)}, "back -> gp2"),
+        ({"flip": a_flip(status=FlipStatus.IN_PROGRESS)}, "-> io1, 4,000 IOPS"),
+        ({"flip": a_flip(status=FlipStatus.REQUESTED)}, "-> io1, 4,000 IOPS"),
+        ({"flip": a_flip(status=FlipStatus.IN_PROGRESS, is_stuck_alerted=True)}, "stuck -> io1, 4,000 IOPS"),
+        ({"flip": a_flip(status=FlipStatus.IN_PROGRESS, direction=Direction.FLIP_BACK)}, "back -> gp2"),
         ({"flip": a_flip()}, "on io1, 4,000 IOPS"),
-        ({"flip": a_flip(stays=True), "holds": ["vol-0a1"]}, "stays io1, 4,000 IOPS, held"),
+        ({"flip": a_flip(is_permanent=True), "holds": ["vol-0a1"]}, "stays io1, 4,000 IOPS, held"),
         ({"holds": [None]}, ""),
         ({"holds": ["vol-0b2"]}, ""),
-        ({"outcome": Outcome(done=Done.FLIPPED)}, "flipped now"),
-        ({"outcome": Outcome(done=Done.FAILED)}, "not flipped, failed"),
+        ({"outcome": Outcome(status=OutcomeStatus.FLIPPED)}, "flipped now"),
+        ({"outcome": Outcome(status=OutcomeStatus.FAILED)}, "not flipped, failed"),
         (
             {
-                "outcome": Outcome(done=Done.REFUSED, refusal=Refusal(guard=Guard.HELD, reason="x")),
+                "outcome": Outcome(
+                    status=OutcomeStatus.REFUSED, refusal=Refusal(guard=Guard.HELD, reason="x")
+                ),
                 "holds": ["vol-0a1"],
             },
             "refused: held",
         ),
     ],
 )
-def test_a_mark_says_where_a_flip_stands(given, mark):
-    assert marked(**given) == mark
+def test_a_mark_shows_the_flip_status(given, mark):
+    assert mark_text(**given) == mark
 
 
 def test_what_is_laid_out_fits_eighty_columns_whatever_the_words():
-    text = lay_out(
+    text = lay_out_topics(
         "vol-0 " * 30, [("Topic", ["日本語" * 40, "a" * 300, "words " * 40]), ("Other", ["fits  as it is"])]
     )
 
-    assert max(map(columns, text.splitlines())) <= 80
+    assert max(map(display_width, text.splitlines())) <= 80
     assert text.endswith("\nOther     fits  as it is")
 
 
 def test_a_row_keeps_its_columns_and_nothing_that_acts():
-    assert inert("gp3   io1\u202e  \x1b[1mx") == "gp3   io1?  ?[1mx"
+    assert sanitise_aligned("gp3   io1\u202e  \x1b[1mx") == "gp3   io1?  ?[1mx"

@@ -8,10 +8,10 @@ from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.poll_interval import (
     describe_spacing,
     focus_interval_s,
-    is_rechecked,
-    is_swept,
+    is_recheck_due,
+    is_sweep_due,
     longest_interval_s,
-    metric_lag_for,
+    recommended_metric_lag,
     sweep_interval_s,
     sweep_ticks,
 )
@@ -33,7 +33,7 @@ def test_calm_volumes_are_swept_as_seldom_as_the_rule_allows(size_gib, minutes):
 @pytest.mark.parametrize(
     ("balance_pct", "minutes"), [(100, 5), (60, 5), (54, 4), (53, 3), (50, 2), (47, 1), (31, 1), (0, 1)]
 )
-def test_volumes_in_focus_are_looked_at_more_often_as_they_drain(balance_pct, minutes):
+def test_volumes_in_focus_are_evaluated_more_often_as_they_drain(balance_pct, minutes):
     assert focus_interval_s(balance_pct * CREDITS_PER_PCT, 300, CADENCE) == minutes * 60
 
 
@@ -42,7 +42,9 @@ def test_every_volume_is_swept_exactly_once_in_its_interval(ticks):
     for number in range(50):
         volume_id = f"vol-{number:017x}"
         due = [
-            tick for tick in range(5_900_000, 5_900_000 + 3 * ticks) if is_swept(volume_id, ticks, tick, tick)
+            tick
+            for tick in range(5_900_000, 5_900_000 + 3 * ticks)
+            if is_sweep_due(volume_id, ticks, tick, tick)
         ]
         assert len(due) == 3
         assert {later - earlier for earlier, later in itertools.pairwise(due)} == {ticks}
@@ -50,16 +52,16 @@ def test_every_volume_is_swept_exactly_once_in_its_interval(ticks):
 
 def test_volumes_are_spread_evenly_over_the_ticks():
     ids = [f"vol-{number:017x}" for number in range(3_000)]
-    per_tick = [sum(is_swept(volume_id, 3, tick, tick) for volume_id in ids) for tick in range(3)]
+    per_tick = [sum(is_sweep_due(volume_id, 3, tick, tick) for volume_id in ids) for tick in range(3)]
     assert all(900 < count < 1_100 for count in per_tick)
 
 
 def test_ticks_that_were_missed_are_swept_together():
     ids = [f"vol-{number:017x}" for number in range(200)]
-    one_by_one = {i for i in ids for tick in range(40, 44) if is_swept(i, 12, tick, tick)}
-    assert {i for i in ids if is_swept(i, 12, 40, 43)} == one_by_one
-    assert all(is_swept(i, 12, 40, 51) for i in ids)
-    assert not any(is_swept(i, 12, 41, 40) for i in ids)
+    one_by_one = {i for i in ids for tick in range(40, 44) if is_sweep_due(i, 12, tick, tick)}
+    assert {i for i in ids if is_sweep_due(i, 12, 40, 43)} == one_by_one
+    assert all(is_sweep_due(i, 12, 40, 51) for i in ids)
+    assert not any(is_sweep_due(i, 12, 41, 40) for i in ids)
 
 
 def test_a_coarser_grid_rounds_the_interval_down():
@@ -70,14 +72,14 @@ def test_what_is_always_due_is_due_at_every_span_of_ticks_that_is_none_too_short
     """However many ticks: as many in a row as there are phases hold every phase once."""
     for ticks in (1, 2, 7):
         for volume_id in ("vol-0a", "vol-0b", "vol-0c"):
-            assert is_swept(volume_id, ticks, 100, 100 + ticks - 1)
-            due = [tick for tick in range(100, 100 + ticks) if is_swept(volume_id, ticks, tick, tick)]
+            assert is_sweep_due(volume_id, ticks, 100, 100 + ticks - 1)
+            due = [tick for tick in range(100, 100 + ticks) if is_sweep_due(volume_id, ticks, tick, tick)]
             assert len(due) == 1
 
 
 def test_the_tick_of_a_volume_does_not_change_from_version_to_version():
     """Its phase is a hash of its id: were it another, a fleet would be swept unevenly after an upgrade."""
-    phases = [next(t for t in range(12) if is_swept(f"vol-{n:017x}", 12, t, t)) for n in range(6)]
+    phases = [next(t for t in range(12) if is_sweep_due(f"vol-{n:017x}", 12, t, t)) for n in range(6)]
     assert phases == [9, 4, 7, 9, 3, 5]
 
 
@@ -92,7 +94,7 @@ def test_an_idle_volume_is_checked_again_once_a_day_whichever_its_tick():
     day, every_s = 86_400, 900
     for number in range(20):
         times = range(0, 28 * day, every_s)
-        looks = [s for s in times if is_rechecked(f"vol-{number}", s, every_s, CADENCE)]
+        looks = [s for s in times if is_recheck_due(f"vol-{number}", s, every_s, CADENCE)]
         assert [later - earlier for earlier, later in itertools.pairwise(looks)] == [day] * (len(looks) - 1)
         assert len(looks) == 28
 
@@ -105,7 +107,7 @@ def test_a_reading_older_than_the_lag_counts_with_its_own_age():
 
 @pytest.mark.parametrize(("spacing_s", "age_s", "minutes"), [(60, 120, 5), (300, 200, 10), (300, 660, 15)])
 def test_the_lag_that_covers_what_was_seen_is_in_steps_of_five_minutes(spacing_s, age_s, minutes):
-    assert metric_lag_for(spacing_s, age_s) == timedelta(minutes=minutes)
+    assert recommended_metric_lag(spacing_s, age_s) == timedelta(minutes=minutes)
 
 
 @pytest.mark.parametrize("spacing_s", [None, 60])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from burstwatch.core.alerts.drain_message import cause_sentences
-from burstwatch.core.assessment.drain_cause import DAYS_PERIOD_S, Fall, compare_days
+from burstwatch.core.alerts.drain_message import format_drain_cause
+from burstwatch.core.assessment.drain_cause import BALANCE_HISTORY_PERIOD_S, DrainEpisode, compare_same_hour
 from burstwatch.core.buckets.series import Series
 from conftest import at
 
@@ -28,8 +28,8 @@ DRAIN = {
 }
 
 
-def said(time_s=NOON_S, **changes) -> str:
-    return cause_sentences({"drain": DRAIN | changes}, time_s=time_s)[0]
+def drain_text(time_s=NOON_S, **changes) -> str:
+    return format_drain_cause({"drain": DRAIN | changes}, at_s=time_s)[0]
 
 
 @pytest.mark.parametrize(
@@ -46,30 +46,36 @@ def said(time_s=NOON_S, **changes) -> str:
         ({"read_iops": 6, "write_iops": 994}, "994 writes/s of 64 KiB (99 % writes)"),
     ],
 )
-def test_operations_are_told_with_their_size_and_share(changes, served):
-    assert served in said(**changes)
+def test_operations_are_reported_with_their_size_and_share(changes, served):
+    assert served in drain_text(**changes)
 
 
 @pytest.mark.parametrize(
     ("minutes", "span"),
     [(45, "since then"), (44, "in its last 44 min"), (2, "in its last 2 min"), (1, "in its last minute")],
 )
-def test_what_is_known_of_three_quarters_of_a_drain_is_told_of_all_of_it(minutes, span):
-    assert f"at 90.0 %; {span} it served" in said(served_min=minutes)
+def test_data_for_three_quarters_of_a_drain_describes_all_of_it(minutes, span):
+    assert f"at 90.0 %; {span} it served" in drain_text(served_min=minutes)
 
 
 @pytest.mark.parametrize(
     ("after_s", "began"), [(HOUR_S, "11:00"), (13 * HOUR_S, "11:00 Fri"), (9 * DAY_S, "11:00 20 Nov")]
 )
 def test_a_drain_that_did_not_begin_today_has_its_day(after_s, began):
-    assert said(time_s=int(at("11:00")) + after_s).startswith(f"The drain began at {began} UTC")
+    assert drain_text(time_s=int(at("11:00")) + after_s).startswith(f"The drain began at {began} UTC")
 
 
 # other days, and other hours of them
 
 
-def a_fall(began_s=NOON_S - HOUR_S, lasted_s=HOUR_S, pct=40.0) -> Fall:
-    return Fall(began_s=began_s, ended_s=began_s + lasted_s, from_pct=100, to_pct=100 - pct, is_longer=False)
+def a_fall(began_s=NOON_S - HOUR_S, lasted_s=HOUR_S, pct=40.0) -> DrainEpisode:
+    return DrainEpisode(
+        began_at_s=began_s,
+        ended_at_s=began_s + lasted_s,
+        from_pct=100,
+        to_pct=100 - pct,
+        began_before_samples=False,
+    )
 
 
 def days_with_falls(*hours_after: int, depth: float = 40.0, days: int = 7) -> Series:
@@ -82,8 +88,8 @@ def days_with_falls(*hours_after: int, depth: float = 40.0, days: int = 7) -> Se
                 return 100 - depth * into_s / HOUR_S
         return 100.0
 
-    starts_s = range(NOON_S - (days + 2) * DAY_S, NOON_S - HOUR_S - HOUR_S, DAYS_PERIOD_S)
-    return Series.of((start_s, balance(start_s)) for start_s in starts_s)
+    starts_s = range(NOON_S - (days + 2) * DAY_S, NOON_S - HOUR_S - HOUR_S, BALANCE_HISTORY_PERIOD_S)
+    return Series.from_pairs((start_s, balance(start_s)) for start_s in starts_s)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +104,13 @@ def days_with_falls(*hours_after: int, depth: float = 40.0, days: int = 7) -> Se
         ((6, 12, 18), 0, False),
     ],
 )
-def test_an_hour_is_particular_if_others_are_half_as_often_alike(hours_after, alike, is_particular):
-    found = compare_days(days_with_falls(*hours_after), a_fall())
-    assert (found.known, found.alike, found.is_particular) == (7, alike, is_particular)
+def test_an_hour_is_specific_if_others_match_half_as_often(hours_after, alike, is_particular):
+    comparison = compare_same_hour(days_with_falls(*hours_after), a_fall())
+    assert (comparison.known_days, comparison.matching_days, comparison.is_hour_specific) == (
+        7,
+        alike,
+        is_particular,
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,9 +122,9 @@ def test_an_hour_is_particular_if_others_are_half_as_often_alike(hours_after, al
         ({"lasted_s": 12 * HOUR_S + 1}, False),
     ],
 )
-def test_a_fall_is_compared_if_it_is_not_small_and_has_an_hour(changes, is_compared):
-    assert (compare_days(days_with_falls(0), a_fall(**changes)) is not None) is is_compared
+def test_a_drain_is_compared_unless_small_or_without_an_hour(changes, is_compared):
+    assert (compare_same_hour(days_with_falls(0), a_fall(**changes)) is not None) is is_compared
 
 
 def test_seven_days_are_asked_and_no_eighth():
-    assert compare_days(days_with_falls(0, days=20), a_fall()).known == 7
+    assert compare_same_hour(days_with_falls(0, days=20), a_fall()).known_days == 7

@@ -26,7 +26,7 @@ def test_change_hours_are_days_hours_and_a_time_zone():
     )
 
 
-def test_always_is_no_limit():
+def test_always_is_not_a_limit():
     assert parse_change_hours("always") is None
 
 
@@ -90,10 +90,10 @@ def test_any_other_text_is_a_fault(text, says):
     assert says in str(error.value)
 
 
-@pytest.mark.parametrize("days", [frozenset(), frozenset({0}), frozenset({1, 8})])
-def test_hours_without_days_cannot_exist(days):
+@pytest.mark.parametrize("day_rows", [frozenset(), frozenset({0}), frozenset({1, 8})])
+def test_hours_without_days_cannot_exist(day_rows):
     with pytest.raises(ValueError, match=r"must be some of 1 \(Monday\) to 7 \(Sunday\)"):
-        ChangeHours(days=days, start=time(8), end=time(18), zone=ZoneInfo("UTC"))
+        ChangeHours(days=day_rows, start=time(8), end=time(18), zone=ZoneInfo("UTC"))
 
 
 # Berlin is at +1 in winter and +2 in summer; 1 May 2026 is a Friday
@@ -173,5 +173,5 @@ def test_a_day_that_a_zone_skipped_altogether_does_not_open():
 
 def test_the_instant_is_in_utc_whatever_the_zone_of_now():
     now = datetime(2026, 5, 1, 12, tzinfo=ZoneInfo("Europe/Berlin"))
-    found = parse_change_hours(OFFICE).opens_at(now)
-    assert (found, found.tzinfo) == (now, UTC)
+    result = parse_change_hours(OFFICE).opens_at(now)
+    assert (result, result.tzinfo) == (now, UTC)

@@ -10,38 +10,42 @@ import burstwatch.core
 CORE = sorted(Path(burstwatch.core.__path__[0]).glob("**/*.py"))
 
 # Modules of the standard library that compute and nothing else; zoneinfo looks up a table, which is no clock.
-PURE = {
+PURE_SNIPPETS = {
     "abc", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime", "enum",
     "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "typing",
     "unicodedata", "zoneinfo",
 }  # fmt: skip
 CLOCKS = {"now", "utcnow", "today"}
-OUTSIDE = {"open", "print", "input", "breakpoint", "exec", "eval", "compile", "__import__"}
+IMPURE_SNIPPETS = {"open", "print", "input", "breakpoint", "exec", "eval", "compile", "__import__"}
 
 
-def impurities(source: str) -> list[str]:
+def find_impurities(source: str) -> list[str]:
     """What in this source reaches outside, each with its line."""
-    found = []
+    results = []
     for node in ast.walk(ast.parse(source)):
         match node:
             case ast.Import(names=names):
-                found += [f"{node.lineno}: import {alias.name}" for alias in names if alias.name not in PURE]
+                results += [
+                    f"{node.lineno}: import {alias.name}"
+                    for alias in names
+                    if alias.name not in PURE_SNIPPETS
+                ]
             case ast.ImportFrom(module=module, level=level):
                 ours = level == 0 and f"{module}.".startswith("burstwatch.core.")
-                if not ours and module not in PURE:
-                    found.append(f"{node.lineno}: from {module}")
+                if not ours and module not in PURE_SNIPPETS:
+                    results.append(f"{node.lineno}: from {module}")
             case ast.Attribute(value=ast.Name(id=of) | ast.Attribute(attr=of), attr=name):
-                found += (
+                results += (
                     [f"{node.lineno}: {of}.{name}"] if of in {"date", "datetime"} and name in CLOCKS else []
                 )
-            case ast.Name(id=name) if name in OUTSIDE:
-                found.append(f"{node.lineno}: {name}")
-    return found
+            case ast.Name(id=name) if name in IMPURE_SNIPPETS:
+                results.append(f"{node.lineno}: {name}")
+    return results
 
 
 @pytest.mark.parametrize("path", CORE, ids=lambda path: path.stem)
 def test_the_core_reaches_for_nothing_outside(path):
-    assert impurities(path.read_text()) == []
+    assert find_impurities(path.read_text()) == []
 
 
 def test_there_is_a_core():
@@ -69,7 +73,7 @@ def test_there_is_a_core():
     ],
 )
 def test_the_ways_outside_are_seen(source, found):
-    assert impurities(source) == [found]
+    assert find_impurities(source) == [found]
 
 
 @pytest.mark.parametrize(
@@ -82,4 +86,4 @@ def test_the_ways_outside_are_seen(source, found):
     ],
 )
 def test_what_only_computes_is_left_alone(source):
-    assert impurities(source) == []
+    assert find_impurities(source) == []

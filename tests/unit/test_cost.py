@@ -2,9 +2,9 @@ import pytest
 
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import baseline_iops
-from burstwatch.core.ledger.flip_state import Phase
+from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.policy.policy import CadencePolicy
-from burstwatch.core.watch.api_cost import usd_per_month, usd_per_month_idle, usd_per_month_now
+from burstwatch.core.watch.api_cost import metric_usd_per_month, usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 from conftest import (
     GP3,
@@ -23,13 +23,13 @@ def idle_usd(*sizes_gib: int) -> float:
     return usd_per_month_idle(sweep_interval_s(baseline_iops(size_gib), cadence) for size_gib in sizes_gib)
 
 
-def test_a_look_every_15_minutes_costs_three_cents_a_month():
+def test_an_evaluation_every_15_minutes_costs_three_cents_a_month():
     # 30 days are 2,880 quarters of an hour, at $0.01 a thousand.
-    assert usd_per_month(900) == pytest.approx(0.0288)
+    assert metric_usd_per_month(900) == pytest.approx(0.0288)
 
 
 def test_a_volume_in_alarm_costs_three_metrics_a_minute():
-    assert usd_per_month(60, metrics=3) == pytest.approx(1.296)
+    assert metric_usd_per_month(60, metrics=3) == pytest.approx(1.296)
 
 
 def test_a_thousand_idle_small_volumes_stay_within_the_budget():
@@ -51,8 +51,12 @@ def test_a_thousand_idle_mixed_volumes_stay_within_the_budget():
         (an_assessment(draining_to(18, 3, count=20)), None, 43_200 * 3e-5),
         # on its target: reads and writes, and no balance; where it stays, nothing at all
         (an_assessment(Series(), volume=a_volume_as(GP3)), a_flip(), 8_640 * 2e-5),
-        (an_assessment(Series(), volume=a_volume_as(GP3)), a_flip(stays=True), 0.0),
-        (an_assessment(Series(), volume=a_volume_as(GP3)), a_flip(phase=Phase.CHANGING), 43_200 * 1e-5),
+        (an_assessment(Series(), volume=a_volume_as(GP3)), a_flip(is_permanent=True), 0.0),
+        (
+            an_assessment(Series(), volume=a_volume_as(GP3)),
+            a_flip(status=FlipStatus.IN_PROGRESS),
+            43_200 * 1e-5,
+        ),
         # and a volume that cannot be polled costs nothing
         (an_assessment(Series(), volume=a_volume_as(GP3)), None, 0.0),
     ],

@@ -10,8 +10,8 @@ from burstwatch.core.policy.cron import parse_cron
 def starts(text: str, since: date, count: int) -> list[str]:
     """The first starts on the local clock, from the begin of the day ``since``."""
     cron = parse_cron(text)
-    found = (datetime.combine(day, at) for day in cron.days_from(since) for at in cron.times)
-    return [f"{start:%a %Y-%m-%d %H:%M}" for start in islice(found, count)]
+    result = (datetime.combine(day, at) for day in cron.days_from(since) for at in cron.times)
+    return [f"{start:%a %Y-%m-%d %H:%M}" for start in islice(result, count)]
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_a_cron_text_starts_as_cron_5_says(cron, found):
     assert starts(cron, date(2026, 5, 1), len(found)) == found
 
 
-def test_29_february_is_found_across_2100_which_is_no_leap_year():
+def test_29_february_is_found_across_2100_which_is_not_a_leap_year():
     assert starts("0 0 29 2 *", date(2096, 3, 1), 1) == ["Fri 2104-02-29 00:00"]
 
 
@@ -103,5 +103,5 @@ def test_a_day_that_no_month_has_is_fine_where_a_weekday_will_do():
     ],
 )
 def test_a_window_longer_than_the_wait_for_its_next_start_would_overlap_itself(cron, hours, waits):
-    found = parse_cron(cron).wait_below(timedelta(hours=hours))
-    assert found == (None if waits is None else timedelta(hours=waits))
+    result = parse_cron(cron).find_wait_below(timedelta(hours=hours))
+    assert result == (None if waits is None else timedelta(hours=waits))

@@ -5,21 +5,21 @@ from dataclasses import replace
 import pytest
 from test_decide import calm, critical, steady, warning
 
-from burstwatch.core.alerts.alert import AlertKind, alert_id
+from burstwatch.core.alerts.alert import AlertKind, make_alert_id
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.drain_cause import Traces
+from burstwatch.core.assessment.drain_cause import DrainMetrics
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.flips.triggers import Around
-from burstwatch.core.ledger.flip_state import Phase
+from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.watch.decide import Action, forget, miss, with_cause
+from burstwatch.core.watch.decide import Action, attach_drain_cause, drop_state, mark_missing
 from conftest import (
     a_decision,
     a_flip,
-    a_look,
     a_state,
+    a_tick_context,
     a_volume,
     a_window_state,
     an_assessment,
@@ -34,19 +34,19 @@ STALL = Stall(
     cause="exhausted",
     total_s=8.25,
     started_at_s=int(at("11:59")),
-    heard_at_s=int(at("11:59:30")),
+    received_at_s=int(at("11:59:30")),
 )
 
 
-def hear(balance, state=None, *, stall=STALL, mode=Mode.PROPOSE):
-    return a_decision(an_assessment(balance), state, mode=mode, around=Around(stall=stall))
+def evaluate_with_stall(balance, state=None, *, stall=STALL, mode=Mode.PROPOSE):
+    return a_decision(an_assessment(balance), state, mode=mode, around=VolumeContext(stall=stall))
 
 
 # what its host reports
 
 
-def test_a_stall_of_a_calm_volume_is_told_remembered_and_entered():
-    decision = hear(calm())
+def test_a_stall_of_a_calm_volume_is_reported_remembered_and_entered():
+    decision = evaluate_with_stall(calm())
     [alert] = decision.alerts
     assert (alert.kind, alert.level) == (AlertKind.HOST_STALL, Level.OK)
     assert alert.evidence["summary"] == "stood still for 8.2 s, says its host"
@@ -54,61 +54,61 @@ def test_a_stall_of_a_calm_volume_is_told_remembered_and_entered():
         "CloudWatch shows no reason yet; the host is nearer, and minutes earlier."
     ]
     assert alert.action == "burstctl explain vol-0a1 --region us-east-1"
-    assert (decision.change.state.stall, decision.change.state.stall_told_at_s) == (STALL, at("12:00"))
+    assert (decision.change.state.stall, decision.change.state.stall_alerted_at_s) == (STALL, at("12:00"))
     [entry] = [entry for entry in decision.change.entries if entry.kind is EntryKind.STALL]
     assert (entry.body["summary"], entry.body["total_s"]) == (alert.evidence["summary"], 8.25)
 
 
 def test_a_stall_without_an_end_has_no_length():
-    [alert] = hear(calm(), stall=replace(STALL, total_s=None)).alerts
+    [alert] = evaluate_with_stall(calm(), stall=replace(STALL, total_s=None)).alerts
     assert alert.evidence["summary"] == "stood still, says its host"
 
 
 @pytest.mark.parametrize(("told_at", "is_told"), [("11:00", True), ("11:00:01", False), ("11:59", False)])
-def test_a_stall_is_told_once_an_hour(told_at, is_told):
-    decision = hear(calm(), a_state(stall_told_at_s=int(at(told_at))))
+def test_a_stall_is_reported_once_an_hour(told_at, is_told):
+    decision = evaluate_with_stall(calm(), a_state(stall_alerted_at_s=int(at(told_at))))
     assert [alert.kind for alert in decision.alerts] == [AlertKind.HOST_STALL] * is_told
-    assert decision.change.state.stall_told_at_s == at("12:00" if is_told else told_at)
+    assert decision.change.state.stall_alerted_at_s == at("12:00" if is_told else told_at)
     [entry] = [entry for entry in decision.change.entries if entry.kind is EntryKind.STALL]
     assert bool(entry.body["details"]) is is_told, "who is told nothing need not be told why"
 
 
-def test_where_the_look_has_an_alert_of_its_own_it_carries_the_stall():
-    decision = hear(critical())
+def test_when_the_evaluation_has_an_alert_it_carries_the_stall():
+    decision = evaluate_with_stall(critical())
     [alert] = decision.alerts
     assert alert.kind is AlertKind.DRAINING
     assert alert.evidence["host"]["total_s"] == 8.25
-    assert decision.change.state.stall_told_at_s is None
+    assert decision.change.state.stall_alerted_at_s is None
 
 
-def test_of_a_volume_that_people_know_to_drain_no_stall_is_told():
+def test_a_volume_with_an_open_drain_alert_gets_no_stall_alert():
     known = a_state(level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("11:50")))
-    decision = hear(warning(), known)
+    decision = evaluate_with_stall(warning(), known)
     assert (decision.alerts, decision.change.state.stall) == ((), STALL)
 
 
 def test_in_mode_observe_a_stall_is_remembered_and_not_told():
-    decision = hear(calm(), mode=Mode.OBSERVE)
+    decision = evaluate_with_stall(calm(), mode=Mode.OBSERVE)
     assert (decision.alerts, decision.change.state.stall) == ((), STALL)
     assert decision.action is Action.NONE
 
 
-def test_in_mode_observe_a_recovery_is_not_told_and_nothing_stays_open():
+def test_in_mode_observe_a_recovery_is_not_reported_and_nothing_stays_open():
     known = a_state(
-        level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")), gap_alerted=True
+        level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")), is_gap_alerted=True
     )
     decision = a_decision(an_assessment(calm()), known, mode=Mode.OBSERVE)
     assert (decision.alerts, decision.change.state) == ((), None), "forgotten: nothing is open with anybody"
     assert decision.reason == "warning before, now ok; mode observe sends no alert"
 
 
-def test_in_mode_observe_a_recovery_closes_what_was_told_also_of_a_volume_that_is_watched_on():
+def test_in_mode_observe_a_recovery_closes_what_was_reported_also_of_a_volume_that_is_watched_on():
     known = a_state(level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")))
     kept = a_decision(an_assessment(steady()), known, mode=Mode.OBSERVE).change.state
     assert (kept.level, kept.alerted_level, kept.alerted_at_s) == (Level.WATCH, None, None)
 
 
-def test_in_mode_observe_what_was_told_of_a_volume_that_still_drains_stays_told():
+def test_in_mode_observe_an_alert_of_a_draining_volume_stays_open():
     known = a_state(level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")))
     decision = a_decision(an_assessment(critical()), known, mode=Mode.OBSERVE)
     kept = decision.change.state
@@ -117,16 +117,18 @@ def test_in_mode_observe_what_was_told_of_a_volume_that_still_drains_stays_told(
 
 # what drained it
 
-FELL = balances(*[100.0] * 5, *[100.0 - 3 * minute for minute in range(1, 28)], newest_starts_at="11:58")
+DRAIN = balances(*[100.0] * 5, *[100.0 - 3 * minute for minute in range(1, 28)], newest_starts_at="11:58")
 """27 minutes of full burst, from 100 % to 19 %."""
 
 
-def fallen(state=None):
-    return a_decision(an_assessment(FELL), state)
+def decision_with_cause(state=None):
+    return a_decision(an_assessment(DRAIN), state)
 
 
-def test_what_drained_it_stands_in_the_alert_and_in_the_ledgers_copy_of_it():
-    decision = with_cause(fallen(), Traces(not_read="no answer"), now_s=at("12:00"))
+def test_the_drain_cause_is_in_the_alert_and_its_ledger_copy():
+    decision = attach_drain_cause(
+        decision_with_cause(), DrainMetrics(read_error="no answer"), now_s=at("12:00")
+    )
     [alert] = decision.alerts
     assert alert.evidence["drain"]["not_read"] == "no answer"
     entries = {entry.kind: entry for entry in decision.change.entries}
@@ -136,8 +138,10 @@ def test_what_drained_it_stands_in_the_alert_and_in_the_ledgers_copy_of_it():
 
 def test_an_alert_about_something_else_says_nothing_of_a_drain():
     missed = a_window_state(missed_min=5)
-    decision = a_decision(an_assessment(FELL), mode=Mode.PROPOSE, around=Around(windows=missed))
-    drain, other = with_cause(decision, Traces(not_read="no answer"), now_s=at("12:00")).alerts
+    decision = a_decision(an_assessment(DRAIN), mode=Mode.PROPOSE, around=VolumeContext(windows=missed))
+    drain, other = attach_drain_cause(
+        decision, DrainMetrics(read_error="no answer"), now_s=at("12:00")
+    ).alerts
     assert (drain.kind, other.kind) == (AlertKind.DRAINING, AlertKind.WINDOW_MISSED)
     assert drain.evidence["drain"]["not_read"] == "no answer"
     assert "drain" not in other.evidence
@@ -145,13 +149,13 @@ def test_an_alert_about_something_else_says_nothing_of_a_drain():
 
 
 def test_a_decision_that_is_about_no_drain_stays_as_it_is():
-    decision = hear(calm())
-    assert with_cause(decision, Traces(not_read="no answer"), now_s=at("12:00")) is decision
+    decision = evaluate_with_stall(calm())
+    assert attach_drain_cause(decision, DrainMetrics(read_error="no answer"), now_s=at("12:00")) is decision
 
 
 def test_a_decision_that_changes_nothing_stays_as_it_is():
-    decision = replace(fallen(), change=None)
-    assert with_cause(decision, Traces(), now_s=at("12:00")) is decision
+    decision = replace(decision_with_cause(), change=None)
+    assert attach_drain_cause(decision, DrainMetrics(), now_s=at("12:00")) is decision
 
 
 # what is written down of a volume that is gone, or doubted
@@ -163,10 +167,10 @@ AHEAD_S = int(at("13:00"))
 @pytest.mark.parametrize(("revision", "next_one"), [(7, int(at("12:05"))), (AHEAD_S, AHEAD_S + 1)])
 def test_a_revision_rises_also_where_a_volume_is_doubted_or_gone(revision, next_one):
     state = a_state(revision=revision, level=Level.CRITICAL, alerted_level=Level.WARNING)
-    assert miss(state, a_look("12:05")).state.revision == next_one
-    change = forget(state, "the volume was deleted", policy=Policy(), look=a_look("12:05"))
+    assert mark_missing(state, a_tick_context("12:05")).state.revision == next_one
+    change = drop_state(state, "the volume was deleted", policy=Policy(), context=a_tick_context("12:05"))
     [alert] = change.alerts
-    assert alert.alert_id == alert_id("vol-0a1", AlertKind.RECOVERED, next_one)
+    assert alert.alert_id == make_alert_id("vol-0a1", AlertKind.RECOVERED, next_one)
     assert alert.previous_level is Level.WARNING, "what people were told last"
     assert [(entry.revision, entry.kind) for entry in change.entries] == [
         (next_one, EntryKind.LEVEL_CHANGED),
@@ -179,14 +183,14 @@ def test_a_volume_that_is_not_judged_says_why():
     assert a_decision(an_assessment(None, volume=a_volume(attached=False))).reason == "detached"
 
 
-def test_on_its_way_only_the_balance_is_read_however_bad_the_level():
-    leaving = a_flip(phase=Phase.CHANGING, started_at_s=int(at("11:59")), reached_at_s=None)
+def test_during_a_modification_only_the_balance_is_read():
+    leaving = a_flip(status=FlipStatus.IN_PROGRESS, started_at_s=int(at("11:59")), reached_at_s=None)
     decision = a_decision(an_assessment(critical()), a_state(level=Level.CRITICAL, flip=leaving))
-    assert (decision.level, decision.metrics) == (Level.CRITICAL, 1)
+    assert (decision.level, decision.metric_count) == (Level.CRITICAL, 1)
 
 
 @pytest.mark.parametrize(("since", "is_told"), [("11:58", True), ("11:58:01", False)])
-def test_a_read_that_fails_for_two_minutes_is_told_where_it_may_be_dry_by_now(since, is_told):
+def test_a_failed_read_is_reported_after_two_minutes_if_the_volume_may_be_empty(since, is_told):
     # 10 % at 11:50 last 200 s at full burst
     known = {"balance_pct": 10.0, "balance_at_s": int(at("11:50"))}
     state = a_state(

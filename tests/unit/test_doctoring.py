@@ -8,37 +8,37 @@ from urllib.error import URLError
 
 import pytest
 
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.doctor import check_alerts, check_permissions
 from burstctl.doctor.check_alerts import judge_subscriptions, probe_webhook
 from burstctl.doctor.check_credentials import judge_clock, judge_credentials
 from burstctl.doctor.check_heartbeat import judge_tick, late_after_s
-from burstctl.doctor.check_permissions import Need, Permission, best_to_try, judge_simulation
-from burstctl.doctor.check_quotas import QUOTAS, judge_limits, judge_quota, wanted_tib
+from burstctl.doctor.check_permissions import Importance, Permission, best_dry_run_volume, judge_simulation
+from burstctl.doctor.check_quotas import QUOTAS, judge_policy_limits, judge_quota, required_tib
 from burstctl.doctor.check_stack import judge_function, judge_schedule, judge_status
-from burstctl.doctor.check_versions import judge_deployed, judge_pins, pins_of
+from burstctl.doctor.check_versions import judge_deployed, judge_pins, parse_pins
 from burstctl.doctor.check_volumes import judge_opt_in
-from burstctl.doctor.context import Caller, Once
+from burstctl.doctor.context import CachedLookup, Caller
 from burstctl.doctor.finding import (
+    LookupFailedError,
     Trouble,
-    UnknownError,
     Verdict,
     broken,
-    exit_of_findings,
-    of_error,
+    exit_code_of_findings,
+    from_error,
     ok,
     skipped,
     warning,
 )
-from burstctl.doctor.iam_simulation import Answer, Simulated, read_decision
+from burstctl.doctor.iam_simulation import SimulationOutcome, SimulationResult, read_decision
 from burstctl.doctor.registry import CHECKS, Check, Group
-from burstctl.doctor.runner import Checked, run_checks
-from burstctl.doctor.text import in_words, totals_in_words
+from burstctl.doctor.runner import CheckResult, run_checks
+from burstctl.doctor.text import describe_totals, to_lines
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.policy.policy import Mode, ModePolicy, Policy
-from burstwatch.wiring.bootstrap import Identity
+from burstwatch.wiring.bootstrap import CallerIdentity
 from burstwatch.wiring.settings import SettingsError
 from conftest import a_volume
 
@@ -47,45 +47,45 @@ NOON_S = NOON.timestamp()
 AUTO = {"burstwatch:mode": "auto"}
 
 
-class NoPatient:
+class NoContext:
     """Enough of one for what only writes commands, or needs none."""
 
     stack = None
 
-    def aws(self, *words):
+    def aws_command(self, *words):
         return " ".join(["aws", *words])
 
 
-def a_check(name="odd", examine=lambda _patient: (), **given):
-    return Check(name=name, group=Group.ACCESS, examine=examine, **given)
+def a_check(name="odd", examine=lambda _patient: (), **fields):
+    return Check(name=name, group=Group.ACCESS, run=examine, **fields)
 
 
-def a_failure(kind, **given):
+def a_failure(kind, **fields):
     facts = {"code": "Code", "message": "it may not", "next_step": "mend it", "action": "ec2:Do"}
-    return AwsError(AwsFailure(kind=kind, **(facts | given)))
+    return AwsError(AwsFailure(kind=kind, **(facts | fields)))
 
 
 # Running
 
 
-def run_all(*checks):
-    return {each.check.name: each.findings for each in run_checks(NoPatient(), checks)}
+def run_all_checks(*checks):
+    return {finding.check.name: finding.findings for finding in run_checks(NoContext(), checks)}
 
 
-def test_a_check_that_hangs_is_given_up_and_hides_no_other():
+def test_a_check_that_hangs_is_abandoned_and_hides_no_other():
     never = Event()
-    began = time.monotonic()
+    started_at_s = time.monotonic()
 
-    found = run_all(
-        a_check("hangs", lambda _: never.wait() and [], within_s=0.05),
+    result = run_all_checks(
+        a_check("hangs", lambda _: never.wait() and [], timeout_s=0.05),
         a_check("fine", lambda _: [ok("fine")]),
     )
 
-    assert time.monotonic() - began < 10
-    assert found["fine"] == [ok("fine")]
-    (given_up,) = found["hangs"]
+    assert time.monotonic() - started_at_s < 10
+    assert result["fine"] == [ok("fine")]
+    (given_up,) = result["hangs"]
     assert (given_up.verdict, given_up.trouble) == (Verdict.BROKEN, Trouble.FAILED)
-    assert given_up.seen == "it did not end within 0 s"
+    assert given_up.summary == "it did not end within 0 s"
     never.set()
 
 
@@ -94,53 +94,53 @@ def test_a_check_that_fails_keeps_what_it_had_found_and_hides_no_other():
         yield ok("the first half")
         raise ZeroDivisionError("by nothing")
 
-    found = run_all(a_check("half", half), a_check("fine", lambda _: [ok("fine")]))
+    result = run_all_checks(a_check("half", half), a_check("fine", lambda _: [ok("fine")]))
 
-    first, second = found["half"]
+    first, second = result["half"]
     assert first == ok("the first half")
-    assert second.seen == "unexpected ZeroDivisionError: by nothing"
-    assert found["fine"] == [ok("fine")]
+    assert second.summary == "unexpected ZeroDivisionError: by nothing"
+    assert result["fine"] == [ok("fine")]
 
 
-def test_what_several_need_and_nobody_knows_is_told_by_its_owner_alone():
+def test_a_shared_failure_is_reported_by_its_owner_alone():
     def ask(_patient):
-        raise UnknownError("owner", a_failure(FailureKind.UNREACHABLE))
+        raise LookupFailedError("owner", a_failure(FailureKind.UNREACHABLE))
 
-    found = run_all(a_check("owner", ask), a_check("other", ask))
+    result = run_all_checks(a_check("owner", ask), a_check("other", ask))
 
-    assert found["owner"][0].verdict is Verdict.BROKEN
-    assert found["other"] == [skipped("not known, because of what is said at owner")]
+    assert result["owner"][0].verdict is Verdict.BROKEN
+    assert result["other"] == [skipped("not known, because of what is said at owner")]
 
 
 def test_a_check_of_a_stack_is_skipped_where_there_is_none():
-    found = run_all(a_check("schedule", lambda _: [broken("x", fix="y")], of_stack=True))
+    result = run_all_checks(a_check("schedule", lambda _: [broken("x", fix="y")], needs_stack=True))
 
-    assert found["schedule"] == (skipped("no stack is deployed in this account and region"),)
+    assert result["schedule"] == (skipped("no stack is deployed in this account and region"),)
 
 
-def test_what_is_found_out_once_is_the_same_for_all_and_so_is_a_failure():
-    found, failed = [], []
-    once = Once("owner", lambda: found.append(1) or len(found))
-    never = Once("owner", lambda: failed.append(1) or {}[0])
+def test_a_cached_lookup_gives_all_the_same_result_or_failure():
+    result, failed = [], []
+    once = CachedLookup("owner", lambda: result.append(1) or len(result))
+    never = CachedLookup("owner", lambda: failed.append(1) or {}[0])
 
-    assert (once.peek(), once(), once(), once.peek()) == (None, 1, 1, 1)
+    assert (once.get_if_ready(), once(), once(), once.get_if_ready()) == (None, 1, 1, 1)
     for _ in range(2):
-        with pytest.raises(UnknownError) as raised:
+        with pytest.raises(LookupFailedError) as exc_info:
             never()
-        assert raised.value.owner == "owner"
-    assert (len(found), len(failed)) == (1, 1)
+        assert exc_info.value.owner == "owner"
+    assert (len(result), len(failed)) == (1, 1)
 
 
-def test_nobody_waits_for_ever_for_what_another_finds_out():
-    once = Once("owner", lambda: 1, patience_s=0.01)
-    with once._lock, pytest.raises(UnknownError, match="no answer within"):
+def test_no_check_waits_forever_for_a_lookup_of_another():
+    once = CachedLookup("owner", lambda: 1, timeout_s=0.01)
+    with once._lock, pytest.raises(LookupFailedError, match="no answer within"):
         once()
 
 
 def test_every_check_has_a_name_of_its_own():
     names = [check.name for check in CHECKS]
     assert len(names) == len(set(names))
-    assert all(check.examine.__doc__ for check in CHECKS)
+    assert all(check.run.__doc__ for check in CHECKS)
     assert names[0] == "credentials"
 
 
@@ -150,24 +150,28 @@ def test_every_check_has_a_name_of_its_own():
 @pytest.mark.parametrize(
     ("findings", "code", "excused"),
     [
-        ([ok("a"), skipped("b")], Exit.FINE, Exit.FINE),
-        ([ok("a"), warning("b", fix="c")], Exit.ATTENTION, Exit.FINE),
-        ([broken("a", fix="b")], Exit.ATTENTION, Exit.FINE),
-        ([broken("a", fix="b", trouble=Trouble.FAILED), broken("c", fix="d")], Exit.FAILED, Exit.FAILED),
+        ([ok("a"), skipped("b")], ExitCode.OK, ExitCode.OK),
+        ([ok("a"), warning("b", fix="c")], ExitCode.ATTENTION, ExitCode.OK),
+        ([broken("a", fix="b")], ExitCode.ATTENTION, ExitCode.OK),
+        (
+            [broken("a", fix="b", trouble=Trouble.FAILED), broken("c", fix="d")],
+            ExitCode.FAILED,
+            ExitCode.FAILED,
+        ),
         (
             [broken("a", fix="b", trouble=Trouble.FAILED), broken("c", fix="d", trouble=Trouble.MISUSED)],
-            Exit.MISUSED,
-            Exit.MISUSED,
+            ExitCode.USAGE,
+            ExitCode.USAGE,
         ),
     ],
 )
 def test_the_exit_code_is_the_first_that_applies(findings, code, excused):
-    assert exit_of_findings(findings, exit_zero=False) is code
-    assert exit_of_findings(findings, exit_zero=True) is excused
+    assert exit_code_of_findings(findings, exit_zero=False) is code
+    assert exit_code_of_findings(findings, exit_zero=True) is excused
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict", "trouble"),
+    ("error", "verdict", "episode"),
     [
         (a_failure(FailureKind.REFUSED), Verdict.SKIPPED, None),
         (a_failure(FailureKind.RETRYABLE), Verdict.BROKEN, Trouble.FAILED),
@@ -177,10 +181,10 @@ def test_the_exit_code_is_the_first_that_applies(findings, code, excused):
         (KeyError("no"), Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_ends_a_check_early(error, verdict, trouble):
-    found = of_error(error)
-    assert (found.verdict, found.trouble) == (verdict, trouble)
-    assert found.fix
+def test_what_ends_a_check_early(error, verdict, episode):
+    result = from_error(error)
+    assert (result.verdict, result.trouble) == (verdict, episode)
+    assert result.fix
 
 
 # Access
@@ -188,7 +192,12 @@ def test_what_ends_a_check_early(error, verdict, trouble):
 
 def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left=None):
     expires_at = None if left is None else NOON + timedelta(minutes=left)
-    return Caller(identity=Identity(account="1", arn=arn), method=method, expires_at=expires_at, ahead_s=None)
+    return Caller(
+        identity=CallerIdentity(account="1", arn=arn),
+        method=method,
+        expires_at=expires_at,
+        clock_ahead_s=None,
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,9 +211,9 @@ def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left=None)
     ],
 )
 def test_credentials(caller, verdict, said):
-    found = judge_credentials(caller, "us-east-1", now_s=NOON_S)
-    assert found.verdict is verdict
-    assert said in found.seen
+    result = judge_credentials(caller, "us-east-1", now_s=NOON_S)
+    assert result.verdict is verdict
+    assert said in result.summary
 
 
 def test_an_answer_without_a_date_tells_no_clock():
@@ -219,57 +228,61 @@ MISSING = {"EvalResourceName": "*", "MissingContextValues": ["aws:SourceIp"]}
 @pytest.mark.parametrize(
     ("result", "answer"),
     [
-        ({"EvalDecision": "allowed"}, Answer.ALLOWED),
-        ({"EvalDecision": "implicitDeny"}, Answer.DENIED),
-        ({"EvalDecision": "explicitDeny"}, Answer.DENIED),
-        ({"EvalDecision": "implicitDeny", "MissingContextValues": ["ec2:Region"]}, Answer.UNKNOWN),
+        ({"EvalDecision": "allowed"}, SimulationOutcome.ALLOWED),
+        ({"EvalDecision": "implicitDeny"}, SimulationOutcome.DENIED),
+        ({"EvalDecision": "explicitDeny"}, SimulationOutcome.DENIED),
+        ({"EvalDecision": "implicitDeny", "MissingContextValues": ["ec2:Region"]}, SimulationOutcome.UNKNOWN),
         # where a resource is named, and it always is, IAM tells beside that what it missed
-        ({"EvalDecision": "implicitDeny", "ResourceSpecificResults": [MISSING]}, Answer.UNKNOWN),
-        ({"EvalDecision": "explicitDeny", "ResourceSpecificResults": [MISSING]}, Answer.UNKNOWN),
-        ({"EvalDecision": "allowed", "ResourceSpecificResults": [MISSING]}, Answer.UNKNOWN),
-        ({"EvalDecision": "allowed", "ResourceSpecificResults": [{}]}, Answer.ALLOWED),
-        ({"EvalDecision": "perhaps"}, Answer.UNKNOWN),
-        ({}, Answer.UNKNOWN),
+        ({"EvalDecision": "implicitDeny", "ResourceSpecificResults": [MISSING]}, SimulationOutcome.UNKNOWN),
+        ({"EvalDecision": "explicitDeny", "ResourceSpecificResults": [MISSING]}, SimulationOutcome.UNKNOWN),
+        ({"EvalDecision": "allowed", "ResourceSpecificResults": [MISSING]}, SimulationOutcome.UNKNOWN),
+        ({"EvalDecision": "allowed", "ResourceSpecificResults": [{}]}, SimulationOutcome.ALLOWED),
+        ({"EvalDecision": "perhaps"}, SimulationOutcome.UNKNOWN),
+        ({}, SimulationOutcome.UNKNOWN),
         (
             {"EvalDecision": "allowed", "OrganizationsDecisionDetail": {"AllowedByOrganizations": False}},
-            Answer.DENIED,
+            SimulationOutcome.DENIED,
         ),
         (
             {
                 "EvalDecision": "allowed",
                 "PermissionsBoundaryDecisionDetail": {"AllowedByPermissionsBoundary": False},
             },
-            Answer.DENIED,
+            SimulationOutcome.DENIED,
         ),
     ],
 )
 def test_a_simulation_is_never_read_too_well(result, answer):
-    assert read_decision(result).answer is answer
+    assert read_decision(result).outcome is answer
 
 
 @pytest.mark.parametrize(
     ("need", "denied"),
-    [(Need.ALWAYS, Verdict.BROKEN), (Need.SOMETIMES, Verdict.WARNING), (Need.HARDLY, Verdict.SKIPPED)],
+    [
+        (Importance.REQUIRED, Verdict.BROKEN),
+        (Importance.RECOMMENDED, Verdict.WARNING),
+        (Importance.OPTIONAL, Verdict.SKIPPED),
+    ],
 )
 def test_what_a_simulated_answer_means_depends_on_the_need(need, denied):
     permission = Permission("sns:Publish", need, "alerts")
 
     def judged(answer):
-        return judge_simulation(permission, Simulated(answer=answer), untried="x").verdict
+        return judge_simulation(permission, SimulationResult(outcome=answer), why_not_tried="x").verdict
 
-    assert judged(Answer.ALLOWED) is Verdict.OK
-    assert judged(Answer.DENIED) is denied
-    assert judged(Answer.UNKNOWN) is Verdict.SKIPPED
+    assert judged(SimulationOutcome.ALLOWED) is Verdict.OK
+    assert judged(SimulationOutcome.DENIED) is denied
+    assert judged(SimulationOutcome.UNKNOWN) is Verdict.SKIPPED
 
 
 def test_the_dry_run_is_on_the_volume_where_only_a_permission_can_be_in_the_way():
     managed = a_volume(volume_id="vol-0a1", managed_by="eks")
-    shared = a_volume(volume_id="vol-0a2", multi_attached=True)
+    shared = a_volume(volume_id="vol-0a2", multi_attach_enabled=True)
     flipped = a_volume(volume_id="vol-0a3", volume_type="io1")
     plain = a_volume(volume_id="vol-0a4")
 
-    assert best_to_try([managed, shared, flipped, plain]) is plain
-    assert best_to_try([managed, flipped]) is flipped
+    assert best_dry_run_volume([managed, shared, flipped, plain]) is plain
+    assert best_dry_run_volume([managed, flipped]) is flipped
 
 
 # Quotas
@@ -283,7 +296,7 @@ def test_what_opted_in_counts_for_the_type_that_it_would_become():
         a_volume(512, volume_type="gp3", tags=AUTO),
         a_volume(512, tags={**AUTO, "burstwatch:ignore": "true"}),
     ]
-    assert wanted_tib(volumes, Policy()) == {"gp3": 0.5, "io1": 0.5}
+    assert required_tib(volumes, Policy()) == {"gp3": 0.5, "io1": 0.5}
 
 
 @pytest.mark.parametrize(
@@ -291,7 +304,7 @@ def test_what_opted_in_counts_for_the_type_that_it_would_become():
     [(0, 0, Verdict.OK), (39, 0, Verdict.OK), (40, 0, Verdict.WARNING), (30, 21, Verdict.WARNING)],
 )
 def test_a_quota_of_50_tib(used, added, verdict):
-    assert judge_quota(QUOTAS[0], 50.0, used=used, added=added, raise_it="aws").verdict is verdict
+    assert judge_quota(QUOTAS[0], 50.0, used=used, added=added, increase_command="aws").verdict is verdict
 
 
 def test_iops_are_counted_by_what_was_provisioned():
@@ -301,13 +314,13 @@ def test_iops_are_counted_by_what_was_provisioned():
         a_volume(),
     ]
     (iops,) = [quota for quota in QUOTAS if quota.name == "io1 IOPS"]
-    assert iops.used(volumes) == 4000
+    assert iops.usage_of(volumes) == 4000
 
 
 def test_the_policys_limit_may_be_lower_than_the_quota_and_not_higher():
-    assert list(judge_limits(Policy(), {"L-B3A130E6": 400_000.0})) == []
-    (found,) = judge_limits(Policy(), {"L-B3A130E6": 200_000.0})
-    assert found.about == "flip.io1_iops_limit"
+    assert list(judge_policy_limits(Policy(), {"L-B3A130E6": 400_000.0})) == []
+    (result,) = judge_policy_limits(Policy(), {"L-B3A130E6": 200_000.0})
+    assert result.subject == "flip.io1_iops_limit"
 
 
 # The stack
@@ -344,8 +357,8 @@ def test_a_functions_state(told, verdict):
 
 
 def test_a_schedule_that_is_switched_off_is_written_again_as_it_is_but_enabled():
-    found = judge_schedule(NoPatient(), {"Name": "burstwatch-Focus", "State": "DISABLED"})
-    read, write = found.commands
+    result = judge_schedule(NoContext(), {"Name": "burstwatch-Focus", "State": "DISABLED"})
+    read, write = result.commands
     assert read.startswith("aws scheduler get-schedule --name burstwatch-Focus --query {Name:Name,")
     assert read.endswith(" > schedule.json")
     assert write.endswith("--cli-input-json file://schedule.json --state ENABLED")
@@ -366,11 +379,16 @@ def test_a_schedule_that_is_switched_off_is_written_again_as_it_is_but_enabled()
 def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdict):
     """Focus: 2 x 60 s + 60 s of slack; sweep: 2 x 5 min + 60 s; a desk's watch may tick every 5 min."""
     slowest = timedelta(minutes=1 if is_stacks else 5)
-    late_s = late_after_s(kind, Policy().cadence, slowest=slowest)
-    found = judge_tick(
-        kind, int(NOON_S - age_s), now_s=NOON_S, late_s=late_s, watch="burstctl watch", is_stacks=is_stacks
+    late_s = late_after_s(kind, Policy().cadence, interval=slowest)
+    result = judge_tick(
+        kind,
+        int(NOON_S - age_s),
+        now_s=NOON_S,
+        overdue_after_s=late_s,
+        watch_command="burstctl watch",
+        is_stack_ledger=is_stacks,
     )
-    assert found.verdict is verdict
+    assert result.verdict is verdict
 
 
 # Volumes
@@ -386,16 +404,16 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
     ],
 )
 def test_what_opted_in_and_what_stops_it(mode, flips, verdict, said):
-    (found,) = judge_opt_in([a_volume(tags=AUTO), a_volume()], Policy(mode=mode), flips=flips)
-    assert found.verdict is verdict
-    assert "1 volume with the opt-in tag burstwatch:mode=auto" in found.seen
-    assert said in found.seen
+    (result,) = judge_opt_in([a_volume(tags=AUTO), a_volume()], Policy(mode=mode), flips=flips)
+    assert result.verdict is verdict
+    assert "1 volume with the opt-in tag burstwatch:mode=auto" in result.summary
+    assert said in result.summary
 
 
 def test_volumes_that_opted_in_and_are_left_alone_all_the_same():
-    _, found = judge_opt_in([a_volume(tags=AUTO, managed_by="eks.amazonaws.com")], Policy(), flips=True)
-    assert found.verdict is Verdict.WARNING
-    assert "can never be flipped" in found.seen
+    _, result = judge_opt_in([a_volume(tags=AUTO, managed_by="eks.amazonaws.com")], Policy(), flips=True)
+    assert result.verdict is Verdict.WARNING
+    assert "can never be flipped" in result.summary
 
 
 # The ways to people
@@ -403,7 +421,7 @@ def test_volumes_that_opted_in_and_are_left_alone_all_the_same():
 SLACK = "https://hooks.slack.com/services/T0/B0/secret"
 
 
-class Said(BytesIO):
+class FakeResponse(BytesIO):
     """An answer, as urllib has it."""
 
     def __init__(self, status, body, **headers):
@@ -412,7 +430,7 @@ class Said(BytesIO):
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "verdict", "trouble"),
+    ("status", "said", "verdict", "episode"),
     [
         (400, "no_text", Verdict.OK, None),
         (400, "missing_text", Verdict.OK, None),
@@ -426,27 +444,27 @@ class Said(BytesIO):
         (429, "rate_limited", Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict, trouble):
+def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict, episode):
     posted = []
 
     def open_url(request, **_):
         posted.append(request.data)
-        return Said(status, said, **{"Retry-After": "60"})
+        return FakeResponse(status, said, **{"Retry-After": "60"})
 
-    found = probe_webhook(SLACK, open_url)
+    result = probe_webhook(SLACK, open_url)
 
-    assert (found.verdict, found.trouble) == (verdict, trouble)
+    assert (result.verdict, result.trouble) == (verdict, episode)
     assert posted == [b'{"text": ""}'], "there is nothing in it to post"
-    assert "secret" not in found.seen + found.fix
-    assert "alert" not in found.seen, "none was sent"
-    assert "tried again" not in found.seen, "nobody tries it again"
+    assert "secret" not in result.summary + result.fix
+    assert "alert" not in result.summary, "none was sent"
+    assert "tried again" not in result.summary, "nobody tries it again"
 
 
 @pytest.mark.parametrize(
     ("answer", "verdict"),
-    [(Said(404, ""), Verdict.SKIPPED), (URLError("certificate has expired"), Verdict.BROKEN)],
+    [(FakeResponse(404, ""), Verdict.SKIPPED), (URLError("certificate has expired"), Verdict.BROKEN)],
 )
-def test_whoever_else_is_there_is_only_connected_to(monkeypatch, answer, verdict):
+def test_other_webhook_hosts_are_only_connected_to(monkeypatch, answer, verdict):
     opened = []
 
     class Opener:
@@ -461,11 +479,11 @@ def test_whoever_else_is_there_is_only_connected_to(monkeypatch, answer, verdict
 
     monkeypatch.setattr(check_alerts, "OpenerDirector", Opener)
 
-    found = probe_webhook("https://chat.example.com:8443/hooks/secret")
+    result = probe_webhook("https://chat.example.com:8443/hooks/secret")
 
-    assert found.verdict is verdict
+    assert result.verdict is verdict
     assert opened == [("HEAD", "https://chat.example.com:8443/", None)]
-    assert "secret" not in found.seen
+    assert "secret" not in result.summary
 
 
 TOPIC = "arn:aws:sns:us-east-1:1:alerts"
@@ -489,24 +507,24 @@ FUNCTION = {"SubscriptionArn": f"{TOPIC}:2", "Protocol": "lambda", "Endpoint": "
     ],
 )
 def test_a_subscription_counts_from_its_confirmation_on(told, others, expected):
-    found = list(judge_subscriptions(NoPatient(), TOPIC, told, others))
-    assert [each.verdict for each in found] == expected
+    result = list(judge_subscriptions(NoContext(), TOPIC, told, others))
+    assert [finding.verdict for finding in result] == expected
 
 
 # Versions
 
 
 def test_only_what_burstctl_itself_is_pinned_to_is_compared():
-    pins = pins_of(
+    pins = parse_pins(
         ["boto3==1.44.5", "click==8.5.1 ; python_version > '3'", "moto[ec2]==5; extra == 'lab'", "x>=2"]
     )
     assert pins == [("boto3", "1.44.5"), ("click", "8.5.1")]
     old, missing, same = judge_pins(
         [*pins, ("rich", "15.0.0")], {"boto3": "1.40.0", "click": None, "rich": "15.0.0"}
     )
-    assert (old.about, old.seen) == ("boto3", "1.40.0, and 1.44.5 is what was tested")
-    assert missing.seen.startswith("missing")
-    assert same.seen == "as pinned: rich 15.0.0"
+    assert (old.subject, old.summary) == ("boto3", "1.40.0, and 1.44.5 is what was tested")
+    assert missing.summary.startswith("missing")
+    assert same.summary == "as pinned: rich 15.0.0"
 
 
 @pytest.mark.parametrize(
@@ -519,47 +537,56 @@ def test_the_deployed_version_against_this_one(deployed, verdict):
 # Words
 
 
-def told(*findings, name="odd"):
-    return [Checked(check=a_check(name), findings=findings)]
+def rendered(*findings, name="odd"):
+    return [CheckResult(check=a_check(name), findings=findings)]
 
 
 def test_a_command_is_continued_between_its_words_and_never_inside_quotes():
     command = f"aws scheduler get-schedule --name {'n' * 40} --query '{{A: B, {'C: D, ' * 12}}}' > s.json"
-    lines = [line.text for line in in_words(told(broken("it is off", fix="enable it", commands=(command,))))]
+    lines = [
+        line.text for line in to_lines(rendered(broken("it is off", fix="enable it", commands=(command,))))
+    ]
 
     pasted = " ".join(line.strip().removesuffix("\\").strip() for line in lines[3:])
     assert pasted == " ".join(command.split())
     assert all(line.endswith("\\") for line in lines[3:-1])
 
 
-def test_what_says_the_same_is_told_once_with_all_that_it_is_about():
-    same = [broken("no answer", fix="wait", about=about) for about in ("ec2:A", "ec2:B")]
-    checked = [*told(*same, name="one"), *told(broken("no answer", fix="wait", about="ec2:C"), name="two")]
+def test_equal_findings_are_merged_with_all_their_subjects():
+    same = [broken("no answer", fix="wait", subject=about) for about in ("ec2:A", "ec2:B")]
+    checked = [
+        *rendered(*same, name="one"),
+        *rendered(broken("no answer", fix="wait", subject="ec2:C"), name="two"),
+    ]
 
-    lines = [line.text for line in in_words(checked)]
+    lines = [line.text for line in to_lines(checked)]
 
     assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To mend it: wait"]
-    assert totals_in_words(checked) == "3 broken"
+    assert describe_totals(checked) == "3 broken"
 
 
 def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkeypatch):
     """Seven calls that nobody answers, one after the other, would take more than a minute."""
     all_there = Barrier(3, timeout=60)
-    reads = [(Permission(f"ec2:Do{each}", Need.ALWAYS, "it"), lambda _: all_there.wait()) for each in "abc"]
+    reads = [
+        (Permission(f"ec2:Do{item}", Importance.REQUIRED, "it"), lambda _: all_there.wait()) for item in "abc"
+    ]
     monkeypatch.setattr(check_permissions, "READS", reads)
-    for part in ("_of_the_ledger", "_of_the_policy", "_of_the_topic", "_to_modify"):
+    for part in ("_check_ledger_permissions", "_of_the_policy", "_of_the_topic", "_to_modify"):
         monkeypatch.setattr(check_permissions, part, lambda _patient: [])
 
-    found = list(check_permissions.check_permissions(NoPatient()))
+    result = list(check_permissions.check_permissions(NoContext()))
 
-    assert [(each.about, each.verdict) for each in found] == [(f"ec2:Do{each}", Verdict.OK) for each in "abc"]
+    assert [(item.subject, item.verdict) for item in result] == [
+        (f"ec2:Do{item}", Verdict.OK) for item in "abc"
+    ]
 
 
 def test_the_path_of_a_ledger_is_in_one_piece():
     path = "sqlite:/home/anna/.local/state/burstwatch/ledger-us-east-1.sqlite"
-    checked = Checked(check=a_check("ledger"), findings=[ok(f"{path}, schema 2, 0.1 MiB")])
+    checked = CheckResult(check=a_check("ledger"), findings=[ok(f"{path}, schema 2, 0.1 MiB")])
 
-    lines = [line.text for line in in_words([checked])]
+    lines = [line.text for line in to_lines([checked])]
 
     assert lines[1:] == ["  ok       ledger", f"      {path}, schema", "      2, 0.1 MiB"]
     assert max(map(len, lines)) <= 80

@@ -11,19 +11,19 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
-    Cause,
     Direction,
     Flip,
+    FlipCause,
+    FlipStatus,
     Hold,
-    Phase,
-    Spent,
-    WindowMark,
-    hold_on,
-    intent_id,
-    spent_within,
-    with_spent,
+    ManualWindowOverride,
+    ModificationUse,
+    active_hold,
+    make_intent_id,
+    modifications_within,
+    record_modification,
 )
-from burstwatch.core.ledger.ledger import Beginning, Begun, VolumeState
+from burstwatch.core.ledger.ledger import IntentResult, IntentStatus, VolumeState
 from conftest import GP2, GP3, a_flip, a_state
 
 # documents
@@ -42,27 +42,29 @@ configurations = st.one_of(
     ),
     st.builds(Configuration, volume_type=st.sampled_from([VolumeType.IO1, VolumeType.IO2]), iops=counts),
 )
-spents = st.builds(Spent, at_s=instants, by=words, direction=st.none() | st.sampled_from(Direction))
+modification_uses = st.builds(
+    ModificationUse, at_s=instants, by=words, direction=st.none() | st.sampled_from(Direction)
+)
 flips = st.builds(
     Flip,
-    phase=st.sampled_from(Phase),
+    phase=st.sampled_from(FlipStatus),
     direction=st.sampled_from(Direction),
     intent_id=words,
-    cause=st.sampled_from(Cause),
+    cause=st.sampled_from(FlipCause),
     by=words,
     original=configurations,
     target=configurations,
     size_gib=counts,
-    asked_at_s=instants,
+    requested_at_s=instants,
     because=words,
     stays=st.booleans(),
     return_after_s=maybe_instants,
     usd_per_month=st.floats(-1e6, 1e6),
     started_at_s=maybe_instants,
     reached_at_s=maybe_instants,
-    unseen_since_s=maybe_instants,
-    stuck_told=st.booleans(),
-    left_told_at_s=maybe_instants,
+    unconfirmed_since_s=maybe_instants,
+    is_stuck_alerted=st.booleans(),
+    overdue_alerted_at_s=maybe_instants,
 )
 flips = st.builds(replace, flips, previous=st.none() | flips)  # one who is sent on remembers where it was
 tasks = st.builds(StuckTask, comm=words, wchan=words, count=counts)
@@ -74,7 +76,7 @@ stalls = st.builds(
     cause=words,
     total_s=st.none() | st.floats(0, 1e6),
     started_at_s=instants,
-    heard_at_s=instants,
+    received_at_s=instants,
     top=st.lists(tasks, max_size=2).map(tuple),
 )
 states = st.builds(
@@ -87,8 +89,8 @@ states = st.builds(
     unknown_since_s=maybe_instants,
     alerted_level=st.none() | st.sampled_from(Level),
     alerted_at_s=maybe_instants,
-    gap_alerted=st.booleans(),
-    next_look_at_s=maybe_instants,
+    is_gap_alerted=st.booleans(),
+    next_poll_at_s=maybe_instants,
     arrived_at_s=maybe_instants,
     smaller_size_gib=st.none() | counts,
     modified_at_s=maybe_instants,
@@ -96,28 +98,28 @@ states = st.builds(
     balance_at_s=maybe_instants,
     flip=st.none() | flips,
     lost=st.none() | flips,
-    spent=st.lists(spents, max_size=5).map(tuple),
+    spent=st.lists(modification_uses, max_size=5).map(tuple),
     failures=st.integers(0, 99),
     retry_at_s=maybe_instants,
     contested_at_s=maybe_instants,
     returned_at_s=maybe_instants,
-    refusal_told=st.none() | words,
-    critical_told=st.booleans(),
-    missed_told_s=maybe_instants,
+    alerted_refusal=st.none() | words,
+    is_critical_alerted=st.booleans(),
+    missed_window_alerted_at_s=maybe_instants,
     missing_since_s=maybe_instants,
     unused_since_s=maybe_instants,
     stall=st.none() | stalls,
-    stall_told_at_s=maybe_instants,
+    stall_alerted_at_s=maybe_instants,
 )
 
 
-def through_json(value):
+def json_round_trip(value):
     return type(value).from_document(json.loads(json.dumps(value.to_document())))
 
 
-@given(st.one_of(spents, flips, states))
+@given(st.one_of(modification_uses, flips, states))
 def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
-    back = through_json(value)
+    back = json_round_trip(value)
     assert back == value
     assert {f.name: type(getattr(back, f.name)) for f in fields(back)} == {
         f.name: type(getattr(value, f.name)) for f in fields(value)
@@ -132,12 +134,12 @@ def test_a_document_does_not_say_what_goes_without_saying(value):
 
 @pytest.mark.parametrize("direction", [None, *Direction])
 def test_what_was_used_up_keeps_its_direction_also_where_nobody_knows_it(direction):
-    one = Spent(at_s=1, by="others", direction=direction)
-    assert through_json(one) == one
+    item = ModificationUse(at_s=1, by="others", direction=direction)
+    assert json_round_trip(item) == item
 
 
 @pytest.mark.parametrize("until_s", [-1, 253_402_300_800])
-def test_a_hold_until_no_clock_shows_cannot_exist(until_s):
+def test_a_hold_with_an_unrepresentable_end_is_invalid(until_s):
     # 10000-01-01T00:00:00Z is 253,402,300,800 s after 1970
     with pytest.raises(ValueError, match=f"^{until_s} is no instant from 1970 to 9999$"):
         Hold(volume_id=None, by="ann", reason="", placed_at_s=0, until_s=until_s)
@@ -145,15 +147,15 @@ def test_a_hold_until_no_clock_shows_cannot_exist(until_s):
 
 
 @pytest.mark.parametrize(("at_s", "until_s"), [(-1, None), (0, -1), (0, 253_402_300_800)])
-def test_a_mark_of_a_time_that_no_clock_shows_cannot_exist(at_s, until_s):
+def test_an_override_with_an_unrepresentable_time_is_invalid(at_s, until_s):
     with pytest.raises(ValueError, match="is no instant from 1970 to 9999"):
-        WindowMark(name="release", starts=True, by="ann", at_s=at_s, until_s=until_s)
-    assert WindowMark(name="release", starts=True, by="ann", at_s=0)
+        ManualWindowOverride(name="release", is_start=True, by="ann", at_s=at_s, until_s=until_s)
+    assert ManualWindowOverride(name="release", is_start=True, by="ann", at_s=0)
 
 
-def test_one_who_is_sent_on_remembers_where_it_was():
-    flip = a_flip(phase=Phase.ASKED, previous=a_flip(target=GP3))
-    assert through_json(flip).previous == flip.previous
+def test_a_redirected_flip_remembers_its_last_configuration():
+    flip = a_flip(status=FlipStatus.REQUESTED, previous=a_flip(target=GP3))
+    assert json_round_trip(flip).previous == flip.previous
 
 
 def test_a_new_flip_is_a_short_document():
@@ -180,19 +182,23 @@ def test_a_state_with_nothing_but_a_revision_is_two_words():
 @pytest.mark.parametrize(
     ("phase", "stays", "is_under_way", "is_settled", "reserves"),
     [
-        (Phase.ASKED, False, True, False, True),
-        (Phase.ASKED, True, True, False, True),
-        (Phase.CHANGING, False, True, False, True),
-        (Phase.CHANGING, True, True, False, True),
-        (Phase.ON_TARGET, False, False, False, True),
-        (Phase.ON_TARGET, True, False, True, False),
+        (FlipStatus.REQUESTED, False, True, False, True),
+        (FlipStatus.REQUESTED, True, True, False, True),
+        (FlipStatus.IN_PROGRESS, False, True, False, True),
+        (FlipStatus.IN_PROGRESS, True, True, False, True),
+        (FlipStatus.ON_TARGET, False, False, False, True),
+        (FlipStatus.ON_TARGET, True, False, True, False),
     ],
 )
 def test_a_flip_counts_against_the_caps_until_it_is_where_it_stays(
     phase, stays, is_under_way, is_settled, reserves
 ):
-    flip = a_flip(phase=phase, stays=stays)
-    assert (flip.is_under_way, flip.is_settled, flip.reserves) == (is_under_way, is_settled, reserves)
+    flip = a_flip(status=phase, is_permanent=stays)
+    assert (flip.is_under_way, flip.is_settled, flip.counts_against_caps) == (
+        is_under_way,
+        is_settled,
+        reserves,
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,37 +211,39 @@ def test_a_flip_counts_against_the_caps_until_it_is_where_it_stays(
         ("ann", 0.01, False),
     ],
 )
-def test_a_dearer_stay_that_a_machine_chose_counts_against_the_caps_for_good(by, usd_per_month, reserves):
-    assert a_flip(stays=True, by=by, usd_per_month=usd_per_month).reserves is reserves
+def test_a_more_expensive_permanent_automatic_flip_counts_against_the_caps(by, usd_per_month, reserves):
+    assert a_flip(is_permanent=True, by=by, usd_per_month=usd_per_month).counts_against_caps is reserves
 
 
-@pytest.mark.parametrize(("direction", "asked_for"), [(Direction.OUT, GP3), (Direction.BACK, GP2)])
-def test_what_was_asked_for_is_the_target_or_on_the_way_back_the_original(direction, asked_for):
-    assert a_flip(direction=direction).asked_for == asked_for
+@pytest.mark.parametrize(("direction", "asked_for"), [(Direction.FLIP, GP3), (Direction.FLIP_BACK, GP2)])
+def test_the_requested_configuration_depends_on_the_direction(direction, asked_for):
+    assert a_flip(direction=direction).requested_config == asked_for
 
 
 def test_an_intent_has_a_name_that_no_other_volume_or_revision_shares():
-    names = [intent_id(volume_id, revision) for volume_id in ("vol-1", "vol-11") for revision in (1, 11, 111)]
+    names = [
+        make_intent_id(volume_id, revision) for volume_id in ("vol-1", "vol-11") for revision in (1, 11, 111)
+    ]
     assert len(set(names)) == len(names)
-    assert intent_id("vol-1", 11) == names[1]
+    assert make_intent_id("vol-1", 11) == names[1]
     assert {len(name) for name in names} == {16}
 
 
-def test_a_flip_of_which_nobody_knows_the_price_costs_nothing_more():
+def test_a_flip_without_a_known_price_costs_nothing_more():
     required = {f.name: getattr(a_flip(), f.name) for f in fields(Flip) if f.default is MISSING}
     flip = Flip(**required)
-    assert (flip.usd_per_month, flip.because, flip.stays) == (0.0, "", False)
+    assert (flip.usd_per_month, flip.reason, flip.is_permanent) == (0.0, "", False)
 
 
 # what was used up
 
 
-def times(spent):
-    return [one.at_s for one in spent]
+def use_times(spent):
+    return [use.at_s for use in spent]
 
 
-def spent_at(*at_s, by=WATCHDOG):
-    return tuple(Spent(at_s=one, by=by) for one in at_s)
+def a_use_at(*at_s, by=WATCHDOG):
+    return tuple(ModificationUse(at_s=at_s_, by=by) for at_s_ in at_s)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +259,7 @@ def spent_at(*at_s, by=WATCHDOG):
     ],
 )
 def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts):
-    assert times(spent_within(spent_at(*at_s), now_s)) == counts
+    assert use_times(modifications_within(a_use_at(*at_s), now_s)) == counts
 
 
 @pytest.mark.parametrize(
@@ -267,8 +275,11 @@ def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts
         ((-90_000, 900), 1_000, [900, 1_000]),
     ],
 )
-def test_a_modification_told_twice_is_used_up_once(known, one, counts):
-    assert times(with_spent(spent_at(*known), Spent(at_s=one, by=WATCHDOG), 1_010)) == counts
+def test_a_modification_reported_twice_is_used_up_once(known, one, counts):
+    assert (
+        use_times(record_modification(a_use_at(*known), ModificationUse(at_s=one, by=WATCHDOG), 1_010))
+        == counts
+    )
 
 
 # holds
@@ -290,12 +301,12 @@ def a_hold(volume_id, until_s):
         ([a_hold("vol-1", 6), a_hold(None, 7)], 7),
     ],
 )
-def test_of_the_holds_on_a_volume_the_one_that_lasts_longest_counts(holds, until_s):
-    found = hold_on(holds, "vol-1", now_s=5)
-    assert (found and found.until_s) == until_s
+def test_of_several_holds_on_a_volume_the_longest_counts(holds, until_s):
+    result = active_hold(holds, "vol-1", now_s=5)
+    assert (result and result.until_s) == until_s
 
 
-def test_what_nobody_said_is_nothing():
+def test_an_absent_field_is_none():
     assert VolumeState(volume_id="vol-1", revision=1).level_since_s == 0
-    answer = Beginning(begun=Begun.RECORDED)
+    answer = IntentResult(status=IntentStatus.RECORDED)
     assert (answer.volumes, answer.usd_per_month) == (0, 0.0)

@@ -1,6 +1,6 @@
 import pytest
 
-from burstwatch.core.buckets.forecast import drains_over_horizons, forecast, not_falling_for
+from burstwatch.core.buckets.forecast import drain_rates_by_horizon, forecast, has_not_fallen_for
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from conftest import balances
@@ -10,12 +10,12 @@ def falling(start: float, step: float, count: int) -> list[float]:
     return [start - step * index for index in range(count)]
 
 
-def test_a_steady_drain_is_dry_when_its_credits_are_spent():
+def test_a_steady_drain_is_empty_when_its_credits_are_spent():
     # 100 GiB: 31.5 % = 1,701,000 credits. 7/3 % a minute = 126,000 / 60 = 2,100 credits/s: 810 s, less 95 s.
     # Bound: 1,701,000 / 2,700 = 630 s, less 95 s.
     series = balances(*falling(31.5 + 20 * 7 / 3, 7 / 3, 21))
     seen = forecast(series, bucket=gp2_bucket(300), age_s=95)
-    assert seen.draining
+    assert seen.is_draining
     assert seen.drain_per_s == pytest.approx(2_100)
     assert seen.time_to_empty_s == pytest.approx(715)
     assert seen.soonest_empty_s == pytest.approx(535)
@@ -40,7 +40,7 @@ def test_the_estimate_is_never_earlier_than_the_bound():
     ],
 )
 def test_a_bucket_that_gains_refills_and_one_that_is_held_at_empty_does_not(values, refills):
-    assert forecast(balances(*values), bucket=gp2_bucket(300), age_s=60).refills is refills
+    assert forecast(balances(*values), bucket=gp2_bucket(300), age_s=60).is_refilling is refills
 
 
 def test_one_noisy_minute_does_not_alarm():
@@ -48,7 +48,7 @@ def test_one_noisy_minute_does_not_alarm():
     # five minutes are believed for fifteen, so nothing is announced within the hour.
     quiet_then_noisy = balances(*[60.0] * 60, 57.0)
     seen = forecast(quiet_then_noisy, bucket=gp2_bucket(300), age_s=0)
-    assert seen.draining
+    assert seen.is_draining
     assert seen.time_to_empty_s > 60 * 60
     assert seen.earliest_s == pytest.approx(57 / 3 * 3 * 60)
     assert seen.latest_s == pytest.approx(57 / 3 * 60 * 60)
@@ -67,7 +67,7 @@ def test_one_quiet_minute_does_not_lull():
     # as far is ten minutes' worth: after 10 min, 70 / 3 = 23 min.
     [(5, None), (7, None), (10, 70 / 3), (15, 55 / 3), (20, 40 / 3)],
 )
-def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, announced):
+def test_a_drain_is_extrapolated_for_three_times_its_length(minutes, announced):
     calm_then_burst = balances(*[100.0] * 60, *falling(97, 3, minutes))
     seen = forecast(calm_then_burst, bucket=gp2_bucket(300), age_s=0)
     if announced is None:
@@ -79,8 +79,8 @@ def test_a_drain_is_believed_for_three_times_as_long_as_it_lasted(minutes, annou
 @pytest.mark.parametrize("values", [[100.0] * 10, [50.0] * 10, falling(50, -0.3, 10)])
 def test_a_volume_that_does_not_drain_has_no_time_to_empty(values):
     seen = forecast(balances(*values), bucket=gp2_bucket(300), age_s=0)
-    assert not seen.draining
-    assert not seen.is_believed
+    assert not seen.is_draining
+    assert not seen.is_within_extrapolation
     assert seen.time_to_empty_s is None
     assert seen.soonest_empty_s == pytest.approx(values[-1] * 54_000 / 2_700)
 
@@ -100,47 +100,49 @@ def test_a_refilling_volume_has_a_negative_drain():
 def test_a_volume_whose_baseline_is_the_burst_ceiling_has_no_bound():
     seen = forecast(balances(100.0, 99.0), bucket=gp2_bucket(3_000), age_s=0)
     assert seen.soonest_empty_s is None
-    assert not seen.draining
+    assert not seen.is_draining
 
 
 def test_a_single_sample_bounds_but_estimates_nothing():
     seen = forecast(balances(40.0), bucket=gp2_bucket(100), age_s=60)
     assert seen.soonest_empty_s == pytest.approx(40 * 54_000 / 2_900 - 60)
-    assert (seen.draining, seen.drain_per_s, seen.time_to_empty_s) == (False, None, None)
+    assert (seen.is_draining, seen.drain_per_s, seen.time_to_empty_s) == (False, None, None)
 
 
 def test_two_samples_tell_that_it_falls_but_not_how_long_it_lasts():
     seen = forecast(balances(43.0, 40.0), bucket=gp2_bucket(100), age_s=0)
-    assert seen.draining
+    assert seen.is_draining
     assert seen.time_to_empty_s is None
 
 
 @pytest.mark.parametrize(("values", "falls"), [((44.0, 43.0, 40.0), True), ((44.0, 40.0, 40.0), False)])
 def test_of_a_few_samples_the_newest_two_say_whether_it_falls(values, falls):
-    assert forecast(balances(*values), bucket=gp2_bucket(100), age_s=0).draining is falls
+    assert forecast(balances(*values), bucket=gp2_bucket(100), age_s=0).is_draining is falls
 
 
 def test_without_samples_there_is_nothing_to_forecast():
-    assert drains_over_horizons(Series(), gp2_bucket(100)) == ()
+    assert drain_rates_by_horizon(Series(), gp2_bucket(100)) == ()
     with pytest.raises(ValueError, match="no sample to forecast from"):
         forecast(Series(), bucket=gp2_bucket(100), age_s=0)
 
 
-def test_a_fall_that_only_took_back_what_was_earned_is_no_drain():
+def test_a_decrease_that_only_used_earned_credits_is_not_a_drain():
     # Ten minutes ago it had what it has now; the five minutes of fall are believed for fifteen, and it lasts
     # for eight hours.
     up_and_down = [50.0, 50.1, 50.2, 50.3, 50.4, 50.5, 50.4, 50.3, 50.2, 50.1, 50.0]
     seen = forecast(balances(*up_and_down), bucket=gp2_bucket(300), age_s=0)
-    assert seen.drains[-1].per_s == 0.0
-    assert (seen.draining, seen.time_to_empty_s) == (False, None)
+    assert seen.drain_rates[-1].credits_per_s == 0.0
+    assert (seen.is_draining, seen.time_to_empty_s) == (False, None)
 
 
 def test_horizons_reach_over_a_gap_only_so_far():
     newest = 60 * 1_000
-    over_a_gap = Series.of([(newest - 60 * 7, 50.0), (newest, 43.0)])
-    assert [drain.span_s for drain in forecast(over_a_gap, bucket=gp2_bucket(100), age_s=0).drains] == [420]
-    too_far = Series.of([(newest - 60 * 200, 50.0), (newest, 43.0)])
-    assert forecast(too_far, bucket=gp2_bucket(100), age_s=0).drains == ()
+    over_a_gap = Series.from_pairs([(newest - 60 * 7, 50.0), (newest, 43.0)])
+    assert [
+        drain.duration_s for drain in forecast(over_a_gap, bucket=gp2_bucket(100), age_s=0).drain_rates
+    ] == [420]
+    too_far = Series.from_pairs([(newest - 60 * 200, 50.0), (newest, 43.0)])
+    assert forecast(too_far, bucket=gp2_bucket(100), age_s=0).drain_rates == ()
 
 
 def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizon():
@@ -169,4 +171,4 @@ def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizo
     ],
 )
 def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, expected):
-    assert not_falling_for(balances(*values), 600) is expected
+    assert has_not_fallen_for(balances(*values), 600) is expected

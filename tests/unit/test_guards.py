@@ -4,25 +4,32 @@ from itertools import combinations
 import pytest
 
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import Wish
+from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.guards import (
-    OF_AWS,
+    NON_OVERRIDABLE,
     Attempt,
     Guard,
-    all_spent,
+    check_guards,
     guard_page,
+    is_backoff_refusal,
     is_last_of_the_day,
-    is_pause_after_failure,
-    refuse,
+    modifications_used,
 )
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase, Spent
+from burstwatch.core.ledger.flip_state import (
+    WATCHDOG,
+    Direction,
+    FlipCause,
+    FlipStatus,
+    Hold,
+    ModificationUse,
+)
 from burstwatch.core.policy.change_hours import parse_change_hours
 from burstwatch.core.policy.policy import FlipPolicy, Mode, ModePolicy, Policy, QuotaRule
 from burstwatch.core.policy.volume_tags import read_tags
-from conftest import GP2, GP3, IO1, IO2, a_flip, a_modification, a_state, a_volume, a_wishes, at
+from conftest import GP2, GP3, IO1, IO2, a_flip, a_modification, a_state, a_volume, at, volume_settings
 
-OUT, BACK = Direction.OUT, Direction.BACK
-ANN = "ann"
+OUT, BACK = Direction.FLIP, Direction.FLIP_BACK
+OPERATOR = "ann"
 NOW_S = int(at("12:00"))
 HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
@@ -33,32 +40,32 @@ def an_attempt(*, volume=None, state=None, **changes) -> Attempt:
     facts = {
         "volume": a_volume(**volume or {}),
         "state": a_state(**state or {}),
-        "wishes": a_wishes(),
+        "volume_settings": volume_settings(),
         "direction": OUT,
-        "cause": Cause.DRAINING,
+        "cause": FlipCause.DRAINING,
         "by": WATCHDOG,
         "target": GP3,
-        "now": GP2,
+        "current": GP2,
         "now_s": NOW_S,
     }
     return Attempt(**(facts | changes))
 
 
 def refusals(policy=None, *, overridden=(), **changes):
-    return refuse(an_attempt(**changes), policy or Policy(), overridden=overridden)
+    return check_guards(an_attempt(**changes), policy or Policy(), overridden=overridden)
 
 
 def refused_by(policy=None, **changes) -> list[Guard]:
     return [refusal.guard for refusal in refusals(policy, **changes)]
 
 
-def spent(*hours_ago: float, by: str = WATCHDOG) -> tuple[Spent, ...]:
+def spent(*hours_ago: float, by: str = WATCHDOG) -> tuple[ModificationUse, ...]:
     """Modifications that began so many hours before noon, oldest first."""
-    return tuple(Spent(at_s=NOW_S - int(hours * HOUR_S), by=by) for hours in hours_ago)
+    return tuple(ModificationUse(at_s=NOW_S - int(hours * HOUR_S), by=by) for hours in hours_ago)
 
 
 def a_hold(volume_id="vol-0a1", until="18:00", **changes) -> Hold:
-    facts = {"by": ANN, "reason": "release day", "placed_at_s": 0, "until_s": int(at(until))}
+    facts = {"by": OPERATOR, "reason": "release day", "placed_at_s": 0, "until_s": int(at(until))}
     return Hold(volume_id=volume_id, **(facts | changes))
 
 
@@ -67,54 +74,57 @@ def flip_policy(**settings) -> Policy:
 
 
 @dataclass(frozen=True)
-class Shown:
+class GuardCase:
     """What speaks against an attempt: the words it is refused with, and the clock at which that ends."""
 
-    says: tuple[str, ...]
-    ends: str | None = None
+    reason: tuple[str, ...]
+    ends_at: str | None = None
     volume: dict = field(default_factory=dict)
     state: dict = field(default_factory=dict)
-    rest: dict = field(default_factory=dict)
+    context: dict = field(default_factory=dict)
     policy: dict = field(default_factory=dict)
 
 
 # In the order in which they are told. 20 November 2026 is a Friday; noon UTC is one o'clock in Berlin.
-ALONE = {
-    Guard.NOT_OPTED_IN: Shown(
-        says=("propose", "burstwatch:mode=auto"), rest={"wishes": a_wishes(Mode.PROPOSE)}
+GUARD_CASES = {
+    Guard.NOT_OPTED_IN: GuardCase(
+        reason=("propose", "burstwatch:mode=auto"), context={"wishes": volume_settings(Mode.PROPOSE)}
     ),
-    Guard.MANAGED: Shown(says=("ecs",), volume={"managed_by": "ecs"}),
-    Guard.SERVICE_OWNED: Shown(
-        says=("elasticache",), volume={"managed_by": "elasticache", "instance_id": None}
+    Guard.MANAGED: GuardCase(reason=("ecs",), volume={"managed_by": "ecs"}),
+    Guard.SERVICE_OWNED: GuardCase(
+        reason=("elasticache",), volume={"managed_by": "elasticache", "instance_id": None}
     ),
-    Guard.MULTI_ATTACHED: Shown(says=("Multi-Attach",), volume={"multi_attached": True}),
-    Guard.HELD: Shown(says=("ann", "release day"), ends="18:00", rest={"holds": [a_hold()]}),
-    Guard.CHANGED_BY_OTHERS: Shown(
-        says=("2026-11-20T09:00:00Z", "burstctl release vol-0a1"), state={"contested_at_s": int(at("09:00"))}
+    Guard.MULTI_ATTACHED: GuardCase(reason=("Multi-Attach",), volume={"multi_attached": True}),
+    Guard.HELD: GuardCase(reason=("ann", "release day"), ends_at="18:00", context={"holds": [a_hold()]}),
+    Guard.CHANGED_BY_OTHERS: GuardCase(
+        reason=("2026-11-20T09:00:00Z", "burstctl release vol-0a1"),
+        state={"contested_at_s": int(at("09:00"))},
     ),
-    Guard.DETACHED: Shown(
-        says=("is detached", "attach a volume"), volume={"attached": False, "instance_id": None}
+    Guard.DETACHED: GuardCase(
+        reason=("is detached", "attach a volume"), volume={"attached": False, "instance_id": None}
     ),
-    Guard.MODIFICATION_IN_PROGRESS: Shown(
-        says=("optimizing", "42 %"),
-        rest={"modification": a_modification(state="optimizing", progress_pct=42)},
+    Guard.MODIFICATION_IN_PROGRESS: GuardCase(
+        reason=("optimizing", "42 %"),
+        context={"modification": a_modification(state="optimizing", progress_pct=42)},
     ),
     # Four at 15:00, 16:00 and 17:00 yesterday and at 10:00: the first is 24 h old at 15:00.
-    Guard.AWS_QUOTA: Shown(says=("4",), ends="15:00", state={"spent": spent(21, 20, 19, 2)}),
-    Guard.COOLDOWN: Shown(
-        says=("3 in a row",), ends="12:04", state={"failures": 3, "retry_at_s": int(at("12:04"))}
+    Guard.AWS_QUOTA: GuardCase(reason=("4",), ends_at="15:00", state={"spent": spent(21, 20, 19, 2)}),
+    Guard.COOLDOWN: GuardCase(
+        reason=("3 in a row",), ends_at="12:04", state={"failures": 3, "retry_at_s": int(at("12:04"))}
     ),
-    Guard.CHANGE_HOURS: Shown(
-        says=("mon-fri 18:00-20:00 Europe/Berlin",),
-        ends="17:00",
+    Guard.CHANGE_HOURS: GuardCase(
+        reason=("mon-fri 18:00-20:00 Europe/Berlin",),
+        ends_at="17:00",
         policy={"change_hours": parse_change_hours("mon-fri 18:00-20:00 Europe/Berlin")},
     ),
-    Guard.NO_CHANGE_NEEDED: Shown(says=("io2 with 4,000 IOPS already",), rest={"now": IO2, "target": IO2}),
-    Guard.ACCOUNT_LIMIT: Shown(
-        says=("4,000", "100,000", "3,999", "io2_iops_limit"), rest={"target": IO2, "iops_left": 3_999}
+    Guard.NO_CHANGE_NEEDED: GuardCase(
+        reason=("io2 with 4,000 IOPS already",), context={"now": IO2, "target": IO2}
     ),
-    Guard.TAG_CAP: Shown(
-        says=(
+    Guard.ACCOUNT_LIMIT: GuardCase(
+        reason=("4,000", "100,000", "3,999", "io2_iops_limit"), context={"target": IO2, "iops_left": 3_999}
+    ),
+    Guard.TAG_CAP: GuardCase(
+        reason=(
             "burstwatch:target=io2",
             "burstwatch:iops=15300",
             "$997.00 a month",
@@ -122,13 +132,15 @@ ALONE = {
             "us-east-1 list prices",
             "burstctl flip vol-0a1",
         ),
-        rest={
-            "wishes": a_wishes(target=Wish(volume_type=VolumeType.IO2, iops=15_300)),
+        context={
+            "wishes": volume_settings(
+                target_override=TargetOverride(volume_type=VolumeType.IO2, iops=15_300)
+            ),
             "tags_usd_per_month": 997.0,
         },
     ),
 }
-BY_OTHER_MEANS = {
+TESTED_ELSEWHERE = {
     # the plan of an order (test_orders) and the ledger's transaction (test_ledger_intents) see these
     Guard.INSTANCE_IS_BOTTLENECK,
     Guard.NO_TARGET,
@@ -138,14 +150,14 @@ BY_OTHER_MEANS = {
 }
 
 
-def refusals_of(*shown: Shown, overridden=(), **changes):
+def refusals_of(*shown: GuardCase, overridden=(), **changes):
     """What an attempt is refused with against which all of this speaks; the first named wins."""
     volume, state, rest, policy = {}, {}, {}, {}
-    for one in reversed(shown):
-        volume |= one.volume
-        state |= one.state
-        rest |= one.rest
-        policy |= one.policy
+    for item in reversed(shown):
+        volume |= item.volume
+        state |= item.state
+        rest |= item.context
+        policy |= item.policy
     given = {"volume": volume, "state": state} | rest | changes
     return refusals(flip_policy(**policy), overridden=overridden, **given)
 
@@ -153,74 +165,76 @@ def refusals_of(*shown: Shown, overridden=(), **changes):
 # each of them
 
 
-def test_nothing_speaks_against_a_first_flip_of_an_opted_in_volume():
+def test_no_guard_refuses_a_first_flip_of_an_opted_in_volume():
     assert refusals() == []
 
 
-def test_every_guard_is_told_of_here_or_known_to_be_elsewhere():
-    assert ALONE.keys() | BY_OTHER_MEANS == set(Guard)
-    assert not ALONE.keys() & BY_OTHER_MEANS
+def test_every_guard_is_tested_here_or_elsewhere():
+    assert GUARD_CASES.keys() | TESTED_ELSEWHERE == set(Guard)
+    assert not GUARD_CASES.keys() & TESTED_ELSEWHERE
 
 
-@pytest.mark.parametrize(("guard", "shown"), ALONE.items())
+@pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
 def test_every_guard_refuses_alone_and_says_why_and_until_when(guard, shown):
     [refusal] = refusals_of(shown)
     assert refusal.guard is guard
-    assert refusal.ends_at_s == (None if shown.ends is None else at(shown.ends))
-    assert [words for words in shown.says if words not in refusal.reason] == []
+    assert refusal.ends_at_s == (None if shown.end_offsets is None else at(shown.end_offsets))
+    assert [phrase for phrase in shown.says if phrase not in refusal.reason] == []
 
 
-NEVER_BOTH = {(Guard.MANAGED, Guard.SERVICE_OWNED), (Guard.SERVICE_OWNED, Guard.DETACHED)}
+EXCLUSIVE_PAIRS = {(Guard.MANAGED, Guard.SERVICE_OWNED), (Guard.SERVICE_OWNED, Guard.DETACHED)}
 """A volume has one owner, and a service owns what it has attached."""
 
-TOGETHER = [pair for pair in combinations(ALONE, 2) if pair not in NEVER_BOTH]
+ORDERED_PAIRS = [pair for pair in combinations(GUARD_CASES, 2) if pair not in EXCLUSIVE_PAIRS]
 
 
-@pytest.mark.parametrize(("first", "second"), TOGETHER)
-def test_of_two_that_refuse_the_more_fundamental_is_told_first(first, second):
-    told = [refusal.guard for refusal in refusals_of(ALONE[first], ALONE[second])]
-    assert told == [first, second]
+@pytest.mark.parametrize(("first", "second"), ORDERED_PAIRS)
+def test_the_more_fundamental_of_two_refusals_is_reported_first(first, second):
+    reported = [refusal.guard for refusal in refusals_of(GUARD_CASES[first], GUARD_CASES[second])]
+    assert reported == [first, second]
 
 
 def test_a_refusal_reads_as_guard_reason_and_end():
     [held] = refusals(holds=[a_hold()])
     assert str(held).startswith("held: ")
     assert str(held).endswith(", until 2026-11-20T18:00:00Z")
-    [untold] = refusals(volume={"multi_attached": True})
+    [untold] = refusals(volume={"multi_attach_enabled": True})
     assert "until" not in str(untold)
 
 
 # overriding
 
 
-@pytest.mark.parametrize(("guard", "shown"), ALONE.items())
-def test_a_guard_is_overridden_by_its_name_unless_it_is_awss(guard, shown):
-    assert bool(refusals_of(shown, overridden={guard})) is (guard in OF_AWS)
+@pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
+def test_a_guard_is_overridden_by_its_name_unless_it_is_an_aws_rule(guard, shown):
+    assert bool(refusals_of(shown, overridden={guard})) is (guard in NON_OVERRIDABLE)
     others = set(Guard) - {guard}
     assert [refusal.guard for refusal in refusals_of(shown, overridden=others)] == [guard]
 
 
-def test_awss_own_rules_are_these():
+def test_the_rules_of_aws():
     ours = {Guard.NOT_OPTED_IN, Guard.HELD, Guard.CHANGED_BY_OTHERS, Guard.COOLDOWN, Guard.CHANGE_HOURS}
     ours |= {Guard.INSTANCE_IS_BOTTLENECK, Guard.NO_CHANGE_NEEDED, Guard.FLEET_CAP, Guard.SPEND_CAP}
     ours |= {Guard.DETACHED, Guard.TAG_CAP, Guard.TYPE_NOT_AVAILABLE}
-    assert set(Guard) - ours == OF_AWS
+    assert set(Guard) - ours == NON_OVERRIDABLE
 
 
-def test_who_overrides_everything_is_still_told_every_rule_of_awss():
-    one_of_each = [shown for guard, shown in ALONE.items() if guard is not Guard.SERVICE_OWNED]
-    told = [refusal.guard for refusal in refusals_of(*one_of_each, overridden=set(Guard))]
-    assert told == [guard for guard in ALONE if guard in OF_AWS and guard is not Guard.SERVICE_OWNED]
+def test_overriding_everything_still_shows_every_aws_rule():
+    one_of_each = [shown for guard, shown in GUARD_CASES.items() if guard is not Guard.SERVICE_OWNED]
+    reported = [refusal.guard for refusal in refusals_of(*one_of_each, overridden=set(Guard))]
+    assert reported == [
+        guard for guard in GUARD_CASES if guard in NON_OVERRIDABLE and guard is not Guard.SERVICE_OWNED
+    ]
 
 
 # people
 
 
-@pytest.mark.parametrize(("guard", "shown"), ALONE.items())
-def test_what_holds_for_the_watchdog_alone_does_not_stop_a_person(guard, shown):
+@pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
+def test_guards_for_the_watchdog_alone_do_not_stop_a_person(guard, shown):
     passes = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS, Guard.COOLDOWN}
     passes |= {Guard.DETACHED, Guard.TAG_CAP}
-    assert bool(refusals_of(shown, by=ANN)) is (guard not in passes)
+    assert bool(refusals_of(shown, by=OPERATOR)) is (guard not in passes)
 
 
 # opt-in
@@ -248,42 +262,44 @@ NO_FLIPS = ModePolicy(highest=Mode.PROPOSE)
 @pytest.mark.parametrize("direction", Direction)
 def test_only_tag_and_policy_together_let_the_watchdog_modify(tags, mode_policy, says, direction):
     wishes = read_tags(tags, mode_policy)
-    found = refusals(Policy(mode=mode_policy), wishes=wishes, direction=direction)
-    assert [refusal.guard for refusal in found] == ([] if says is None else [Guard.NOT_OPTED_IN])
-    assert all(says in refusal.reason for refusal in found)
+    result = refusals(Policy(mode=mode_policy), volume_settings=wishes, direction=direction)
+    assert [refusal.guard for refusal in result] == ([] if says is None else [Guard.NOT_OPTED_IN])
+    assert all(says in refusal.reason for refusal in result)
 
 
-BY_HAND_BACK = {"direction": BACK, "cause": Cause.BY_HAND, "now": GP3, "target": GP2}
+MANUAL_RETURN = {"direction": BACK, "cause": FlipCause.MANUAL, "now": GP3, "target": GP2}
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_what_a_person_sent_out_for_a_time_comes_back_without_a_tag(mode):
-    assert refused_by(wishes=a_wishes(mode), **BY_HAND_BACK) == []
+def test_a_timed_manual_flip_returns_without_a_tag(mode):
+    assert refused_by(volume_settings=volume_settings(mode), **MANUAL_RETURN) == []
 
 
 @pytest.mark.parametrize("highest", [Mode.PROPOSE, Mode.OBSERVE])
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.OBSERVE])
-def test_what_stops_every_flip_stops_the_return_of_what_a_person_sent_out_as_well(highest, mode):
+def test_stopping_all_flips_also_stops_the_return_of_a_manual_flip(highest, mode):
     stopped = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
-    [refusal] = refusals(stopped, wishes=a_wishes(mode), **BY_HAND_BACK)
+    [refusal] = refusals(stopped, volume_settings=volume_settings(mode), **MANUAL_RETURN)
     assert refusal.guard is Guard.NOT_OPTED_IN
     assert f"mode.highest is {highest}" in refusal.reason
-    assert refused_by(stopped, wishes=a_wishes(mode), by=ANN, **BY_HAND_BACK) == []
+    assert refused_by(stopped, volume_settings=volume_settings(mode), by=OPERATOR, **MANUAL_RETURN) == []
 
 
 @pytest.mark.parametrize("mode", Mode)
-@pytest.mark.parametrize("sent", [{}, BY_HAND_BACK])
-def test_what_nobody_watches_is_not_modified_automatically(mode, sent):
-    wishes = replace(a_wishes(mode), is_ignored=True)
-    [refusal] = refusals(wishes=wishes, **sent)
+@pytest.mark.parametrize("sent", [{}, MANUAL_RETURN])
+def test_an_unwatched_volume_is_not_modified_automatically(mode, sent):
+    volume_settings = replace(volume_settings(mode), is_ignored=True)
+    [refusal] = refusals(volume_settings=wishes, **sent)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.NOT_OPTED_IN, None)
     assert "burstwatch:ignore" in refusal.reason
-    assert refused_by(wishes=wishes, by=ANN, **sent) == []
+    assert refused_by(volume_settings=wishes, by=OPERATOR, **sent) == []
 
 
-@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.BY_HAND])
-def test_what_the_watchdog_sent_out_needs_the_tag_to_come_back(cause):
-    assert refused_by(wishes=a_wishes(Mode.PROPOSE), direction=BACK, cause=cause) == [Guard.NOT_OPTED_IN]
+@pytest.mark.parametrize("cause", [cause for cause in FlipCause if cause is not FlipCause.MANUAL])
+def test_an_automatic_flip_needs_the_tag_to_return(cause):
+    assert refused_by(volume_settings=volume_settings(Mode.PROPOSE), direction=BACK, cause=cause) == [
+        Guard.NOT_OPTED_IN
+    ]
 
 
 # whose volume it is
@@ -300,20 +316,20 @@ def test_what_the_watchdog_sent_out_needs_the_tag_to_come_back(cause):
         ({"instance_id": None, "attached": False}, None),
     ],
 )
-def test_a_managed_volume_that_no_instance_of_ours_holds_is_a_services(volume, guard):
-    assert refused_by(volume=volume, by=ANN) == ([guard] if guard else [])
+def test_a_managed_volume_without_an_instance_of_ours_belongs_to_a_service(volume, guard):
+    assert refused_by(volume=volume, by=OPERATOR) == ([guard] if guard else [])
 
 
 # attachment
 
 
 @pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize("cause", Cause)
+@pytest.mark.parametrize("cause", FlipCause)
 def test_a_detached_volume_is_never_changed_automatically(direction, cause):
     """Neither out nor back, whether it drains, is critical or in a window, or was sent out for a time."""
     detached = {"volume": {"attached": False, "instance_id": None}, "direction": direction, "cause": cause}
     assert refused_by(**detached) == [Guard.DETACHED]
-    assert refused_by(**detached, by=ANN) == []
+    assert refused_by(**detached, by=OPERATOR) == []
 
 
 def test_a_volume_that_is_being_detached_counts_as_detached():
@@ -338,17 +354,17 @@ def test_a_volume_that_is_being_detached_counts_as_detached():
         ([a_hold(until="13:00"), a_hold(volume_id=None, until="14:00")], "14:00"),
     ],
 )
-@pytest.mark.parametrize("by", [WATCHDOG, ANN])
+@pytest.mark.parametrize("by", [WATCHDOG, OPERATOR])
 def test_a_hold_keeps_its_volume_or_everything_until_it_ends(holds, ends, by):
-    found = refusals(holds=holds, by=by)
-    assert [refusal.guard for refusal in found] == ([] if ends is None else [Guard.HELD])
-    assert [refusal.ends_at_s for refusal in found] == ([] if ends is None else [at(ends)])
+    result = refusals(holds=holds, by=by)
+    assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.HELD])
+    assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
 
 def test_a_hold_on_everything_says_so():
-    [one] = refusals(holds=[a_hold()])
+    [item] = refusals(holds=[a_hold()])
     [everything] = refusals(holds=[a_hold(volume_id=None)])
-    assert [("everything" in refusal.reason) for refusal in (one, everything)] == [False, True]
+    assert [("everything" in refusal.reason) for refusal in (item, everything)] == [False, True]
 
 
 # modifications under way
@@ -367,17 +383,17 @@ def test_a_modification_that_is_over_is_none_in_progress(state):
     assert refused_by(modification=a_modification(state=state)) == []
 
 
-@pytest.mark.parametrize("phase", [Phase.ASKED, Phase.CHANGING])
-def test_what_was_asked_for_must_be_settled_first(phase):
-    flip = a_flip(phase=phase, by=ANN)
+@pytest.mark.parametrize("phase", [FlipStatus.REQUESTED, FlipStatus.IN_PROGRESS])
+def test_an_open_intent_must_be_settled_first(phase):
+    flip = a_flip(status=phase, by=OPERATOR)
     [refusal] = refusals(state={"flip": flip}, modification=a_modification())
     assert refusal.guard is Guard.MODIFICATION_IN_PROGRESS
-    for words in ("ann", "gp3 with 3,000 IOPS", "2026-11-20T10:00:00Z"):
-        assert words in refusal.reason
+    for phrase in ("ann", "gp3 with 3,000 IOPS", "2026-11-20T10:00:00Z"):
+        assert phrase in refusal.reason
 
 
-def test_a_volume_that_is_on_its_target_may_be_sent_on():
-    assert refused_by(state={"flip": a_flip()}, now=GP3, target=IO2) == []
+def test_a_volume_on_target_may_be_redirected():
+    assert refused_by(state={"flip": a_flip()}, current=GP3, target=IO2) == []
 
 
 # the quota
@@ -404,15 +420,15 @@ def test_a_volume_that_is_on_its_target_may_be_sent_on():
         (spent(-1), None, [WATCHDOG]),
     ],
 )
-def test_what_is_used_up_is_counted_from_the_ledger_and_awss_newest_record_once(ledger, newest, counted):
+def test_used_modifications_count_ledger_and_newest_aws_record_once(ledger, newest, counted):
     record = None if newest is None else a_modification(started=newest)
-    found = all_spent(a_state(spent=ledger), record, NOW_S)
-    assert [one.by for one in found] == counted
-    assert list(found) == sorted(found, key=lambda one: one.at_s)
+    result = modifications_used(a_state(modifications=ledger), record, NOW_S)
+    assert [finding.by for finding in result] == counted
+    assert list(result) == sorted(result, key=lambda finding: finding.at_s)
 
 
-def test_a_record_of_awss_without_a_start_counts_nothing():
-    assert all_spent(a_state(), a_modification(started=None), NOW_S) == ()
+def test_a_record_of_aws_without_a_start_counts_nothing():
+    assert modifications_used(a_state(), a_modification(started=None), NOW_S) == ()
 
 
 @pytest.mark.parametrize(
@@ -432,16 +448,16 @@ def test_a_record_of_awss_without_a_start_counts_nothing():
         ((24, 24, 10, 1), None, None),
     ],
 )
-@pytest.mark.parametrize("by_whom", [WATCHDOG, "others", ANN])
+@pytest.mark.parametrize("by_whom", [WATCHDOG, "others", OPERATOR])
 def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
     hours_ago, watchdog_ends, ann_ends, by_whom
 ):
     # The way back: its cooldown is none of this test's business.
     state = {"spent": spent(*hours_ago, by=by_whom)}
-    for by, ends in ((WATCHDOG, watchdog_ends), (ANN, ann_ends)):
-        found = refusals(state=state, by=by, direction=BACK)
-        assert [refusal.guard for refusal in found] == ([] if ends is None else [Guard.AWS_QUOTA])
-        assert [refusal.ends_at_s for refusal in found] == ([] if ends is None else [at(ends)])
+    for by, ends in ((WATCHDOG, watchdog_ends), (OPERATOR, ann_ends)):
+        result = refusals(state=state, by=by, direction=BACK)
+        assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
+        assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
 
 @pytest.mark.parametrize(
@@ -452,18 +468,18 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
         ((20, 10), IO1, OUT, WATCHDOG, "16:00"),
         ((20, 10), GP3, OUT, WATCHDOG, None),
         ((20, 10), GP2, BACK, WATCHDOG, None),
-        ((20, 10), IO2, OUT, ANN, None),
+        ((20, 10), IO2, OUT, OPERATOR, None),
         ((10,), IO2, OUT, WATCHDOG, None),
         ((24, 10), IO2, OUT, WATCHDOG, None),
         ((23, 20, 10), GP3, OUT, WATCHDOG, "13:00"),
-        ((23, 20, 10), GP3, OUT, ANN, None),
+        ((23, 20, 10), GP3, OUT, OPERATOR, None),
     ],
 )
-def test_the_third_way_out_of_a_day_is_to_gp3_or_waits(hours_ago, target, direction, by, ends):
-    given = {"target": target, "now": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
-    found = refusals(state={"spent": spent(*hours_ago)}, **given)
-    assert [refusal.guard for refusal in found] == ([] if ends is None else [Guard.AWS_QUOTA])
-    assert [refusal.ends_at_s for refusal in found] == ([] if ends is None else [at(ends)])
+def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, direction, by, ends):
+    given = {"target": target, "current": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
+    result = refusals(state={"spent": spent(*hours_ago)}, **given)
+    assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
+    assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
 
 @pytest.mark.parametrize(
@@ -473,20 +489,20 @@ def test_the_third_way_out_of_a_day_is_to_gp3_or_waits(hours_ago, target, direct
         ((1,), WATCHDOG, False),
         ((2, 1), WATCHDOG, True),
         ((3, 2, 1), WATCHDOG, True),
-        ((3, 2, 1), ANN, False),
+        ((3, 2, 1), OPERATOR, False),
     ],
 )
 def test_the_watchdogs_last_of_the_day_is_its_third(hours_ago, by, is_last):
-    assert is_last_of_the_day(an_attempt(state={"spent": spent(*hours_ago)}, by=by)) is is_last
+    assert is_last_of_the_day(an_attempt(state={"modifications": spent(*hours_ago)}, by=by)) is is_last
 
 
 @pytest.mark.parametrize(
     ("clock", "ends"), [("06:00:01", "12:00:01"), ("06:00", None), ("11:59", "17:59"), ("05:00", None)]
 )
 @pytest.mark.parametrize("direction", Direction)
-@pytest.mark.parametrize("by", [WATCHDOG, ANN])
+@pytest.mark.parametrize("by", [WATCHDOG, OPERATOR])
 def test_the_older_rule_wants_six_hours_between_any_two(clock, ends, direction, by):
-    state = {"spent": (Spent(at_s=int(at(clock)), by="others"),)}
+    state = {"modifications": (ModificationUse(at_s=int(at(clock)), by="others"),)}
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
     quota = [
         r for r in refusals(policy, state=state, direction=direction, by=by) if r.guard is Guard.AWS_QUOTA
@@ -496,12 +512,12 @@ def test_the_older_rule_wants_six_hours_between_any_two(clock, ends, direction, 
 
 def test_the_older_rule_counts_four_a_day_all_the_same():
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
-    [refusal] = refusals(policy, state={"spent": spent(23, 17, 11.5, 6)}, by=ANN)
+    [refusal] = refusals(policy, state={"modifications": spent(23, 17, 11.5, 6)}, by=OPERATOR)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("13:00"))
 
 
-def test_the_third_way_out_of_a_day_is_refused_by_its_number():
-    [refusal] = refusals(state={"spent": spent(20, 10)}, target=IO2)
+def test_the_third_flip_of_a_day_is_refused_with_its_count():
+    [refusal] = refusals(state={"modifications": spent(20, 10)}, target=IO2)
     assert "modification 3" in refusal.reason
     assert "io2" in refusal.reason
 
@@ -512,13 +528,13 @@ def test_the_third_way_out_of_a_day_is_refused_by_its_number():
 @pytest.mark.parametrize(
     ("began", "ends"), [("11:30", None), ("11:30:01", "12:00:01"), ("11:59", "12:29"), ("12:00", "12:30")]
 )
-@pytest.mark.parametrize("by_whom", [WATCHDOG, ANN, "others"])
+@pytest.mark.parametrize("by_whom", [WATCHDOG, OPERATOR, "others"])
 def test_between_two_modifications_the_policy_waits_half_an_hour(began, ends, by_whom):
-    state = {"spent": (Spent(at_s=int(at(began)), by=by_whom),)}
-    found = refusals(state=state)
-    assert [refusal.guard for refusal in found] == ([] if ends is None else [Guard.COOLDOWN])
-    assert [refusal.ends_at_s for refusal in found] == ([] if ends is None else [at(ends)])
-    assert all(by_whom in refusal.reason for refusal in found)
+    state = {"spent": (ModificationUse(at_s=int(at(began)), by=by_whom),)}
+    result = refusals(state=state)
+    assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.COOLDOWN])
+    assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
+    assert all(by_whom in refusal.reason for refusal in result)
 
 
 def test_a_modification_that_only_aws_knows_of_starts_the_cooldown_too():
@@ -526,16 +542,16 @@ def test_a_modification_that_only_aws_knows_of_starts_the_cooldown_too():
     assert (refusal.guard, refusal.ends_at_s) == (Guard.COOLDOWN, at("12:15"))
 
 
-def test_the_way_back_knows_no_cooldown():
-    assert refused_by(state={"spent": spent(0.1)}, direction=BACK) == []
+def test_a_flip_back_has_no_cooldown():
+    assert refused_by(state={"modifications": spent(0.1)}, direction=BACK) == []
 
 
 @pytest.mark.parametrize(("retry", "ends"), [("11:59", None), ("12:00", None), ("12:00:01", "12:00:01")])
 @pytest.mark.parametrize("direction", Direction)
 def test_after_a_failure_the_watchdog_waits_in_both_directions(retry, ends, direction):
-    found = refusals(state={"failures": 1, "retry_at_s": int(at(retry))}, direction=direction)
-    assert [refusal.guard for refusal in found] == ([] if ends is None else [Guard.COOLDOWN])
-    assert [refusal.ends_at_s for refusal in found] == ([] if ends is None else [at(ends)])
+    result = refusals(state={"failure_count": 1, "retry_at_s": int(at(retry))}, direction=direction)
+    assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.COOLDOWN])
+    assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
 
 # change hours
@@ -558,21 +574,21 @@ OFFICE = flip_policy(change_hours=parse_change_hours("mon-fri 08:00-18:00 Europe
         (-126, "16:00", (-123, "06:00")),
     ],
 )
-@pytest.mark.parametrize("cause", [Cause.DRAINING, Cause.CRITICAL])
+@pytest.mark.parametrize("cause", [FlipCause.DRAINING, FlipCause.CRITICAL])
 def test_change_hours_go_by_the_clocks_of_their_zone(day_offset, clock, ends, cause):
-    found = refusals(OFFICE, now_s=at(clock) + day_offset * DAY_S, cause=cause)
-    assert [refusal.guard for refusal in found] == ([] if ends is None else [Guard.CHANGE_HOURS])
-    assert [r.ends_at_s for r in found] == ([] if ends is None else [at(ends[1]) + ends[0] * DAY_S])
+    result = refusals(OFFICE, now_s=at(clock) + day_offset * DAY_S, cause=cause)
+    assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.CHANGE_HOURS])
+    assert [r.ends_at_s for r in result] == ([] if ends is None else [at(ends[1]) + ends[0] * DAY_S])
 
 
-@pytest.mark.parametrize("cause", [Cause.WINDOW, Cause.BY_HAND])
+@pytest.mark.parametrize("cause", [FlipCause.WINDOW, FlipCause.MANUAL])
 @pytest.mark.parametrize("direction", Direction)
 def test_windows_and_people_have_chosen_their_hours_themselves(cause, direction):
     assert refused_by(OFFICE, now_s=at("22:00"), cause=cause, direction=direction) == []
 
 
-@pytest.mark.parametrize("cause", [Cause.DRAINING, Cause.CRITICAL])
-def test_change_hours_hold_for_the_way_back_as_well(cause):
+@pytest.mark.parametrize("cause", [FlipCause.DRAINING, FlipCause.CRITICAL])
+def test_change_hours_hold_for_the_flip_back_as_well(cause):
     assert refused_by(OFFICE, now_s=at("22:00"), cause=cause, direction=BACK) == [Guard.CHANGE_HOURS]
 
 
@@ -591,10 +607,10 @@ def test_change_hours_hold_for_the_way_back_as_well(cause):
         (GP2, 0, None),
     ],
 )
-def test_what_the_account_has_left_must_be_enough(target, iops_left, says):
-    found = refusals(target=target, iops_left=iops_left, now=GP3)
-    assert [refusal.guard for refusal in found] == ([] if says is None else [Guard.ACCOUNT_LIMIT])
-    assert all(words in refusal.reason for refusal in found for words in says or ())
+def test_the_remaining_account_quota_must_be_enough(target, iops_left, says):
+    result = refusals(target=target, iops_left=iops_left, current=GP3)
+    assert [refusal.guard for refusal in result] == ([] if says is None else [Guard.ACCOUNT_LIMIT])
+    assert all(phrase in refusal.reason for refusal in result for phrase in says or ())
 
 
 def test_the_account_limit_is_the_policys():
@@ -604,31 +620,33 @@ def test_the_account_limit_is_the_policys():
 
 @pytest.mark.parametrize("now", [GP3, replace(IO2, iops=3_999), GP2])
 def test_any_other_number_is_a_change(now):
-    assert refused_by(now=now, target=IO2) == []
+    assert refused_by(current=now, target=IO2) == []
 
 
 def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_cooldown():
     just_now = {"spent": spent(0.1)}
-    waited = Shown(says=(), state=just_now | {"failures": 1, "retry_at_s": NOW_S - 1})
+    waited = GuardCase(reason=(), state=just_now | {"failures": 1, "retry_at_s": NOW_S - 1})
     assert refusals_of(waited) == []
-    assert [refusal.guard for refusal in refusals_of(Shown(says=(), state=just_now))] == [Guard.COOLDOWN]
+    assert [refusal.guard for refusal in refusals_of(GuardCase(reason=(), state=just_now))] == [
+        Guard.COOLDOWN
+    ]
 
 
-def test_the_pause_after_a_failure_was_told_with_the_failure():
+def test_the_pause_after_a_failure_was_reported_with_the_failure():
     """Alone what refuses then is told: another guard, or a cooldown that has nothing to do with it."""
-    failed = {"failures": 1, "retry_at_s": NOW_S + 60}
+    failed = {"failure_count": 1, "retry_at_s": NOW_S + 60}
     [pause] = refusals(state=failed)
-    assert is_pause_after_failure(a_state(**failed), pause)
-    assert not is_pause_after_failure(a_state(**failed), replace(pause, guard=Guard.HELD))
-    just_now = {"spent": (Spent(at_s=NOW_S - 60, by=WATCHDOG),)}
+    assert is_backoff_refusal(a_state(**failed), pause)
+    assert not is_backoff_refusal(a_state(**failed), replace(pause, guard=Guard.HELD))
+    just_now = {"spent": (ModificationUse(at_s=NOW_S - 60, by=WATCHDOG),)}
     [cooldown] = refusals(state=just_now)
-    assert not is_pause_after_failure(a_state(**just_now), cooldown)
-    assert not is_pause_after_failure(a_state(**just_now, failures=1, retry_at_s=NOW_S - 9), cooldown)
+    assert not is_backoff_refusal(a_state(**just_now), cooldown)
+    assert not is_backoff_refusal(a_state(**just_now, failure_count=1, retry_at_s=NOW_S - 9), cooldown)
 
 
 def test_of_several_modifications_the_newest_is_the_one_that_counts():
     # at 16:00 yesterday and at 11:54: both rules count from the latter
-    known = {"spent": spent(20, 0.1)}
+    known = {"modifications": spent(20, 0.1)}
     [quota, cooldown] = refusals(flip_policy(quota_rule=QuotaRule.SIX_HOURS), state=known)
     assert (quota.guard, quota.ends_at_s) == (Guard.AWS_QUOTA, at("17:54"))
     assert quota.reason.endswith("the last began 2026-11-20T11:54:00Z by watchdog")

@@ -3,7 +3,7 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.assessment.severity import Level, explain_level, judge
+from burstwatch.core.assessment.severity import Level, classify, explain_level
 from burstwatch.core.policy.policy import Policy
 from conftest import a_volume, an_assessment, balances
 
@@ -12,7 +12,7 @@ POLICY = Policy()
 
 def level_of(*values: float, last: Level = Level.OK, size_gib: int = 100, newest: str = "11:59") -> Level:
     assessment = an_assessment(balances(*values, newest_starts_at=newest), volume=a_volume(size_gib))
-    return judge(assessment, last, POLICY)
+    return classify(assessment, last, POLICY)
 
 
 def falling_to(end: float, per_minute: float, count: int = 61) -> list[float]:
@@ -93,9 +93,9 @@ def test_a_full_volume_is_not_critical_however_long_acting_takes():
     """With so much time for acting full burst could end even a full one within twice of it."""
     slow = replace(POLICY, cadence=replace(POLICY.cadence, act_lead=timedelta(minutes=17)))
     refilled = an_assessment(balances(96.0, *[100.0] * 30, 99.9, *[100.0] * 30))
-    assert judge(refilled, Level.CRITICAL, slow) is Level.OK
+    assert classify(refilled, Level.CRITICAL, slow) is Level.OK
     nearly = an_assessment(balances(*[96.9] * 30, 96.8, *[96.9] * 30))
-    assert judge(nearly, Level.CRITICAL, slow) is Level.CRITICAL
+    assert classify(nearly, Level.CRITICAL, slow) is Level.CRITICAL
     assert "not rested for an hour" in explain_level(nearly, Level.CRITICAL, slow)
 
 
@@ -119,7 +119,7 @@ def test_a_fall_below_the_bound_of_which_nothing_more_is_known_is_critical():
 
 def test_without_data_the_level_is_unknown_whatever_it_was():
     missing = an_assessment(None, read_error="throttled")
-    assert judge(missing, Level.CRITICAL, POLICY) is Level.UNKNOWN
+    assert classify(missing, Level.CRITICAL, POLICY) is Level.UNKNOWN
     assert explain_level(missing, Level.UNKNOWN, POLICY) == "throttled"
     silent = an_assessment(None)
     assert explain_level(silent, Level.UNKNOWN, POLICY) == str(silent.unknown_reason)
@@ -131,16 +131,16 @@ def test_old_data_counts_from_its_own_minute():
 
 
 # 0.1 % up, 0.1 % down, for half an hour: it falls all the time, and is where it was.
-TEETH = [50.0, 49.9] * 15 + [50.0]
+SAWTOOTH = [50.0, 49.9] * 15 + [50.0]
 
 
 @pytest.mark.parametrize(
     ("values", "level"),
     [
-        (TEETH, Level.WATCH),
+        (SAWTOOTH, Level.WATCH),
         # 0.01 % in half an hour are 0.3 credits a second: little, but not nothing.
-        ([50.01, *TEETH[1:]], Level.WARNING),
-        (TEETH[2:], Level.WARNING),
+        ([50.01, *SAWTOOTH[1:]], Level.WARNING),
+        (SAWTOOTH[2:], Level.WARNING),
         ([60.0], Level.WARNING),
     ],
 )
@@ -186,7 +186,7 @@ def test_a_warning_without_an_estimate_is_left_after_half_an_hour_in_which_nothi
         ),
     ],
 )
-def test_the_rule_is_told_that_put_it_there(last, values, level, why):
+def test_the_rule_that_set_the_level_is_reported(last, values, level, why):
     assessment = an_assessment(balances(*values))
-    assert judge(assessment, last, POLICY) is level
+    assert classify(assessment, last, POLICY) is level
     assert explain_level(assessment, level, POLICY) == why

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.assessment.severity import Level, judge
+from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.policy.policy import Policy
 from conftest import an_assessment, balances
 
@@ -23,11 +23,11 @@ SLOW = replace(SHIPPED, cadence=replace(SHIPPED.cadence, act_lead=timedelta(minu
         ((97.0, 97.0), Level.OK),
     ],
 )
-def test_a_volume_that_is_calm_for_two_minutes_has_rested_however_long_acting_takes(newest, level):
+def test_two_calm_minutes_settle_a_volume_whatever_the_lead(newest, level):
     seen = an_assessment(balances(*[90.0] * 20, *newest))
-    assert judge(seen, Level.CRITICAL, SLOW) is level
+    assert classify(seen, Level.CRITICAL, SLOW) is level
 
 
 @pytest.mark.parametrize(("newest", "level"), [((96.0, 94.9), Level.WATCH), ((94.9, 96.0), Level.OK)])
 def test_a_volume_is_watched_from_the_first_minute_below_the_limit(newest, level):
-    assert judge(an_assessment(balances(*[96.0] * 20, *newest)), Level.OK, SHIPPED) is level
+    assert classify(an_assessment(balances(*[96.0] * 20, *newest)), Level.OK, SHIPPED) is level

@@ -6,14 +6,13 @@ import pytest
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.flips.evaluate import consider
-from burstwatch.core.flips.recommendation import Proposal
-from burstwatch.core.flips.triggers import Around
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause, Direction, Hold, Phase
+from burstwatch.core.flips.evaluate import evaluate_flip
+from burstwatch.core.flips.recommendation import Recommendation
+from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Mode, ModePolicy, Policy
-from burstwatch.core.policy.windows import Phase as WindowPhase
-from burstwatch.core.policy.windows import expected_flip
+from burstwatch.core.policy.windows import WindowPhase, expected_flip_duration
 from conftest import (
     GP3,
     IO2,
@@ -22,21 +21,23 @@ from conftest import (
     a_volume,
     a_volume_as,
     a_window_state,
-    a_wishes,
     an_assessment,
     at,
     balances,
     draining_to,
+    volume_settings,
 )
 
 DAY_S = 24 * 3_600
-PROPOSAL = Proposal(action="burstctl flip vol-0a1 --to gp3", target=GP3, reasons=("3,000 IOPS", "$8.12"))
+PROPOSAL = Recommendation(
+    action="burstctl flip vol-0a1 --to gp3", target=GP3, reasons=("3,000 IOPS", "$8.12")
+)
 DRAINING = an_assessment(draining_to(18, 3, count=20))
 NO_FLIPS = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=Mode.PROPOSE))
 STEADY = an_assessment(balances(*[60.0] * 31))
 
 
-def moved(
+def evaluate(
     state=None,
     *,
     level=Level.OK,
@@ -50,13 +51,13 @@ def moved(
     proposal=PROPOSAL,
     policy=None,
 ):
-    return consider(
+    return evaluate_flip(
         assessment,
         state or a_state(),
         level,
-        a_wishes(mode, is_critical=is_critical, is_ignored=is_ignored),
-        Around(windows=windows, hold=hold),
-        proposal=proposal,
+        volume_settings(mode, is_critical=is_critical, is_ignored=is_ignored),
+        VolumeContext(windows=windows, hold=hold),
+        recommendation=proposal,
         policy=policy or Policy(),
         now_s=at(now),
     )
@@ -73,49 +74,49 @@ def kinds(move):
 @pytest.mark.parametrize(
     ("given", "cause"),
     [
-        ({"level": Level.CRITICAL, "assessment": DRAINING}, Cause.DRAINING),
-        ({"windows": a_window_state()}, Cause.WINDOW),
-        ({"is_critical": True}, Cause.CRITICAL),
+        ({"level": Level.CRITICAL, "assessment": DRAINING}, FlipCause.DRAINING),
+        ({"windows": a_window_state()}, FlipCause.WINDOW),
+        ({"is_critical": True}, FlipCause.CRITICAL),
     ],
 )
 def test_only_in_mode_auto_is_anything_done_about_it(mode, given, cause):
-    want = moved(mode=mode, **given).want
+    want = evaluate(mode=mode, **given).trigger
     assert (want and want.cause) == (cause if mode is Mode.AUTO else None)
 
 
-def test_a_calm_volume_wants_nothing_and_waits_for_nothing():
-    state = a_state(critical_told=False)
-    assert moved(state) == moved(state, mode=Mode.PROPOSE)
-    found = moved(state)
-    assert (found.state, found.events, found.want, found.waits) == (state, (), None, None)
+def test_a_calm_volume_has_no_trigger_and_waits_for_nothing():
+    state = a_state(is_critical_alerted=False)
+    assert evaluate(state) == evaluate(state, mode=Mode.PROPOSE)
+    result = evaluate(state)
+    assert (result.state, result.events, result.trigger, result.blocked_reason) == (state, (), None, None)
 
 
 @pytest.mark.parametrize(("given", "says"), [({"windows": a_window_state()}, "release")])
-def test_what_a_window_wants_of_a_volume_left_to_people_is_waited_for(given, says):
-    found = moved(mode=Mode.PROPOSE, **given)
-    assert says in found.waits
-    assert "propose" in found.waits
+def test_a_window_volume_left_to_people_waits(given, says):
+    result = evaluate(mode=Mode.PROPOSE, **given)
+    assert says in result.blocked_reason
+    assert "propose" in result.blocked_reason
 
 
 def test_a_draining_volume_left_to_people_has_its_level_to_say_so():
-    assert moved(mode=Mode.PROPOSE, level=Level.CRITICAL, assessment=DRAINING).waits is None
+    assert evaluate(mode=Mode.PROPOSE, level=Level.CRITICAL, assessment=DRAINING).blocked_reason is None
 
 
-def test_the_numbers_behind_the_level_come_with_the_want():
-    assert "15 min" in moved(level=Level.CRITICAL, assessment=DRAINING).want.reason
+def test_the_trigger_has_the_numbers_behind_the_level():
+    assert "15 min" in evaluate(level=Level.CRITICAL, assessment=DRAINING).trigger.reason
 
 
-def test_mode_observe_says_nothing_of_critical_volumes_and_windows_and_remembers_nothing():
+def test_mode_observe_reports_no_critical_volume_or_window_and_remembers_nothing():
     state = a_state()
     windows = a_window_state(missed_min=10)
-    found = moved(state, mode=Mode.OBSERVE, is_critical=True, windows=windows, level=Level.CRITICAL)
-    assert (found.state, found.events, found.want, found.waits) == (state, (), None, None)
+    result = evaluate(state, mode=Mode.OBSERVE, is_critical=True, windows=windows, level=Level.CRITICAL)
+    assert (result.state, result.events, result.trigger, result.blocked_reason) == (state, (), None, None)
 
 
 @pytest.mark.parametrize(("given", "is_kept"), [({"level": Level.CRITICAL}, True), ({}, False)])
 def test_which_guard_refused_is_known_while_the_move_is_wanted(given, is_kept):
-    state = a_state(refusal_told="held")
-    assert moved(state, **given).state.refusal_told == ("held" if is_kept else None)
+    state = a_state(alerted_refusal="held")
+    assert evaluate(state, **given).state.alerted_refusal == ("held" if is_kept else None)
 
 
 # critical volumes on burst storage
@@ -128,46 +129,46 @@ WHO_MOVES = {
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
 @pytest.mark.parametrize("level", [Level.OK, Level.EXHAUSTED])
-def test_a_critical_volume_on_burst_storage_is_told_once_with_what_to_do(mode, level):
-    first = moved(mode=mode, level=level, is_critical=True)
+def test_a_critical_volume_on_burst_storage_is_reported_once_with_what_to_do(mode, level):
+    first = evaluate(mode=mode, level=level, is_critical=True)
     [event] = first.events
     assert (event.kind, event.alert) == (EntryKind.ALERT, AlertKind.CRITICAL_ON_BURST)
     assert event.action == PROPOSAL.action
-    told = " ".join(event.details)
-    for words in ("300 IOPS", "$8.12", WHO_MOVES[mode]):
-        assert words in told
-    again = moved(first.state, mode=mode, level=level, is_critical=True, now="18:00")
-    assert again.events == ()
+    details = " ".join(event.details)
+    for phrase in ("300 IOPS", "$8.12", WHO_MOVES[mode]):
+        assert phrase in details
+    repeated = evaluate(first.state, mode=mode, level=level, is_critical=True, now="18:00")
+    assert repeated.events == ()
 
 
-def test_it_is_told_again_when_it_was_not_critical_meanwhile():
-    told = moved(is_critical=True).state
-    untold = moved(told).state
-    assert (told.critical_told, untold.critical_told) == (True, False)
-    assert kinds(moved(untold, is_critical=True)) == [AlertKind.CRITICAL_ON_BURST]
+def test_it_is_reported_again_after_a_time_without_the_tag():
+    reported = evaluate(is_critical=True).state
+    untold = evaluate(reported).state
+    assert (reported.is_critical_alerted, untold.is_critical_alerted) == (True, False)
+    assert kinds(evaluate(untold, is_critical=True)) == [AlertKind.CRITICAL_ON_BURST]
 
 
 @pytest.mark.parametrize("volume", [a_volume_as(GP3), a_volume(1_000)])
-def test_a_critical_volume_without_credits_is_told_of_to_nobody(volume):
-    found = moved(is_critical=True, assessment=an_assessment(Series(), volume=volume))
-    assert (found.events, found.want) == ((), None)
+def test_a_critical_volume_without_burst_credits_is_not_reported(volume):
+    result = evaluate(is_critical=True, assessment=an_assessment(Series(), volume=volume))
+    assert (result.events, result.trigger) == ((), None)
 
 
-def test_it_is_told_though_nobody_knows_what_to_propose():
-    [event] = moved(is_critical=True, proposal=None).events
+def test_it_is_reported_though_nobody_knows_what_to_propose():
+    [event] = evaluate(is_critical=True, proposal=None).events
     assert event.action is None
 
 
 # windows that are missed
 
 
-LATE = {"windows": a_window_state(WindowPhase.LEADING, "12:30", "14:00", missed_min=20.5)}
+MISSED_WINDOW = {"windows": a_window_state(WindowPhase.LEADING, "12:30", "14:00", missed_min=20.5)}
 # Begun at noon, expected over at 12:50:30.
 
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
-def test_a_start_that_a_flip_begun_now_cannot_meet_is_told_once(mode):
-    first = moved(mode=mode, **LATE)
+def test_a_start_that_a_flip_begun_now_cannot_meet_is_reported_once(mode):
+    first = evaluate(mode=mode, **MISSED_WINDOW)
     [event] = first.events
     assert (event.kind, event.alert) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED)
     assert event.action == PROPOSAL.action
@@ -176,19 +177,19 @@ def test_a_start_that_a_flip_begun_now_cannot_meet_is_told_once(mode):
     assert event.facts["expected_at"] == "2026-11-20T12:50:30Z"
     assert "in 50 min (12:50 UTC)" in event.details[0]
     assert event.details[1:] == ("Until it is over the volume lives on its credits.", WHO_MOVES[mode])
-    assert moved(first.state, mode=mode, **LATE).events == ()
+    assert evaluate(first.state, mode=mode, **MISSED_WINDOW).events == ()
 
 
-def test_the_same_start_is_told_once_though_it_passes():
-    told = moved(**LATE).state
+def test_the_same_start_is_reported_once_though_it_passes():
+    reported = evaluate(**MISSED_WINDOW).state
     inside = a_window_state(WindowPhase.INSIDE, "12:30", "14:00", missed_min=55)
-    assert moved(told, windows=inside, now="12:35").events == ()
+    assert evaluate(reported, windows=inside, now="12:35").events == ()
 
 
-def test_the_next_start_is_told_again():
-    told = moved(**LATE).state
+def test_the_next_start_is_reported_again():
+    reported = evaluate(**MISSED_WINDOW).state
     next_one = a_window_state(WindowPhase.LEADING, "20:30", "22:00", missed_min=5)
-    assert kinds(moved(told, windows=next_one, now="20:00")) == [AlertKind.WINDOW_MISSED]
+    assert kinds(evaluate(reported, windows=next_one, now="20:00")) == [AlertKind.WINDOW_MISSED]
 
 
 @pytest.mark.parametrize(
@@ -197,20 +198,20 @@ def test_the_next_start_is_told_again():
         a_window_state(WindowPhase.LEADING, "12:30", "14:00"),
         a_window_state(WindowPhase.OVER, missed_min=5),
         # Who starts one by hand knows that it begins at once.
-        a_window_state(missed_min=55, by_hand=True),
+        a_window_state(missed_min=55, is_manual=True),
     ],
 )
 def test_a_start_that_can_be_met_or_was_made_by_hand_is_not_missed(windows):
-    assert moved(windows=windows).events == ()
+    assert evaluate(windows=windows).events == ()
 
 
 def test_a_volume_that_needs_no_flip_misses_nothing():
     large = an_assessment(Series(), volume=a_volume(1_000))
-    assert moved(assessment=large, **LATE).events == ()
+    assert evaluate(assessment=large, **MISSED_WINDOW).events == ()
 
 
-def test_both_are_told_of_a_critical_volume_that_misses_a_window():
-    assert kinds(moved(is_critical=True, **LATE)) == [
+def test_a_critical_volume_that_misses_a_window_gets_both_alerts():
+    assert kinds(evaluate(is_critical=True, **MISSED_WINDOW)) == [
         AlertKind.CRITICAL_ON_BURST,
         AlertKind.WINDOW_MISSED,
     ]
@@ -220,10 +221,12 @@ def test_both_are_told_of_a_critical_volume_that_misses_a_window():
 
 
 def under_way(**changes):
-    facts = {"phase": Phase.CHANGING, "asked_at_s": int(at("11:59")), "started_at_s": int(at("12:00"))}
-    return a_state(
-        flip=a_flip(**(facts | {"because": "critical: 18 % left", "reached_at_s": None} | changes))
-    )
+    facts = {
+        "status": FlipStatus.IN_PROGRESS,
+        "requested_at_s": int(at("11:59")),
+        "started_at_s": int(at("12:00")),
+    }
+    return a_state(flip=a_flip(**(facts | {"reason": "critical: 18 % left", "reached_at_s": None} | changes)))
 
 
 def a_start(start, *, phase=WindowPhase.LEADING, **changes):
@@ -240,9 +243,9 @@ def a_start(start, *, phase=WindowPhase.LEADING, **changes):
         (a_start("12:30", phase=WindowPhase.INSIDE), "12:40"),
     ],
 )
-def test_a_start_that_a_flip_under_way_does_not_meet_is_told_once(mode, windows, now):
+def test_a_start_that_a_flip_under_way_does_not_meet_is_reported_once(mode, windows, now):
     """In every mode: nobody can hurry it, but who relies on the window should know."""
-    first = moved(under_way(), mode=mode, windows=windows, now=now)
+    first = evaluate(under_way(), mode=mode, windows=windows, now=now)
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
     assert event.facts["expected_at"] == "2026-11-20T12:50:09Z"
@@ -251,20 +254,20 @@ def test_a_start_that_a_flip_under_way_does_not_meet_is_told_once(mode, windows,
         "Until it is over the volume performs between the two.",
         "critical: 18 % left.",
     )
-    assert (first.want, first.state.flip) == (None, under_way().flip)
-    assert first.state.missed_told_s == windows_start_s(windows)
-    assert moved(first.state, mode=mode, windows=windows, now="12:45").events == ()
+    assert (first.trigger, first.state.flip) == (None, under_way().flip)
+    assert first.state.missed_window_alerted_at_s == windows_start_s(windows)
+    assert evaluate(first.state, mode=mode, windows=windows, now="12:45").events == ()
 
 
 def windows_start_s(windows):
     [occurrence] = windows.running or windows.upcoming
-    return occurrence.span.start_at.timestamp()
+    return occurrence.interval.start_at.timestamp()
 
 
 def test_an_intent_that_is_not_answered_yet_counts_from_its_own_time():
-    asked = under_way(phase=Phase.ASKED, started_at_s=None)
-    assert moved(asked, windows=a_start("12:49:09"), now="12:01").events
-    assert not moved(asked, windows=a_start("12:49:10"), now="12:01").events
+    requested = under_way(status=FlipStatus.REQUESTED, started_at_s=None)
+    assert evaluate(requested, windows=a_start("12:49:09"), now="12:01").events
+    assert not evaluate(requested, windows=a_start("12:49:10"), now="12:01").events
 
 
 @pytest.mark.parametrize(
@@ -272,20 +275,22 @@ def test_an_intent_that_is_not_answered_yet_counts_from_its_own_time():
     [
         (under_way(), None),
         (under_way(), a_start("12:50:10")),
-        (under_way(), a_start("12:30", by_hand=True)),
+        (under_way(), a_start("12:30", is_manual=True)),
         (under_way(), a_start("12:30", phase=WindowPhase.OVER)),
-        (under_way(direction=Direction.BACK), a_start("12:30")),
+        (under_way(direction=Direction.FLIP_BACK), a_start("12:30")),
         (a_state(flip=a_flip()), a_start("12:30")),
-        (replace(under_way(), missed_told_s=int(at("12:30"))), a_start("12:30")),
+        (replace(under_way(), missed_window_alerted_at_s=int(at("12:30"))), a_start("12:30")),
     ],
 )
 def test_no_start_is_missed_by_what_is_there_in_time_or_goes_elsewhere(state, windows):
-    assert AlertKind.WINDOW_MISSED not in kinds(moved(state, windows=windows, now="12:05"))
+    assert AlertKind.WINDOW_MISSED not in kinds(evaluate(state, windows=windows, now="12:05"))
 
 
-def test_a_start_told_before_the_flip_began_is_not_told_again_while_it_is_under_way():
-    told = moved(**LATE).state
-    assert moved(replace(told, flip=under_way().flip), windows=a_start("12:30"), now="12:05").events == ()
+def test_a_reported_start_is_not_repeated_while_the_flip_runs():
+    reported = evaluate(**MISSED_WINDOW).state
+    assert (
+        evaluate(replace(reported, flip=under_way().flip), windows=a_start("12:30"), now="12:05").events == ()
+    )
 
 
 # the way back
@@ -300,28 +305,28 @@ def calm():
     return an_assessment(Series(), volume=a_volume_as(GP3), read_ops=known, write_ops=known)
 
 
-def test_a_calm_volume_in_mode_auto_is_wanted_back():
-    found = moved(on_target(), assessment=calm())
-    assert (found.want.direction, found.events, found.waits) == (Direction.BACK, (), None)
+def test_a_calm_volume_in_mode_auto_should_be_flipped_back():
+    result = evaluate(on_target(), assessment=calm())
+    assert (result.trigger.direction, result.events, result.blocked_reason) == (Direction.FLIP_BACK, (), None)
 
 
 def test_a_busy_volume_says_what_it_waits_for():
-    found = moved(on_target(reached_at_s=int(at("11:30"))), assessment=calm())
-    assert found.want is None
-    assert "30 min" in found.waits
+    result = evaluate(on_target(reached_at_s=int(at("11:30"))), assessment=calm())
+    assert result.trigger is None
+    assert "30 min" in result.blocked_reason
 
 
 @pytest.mark.parametrize("level", [Level.OK, Level.EXHAUSTED])
-def test_a_flipped_volume_is_never_wanted_out(level):
-    found = moved(on_target(stays=True), level=level, windows=a_window_state(), assessment=calm())
-    assert (found.want, found.events) == (None, ())
+def test_a_flipped_volume_never_gets_another_flip_trigger(level):
+    result = evaluate(on_target(is_permanent=True), level=level, windows=a_window_state(), assessment=calm())
+    assert (result.trigger, result.events) == (None, ())
 
 
 @pytest.mark.parametrize("mode", Mode)
-def test_what_a_person_sent_out_for_a_time_comes_back_in_every_mode(mode):
-    state = on_target(cause=Cause.BY_HAND, by="ann", return_after_s=int(at("11:59")))
-    found = moved(state, mode=mode, assessment=calm())
-    assert (found.want.direction, found.events) == (Direction.BACK, ())
+def test_a_timed_manual_flip_comes_back_in_every_mode(mode):
+    state = on_target(cause=FlipCause.MANUAL, by="ann", return_after_s=int(at("11:59")))
+    result = evaluate(state, mode=mode, assessment=calm())
+    assert (result.trigger.direction, result.events) == (Direction.FLIP_BACK, ())
 
 
 @pytest.mark.parametrize(
@@ -337,33 +342,33 @@ def test_what_a_person_sent_out_for_a_time_comes_back_in_every_mode(mode):
         ),
     ],
 )
-def test_what_a_person_sent_out_for_a_time_is_left_and_told_daily_where_all_is_stopped(given, says):
-    state = on_target(cause=Cause.BY_HAND, by="ann", return_after_s=int(at("11:59")))
-    found = moved(state, assessment=calm(), **given)
-    [event] = found.events
-    assert (found.want, event.alert, event.details[0]) == (None, AlertKind.LEFT_ON_TARGET, says)
+def test_a_timed_manual_flip_is_left_and_reported_daily_where_all_is_stopped(given, says):
+    state = on_target(cause=FlipCause.MANUAL, by="ann", return_after_s=int(at("11:59")))
+    result = evaluate(state, assessment=calm(), **given)
+    [event] = result.events
+    assert (result.trigger, event.alert, event.details[0]) == (None, AlertKind.LEFT_ON_TARGET, says)
     assert event.action == "burstctl flip-back vol-0a1"
-    assert kinds(moved(found.state, assessment=calm(), now=at("12:00") + DAY_S - 1, **given)) == []
-    again = moved(found.state, assessment=calm(), now=at("12:00") + DAY_S, **given)
-    assert kinds(again) == [AlertKind.LEFT_ON_TARGET]
+    assert kinds(evaluate(result.state, assessment=calm(), now=at("12:00") + DAY_S - 1, **given)) == []
+    repeated = evaluate(result.state, assessment=calm(), now=at("12:00") + DAY_S, **given)
+    assert kinds(repeated) == [AlertKind.LEFT_ON_TARGET]
 
 
 def test_a_volume_that_became_critical_stays_out():
-    found = moved(on_target(), is_critical=True, assessment=calm())
-    assert (found.want, found.events) == (None, ())
-    assert "critical" in found.waits
+    result = evaluate(on_target(), is_critical=True, assessment=calm())
+    assert (result.trigger, result.events) == (None, ())
+    assert "critical" in result.blocked_reason
 
 
-def test_a_critical_volume_whose_stay_the_tag_cap_does_not_pay_for_comes_back():
-    found = moved(on_target(usd_per_month=250.01), is_critical=True, assessment=calm())
-    assert found.want.direction is Direction.BACK
-    kept = moved(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
-    assert kept.want is None
+def test_a_critical_volume_beyond_the_tag_cap_returns():
+    result = evaluate(on_target(usd_per_month=250.01), is_critical=True, assessment=calm())
+    assert result.trigger.direction is Direction.FLIP_BACK
+    kept = evaluate(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
+    assert kept.trigger is None
 
 
 @pytest.mark.parametrize("given", [{"is_critical": True}, {"level": Level.CRITICAL}])
-def test_a_volume_that_others_changed_is_not_wanted_out_again(given):
-    assert moved(a_state(contested_at_s=int(at("12:00"))), **given).want is None
+def test_an_externally_changed_volume_gets_no_flip_trigger(given):
+    assert evaluate(a_state(contested_at_s=int(at("12:00"))), **given).trigger is None
 
 
 # left on its target
@@ -373,29 +378,29 @@ def test_a_volume_that_others_changed_is_not_wanted_out_again(given):
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.OBSERVE])
 @pytest.mark.parametrize("assessment", [calm(), an_assessment(Series(), volume=a_volume_as(GP3))])
-def test_a_volume_that_may_not_return_is_told_daily_with_dollars(mode, assessment):
+def test_a_volume_that_may_not_return_is_reported_daily_with_dollars(mode, assessment):
     """Calm or not, and also in mode observe: it costs money until somebody knows."""
     state = on_target(target=IO2, usd_per_month=100.0)
-    found = moved(state, mode=mode, assessment=assessment)
-    [event] = found.events
-    assert (event.kind, event.alert) == (EntryKind.LEFT, AlertKind.LEFT_ON_TARGET)
+    result = evaluate(state, mode=mode, assessment=assessment)
+    [event] = result.events
+    assert (event.kind, event.alert) == (EntryKind.LEFT_ON_TARGET, AlertKind.LEFT_ON_TARGET)
     assert event.action == "burstctl flip-back vol-0a1"
-    told = " ".join((event.summary, *event.details))
-    for words in (str(IO2), "90 min", "$3.29 a day more", "gp2", str(mode)):
-        assert words in told
+    details = " ".join((event.summary, *event.details))
+    for phrase in (str(IO2), "90 min", "$3.29 a day more", "gp2", str(mode)):
+        assert phrase in details
     assert event.facts["usd_per_day_more"] == 3.2877
-    assert found.want is None
-    assert found.waits
+    assert result.trigger is None
+    assert result.blocked_reason
 
 
 @pytest.mark.parametrize(("after_s", "is_told"), [(60, False), (DAY_S - 1, False), (DAY_S, True)])
-def test_it_is_told_again_a_day_later(after_s, is_told):
-    first = moved(on_target(), mode=Mode.PROPOSE, assessment=calm())
-    assert first.state.flip.left_told_at_s == at("12:00")
+def test_it_is_reported_again_a_day_later(after_s, is_told):
+    first = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm())
+    assert first.state.flip.overdue_alerted_at_s == at("12:00")
     later_s = at("12:00") + after_s
-    again = moved(first.state, mode=Mode.PROPOSE, assessment=calm(), now=later_s)
-    assert bool(again.events) is is_told
-    assert again.state.flip.left_told_at_s == at("12:00") + (after_s if is_told else 0)
+    repeated = evaluate(first.state, mode=Mode.PROPOSE, assessment=calm(), now=later_s)
+    assert bool(repeated.events) is is_told
+    assert repeated.state.flip.overdue_alerted_at_s == at("12:00") + (after_s if is_told else 0)
 
 
 @pytest.mark.parametrize(
@@ -409,36 +414,40 @@ def test_it_is_told_again_a_day_later(after_s, is_told):
         (36_500.0, "$1,200.00 a day more"),
     ],
 )
-def test_what_it_costs_a_day_is_told_without_a_sign(usd_per_month, says):
-    found = moved(on_target(usd_per_month=usd_per_month), mode=Mode.PROPOSE, assessment=calm())
-    assert says in found.events[0].summary
+def test_what_it_costs_a_day_is_reported_without_a_sign(usd_per_month, says):
+    result = evaluate(on_target(usd_per_month=usd_per_month), mode=Mode.PROPOSE, assessment=calm())
+    assert says in result.events[0].summary
 
 
-def test_a_volume_that_others_changed_is_to_be_released_first():
+def test_an_externally_changed_volume_must_be_released_first():
     state = replace(on_target(usd_per_month=100.0), contested_at_s=int(at("11:00")))
-    found = moved(state, mode=Mode.AUTO, assessment=calm())
-    [event] = found.events
+    result = evaluate(state, mode=Mode.AUTO, assessment=calm())
+    [event] = result.events
     assert event.alert is AlertKind.LEFT_ON_TARGET
     assert event.action == "burstctl release vol-0a1"
-    assert found.want is None
+    assert result.trigger is None
 
 
 @pytest.mark.parametrize("by", [WATCHDOG, "ann"])
-def test_what_was_sent_out_by_hand_and_changed_by_others_is_not_brought_back_either(by):
-    flip = a_flip(cause=Cause.BY_HAND, by=by, return_after_s=int(at("11:00")))
-    found = moved(a_state(flip=flip, contested_at_s=int(at("11:30"))), assessment=calm())
-    assert (found.want, kinds(found)) == (None, [AlertKind.LEFT_ON_TARGET])
+def test_an_externally_changed_manual_flip_does_not_return_either(by):
+    flip = a_flip(cause=FlipCause.MANUAL, by=by, return_after_s=int(at("11:00")))
+    result = evaluate(a_state(flip=flip, contested_at_s=int(at("11:30"))), assessment=calm())
+    assert (result.trigger, kinds(result)) == (None, [AlertKind.LEFT_ON_TARGET])
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"stays": True}, {"phase": Phase.CHANGING}, {"phase": Phase.ASKED, "direction": Direction.BACK}],
+    [
+        {"is_permanent": True},
+        {"status": FlipStatus.IN_PROGRESS},
+        {"status": FlipStatus.REQUESTED, "direction": Direction.FLIP_BACK},
+    ],
 )
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.OBSERVE])
-def test_a_volume_that_stays_or_is_on_its_way_is_not_left(changes, mode):
-    found = moved(on_target(**changes), mode=mode, assessment=calm())
-    assert found.events == ()
-    assert found.waits
+def test_a_permanent_or_running_flip_is_not_reported_as_left(changes, mode):
+    result = evaluate(on_target(**changes), mode=mode, assessment=calm())
+    assert result.events == ()
+    assert result.blocked_reason
 
 
 @pytest.mark.parametrize(
@@ -453,7 +462,7 @@ def test_a_volume_that_stays_or_is_on_its_way_is_not_left(changes, mode):
 def test_a_volume_left_on_its_target_says_whether_its_tag_or_the_policy_is_in_the_way(highest, mode, says):
     """With the policy in the way, no tag would help."""
     policy = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
-    [event] = moved(on_target(), mode=mode, assessment=calm(), policy=policy).events
+    [event] = evaluate(on_target(), mode=mode, assessment=calm(), policy=policy).events
     assert event.details[0].startswith(says)
     assert event.action == "burstctl flip-back vol-0a1"
 
@@ -465,43 +474,45 @@ def test_a_volume_left_on_its_target_says_whether_its_tag_or_the_policy_is_in_th
 OVERDUE = "11:30"
 
 
-def unseen():
+def without_data():
     """On gp3, and CloudWatch says nothing of it."""
     return an_assessment(Series(), volume=a_volume_as(GP3))
 
 
-def a_day_after(clock):
+def a_day_later(clock):
     return at(clock) + DAY_S
 
 
-def seen_a_day_later(iops):
+def reading_a_day_later(iops):
     """What was served until a minute ago, a day after the return was due."""
-    known = balances(*[iops * 30.0] * 31, newest_starts_at=a_day_after("11:28"))
+    known = balances(*[iops * 30.0] * 31, newest_starts_at=a_day_later("11:28"))
     return an_assessment(
-        Series(), volume=a_volume_as(GP3), now=a_day_after(OVERDUE), read_ops=known, write_ops=known
+        Series(), volume=a_volume_as(GP3), now=a_day_later(OVERDUE), read_ops=known, write_ops=known
     )
 
 
 @pytest.mark.parametrize(
     ("assessment", "reason"),
     [
-        (unseen(), "waits for calm: CloudWatch does not say what it serves"),
+        (without_data(), "waits for calm: CloudWatch does not say what it serves"),
         # calm is below 150: half the 300 of the gp2 baseline
-        (seen_a_day_later(200), "waits for calm: 200 IOPS were served within 30 min, calm is below 150"),
+        (reading_a_day_later(200), "waits for calm: 200 IOPS were served within 30 min, calm is below 150"),
         # calm, and the way back is refused or does not get through
-        (seen_a_day_later(0), "what is wanted was not done: see its history"),
+        (reading_a_day_later(0), "what is wanted was not done: see its history"),
     ],
 )
-def test_a_return_that_waits_a_day_longer_than_planned_is_told_daily_with_what_it_waits_for(
+def test_a_return_that_waits_a_day_longer_than_planned_is_reported_daily_with_what_it_waits_for(
     assessment, reason
 ):
-    first = moved(on_target(), assessment=assessment, now=a_day_after(OVERDUE))
+    first = evaluate(on_target(), assessment=assessment, now=a_day_later(OVERDUE))
     [event] = first.events
-    assert (event.kind, event.alert) == (EntryKind.LEFT, AlertKind.LEFT_ON_TARGET)
+    assert (event.kind, event.alert) == (EntryKind.LEFT_ON_TARGET, AlertKind.LEFT_ON_TARGET)
     assert event.details[0].startswith(f"It should be back by now, but {reason}")
     assert event.action == "burstctl flip-back vol-0a1"
-    assert first.state.flip.left_told_at_s == a_day_after(OVERDUE)
-    soon, later = (moved(first.state, assessment=unseen(), now=a_day_after(OVERDUE) + s) for s in (60, DAY_S))
+    assert first.state.flip.overdue_alerted_at_s == a_day_later(OVERDUE)
+    soon, later = (
+        evaluate(first.state, assessment=without_data(), now=a_day_later(OVERDUE) + s) for s in (60, DAY_S)
+    )
     assert (kinds(soon), kinds(later)) == ([], [AlertKind.LEFT_ON_TARGET])
 
 
@@ -512,10 +523,10 @@ def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_i
         by="ann",
         reason="restore test",
         placed_at_s=int(at("11:00")),
-        until_s=int(a_day_after("18:00")),
+        until_s=int(a_day_later("18:00")),
     )
-    found = moved(on_target(), assessment=seen_a_day_later(0), now=a_day_after(OVERDUE), hold=hold)
-    [event] = found.events
+    result = evaluate(on_target(), assessment=reading_a_day_later(0), now=a_day_later(OVERDUE), hold=hold)
+    [event] = result.events
     assert event.details[0] == (
         "It should be back by now, but it is on hold by ann for 6 h (until 18:00 UTC)."
     )
@@ -525,22 +536,24 @@ def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_i
 def test_a_return_that_waits_because_the_volume_is_detached_says_so_daily():
     volume = a_volume_as(GP3, attached=False, instance_id=None)
     detached = an_assessment(Series(), volume=volume, unused_since_s=int(at("10:30")))
-    first = moved(on_target(), assessment=detached, now=a_day_after(OVERDUE))
+    first = evaluate(on_target(), assessment=detached, now=a_day_later(OVERDUE))
     [event] = first.events
     assert event.details[0] == (
         "It should be back by now, but it is detached, and AWS refuses to attach a volume that is being"
         " modified."
     )
     assert event.action == "burstctl flip-back vol-0a1"
-    assert first.want.direction is Direction.BACK
-    soon, later = (moved(first.state, assessment=detached, now=a_day_after(OVERDUE) + s) for s in (60, DAY_S))
+    assert first.trigger.direction is Direction.FLIP_BACK
+    soon, later = (
+        evaluate(first.state, assessment=detached, now=a_day_later(OVERDUE) + s) for s in (60, DAY_S)
+    )
     assert (kinds(soon), kinds(later)) == ([], [AlertKind.LEFT_ON_TARGET])
 
 
-def test_what_is_overdue_is_wanted_back_all_the_same():
-    found = moved(on_target(), assessment=seen_a_day_later(0), now=a_day_after(OVERDUE))
-    assert found.want is not None
-    assert found.want.direction is Direction.BACK
+def test_what_is_overdue_should_be_flipped_back_all_the_same():
+    result = evaluate(on_target(), assessment=reading_a_day_later(0), now=a_day_later(OVERDUE))
+    assert result.trigger is not None
+    assert result.trigger.direction is Direction.FLIP_BACK
 
 
 @pytest.mark.parametrize(
@@ -548,34 +561,34 @@ def test_what_is_overdue_is_wanted_back_all_the_same():
     [
         {"now": at(OVERDUE) + DAY_S - 1},
         # till when a person wants it there is planned
-        {"state": {"return_after_s": int(at("11:31")), "cause": Cause.BY_HAND, "by": "ann"}},
+        {"state": {"return_after_s": int(at("11:31")), "cause": FlipCause.MANUAL, "by": "ann"}},
         {"windows": a_window_state()},
         {"is_critical": True},
-        {"state": {"stays": True}},
+        {"state": {"is_permanent": True}},
     ],
 )
-def test_what_waits_as_planned_is_nobodys_business(given):
+def test_a_return_waiting_as_planned_is_not_reported(given):
     state, given = on_target(**given.get("state", {})), {k: v for k, v in given.items() if k != "state"}
-    assert moved(state, assessment=unseen(), **({"now": a_day_after(OVERDUE)} | given)).events == ()
+    assert evaluate(state, assessment=without_data(), **({"now": a_day_later(OVERDUE)} | given)).events == ()
 
 
-def test_what_a_person_sent_out_for_a_time_is_overdue_a_day_after_that_time():
-    state = on_target(return_after_s=int(at("11:31")), cause=Cause.BY_HAND, by="ann")
-    [event] = moved(state, assessment=unseen(), now=a_day_after("11:31"), mode=Mode.PROPOSE).events
+def test_a_timed_manual_flip_is_overdue_a_day_after_that_time():
+    state = on_target(return_after_s=int(at("11:31")), cause=FlipCause.MANUAL, by="ann")
+    [event] = evaluate(state, assessment=without_data(), now=a_day_later("11:31"), mode=Mode.PROPOSE).events
     assert event.details[0].startswith("It should be back by now, but waits for calm")
 
 
-def test_a_volume_that_is_opted_in_again_is_brought_back():
-    left = moved(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
-    found = moved(left, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds)
-    assert found.want is not None
+def test_a_volume_that_is_opted_in_again_is_flipped_back():
+    left = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
+    result = evaluate(left, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds)
+    assert result.trigger is not None
 
 
 # what an event says, whole
 
 
 def test_the_event_of_a_critical_volume_says_what_it_costs_and_for_programs_what_is_proposed():
-    [event] = moved(is_critical=True, mode=Mode.PROPOSE).events
+    [event] = evaluate(is_critical=True, mode=Mode.PROPOSE).events
     assert event.details == (
         "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
         "It is in mode propose: moving it is left to people.",
@@ -591,28 +604,28 @@ def test_the_event_of_a_critical_volume_says_what_it_costs_and_for_programs_what
 
 
 def test_a_start_is_missed_though_nobody_knows_what_to_propose():
-    [event] = moved(windows=a_window_state(missed_min=5), mode=Mode.PROPOSE, proposal=None).events
+    [event] = evaluate(windows=a_window_state(missed_min=5), mode=Mode.PROPOSE, proposal=None).events
     assert (event.alert, event.action, event.facts["to"]) == (AlertKind.WINDOW_MISSED, None, None)
 
 
 def test_of_several_windows_that_run_the_first_is_the_one_that_is_missed():
     first, second = a_window_state(missed_min=5), a_window_state(start="11:45", missed_min=5)
     both = replace(first, running=(*first.running, *second.running))
-    [event] = moved(windows=both).events
+    [event] = evaluate(windows=both).events
     assert event.facts["starts_at"] == "2026-11-20T11:30:00Z"
 
 
 def test_a_flip_that_is_over_right_at_the_start_misses_nothing():
-    lead_s = expected_flip(100, Policy().lead).total_seconds()
+    lead_s = expected_flip_duration(100, Policy().lead).total_seconds()
     windows = a_window_state(start="14:00", end="16:00", phase=WindowPhase.LEADING)
     for late_s, is_missed in [(0, False), (1, True)]:
         began_s = int(at("14:00") - lead_s + late_s)
-        state = a_state(flip=a_flip(phase=Phase.CHANGING, started_at_s=began_s, reached_at_s=None))
-        assert bool(moved(state, windows=windows).events) is is_missed
+        state = a_state(flip=a_flip(status=FlipStatus.IN_PROGRESS, started_at_s=began_s, reached_at_s=None))
+        assert bool(evaluate(state, windows=windows).events) is is_missed
 
 
 @pytest.mark.parametrize("contested_at", [None, "11:00"])
 def test_a_volume_left_on_its_target_says_for_programs_whether_others_changed_it(contested_at):
     state = replace(on_target(), contested_at_s=contested_at and int(at(contested_at)))
-    [event] = moved(state, mode=Mode.PROPOSE, assessment=calm()).events
+    [event] = evaluate(state, mode=Mode.PROPOSE, assessment=calm()).events
     assert event.facts["is_contested"] is (contested_at is not None)

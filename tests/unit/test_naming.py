@@ -1,16 +1,23 @@
 import pytest
 
 from burstwatch.core.alerts.alert import describe_names
-from burstwatch.core.ebs.display_name import claim_of, cluster_of, name_of, place_words, shortened, where
+from burstwatch.core.ebs.display_name import (
+    claim_of,
+    cluster_of,
+    describe_attachment,
+    display_name_of,
+    format_attachment,
+    shorten,
+)
 from conftest import a_volume
 
-MADE = "pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808"
-CLAIM = {
+CREATED_AT = "pvc-a3ab0567-3a48-4608-8cb6-4e3b1485c808"
+CLAIM_TAGS = {
     "kubernetes.io/created-for/pvc/name": "data-etcd-0",
     "kubernetes.io/created-for/pvc/namespace": "kube-system",
-    "kubernetes.io/created-for/pv/name": MADE,
+    "kubernetes.io/created-for/pv/name": CREATED_AT,
 }
-CALLED = "claim data-etcd-0 in kube-system"
+NAME_CASES = "claim data-etcd-0 in kube-system"
 
 
 @pytest.mark.parametrize(
@@ -19,30 +26,30 @@ CALLED = "claim data-etcd-0 in kube-system"
         ({}, None),
         ({"Name": "ci-7"}, "ci-7"),
         ({"Name": "  "}, None),
-        (CLAIM, CALLED),
+        (CLAIM_TAGS, NAME_CASES),
         # what a machine wrote gives way, what a person wrote does not
-        (CLAIM | {"Name": f"prod-dynamic-{MADE}"}, CALLED),
-        (CLAIM | {"Name": MADE}, CALLED),
-        (CLAIM | {"Name": "vol-of-prod", "kubernetes.io/created-for/pv/name": "prod"}, CALLED),
-        (CLAIM | {"Name": "the etcd disk"}, "the etcd disk"),
+        (CLAIM_TAGS | {"Name": f"prod-dynamic-{CREATED_AT}"}, NAME_CASES),
+        (CLAIM_TAGS | {"Name": CREATED_AT}, NAME_CASES),
+        (CLAIM_TAGS | {"Name": "vol-of-prod", "kubernetes.io/created-for/pv/name": "prod"}, NAME_CASES),
+        (CLAIM_TAGS | {"Name": "the etcd disk"}, "the etcd disk"),
         ({"kubernetes.io/created-for/pvc/name": "data-etcd-0"}, "claim data-etcd-0"),
         ({"kubernetes.io/created-for/pvc/namespace": "kube-system"}, None),
         # without the claim there is what kubectl get pv shows
-        ({"CSIVolumeName": MADE}, MADE),
-        ({"Name": "ci-7", "CSIVolumeName": MADE}, "ci-7"),
+        ({"CSIVolumeName": CREATED_AT}, CREATED_AT),
+        ({"Name": "ci-7", "CSIVolumeName": CREATED_AT}, "ci-7"),
         ({"Name": "kubernetes-dynamic-x"}, "kubernetes-dynamic-x"),
         ({"ebs.csi.aws.com/cluster": "true"}, None),
     ],
 )
 def test_a_volume_is_called_what_people_call_it(tags, name):
-    assert name_of(a_volume(tags=tags)) == name
+    assert display_name_of(a_volume(tags=tags)) == name
 
 
 @pytest.mark.parametrize(
     ("longest", "name"),
     [
-        (40, CALLED),
-        (32, CALLED),
+        (40, NAME_CASES),
+        (32, NAME_CASES),
         (31, "kube-system/data-etcd-0"),
         (22, "data-etcd-0"),
         (10, "data-et…-0"),
@@ -50,13 +57,13 @@ def test_a_volume_is_called_what_people_call_it(tags, name):
     ],
 )
 def test_a_claim_loses_first_what_says_least(longest, name):
-    assert name_of(a_volume(tags=CLAIM), longest) == name
+    assert display_name_of(a_volume(tags=CLAIM_TAGS), longest) == name
 
 
 @pytest.mark.parametrize(("longest", "name"), [(10, "claim data"), (9, "data"), (4, "data"), (3, "da…")])
-def test_a_claim_of_no_namespace_has_none_to_lose(longest, name):
+def test_a_claim_without_a_namespace_has_none_to_drop(longest, name):
     volume = a_volume(tags={"kubernetes.io/created-for/pvc/name": "data"})
-    assert name_of(volume, longest) == name
+    assert display_name_of(volume, longest) == name
 
 
 @pytest.mark.parametrize(
@@ -75,7 +82,7 @@ def test_a_claim_of_no_namespace_has_none_to_lose(longest, name):
     ],
 )
 def test_a_name_cut_short_keeps_the_number_that_tells_it_from_its_like(text, width, short):
-    assert shortened(text, width) == short
+    assert shorten(text, width) == short
 
 
 @pytest.mark.parametrize(
@@ -90,7 +97,7 @@ def test_a_name_cut_short_keeps_the_number_that_tells_it_from_its_like(text, wid
         ({"ebs.csi.aws.com/cluster": "true"}, None),
     ],
 )
-def test_the_cluster_is_told_where_there_is_one(tags, cluster):
+def test_the_cluster_is_shown_when_known(tags, cluster):
     assert cluster_of(a_volume(tags=tags)) == cluster
 
 
@@ -105,21 +112,21 @@ def test_the_cluster_is_told_where_there_is_one(tags, cluster):
     ],
 )
 def test_where_a_volume_is_attached(parts, words):
-    assert place_words(*parts) == words
+    assert format_attachment(*parts) == words
 
 
 def test_programs_find_each_name_by_itself():
-    volume = a_volume(tags=CLAIM | {"Name": MADE, "KubernetesCluster": "prod"}, device="/dev/sdf")
+    volume = a_volume(tags=CLAIM_TAGS | {"Name": CREATED_AT, "KubernetesCluster": "prod"}, device="/dev/sdf")
     assert describe_names(volume) == {
-        "name": MADE,
-        "called": CALLED,
+        "name": CREATED_AT,
+        "called": NAME_CASES,
         "claim": "data-etcd-0",
         "namespace": "kube-system",
         "cluster": "prod",
     }
-    assert (str(claim_of(volume)), where(volume)) == (CALLED, "/dev/sdf on i-0a1")
+    assert (str(claim_of(volume)), describe_attachment(volume)) == (NAME_CASES, "/dev/sdf on i-0a1")
 
 
 def test_a_name_has_40_columns_where_nobody_says_otherwise():
-    assert name_of(a_volume(tags={"Name": "x" * 40})) == "x" * 40
-    assert len(name_of(a_volume(tags={"Name": "x" * 41}))) == 40
+    assert display_name_of(a_volume(tags={"Name": "x" * 40})) == "x" * 40
+    assert len(display_name_of(a_volume(tags={"Name": "x" * 41}))) == 40

@@ -7,42 +7,42 @@ import pytest
 from test_alerts import HERE, an_alert
 from test_decide import GAP, calm, critical
 
-from burstwatch.core.alerts.alert import AlertKind, make_digest, sentences
-from burstwatch.core.assessment.assess import Evidence, UnknownReason, assess
-from burstwatch.core.assessment.severity import Level, judge
+from burstwatch.core.alerts.alert import AlertKind, format_sentences, make_digest
+from burstwatch.core.assessment.assess import UnknownReason, VolumeReading, assess
+from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.forecast import forecast
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.policy.policy import Mode, Policy, PolicyError
-from conftest import Memory, a_decision, a_volume, an_assessment, at, balances, draining_to
+from conftest import TrackedVolume, a_decision, a_volume, an_assessment, at, balances, draining_to
 
 
 def test_a_restarted_volume_stays_too_new_until_its_time_is_over():
-    memory = Memory()
-    decision = memory.look("12:00", GAP, arrived_at_s=int(at("12:00")))
+    memory = TrackedVolume()
+    decision = memory.evaluate("12:00", GAP, arrived_at_s=int(at("12:00")))
     assert decision.assessment.unknown_reason is UnknownReason.TOO_NEW
     assert memory.state.arrived_at_s == at("12:00")
 
 
 def test_a_failed_read_does_not_forget_a_modification():
-    memory = Memory()
-    memory.look("12:00", None, read_error="x", modified_at_s=int(at("12:00")), smaller_size_gib=8)
+    memory = TrackedVolume()
+    memory.evaluate("12:00", None, read_error="x", modified_at_s=int(at("12:00")), smaller_size_gib=8)
     assert (memory.state.modified_at_s, memory.state.smaller_size_gib) == (at("12:00"), 8)
 
 
 def test_every_entry_is_dated_when_it_was_decided():
-    memory = Memory()
+    memory = TrackedVolume()
     for clock, balance in [
         ("12:00", GAP),
         ("12:15", calm("12:13")),
         ("12:30", critical("12:28")),
         ("13:10", GAP),
     ]:
-        change = memory.look(clock, balance).change
+        change = memory.evaluate(clock, balance).change
         assert {entry.at_s for entry in change.entries} == {at(clock)}
 
 
-def test_a_drain_of_next_to_nothing_over_a_long_horizon_can_be_told():
+def test_a_drain_of_next_to_nothing_over_a_long_horizon_can_be_reported():
     # An hour ago 30.0000000001 %, up to 60 %, ten minutes of full burst: the hour's drain is 1e-9.
     values = [30 + 1e-10, *(30 + 30 * i / 49 for i in range(50)), *(60 - 3 * i for i in range(1, 11))]
     decision = a_decision(an_assessment(balances(*values)))
@@ -62,18 +62,18 @@ def test_more_load_never_lengthens_time_to_empty():
     assert time_to_empty_s([*before, 28]) <= time_to_empty_s([*before, 0])
 
 
-def test_one_noisy_minute_of_a_volume_with_a_short_history_does_not_alarm():
+def test_one_noisy_minute_with_a_short_history_does_not_alarm():
     # Ten calm minutes at 28 %, one of full burst: 25 % last 8.3 min at worst.
     assessment = an_assessment(balances(*[28.0] * 5, 25.0, newest_starts_at="11:59"), now="12:00")
-    assert judge(assessment, Level.WATCH, Policy()) is Level.WATCH
+    assert classify(assessment, Level.WATCH, Policy()) is Level.WATCH
 
 
-def test_data_that_comes_back_after_a_gap_is_told_though_the_level_is_the_same():
-    memory = Memory()
-    memory.look("12:00", critical())
-    [gap] = memory.look("12:40", GAP).alerts
+def test_data_that_comes_back_after_a_gap_is_reported_though_the_level_is_the_same():
+    memory = TrackedVolume()
+    memory.evaluate("12:00", critical())
+    [gap] = memory.evaluate("12:40", GAP).alerts
     assert gap.kind is AlertKind.TELEMETRY_GAP
-    assert len(memory.look("12:55", critical("12:53")).alerts) == 1
+    assert len(memory.evaluate("12:55", critical("12:53")).alerts) == 1
 
 
 def test_the_volume_of_a_stopped_instance_is_not_critical_by_old_data():
@@ -107,7 +107,7 @@ def test_a_percentage_comes_back_as_it_was_written_or_is_refused(text):
     ("setting", "value"),
     [("opt_in_tag", ["a=b"]), ("opt_in_tag", {"a": "b=c"}), ("runbooks_url", None), ("runbooks_url", True)],
 )
-def test_what_is_no_scalar_is_no_tag_and_no_link(setting, value):
+def test_a_non_scalar_is_neither_tag_nor_link(setting, value):
     section = "mode" if setting == "opt_in_tag" else "alerts"
     with pytest.raises(PolicyError):
         Policy.from_mapping({"version": "1", section: {setting: value}})
@@ -145,14 +145,14 @@ def test_an_opt_in_tag_that_no_volume_can_carry_is_refused():
 
 
 def test_a_gap_told_before_mode_observe_is_not_remembered_for_ever():
-    memory = Memory()
-    memory.look("12:00", GAP)
+    memory = TrackedVolume()
+    memory.evaluate("12:00", GAP)
     memory.mode = Mode.OBSERVE
-    memory.look("12:15", GAP, volume=a_volume(attached=False))
+    memory.evaluate("12:15", GAP, volume=a_volume(attached=False))
     assert memory.state is None
 
 
-def test_what_was_served_hours_ago_is_not_served_now():
+def test_old_load_is_not_reported_as_current():
     old = balances(*[60_000.0] * 5, newest_starts_at="09:00")
     assert an_assessment(balances(50.0), read_ops=old).consumed_read_iops is None
 
@@ -166,13 +166,13 @@ def test_a_volume_attached_twenty_minutes_ago_has_no_gap_of_thirty():
 def test_a_level_by_the_bound_leads_with_the_bound():
     # 24 %, lost 0.01 % a minute: dry in 40 h by the estimate; a warning because of the bound.
     [alert] = a_decision(an_assessment(draining_to(24, 0.0001))).alerts
-    assert "stands still" not in " ".join(sentences(alert))
+    assert "stands still" not in " ".join(format_sentences(alert))
 
 
 def test_a_digest_names_a_gap_before_a_recovery():
     alerts = [an_alert(AlertKind.RECOVERED, alert_id="r", level=Level.OK)]
     alerts += [an_alert(AlertKind.TELEMETRY_GAP, alert_id="g", level=Level.UNKNOWN, volume_id="vol-gap")]
-    digest = make_digest(alerts, place=HERE, runbooks_url="r", now_s=int(at("12:00")))
+    digest = make_digest(alerts, location=HERE, runbooks_url="r", now_s=int(at("12:00")))
     assert digest.evidence["most_urgent"][0]["volume_id"] == "vol-gap"
 
 
@@ -198,10 +198,14 @@ def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(ever
 
     series, level, seen = balance_under(load, 720), Level.OK, []
     for end in range(71, 721):
-        shown = Series(series.starts_s[end - 66 : end], series.values[end - 66 : end]) if end > 66 else series
+        shown = (
+            Series(series.starts_at_s[end - 66 : end], series.values[end - 66 : end]) if end > 66 else series
+        )
         now_s = 60 * end + 120
-        assessment = assess(a_volume(100), Evidence(balance=shown), now_s=now_s, telemetry=Policy().telemetry)
-        level = judge(assessment, level, Policy())
+        assessment = assess(
+            a_volume(100), VolumeReading(balance=shown), now_s=now_s, telemetry=Policy().telemetry
+        )
+        level = classify(assessment, level, Policy())
         seen.append(level)
     assert Level.CRITICAL in seen
     assert seen[-1].rank <= Level.WATCH.rank
@@ -209,35 +213,35 @@ def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(ever
 
 
 def test_a_volume_that_arrives_while_its_data_is_missing_has_not_recovered():
-    memory = Memory()
-    memory.look("12:00", GAP)
-    memory.look("12:05", GAP, arrived_at_s=int(at("12:05")))
+    memory = TrackedVolume()
+    memory.evaluate("12:00", GAP)
+    memory.evaluate("12:05", GAP, arrived_at_s=int(at("12:05")))
     assert [alert.kind for alert in memory.alerts] == [AlertKind.TELEMETRY_GAP]
 
 
-def test_what_was_told_before_mode_observe_is_told_again_after_it():
-    memory = Memory()
-    memory.look("12:00", critical())
+def test_alerts_from_before_mode_observe_are_repeated_after_it():
+    memory = TrackedVolume()
+    memory.evaluate("12:00", critical())
     memory.mode = Mode.OBSERVE
-    memory.look("12:30", calm("12:28"))
+    memory.evaluate("12:30", calm("12:28"))
     memory.mode = Mode.PROPOSE
-    memory.look("12:45", critical("12:43"))
+    memory.evaluate("12:45", critical("12:43"))
     assert [alert.level for alert in memory.alerts] == [Level.CRITICAL, Level.CRITICAL]
 
 
-def test_failed_reads_of_a_volume_that_may_be_dry_soon_are_told_soon():
+def test_failed_reads_of_a_volume_that_may_be_empty_soon_are_reported_soon():
     # 18 % of 100 GiB last six minutes at the worst, less than act_lead.
-    memory = Memory()
-    memory.look("12:00", critical())
-    memory.look("12:01", None, read_error="throttled")
+    memory = TrackedVolume()
+    memory.evaluate("12:00", critical())
+    memory.evaluate("12:01", None, read_error="throttled")
     assert len(memory.alerts) == 1
-    memory.look("12:03", None, read_error="throttled")
+    memory.evaluate("12:03", None, read_error="throttled")
     assert memory.alerts[-1].kind is AlertKind.TELEMETRY_GAP
 
 
 def test_failed_reads_of_a_full_volume_wait_for_the_gap():
-    memory = Memory()
-    memory.look("12:00", calm(), arrived_at_s=int(at("12:00")))
+    memory = TrackedVolume()
+    memory.evaluate("12:00", calm(), arrived_at_s=int(at("12:00")))
     for minute in range(1, 15):
-        memory.look(f"12:{minute:02}", None, read_error="throttled")
+        memory.evaluate(f"12:{minute:02}", None, read_error="throttled")
     assert memory.alerts == []

@@ -1,7 +1,7 @@
 import pytest
 
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.ledger.ledger import Roster, VolumeState
+from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from conftest import a_volume, at
@@ -20,8 +20,10 @@ NOT_POLLED = [
 ]
 
 
-def a_roster(*volumes, tick_s=NOON - TICK_S, cadence=CADENCE) -> Roster:
-    return Roster(tick_s=tick_s, fingerprints=frozenset(fingerprint(volume, cadence) for volume in volumes))
+def a_roster(*volumes, tick_s=NOON - TICK_S, cadence=CADENCE) -> FleetSnapshot:
+    return FleetSnapshot(
+        tick_at_s=tick_s, fingerprints=frozenset(fingerprint(volume, cadence) for volume in volumes)
+    )
 
 
 def a_state(volume_id="vol-watched", **changes) -> VolumeState:
@@ -42,18 +44,18 @@ def sweep(
         due_in_sweep(
             volumes,
             {state.volume_id: state for state in states},
-            roster=roster,
-            sweep_s=tick_s,
+            snapshot=roster,
+            sweep_at_s=tick_s,
             focused=due_in_focus({state.volume_id: state for state in states}, tick_s),
-            restarted=restarted,
-            summoned=summoned,
+            instances_restarted=restarted,
+            forced=summoned,
             smaller_sizes_gib=smaller_sizes_gib or {},
             cadence=CADENCE,
         )
     )
-    ids = {one.volume.volume_id for one in due}
+    ids = {item.volume.volume_id for item in due}
     assert len(ids) == len(due), "a volume is due once"
-    return ids, {one.volume.volume_id for one in due if one.has_arrived}
+    return ids, {item.volume.volume_id for item in due if item.has_arrived}
 
 
 def ids_of(volumes):
@@ -69,11 +71,11 @@ def test_at_a_cold_start_everything_that_can_be_polled_is_due():
     assert arrived == set()
 
 
-def test_volumes_that_cannot_be_polled_are_looked_at_while_something_is_remembered_of_them():
+def test_volumes_that_cannot_be_polled_are_evaluated_while_something_is_remembered_of_them():
     # Their alert must be closed; once that is done they are forgotten.
     for volume in NOT_POLLED:
         assert sweep([volume], roster=a_roster(volume)) == (set(), set())
-        state = a_state(volume.volume_id, next_look_at_s=NOON + 9_999)
+        state = a_state(volume.volume_id, next_poll_at_s=NOON + 9_999)
         assert sweep([volume], state, roster=a_roster(volume))[0] == {volume.volume_id}
 
 
@@ -84,7 +86,7 @@ def test_calm_volumes_are_due_once_in_their_interval():
         due, arrived = sweep(FLEET, roster=roster, tick_s=tick_s)
         assert arrived == set()
         looked_at += due
-        roster = Roster(tick_s=tick_s, fingerprints=roster.fingerprints)
+        roster = FleetSnapshot(tick_at_s=tick_s, fingerprints=roster.fingerprints)
     assert sorted(looked_at) == sorted(ids_of(FLEET))
 
 
@@ -128,7 +130,7 @@ def test_a_volume_that_can_be_polled_again_arrives(before):
 @pytest.mark.parametrize(
     "changes", [{"tags": {"Name": "ci-8"}}, {"device": "/dev/sdf"}, {"throughput_mib_s": 128}]
 )
-def test_what_does_not_bear_on_the_balance_is_no_arrival(changes):
+def test_a_change_unrelated_to_the_balance_is_not_an_arrival(changes):
     assert fingerprint(a_volume(**changes), CADENCE) == fingerprint(a_volume(), CADENCE)
 
 
@@ -155,14 +157,14 @@ def test_a_volume_of_a_stopped_instance_that_is_attached_elsewhere_arrives():
 
 
 def test_a_volume_with_a_telemetry_gap_stays_in_the_sweep():
-    state = a_state(unknown_reason=UnknownReason.TELEMETRY_GAP, gap_alerted=True)
+    state = a_state(unknown_reason=UnknownReason.TELEMETRY_GAP, is_gap_alerted=True)
     ticks = range(NOON, NOON + 3 * TICK_S, TICK_S)
     times = [sweep([WATCHED], state, roster=a_roster(WATCHED, tick_s=t - TICK_S), tick_s=t)[0] for t in ticks]
     assert sum(map(len, times)) == 1
 
 
 @pytest.mark.parametrize("size_gib", [100, 2_000])
-def test_a_volume_in_modification_is_looked_at_by_every_sweep(size_gib):
+def test_a_volume_in_modification_is_evaluated_by_every_sweep(size_gib):
     # Also where it grows to a size that cannot run dry: it may not earn as that yet.
     volume = a_volume(size_gib, volume_id="vol-watched")
     for tick_s in range(NOON, NOON + 3 * TICK_S, TICK_S):
@@ -175,29 +177,29 @@ def test_what_is_due_brings_its_smaller_size_along():
     [due] = due_in_sweep(
         [WATCHED],
         {},
-        roster=None,
-        sweep_s=NOON,
+        snapshot=None,
+        sweep_at_s=NOON,
         focused=frozenset(),
-        restarted=frozenset(),
+        instances_restarted=frozenset(),
         smaller_sizes_gib={"vol-watched": 50, "vol-other": 8},
         cadence=CADENCE,
     )
     assert due.smaller_size_gib == 50
 
 
-def test_what_is_looked_at_for_another_reason_than_a_sweep_has_not_arrived():
+def test_a_volume_due_for_another_reason_has_not_arrived():
     asked_for = DueVolume(volume=WATCHED)
     assert not asked_for.has_arrived
-    assert not asked_for.is_leaving
+    assert not asked_for.is_being_modified
     assert asked_for.is_polled
 
 
 @pytest.mark.parametrize("volume", [WATCHED, *NOT_POLLED], ids=lambda volume: volume.volume_id)
 @pytest.mark.parametrize(
     "state",
-    [{}, {"next_look_at_s": NOON + 9_999}, {"unknown_reason": UnknownReason.INSTANCE_STOPPED}],
+    [{}, {"next_poll_at_s": NOON + 9_999}, {"unknown_reason": UnknownReason.INSTANCE_STOPPED}],
 )
-def test_a_volume_that_is_summoned_is_due_whatever_else_there_is_to_say(volume, state):
+def test_a_forced_volume_is_due_whatever_else_applies(volume, state):
     # A window or a tag wants it looked at now.
     known = a_state(volume.volume_id, **state)
     due, arrived = sweep([volume], known, roster=a_roster(volume), summoned={volume.volume_id})
@@ -212,19 +214,19 @@ def test_a_volume_that_is_summoned_is_due_whatever_else_there_is_to_say(volume, 
 )
 def test_a_volume_in_focus_is_due_at_its_own_time(due_in_s, is_due):
     # Ticks are not punctual to the second: what is due within half a minute is taken now.
-    state = a_state(next_look_at_s=None if due_in_s is None else NOON + due_in_s)
+    state = a_state(next_poll_at_s=None if due_in_s is None else NOON + due_in_s)
     assert due_in_focus({"vol-watched": state}, NOON) == ({"vol-watched"} if is_due else set())
 
 
 @pytest.mark.parametrize(("due_in_s", "is_due"), [(0, True), (30, True), (31, False)])
-def test_the_sweep_looks_at_a_volume_in_focus_only_when_it_is_due(due_in_s, is_due):
-    state = a_state(next_look_at_s=NOON + due_in_s)
+def test_the_sweep_evaluates_a_volume_in_focus_only_when_it_is_due(due_in_s, is_due):
+    state = a_state(next_poll_at_s=NOON + due_in_s)
     due, _ = sweep([WATCHED], state, roster=a_roster(WATCHED, tick_s=NOON - 3_600))
     assert due == ({"vol-watched"} if is_due else set())
 
 
-def test_a_volume_in_focus_that_was_resized_is_looked_at_now():
-    state = a_state(next_look_at_s=NOON + 240)
+def test_a_volume_in_focus_that_was_resized_is_evaluated_now():
+    state = a_state(next_poll_at_s=NOON + 240)
     resized = a_volume(200, volume_id="vol-watched")
     assert sweep([resized], state, roster=a_roster(WATCHED))[1] == {"vol-watched"}
 
@@ -235,6 +237,6 @@ def test_nothing_is_due_where_there_is_nothing():
 
 
 @pytest.mark.parametrize(("ahead_s", "is_due"), [(86_400, False), (86_401, True)])
-def test_a_look_planned_more_than_a_day_ahead_was_planned_by_a_clock_that_was_wrong(ahead_s, is_due):
-    state = a_state(next_look_at_s=NOON + ahead_s)
+def test_an_evaluation_planned_more_than_a_day_ahead_was_planned_by_a_clock_that_was_wrong(ahead_s, is_due):
+    state = a_state(next_poll_at_s=NOON + ahead_s)
     assert due_in_focus({"vol-watched": state}, NOON) == ({"vol-watched"} if is_due else set())

@@ -4,7 +4,7 @@ from itertools import chain
 
 import pytest
 
-from burstwatch.core.durations import format_span, parse_span
+from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import ReturnMode
 from burstwatch.core.policy.change_hours import parse_change_hours
@@ -66,8 +66,8 @@ def faults_of(document) -> dict[str, str]:
     ("text", "seconds"),
     [("0s", 0), ("45s", 45), ("15m", 900), ("90m", 5_400), ("6h", 21_600), ("2d", 172_800)],
 )
-def test_a_span_is_a_whole_number_and_a_unit(text, seconds):
-    assert parse_span(text) == timedelta(seconds=seconds)
+def test_a_duration_is_a_whole_number_and_a_unit(text, seconds):
+    assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_a_span_is_a_whole_number_and_a_unit(text, seconds):
         "1234567890s",
     ],
 )
-def test_anything_else_is_no_span(text):
+def test_anything_else_is_not_a_duration(text):
     with pytest.raises(ValueError, match="is not a span; write a whole number and s, m, h or d, such as 15m"):
-        parse_span(text)
+        parse_duration(text)
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [(1, "1s"), (60, "1m"), (90, "90s"), (5_400, "90m"), (7_200, "2h"), (90_000, "25h")],
 )
-def test_a_span_is_written_in_its_largest_whole_unit(seconds, text):
-    assert format_span(timedelta(seconds=seconds)) == text
-    assert parse_span(text) == timedelta(seconds=seconds)
+def test_a_duration_is_written_in_its_largest_whole_unit(seconds, text):
+    assert format_duration_literal(timedelta(seconds=seconds)) == text
+    assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 # every setting, as the document calls it
@@ -363,18 +363,18 @@ def test_a_fault_names_the_value_and_the_next_step(setting, text, message):
 
 
 @pytest.mark.parametrize("text", ["", "=auto", " key=auto", "a=b=c", "k" * 129 + "=v", "k=" + "v" * 257])
-def test_what_is_no_tag_is_refused(text):
+def test_an_invalid_tag_is_refused(text):
     assert list(faults_of(VERSION | {"mode": {"opt_in_tag": text}})) == ["mode.opt_in_tag"]
 
 
 @pytest.mark.parametrize("text", ["k=", "k" * 128 + "=" + "v" * 256, "team: a/b=Ja, bitte"])
-def test_whatever_ec2_takes_for_a_tag_is_one(text):
+def test_every_valid_ec2_tag_is_accepted(text):
     key, _, value = text.partition("=")
     assert read("mode", opt_in_tag=text).mode.opt_in_tag == (key, value)
 
 
 @pytest.mark.parametrize("text", ["", "/", "https://a b", "pages?x=<y>", "a\nb", "x" * 300])
-def test_what_is_no_place_for_links_is_refused(text):
+def test_an_invalid_runbook_base_is_refused(text):
     assert list(faults_of(VERSION | {"alerts": {"runbooks_url": text}})) == ["alerts.runbooks_url"]
 
 
@@ -591,13 +591,13 @@ def test_a_volume_out_of_exhaustion_is_not_out_of_the_watch():
         ),
     ],
 )
-def test_a_policy_that_breaks_the_look_rule_is_shown_the_arithmetic(settings, needed, available):
+def test_a_policy_that_breaks_the_poll_rule_is_shown_the_arithmetic(settings, needed, available):
     [(path, message)] = faults_of(VERSION | {"cadence": settings}).items()
     assert path == "cadence"
     assert message.startswith(f"{needed}, but a volume of up to 33 GiB {available}")
 
 
-def test_a_policy_that_just_keeps_the_look_rule_is_accepted():
+def test_a_policy_that_just_keeps_the_poll_rule_is_accepted():
     # 1,140 s x 2,900 / 54,000 = 61.22 %.
     assert read("cadence", watch_below_pct="61.3").cadence.watch_below_pct == 61.3
     assert list(faults_of(VERSION | {"cadence": {"watch_below_pct": "61.2"}})) == ["cadence"]

@@ -60,7 +60,7 @@ def test_io2_has_three_tiers_each_for_the_iops_within_it(iops, usd):
     assert usd_per_month(io2(iops), 1_000, US_EAST_1) == 125 + usd
 
 
-def test_gp3_with_the_throughput_of_gp2_is_dearer_at_1_to_5_and_171_to_249_gib_only():
+def test_gp3_with_the_throughput_of_gp2_is_more_expensive_at_1_to_5_and_171_to_249_gib_only():
     # Up to 170 GiB: 0.08 s + 3 x 0.04 > 0.10 s while s < 6.
     # Above: 0.08 s + 125 x 0.04 > 0.10 s while s < 250.
     dearer = {
@@ -144,5 +144,5 @@ def test_a_configuration_has_exactly_the_numbers_its_type_lets_be_set(volume_typ
     ("configuration", "words"),
     [(GP2, "gp2"), (io1(3_000), "io1 with 3,000 IOPS"), (gp3(), "gp3 with 3,000 IOPS and 125 MiB/s")],
 )
-def test_a_configuration_reads_aloud(configuration, words):
+def test_a_configuration_has_a_readable_form(configuration, words):
     assert str(configuration) == words

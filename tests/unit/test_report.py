@@ -7,11 +7,11 @@ import pytest
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.guards import Guard, Refusal
-from burstwatch.core.flips.outcome import Done, Outcome
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.policy import CadencePolicy, Mode
 from burstwatch.core.watch.api_cost import usd_per_month_now
-from burstwatch.core.watch.report import Report, sort_by_urgency
+from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 from conftest import a_decision, a_flip, a_volume, an_assessment, at, balances, draining_to
 
 # 100 GiB at 12:00, newest minute ends 11:59: calm; 50 % at 0.9 % a minute; 18 % at 3 % a minute.
@@ -29,7 +29,7 @@ def draining(volume_id="vol-0drains", end_pct=50, per_minute=0.9, **changes):
     return a_decision(assessment, **changes)
 
 
-def silent(volume_id="vol-0silent"):
+def without_data(volume_id="vol-0silent"):
     return a_decision(an_assessment(Series(), volume=a_volume(volume_id=volume_id)))
 
 
@@ -37,11 +37,11 @@ def detached(volume_id="vol-0detached"):
     return a_decision(an_assessment(None, volume=a_volume(volume_id=volume_id, attached=False)))
 
 
-def unread(volume_id="vol-0unread"):
+def unreadable(volume_id="vol-0unread"):
     return a_decision(an_assessment(None, volume=a_volume(volume_id=volume_id)))
 
 
-def a_report(*decisions, **facts) -> Report:
+def a_report(*decisions, **facts) -> PassReport:
     given = {
         "now_s": at("12:00"),
         "region": "us-east-1",
@@ -49,11 +49,11 @@ def a_report(*decisions, **facts) -> Report:
         "decisions": decisions,
         "cadence": CadencePolicy(),
     }
-    return Report(**(given | facts))
+    return PassReport(**(given | facts))
 
 
 def outcomes(**done) -> dict[str, Outcome]:
-    return {f"vol-0{name}": Outcome(done=what) for name, what in done.items()}
+    return {f"vol-0{name}": Outcome(status=what) for name, what in done.items()}
 
 
 # whom it needs
@@ -66,51 +66,51 @@ def outcomes(**done) -> dict[str, Outcome]:
         ([calm()], {}, False),
         ([detached()], {}, False),
         ([calm(), draining()], {}, True),
-        ([draining()], {"drains": Done.REFUSED}, True),
-        ([draining()], {"drains": Done.FLIPPED}, False),
-        ([calm(), silent()], {}, True),
-        ([unread()], {}, True),
+        ([draining()], {"drains": OutcomeStatus.REFUSED}, True),
+        ([draining()], {"drains": OutcomeStatus.FLIPPED}, False),
+        ([calm(), without_data()], {}, True),
+        ([unreadable()], {}, True),
     ],
 )
-def test_attention_is_wanted_by_what_drains_unless_it_was_flipped_and_by_what_tells_nothing(
-    decisions, done, needs
-):
+def test_draining_unflipped_and_silent_volumes_need_attention(decisions, done, needs):
     assert a_report(*decisions, outcomes=outcomes(**done)).needs_attention is needs
 
 
 def test_a_pass_has_failed_if_anything_did_or_a_volume_was_not_read():
-    assert not a_report(calm(), silent()).has_failed
+    assert not a_report(calm(), without_data()).has_failed
     assert a_report(calm(), failures=["no answer"]).has_failed
-    report = a_report(calm(), unread())
+    report = a_report(calm(), unreadable())
     assert report.has_failed
     assert [d.volume_id for d in report.unread] == ["vol-0unread"]
 
 
-def test_outcomes_are_counted_by_what_they_came_to():
-    report = a_report(outcomes=outcomes(a=Done.FLIPPED, b=Done.REFUSED, c=Done.FLIPPED, d=Done.FAILED))
-    assert report.count(Done.FLIPPED) == 2
-    assert report.count(Done.FLIPPED, Done.FAILED) == 3
+def test_outcomes_are_counted_by_status():
+    report = a_report(
+        outcomes=outcomes(
+            a=OutcomeStatus.FLIPPED, b=OutcomeStatus.REFUSED, c=OutcomeStatus.FLIPPED, d=OutcomeStatus.FAILED
+        )
+    )
+    assert report.count(OutcomeStatus.FLIPPED) == 2
+    assert report.count(OutcomeStatus.FLIPPED, OutcomeStatus.FAILED) == 3
     assert report.was_refused
-    assert not a_report(outcomes=outcomes(a=Done.FAILED)).was_refused
+    assert not a_report(outcomes=outcomes(a=OutcomeStatus.FAILED)).was_refused
 
 
 @pytest.mark.parametrize(
     ("decision", "is_read_only", "done"),
     [
-        (draining(), False, Done.PROPOSED),
-        (draining(), True, Done.NONE),
-        (calm(), False, Done.NONE),
+        (draining(), False, OutcomeStatus.PROPOSED),
+        (draining(), True, OutcomeStatus.NONE),
+        (calm(), False, OutcomeStatus.NONE),
     ],
 )
-def test_what_nothing_was_done_about_is_proposed_where_people_were_told_what_to_do(
-    decision, is_read_only, done
-):
-    assert a_report(decision, is_read_only=is_read_only).outcome_of(decision).done is done
+def test_a_reported_volume_without_an_action_is_proposed(decision, is_read_only, done):
+    assert a_report(decision, is_read_only=is_read_only).outcome_of(decision).status is done
 
 
-def test_what_was_done_is_its_outcome():
-    report = a_report(draining(), is_read_only=False, outcomes=outcomes(drains=Done.IN_FLIGHT))
-    assert report.outcome_of(report.decisions[0]).done is Done.IN_FLIGHT
+def test_a_volume_with_an_action_shows_its_outcome():
+    report = a_report(draining(), is_read_only=False, outcomes=outcomes(drain_rates=OutcomeStatus.IN_FLIGHT))
+    assert report.outcome_of(report.decisions[0]).status is OutcomeStatus.IN_FLIGHT
 
 
 # how the fleet stands
@@ -142,7 +142,7 @@ def test_the_most_urgent_come_first_by_level_then_time_then_balance_then_name():
         critical,
         soon,
         later,
-        silent(),
+        without_data(),
         steady[0],
         steady[2],
         steady[1],
@@ -152,7 +152,7 @@ def test_the_most_urgent_come_first_by_level_then_time_then_balance_then_name():
     assert [d.volume_id for d in sort_by_urgency(reversed(ordered))] == [d.volume_id for d in ordered]
 
 
-def test_of_one_level_the_first_to_be_dry_comes_first_whatever_its_balance():
+def test_within_a_level_the_first_to_empty_comes_first():
     def steady(volume_id, pct, size_gib):
         volume = a_volume(size_gib, volume_id=volume_id)
         return a_decision(an_assessment(balances(*[pct] * 31), volume=volume))
@@ -181,7 +181,7 @@ def test_one_volume_of_the_report():
     decision = draining("vol-0critical", 18, 3, mode=Mode.AUTO)
     refusal = Refusal(guard=Guard.COOLDOWN, reason="flipped an hour ago", ends_at_s=at("13:00"))
     outcome = Outcome(
-        done=Done.REFUSED, because="flipped an hour ago", refusal=refusal, retry_at_s=at("13:00")
+        status=OutcomeStatus.REFUSED, reason="flipped an hour ago", refusal=refusal, retry_at_s=at("13:00")
     )
     [told] = a_report(decision, outcomes={"vol-0critical": outcome}).to_document()["volumes"]
     assert (told["volume_id"], told["burst_balance_pct"], told["credits"]) == ("vol-0critical", 18.0, 972_000)
@@ -199,7 +199,7 @@ def test_one_volume_of_the_report():
 
 
 def test_what_is_not_known_is_null_and_the_keys_are_there():
-    report = a_report(silent(), calm())
+    report = a_report(without_data(), calm())
     unknown, known = report.to_document()["volumes"]
     assert unknown.keys() == known.keys()
     assert (unknown["unknown_reason"], unknown["fault"]) == (UnknownReason.TELEMETRY_GAP, True)
@@ -211,8 +211,8 @@ def test_what_is_not_known_is_null_and_the_keys_are_there():
     )
 
 
-def test_a_flip_is_told_with_what_it_was_and_what_it_costs():
-    flip = a_flip(usd_per_month=1.5, because="drained")
+def test_a_flip_is_reported_with_what_it_was_and_what_it_costs():
+    flip = a_flip(usd_per_month=1.5, reason="drained")
     decision = replace(calm(), flip=flip)
     [told] = a_report(decision).to_document()["volumes"]
     assert told["flip"] == {
@@ -231,10 +231,12 @@ def test_a_flip_is_told_with_what_it_was_and_what_it_costs():
 
 def test_totals_cost_and_holds():
     hold = Hold(volume_id=None, by="ann", reason="release day", placed_at_s=0, until_s=int(at("18:00")))
-    decisions = (calm(), draining(), silent(), unread())
+    decisions = (calm(), draining(), without_data(), unreadable())
     report = a_report(
         *decisions,
-        outcomes=outcomes(drains=Done.FLIPPED, x=Done.FAILED, y=Done.FLIPPED_BACK),
+        outcomes=outcomes(
+            drain_rates=OutcomeStatus.FLIPPED, x=OutcomeStatus.FAILED, y=OutcomeStatus.FLIPPED_BACK
+        ),
         holds=[hold],
         ignored=["vol-0i"],
         missing=["vol-0m"],
@@ -242,9 +244,9 @@ def test_totals_cost_and_holds():
         metrics_requested=7,
         api_calls={"ec2:DescribeVolumes": 1},
     )
-    told = report.to_document()
-    assert (told["schema"], told["generated_at"]) == ("burstwatch.report/v1", "2026-11-20T12:00:00Z")
-    assert told["totals"] == {
+    reported = report.to_document()
+    assert (reported["schema"], reported["generated_at"]) == ("burstwatch.report/v1", "2026-11-20T12:00:00Z")
+    assert reported["totals"] == {
         "volumes": 4,
         "by_level": {"ok": 1, "warning": 1, "unknown": 2},
         "flipped": 1,
@@ -255,21 +257,21 @@ def test_totals_cost_and_holds():
         "unread": 1,
         "ignored": 1,
     }
-    assert told["cost"] == {
+    assert reported["cost"] == {
         "metrics_requested": 7,
         "usd_per_month_idle": round(report.usd_per_month_idle, 2),
         "usd_per_month_now": round(usd_per_month_now(decisions), 2),
     }
-    assert told["holds"] == [
+    assert reported["holds"] == [
         {"volume_id": None, "by": "ann", "reason": "release day", "until": "2026-11-20T18:00:00Z"}
     ]
-    assert (told["missing"], told["failures"]) == (["vol-0m"], ["no answer"])
-    assert (told["newest_datapoint_age_s"], told["api_calls"]) == (60, {"ec2:DescribeVolumes": 1})
+    assert (reported["missing"], reported["failures"]) == (["vol-0m"], ["no answer"])
+    assert (reported["newest_datapoint_age_s"], reported["api_calls"]) == (60, {"ec2:DescribeVolumes": 1})
 
 
-def test_a_pass_that_tells_no_more_asked_for_nothing_sent_nothing_and_changed_nothing():
+def test_a_pass_without_news_sends_and_changes_nothing():
     bare = a_report()
-    assert (bare.metrics_requested, bare.sent, bare.undelivered, bare.undescribed) == (0, 0, 0, 0)
+    assert (bare.metrics_requested, bare.sent, bare.undelivered, bare.unreadable_count) == (0, 0, 0, 0)
     assert bare.is_read_only
     assert not bare.has_failed
 

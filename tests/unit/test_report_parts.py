@@ -5,14 +5,14 @@ from datetime import timedelta
 
 import pytest
 
-from burstctl.report.activity import Sort, count_deeds, deeds_of
-from burstctl.report.costs import begins_midway, paid_stays, sum_money
-from burstctl.report.format import span_words
-from burstctl.report.page import inert_json
-from burstctl.report.page_data import on_axis, packed
-from burstctl.report.series import Axis, axis_of
+from burstctl.report.activity import ActivityKind, count_activities, read_activities
+from burstctl.report.costs import begins_mid_interval, flip_costs, summarise_costs
+from burstctl.report.format import format_lookback
+from burstctl.report.page import escape_json
+from burstctl.report.page_data import align_to_axis, encode_runs
+from burstctl.report.series import Axis, choose_axis
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ledger.flip_state import OTHERS, configuration_document
+from burstwatch.core.ledger.flip_state import EXTERNAL, configuration_to_document
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from burstwatch.core.policy.policy import Policy
 from conftest import GP2, GP3, IO1, a_flip, a_state, a_volume, at
@@ -33,9 +33,9 @@ def accepted(clock, direction, more, *, to=GP3, intent="i1"):
         intent_id=intent,
         direction=direction,
         usd_per_month_more=more,
-        to=configuration_document(to),
-        original=configuration_document(GP2),
-        **{"from": configuration_document(GP2)},
+        to=configuration_to_document(to),
+        original=configuration_to_document(GP2),
+        **{"from": configuration_to_document(GP2)},
         by="watchdog",
         summary=f"is on its way to {to}",
     )
@@ -53,19 +53,19 @@ def accepted(clock, direction, more, *, to=GP3, intent="i1"):
     ],
 )
 def test_an_axis_is_as_fine_as_a_few_dozen_points_allow(hours, most, period_s, count):
-    axis = axis_of(0, hours * HOUR_S, most=most)
+    axis = choose_axis(0, hours * HOUR_S, max_points=most)
     assert (axis.period_s, axis.count) == (period_s, count)
 
 
-def test_an_axis_covers_the_time_asked_for_and_lies_on_multiples_of_its_period():
-    axis = axis_of(at("09:07"), at("12:00"), most=72)
+def test_an_axis_covers_the_time_requested_and_lies_on_multiples_of_its_period():
+    axis = choose_axis(at("09:07"), at("12:00"), max_points=72)
     assert axis.start_s % axis.period_s == 0
     assert axis.start_s <= at("09:07")
     assert axis.end_s >= at("12:00")
 
 
 def test_beyond_fifteen_days_cloudwatch_keeps_no_minutes():
-    assert axis_of(0, 16 * 24 * HOUR_S, most=100_000).period_s == 300
+    assert choose_axis(0, 16 * 24 * HOUR_S, max_points=100_000).period_s == 300
 
 
 @pytest.mark.parametrize(
@@ -80,32 +80,32 @@ def test_beyond_fifteen_days_cloudwatch_keeps_no_minutes():
     ],
 )
 def test_a_line_is_packed_and_never_shows_more_than_there_was(values, scale, text):
-    assert packed(values, scale) == text
+    assert encode_runs(values, scale) == text
 
 
 def test_what_is_missing_on_an_axis_is_none_and_not_the_value_before():
-    series = Series.of([(120, 5.0), (240, 6.0)])
-    assert on_axis(series, Axis(start_s=60, period_s=60, count=5)) == [None, 5.0, None, 6.0, None]
+    series = Series.from_pairs([(120, 5.0), (240, 6.0)])
+    assert align_to_axis(series, Axis(start_s=60, period_s=60, count=5)) == [None, 5.0, None, 6.0, None]
 
 
 def test_json_in_a_page_keeps_its_meaning_and_has_nothing_that_acts():
     hostile = {"</script>": "<!-- & --> \u2028\u2029 \ud800 ]]>"}
-    text = inert_json(hostile)
+    text = escape_json(hostile)
     assert set(text) & set("<>&\u2028\u2029") == set()
     assert text.isascii()
     assert json.loads(text) == hostile
 
 
-def test_a_stay_costs_its_share_of_a_month_within_the_time():
+def test_an_interval_costs_its_share_of_a_month():
     # 73 a month are 0.10 an hour; away from 8 to 11
-    stays = paid_stays(
+    stays = flip_costs(
         [accepted("08:00", "out", 73.0, to=IO1), accepted("11:00", "back", -73.0, to=GP2, intent="i2")], None
     )
     [stay] = stays
     assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.30)
     assert stay.usd_within(at("10:00"), at("12:00")) == pytest.approx(0.10)
     assert stay.usd_within(at("11:30"), at("12:00")) == 0
-    assert stay.usd_had_it_stayed(at("00:00"), at("12:00")) == pytest.approx(0.10)
+    assert stay.usd_saved_by_return(at("00:00"), at("12:00")) == pytest.approx(0.10)
 
 
 def test_what_a_return_saves_ends_when_the_volume_goes_again():
@@ -119,16 +119,16 @@ def test_what_a_return_saves_ends_when_the_volume_goes_again():
     ]  # fmt: skip
     for step in (2, 5):
         nightly.insert(step, entry(EntryKind.RESTORED, nightly[step - 1].body["intent_id"], direction="back"))
-    stays = paid_stays(nightly, None)
-    saved = [stay.usd_had_it_stayed(at("00:00"), at("12:00")) for stay in stays]
+    stays = flip_costs(nightly, None)
+    saved = [stay.usd_saved_by_return(at("00:00"), at("12:00")) for stay in stays]
     assert saved == [pytest.approx(0.10), pytest.approx(0.10)]
 
 
 def test_a_return_saves_in_the_report_of_its_time_and_not_in_each_one_after():
     entries = [accepted("08:00", "out", 73.0, to=IO1), accepted("09:00", "back", -73.0, intent="i2")]
-    [stay] = paid_stays(entries, None)
-    assert stay.usd_had_it_stayed(at("08:30"), at("12:00")) == pytest.approx(0.30)
-    assert stay.usd_had_it_stayed(at("09:30"), at("12:00")) == 0
+    [stay] = flip_costs(entries, None)
+    assert stay.usd_saved_by_return(at("08:30"), at("12:00")) == pytest.approx(0.30)
+    assert stay.usd_saved_by_return(at("09:30"), at("12:00")) == 0
 
 
 @pytest.mark.parametrize(
@@ -141,54 +141,54 @@ def test_a_return_saves_in_the_report_of_its_time_and_not_in_each_one_after():
         ([entry(EntryKind.REACHED, "08:30"), accepted("11:00", "back", -73.0)], True),
     ],
 )
-def test_only_of_stays_that_began_earlier_the_whole_history_is_wanted(entries, is_midway):
-    assert begins_midway(entries) is is_midway
+def test_only_older_intervals_need_the_whole_history(entries, is_midway):
+    assert begins_mid_interval(entries) is is_midway
 
 
-def test_a_second_flip_outward_is_of_a_stay_that_began_earlier():
+def test_a_second_flip_belongs_to_an_older_interval():
     further = accepted("09:00", "out", 74.88, to=IO1)
     gp3 = LedgerEntry(
         volume_id="vol-0a1",
         revision=1,
         kind=further.kind,
         at_s=further.at_s,
-        body={**further.body, "from": configuration_document(GP3)},
+        body={**further.body, "from": configuration_to_document(GP3)},
     )
-    assert begins_midway([gp3])
-    assert not begins_midway([accepted("08:00", "out", -1.88), gp3])
+    assert begins_mid_interval([gp3])
+    assert not begins_mid_interval([accepted("08:00", "out", -1.88), gp3])
 
 
-def test_a_stay_that_lasts_is_billed_to_now_and_has_saved_nothing_by_returning():
-    [stay] = paid_stays([accepted("08:00", "out", 73.0)], a_state(flip=a_flip()))
-    assert stay.ended_s is None
+def test_an_open_interval_is_billed_to_now():
+    [stay] = flip_costs([accepted("08:00", "out", 73.0)], a_state(flip=a_flip()))
+    assert stay.ended_at_s is None
     assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.40)
-    assert stay.usd_had_it_stayed(at("00:00"), at("12:00")) == 0
+    assert stay.usd_saved_by_return(at("00:00"), at("12:00")) == 0
 
 
 def test_a_second_flip_outward_costs_its_difference_on_top():
-    stays = paid_stays(
+    stays = flip_costs(
         [accepted("08:00", "out", -1.88), accepted("09:00", "out", 74.88, to=IO1, intent="i2")], None
     )
     assert [stay.usd_per_month for stay in stays] == [-1.88, 73.0]
-    assert stays[0].ended_s == at("09:00")
+    assert stays[0].ended_at_s == at("09:00")
 
 
-def test_of_a_flip_older_than_the_ledger_the_state_tells():
-    [stay] = paid_stays([], a_state(flip=a_flip(usd_per_month=7.3)))
-    assert (stay.began_s, stay.usd_per_month) == (at("10:00"), 7.3)
+def test_a_flip_older_than_the_ledger_comes_from_the_state():
+    [stay] = flip_costs([], a_state(flip=a_flip(usd_per_month=7.3)))
+    assert (stay.started_at_s, stay.usd_per_month) == (at("10:00"), 7.3)
 
 
 def test_a_modification_that_failed_costs_nothing():
     failed = entry(EntryKind.FAILED, "08:05", intent_id="i1", direction="out")
-    assert paid_stays([accepted("08:00", "out", 73.0), failed], None) == []
+    assert flip_costs([accepted("08:00", "out", 73.0), failed], None) == []
 
 
-def test_money_is_told_apart_by_where_it_comes_from():
-    dear = paid_stays(
+def test_money_is_distinguished_by_where_it_comes_from():
+    dear = flip_costs(
         [accepted("08:00", "out", 73.0, to=IO1), accepted("10:00", "back", -73.0, intent="i2")], None
     )
-    cheap = paid_stays([accepted("08:00", "out", -7.3)], None)
-    money = sum_money(
+    cheap = flip_costs([accepted("08:00", "out", -7.3)], None)
+    money = summarise_costs(
         [*dear, *cheap],
         states={"vol-0a1": a_state(flip=a_flip(usd_per_month=10.0))},
         volumes=[a_volume(100), a_volume(2), a_volume(100, volume_type="gp3")],
@@ -197,17 +197,17 @@ def test_money_is_told_apart_by_where_it_comes_from():
         end_s=at("12:00"),
     )
     assert money.flips_usd == pytest.approx(0.20)
-    assert money.returned_usd == pytest.approx(0.20)
-    assert money.cheaper_usd == pytest.approx(0.04)
-    assert (money.flips, money.returns, money.away, money.away_usd_per_month) == (2, 1, 1, 10.0)
+    assert money.saved_by_return_usd == pytest.approx(0.20)
+    assert money.saved_on_cheaper_usd == pytest.approx(0.04)
+    assert (money.flips, money.returns, money.on_target, money.on_target_usd_per_month) == (2, 1, 1, 10.0)
     # 100 GiB: 10.00 less 8.00 and 3 MiB/s at 0.04; 2 GiB: 0.20 less 0.16 and 0.12, which is dearer
     assert (money.gp3.volumes, money.gp3.gp2_volumes) == (1, 2)
     assert money.gp3.usd_per_month == pytest.approx(1.88)
 
 
-def test_where_gp3_does_not_exist_it_saves_nothing():
+def test_when_gp3_does_not_exist_it_saves_nothing():
     volumes = [a_volume(100), a_volume(100, volume_id="vol-0b2")]
-    found = sum_money(
+    result = summarise_costs(
         [],
         states={},
         volumes=volumes,
@@ -216,41 +216,41 @@ def test_where_gp3_does_not_exist_it_saves_nothing():
         start_s=at("06:00"),
         end_s=at("12:00"),
     )
-    assert (found.gp3.volumes, found.gp3.gp2_volumes) == (1, 2)
-    assert found.gp3.usd_per_month == pytest.approx(1.88)
+    assert (result.gp3.volumes, result.gp3.gp2_volumes) == (1, 2)
+    assert result.gp3.usd_per_month == pytest.approx(1.88)
 
 
-def test_an_intent_is_told_by_what_became_of_it_and_levels_in_the_volumes_story_only():
+def test_an_intent_shows_its_outcome_and_levels_only_in_the_volume_history():
     intent = entry(EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="is to become gp3")
     level = entry(EntryKind.LEVEL_CHANGED, "07:58", **{"from": "ok", "to": "critical"})
-    deeds = deeds_of([level, intent, accepted("08:00", "out", 1.0)])
-    assert [(deed.sort, deed.is_minor, deed.letter) for deed in deeds] == [
-        (Sort.LEVEL, True, "C"),
-        (Sort.FLIPPED, True, ""),
-        (Sort.FLIPPED, False, "F"),
+    deeds = read_activities([level, intent, accepted("08:00", "out", 1.0)])
+    assert [(action.kind, action.is_secondary, action.letter) for action in deeds] == [
+        (ActivityKind.LEVEL, True, "C"),
+        (ActivityKind.FLIPPED, True, ""),
+        (ActivityKind.FLIPPED, False, "F"),
     ]
-    assert count_deeds(deeds)["flipped"] == 1
-    [lost] = deeds_of([intent])
-    assert not lost.is_minor
+    assert count_activities(deeds)["flipped"] == 1
+    [lost] = read_activities([intent])
+    assert not lost.is_secondary
 
 
 def test_a_change_that_is_stuck_is_not_counted_as_failed():
-    deeds = deeds_of(
+    deeds = read_activities(
         [entry(EntryKind.STUCK, "08:00", summary="is still optimizing at 40 % after 4 h 00 min")]
     )
-    counts = count_deeds(deeds)
+    counts = count_activities(deeds)
     assert (counts["failed"], counts["noted"]) == (0, 1)
 
 
-def test_what_others_did_and_windows_are_put_in_words():
-    deeds = deeds_of(
+def test_external_changes_and_windows_are_described():
+    deeds = read_activities(
         [
             entry(EntryKind.WINDOW, "08:00", starts=True, by="anna", until_s=int(at("10:00"))),
             entry(EntryKind.WINDOW, "09:00", starts=False, by="anna", until_s=None),
             entry(EntryKind.POLICY_REJECTED, "09:30", faults=["levels.warning: no"]),
         ]
     )
-    assert [deed.line for deed in deeds] == [
+    assert [action.line for action in deeds] == [
         "is started for 2 h (until 10:00 UTC) by anna",
         "is stopped by anna",
         "is rejected, the last good one stays in force",
@@ -262,9 +262,9 @@ def test_what_others_did_and_windows_are_put_in_words():
     ("span", "words"),
     [(timedelta(hours=24), "24 h"), (timedelta(days=7), "7 days"), (timedelta(minutes=90), "90 min")],
 )
-def test_a_span_is_said_as_people_do(span, words):
-    assert span_words(span) == words
+def test_a_duration_is_formatted_for_people(span, words):
+    assert format_lookback(span) == words
 
 
-def test_those_that_others_made_are_not_our_money():
-    assert paid_stays([], a_state(flip=a_flip(by=OTHERS))) == []
+def test_external_intervals_are_not_our_cost():
+    assert flip_costs([], a_state(flip=a_flip(by=EXTERNAL))) == []

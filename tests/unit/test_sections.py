@@ -4,7 +4,7 @@ from enum import StrEnum
 
 import pytest
 
-from burstwatch.core.policy.parsing import choice_of, parse_pct
+from burstwatch.core.policy.parsing import choice_parser, parse_pct
 
 
 class Fruit(StrEnum):
@@ -14,7 +14,7 @@ class Fruit(StrEnum):
 
 
 def test_a_choice_is_one_of_its_words_and_anything_else_hears_them_all():
-    parse = choice_of("a fruit", *Fruit)
+    parse = choice_parser("a fruit", *Fruit)
     assert parse("pear") is Fruit.PEAR
     with pytest.raises(ValueError, match=r"^'nut' is not a fruit; write apple, pear or plum$"):
         parse("nut")
@@ -26,6 +26,6 @@ def test_a_percentage_goes_from_0_to_100(text, pct):
 
 
 @pytest.mark.parametrize("text", ["100.1", "101", "-1", "95%", ""])
-def test_anything_else_is_no_percentage(text):
+def test_anything_else_is_not_a_percentage(text):
     with pytest.raises(ValueError, match="is not a percentage; write a number from 0 to 100"):
         parse_pct(text)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.assessment.host_stall import MOST_TASKS, Stall, StallError
+from burstwatch.core.assessment.host_stall import MAX_TASKS, Stall, StallError
 
 NOW_S = 1_795_176_000
 DETAIL = {
@@ -27,9 +27,9 @@ def test_a_report_is_read_and_comes_back_from_the_ledger():
     assert Stall.from_document(stall.to_document()) == stall
 
 
-def test_a_report_is_told_with_its_age_and_the_tasks_that_are_stuck():
-    said = a_stall().sentences(NOW_S + 8.25 + 125)
-    assert said == [
+def test_a_report_is_reported_with_its_age_and_the_tasks_that_are_stuck():
+    text = a_stall().to_sentences(NOW_S + 8.25 + 125)
+    assert text == [
         "Its host i-0123456789abcdef0 reported 2 min ago: a synchronous write took 8.2 s (crit: throttled).",
         "Stuck in state D there: 3 systemd-udevd in blk_mq_get_tag.",
     ]
@@ -69,15 +69,15 @@ def test_a_report_that_is_not_one_is_refused_by_the_name_of_what_is_wrong(key, v
 
 
 def test_every_fault_of_a_report_is_named_at_once():
-    with pytest.raises(StallError) as caught:
+    with pytest.raises(StallError) as exc_info:
         Stall.from_detail({}, now_s=NOW_S)
-    assert str(caught.value).count(" is None, not ") == len(DETAIL) - 1
+    assert str(exc_info.value).count(" is None, not ") == len(DETAIL) - 1
 
 
-def test_a_fault_says_what_was_told_and_what_should_have_been():
-    with pytest.raises(StallError) as caught:
+def test_a_fault_says_what_was_reported_and_what_should_have_been():
+    with pytest.raises(StallError) as exc_info:
         a_stall(verdict="ok", cause="")
-    assert str(caught.value) == (
+    assert str(exc_info.value) == (
         "verdict is 'ok', not one of warn, crit;"
         " cause is '', not one of throttled, exhausted_idle, stalled, frozen_or_lock, io_error"
     )
@@ -87,11 +87,11 @@ def test_what_a_host_writes_is_cut_short_and_made_inert():
     stall = a_stall(
         top=[{"comm": "a\nb", "wchan": "\u202eevil", "count": 1}] * 50,
     )
-    assert len(stall.top) == MOST_TASKS
+    assert len(stall.top) == MAX_TASKS
     assert (stall.top[0].comm, stall.top[0].wchan) == ("a?b", "?evil")
 
 
-def test_a_task_that_is_none_hides_no_other():
+def test_an_invalid_task_hides_no_other():
     good = {"comm": "etcd", "wchan": "", "count": 2}
     assert [task.comm for task in a_stall(top=[None, {"comm": 1}, {**good, "count": -1}, good]).top] == [
         "etcd"
@@ -101,9 +101,9 @@ def test_a_task_that_is_none_hides_no_other():
 def test_a_probe_that_only_watched_has_no_time_of_a_write_to_tell():
     stall = a_stall(total_s=None)
     assert stall.total_s is None
-    assert stall.facts(NOW_S)["total_s"] is None
+    assert stall.to_facts(NOW_S)["total_s"] is None
     assert Stall.from_document(stall.to_document()) == stall
-    assert stall.sentences(NOW_S)[0] == "Its host i-0123456789abcdef0 reported 0 s ago: crit: throttled."
+    assert stall.to_sentences(NOW_S)[0] == "Its host i-0123456789abcdef0 reported 0 s ago: crit: throttled."
 
 
 def test_a_host_whose_clock_is_a_little_ahead_reports_of_now():
@@ -113,22 +113,22 @@ def test_a_host_whose_clock_is_a_little_ahead_reports_of_now():
 def test_one_report_a_minute_is_taken_by_our_clock_and_none_that_says_no_more():
     first = a_stall(heard_s=NOW_S + 1000, total_s=None)
     at_once = a_stall(heard_s=NOW_S + 1059, total_s=900)  # whatever time it claims
-    assert at_once.repeats(first)
-    assert not a_stall(heard_s=NOW_S + 1060, total_s=900).repeats(first)
-    assert a_stall(heard_s=NOW_S + 1300, total_s=None).repeats(first)  # the same event, delivered twice
+    assert at_once.is_repeat_of(first)
+    assert not a_stall(heard_s=NOW_S + 1060, total_s=900).is_repeat_of(first)
+    assert a_stall(heard_s=NOW_S + 1300, total_s=None).is_repeat_of(first)  # the same event, delivered twice
 
 
 def test_a_report_of_a_clock_that_is_ahead_silences_no_later_one():
     ahead = a_stall(heard_s=NOW_S, started_at="2026-11-20T12:04:59Z", total_s=299)
     assert ahead.seen_at_s == NOW_S
     honest = a_stall(heard_s=NOW_S + 61, started_at="2026-11-20T12:00:50Z", total_s=8)
-    assert not honest.repeats(ahead)
+    assert not honest.is_repeat_of(ahead)
 
 
 def test_a_report_from_a_ledger_that_did_not_keep_when_it_was_heard_is_read():
     document = a_stall().to_document()
     del document["heard_at_s"]
-    assert Stall.from_document(document).heard_at_s == 0
+    assert Stall.from_document(document).received_at_s == 0
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_a_report_from_a_ledger_that_did_not_keep_when_it_was_heard_is_read():
         ({"total_s": 30 * 86_400}, NOW_S + 30 * 86_400),
     ],
 )
-def test_a_report_right_on_a_limit_is_one(changes, heard_s):
-    assert a_stall(**changes, heard_s=heard_s).heard_at_s == int(heard_s)
+def test_a_report_at_a_limit_is_valid(changes, heard_s):
+    assert a_stall(**changes, heard_s=heard_s).received_at_s == int(heard_s)
 
 
 @pytest.mark.parametrize(
     "changes", [{"started_at": "2026-11-20T12:05:01Z", "total_s": 0}, {"total_s": 30 * 86_400 + 1}]
 )
-def test_a_report_beyond_a_limit_is_none(changes):
+def test_a_report_beyond_a_limit_is_invalid(changes):
     with pytest.raises(StallError):
         a_stall(**changes, heard_s=NOW_S)
     with pytest.raises(StallError):
@@ -157,16 +157,16 @@ def test_a_report_beyond_a_limit_is_none(changes):
 @pytest.mark.parametrize(
     ("count", "is_one"), [(0, False), (1, True), (1_000_000, True), (1_000_001, False), (True, False)]
 )
-def test_so_many_tasks_may_be_stuck_in_one_place(count, is_one):
-    found = a_stall(top=[{"comm": "etcd", "wchan": "", "count": count}]).top
-    assert [task.count for task in found] == [count] * is_one
+def test_the_maximum_number_of_tasks_may_be_stuck(count, is_one):
+    result = a_stall(top=[{"comm": "etcd", "wchan": "", "count": count}]).top
+    assert [task.count for task in result] == [count] * is_one
 
 
 def test_ten_tasks_are_kept_three_are_named_and_none_is_nothing_to_say():
     stall = a_stall(top=[{"comm": f"t{number}", "wchan": "w", "count": 1} for number in range(11)])
     assert len(stall.top) == 10
-    assert stall.sentences(NOW_S)[1] == "Stuck in state D there: 1 t0 in w, 1 t1 in w, 1 t2 in w."
-    assert len(a_stall(top=[]).sentences(NOW_S)) == 1
+    assert stall.to_sentences(NOW_S)[1] == "Stuck in state D there: 1 t0 in w, 1 t1 in w, 1 t2 in w."
+    assert len(a_stall(top=[]).to_sentences(NOW_S)) == 1
 
 
 @pytest.mark.parametrize(("later_s", "age_s", "words"), [(-100, 0, "0 s ago"), (100, 100, "100 s ago")])
@@ -174,8 +174,8 @@ def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_no
     for total_s in (8.0, None):
         stall = a_stall(total_s=total_s)
         seen_s = NOW_S + (total_s or 0)
-        assert stall.facts(seen_s + later_s)["age_s"] == age_s
-        assert words in stall.sentences(seen_s + later_s)[0]
+        assert stall.to_facts(seen_s + later_s)["age_s"] == age_s
+        assert words in stall.to_sentences(seen_s + later_s)[0]
 
 
 def test_it_says_something_about_now_for_an_hour():
@@ -200,4 +200,4 @@ def test_whatever_a_host_sends_is_a_report_or_a_named_fault(changes):
     except StallError:
         return
     assert Stall.from_document(stall.to_document()) == stall
-    assert all(sentence.isprintable() for sentence in stall.sentences(NOW_S))
+    assert all(sentence.isprintable() for sentence in stall.to_sentences(NOW_S))

@@ -3,8 +3,8 @@ import pytest
 from burstwatch.core.policy.policy import Mode, ModePolicy
 from burstwatch.core.policy.volume_tags import read_tags
 
-DEFAULT = ModePolicy()
-BY_TEAM_TAG = ModePolicy(opt_in_tag=("team:flips", "Yes please"))
+DEFAULT_SETTINGS = ModePolicy()
+CUSTOM_OPT_IN = ModePolicy(opt_in_tag=("team:flips", "Yes please"))
 OPTED_IN = {"team:flips": "Yes please"}
 
 
@@ -18,8 +18,8 @@ OPTED_IN = {"team:flips": "Yes please"}
         ({"burstwatch:mode": "auto"}, Mode.AUTO),
     ],
 )
-def test_the_mode_is_what_the_tag_asks_for(tags, mode):
-    wishes = read_tags(tags, DEFAULT)
+def test_the_mode_is_what_the_tag_requests(tags, mode):
+    wishes = read_tags(tags, DEFAULT_SETTINGS)
     assert (wishes.mode, wishes.faults) == (mode, ())
 
 
@@ -36,7 +36,7 @@ def test_no_volume_gets_more_than_the_policys_highest(default, asked, highest):
     "text", ["Auto", "AUTO", " auto", "auto ", "", "yes", "true", "auto\n", "\u0430uto", "flip"]
 )
 @pytest.mark.parametrize("default", [Mode.OBSERVE, Mode.PROPOSE])
-def test_a_mode_that_is_none_is_reported_and_read_as_the_default(text, default):
+def test_an_invalid_mode_is_reported_and_read_as_the_default(text, default):
     wishes = read_tags({"burstwatch:mode": text}, ModePolicy(default=default))
     [fault] = wishes.faults
     assert wishes.mode is default
@@ -63,18 +63,18 @@ def test_a_mode_that_is_none_is_reported_and_read_as_the_default(text, default):
     ],
 )
 def test_the_opt_in_tag_may_have_another_name(tags, mode, faults):
-    wishes = read_tags(tags, BY_TEAM_TAG)
+    wishes = read_tags(tags, CUSTOM_OPT_IN)
     assert (wishes.mode, len(wishes.faults)) == (mode, faults)
 
 
 def test_auto_without_the_opt_in_tag_says_which_tag_is_missing():
-    assert read_tags({"burstwatch:mode": "auto"}, BY_TEAM_TAG).faults == (
+    assert read_tags({"burstwatch:mode": "auto"}, CUSTOM_OPT_IN).faults == (
         "burstwatch:mode=auto needs the opt-in tag team:flips=Yes please as well; treated as propose",
     )
 
 
-def test_opting_in_is_of_no_avail_where_the_policy_allows_proposals_only():
-    policy = ModePolicy(highest=Mode.PROPOSE, opt_in_tag=BY_TEAM_TAG.opt_in_tag)
+def test_opting_in_has_no_effect_when_the_policy_allows_proposals_only():
+    policy = ModePolicy(highest=Mode.PROPOSE, opt_in_tag=CUSTOM_OPT_IN.opt_in_tag)
     assert read_tags(OPTED_IN, policy).mode is Mode.PROPOSE
 
 
@@ -95,12 +95,12 @@ def test_opting_in_is_of_no_avail_where_the_policy_allows_proposals_only():
     ("key", "wish"), [("burstwatch:critical", "is_critical"), ("burstwatch:ignore", "is_ignored")]
 )
 def test_a_flag_is_true_or_false_and_nothing_else(key, wish, text, is_set, faults):
-    wishes = read_tags({} if text is None else {key: text}, DEFAULT)
+    wishes = read_tags({} if text is None else {key: text}, DEFAULT_SETTINGS)
     assert (getattr(wishes, wish), len(wishes.faults)) == (is_set, faults)
 
 
 def test_a_bad_flag_says_what_it_is_taken_for():
-    assert read_tags({"burstwatch:ignore": "yes"}, DEFAULT).faults == (
+    assert read_tags({"burstwatch:ignore": "yes"}, DEFAULT_SETTINGS).faults == (
         "burstwatch:ignore='yes' is not true or false; treated as false",
     )
 
@@ -109,17 +109,17 @@ def test_a_bad_flag_says_what_it_is_taken_for():
     "key", ["burstwatch:modes", "burstwatch:", "Burstwatch:mode", "BURSTWATCH:IGNORE", "burstwatch:mode "]
 )
 def test_a_misspelt_key_is_reported(key):
-    [fault] = read_tags({key: "auto"}, DEFAULT).faults
+    [fault] = read_tags({key: "auto"}, DEFAULT_SETTINGS).faults
     assert fault.startswith(f"'{key}' is no tag of burstwatch's; known: burstwatch:critical, ")
 
 
 @pytest.mark.parametrize("key", ["burstwatch", "burstwatch-mode", "mode", "aws:burstwatch:mode", ""])
 def test_other_peoples_tags_are_left_alone(key):
-    wishes = read_tags({key: "auto"}, DEFAULT)
+    wishes = read_tags({key: "auto"}, DEFAULT_SETTINGS)
     assert (wishes.mode, wishes.faults) == (Mode.PROPOSE, ())
 
 
-def test_an_opt_in_tag_under_our_prefix_is_no_misspelt_key():
+def test_an_opt_in_tag_under_our_prefix_is_not_a_misspelt_key():
     policy = ModePolicy(opt_in_tag=("burstwatch:may-flip", "true"))
     wishes = read_tags({"burstwatch:may-flip": "true"}, policy)
     assert (wishes.mode, wishes.faults) == (Mode.AUTO, ())
@@ -132,35 +132,35 @@ def test_every_fault_of_a_volume_is_reported_at_once():
         "burstwatch:ignore": "no",
         "burstwatch:x": "",
     }
-    assert len(read_tags(tags, DEFAULT).faults) == 4
+    assert len(read_tags(tags, DEFAULT_SETTINGS).faults) == 4
 
 
 # windows that a tag calls
 
 
 @pytest.mark.parametrize("text", [None, "", "release", "release,backup", " release  backup "])
-def test_a_tag_may_call_windows_that_are_known(text):
+def test_a_tag_may_name_known_windows(text):
     tags = {} if text is None else {"burstwatch:window": text}
-    assert read_tags(tags, DEFAULT, known_windows={"release", "backup"}).faults == ()
+    assert read_tags(tags, DEFAULT_SETTINGS, known_windows={"release", "backup"}).faults == ()
 
 
-def test_a_window_that_nobody_knows_is_reported_beside_the_known_ones():
+def test_an_unknown_window_is_reported_beside_the_known_ones():
     tags = {"burstwatch:window": "relaese, backup,nightly"}
-    assert read_tags(tags, DEFAULT, known_windows=["release", "backup"]).faults == (
+    assert read_tags(tags, DEFAULT_SETTINGS, known_windows=["release", "backup"]).faults == (
         "burstwatch:window calls 'nightly, relaese', which nobody has defined; known: backup, release",
     )
-    assert read_tags(tags, DEFAULT, known_windows=()).faults == (
+    assert read_tags(tags, DEFAULT_SETTINGS, known_windows=()).faults == (
         "burstwatch:window calls 'backup, nightly, relaese', which nobody has defined; the policy has none",
     )
 
 
 def test_five_windows_are_named_and_the_rest_counted():
-    [fault] = read_tags({"burstwatch:window": "x"}, DEFAULT, known_windows="gfedcba").faults
+    [fault] = read_tags({"burstwatch:window": "x"}, DEFAULT_SETTINGS, known_windows="gfedcba").faults
     assert fault.endswith("; known: a, b, c, d, e and 2 more")
 
 
 def test_without_the_known_windows_at_hand_no_window_is_a_fault():
-    assert read_tags({"burstwatch:window": "unheard-of"}, DEFAULT).faults == ()
+    assert read_tags({"burstwatch:window": "unheard-of"}, DEFAULT_SETTINGS).faults == ()
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_without_the_known_windows_at_hand_no_window_is_a_fault():
 )
 @pytest.mark.parametrize("key", ["burstwatch:mode", "burstwatch:critical", "burstwatch:window"])
 def test_hostile_text_is_shown_short_and_on_one_line(key, text):
-    [fault] = read_tags({key: text}, DEFAULT, known_windows=()).faults
+    [fault] = read_tags({key: text}, DEFAULT_SETTINGS, known_windows=()).faults
     assert fault.isprintable()
     assert len(fault) < 160
 
 
 def test_a_hostile_key_is_shown_short_and_on_one_line():
-    [fault] = read_tags({"burstwatch:\x1b[2J\n" + "x" * 100: "true"}, DEFAULT).faults
+    [fault] = read_tags({"burstwatch:\x1b[2J\n" + "x" * 100: "true"}, DEFAULT_SETTINGS).faults
     assert fault.isprintable()
     assert fault.startswith("'burstwatch:?[2J?xxxx")
 
@@ -194,8 +194,8 @@ def test_a_hostile_key_is_shown_short_and_on_one_line():
     [("1", 1), ("0", None), ("999999", 999_999), ("1000000", None), ("1" * 40, None)],
 )
 def test_a_number_is_above_zero_and_of_a_length_that_can_be_one(text, iops):
-    wishes = read_tags({"burstwatch:iops": text}, DEFAULT)
-    assert (wishes.target.iops, bool(wishes.faults)) == (iops, iops is None)
+    wishes = read_tags({"burstwatch:iops": text}, DEFAULT_SETTINGS)
+    assert (wishes.target_override.iops, bool(wishes.faults)) == (iops, iops is None)
 
 
 def test_a_policy_whose_default_were_auto_opts_nobody_in():
@@ -205,5 +205,5 @@ def test_a_policy_whose_default_were_auto_opts_nobody_in():
 
 def test_what_a_tag_says_is_shown_up_to_a_length():
     for length, shown in [(40, "x" * 40), (41, "x" * 39 + "…"), (100, "x" * 39 + "…")]:
-        [fault] = read_tags({"burstwatch:mode": "x" * length}, DEFAULT).faults
+        [fault] = read_tags({"burstwatch:mode": "x" * length}, DEFAULT_SETTINGS).faults
         assert fault.startswith(f"burstwatch:mode={shown!r} is not")

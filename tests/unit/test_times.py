@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from burstwatch.core.policy.windows import LeadPolicy, duration_sentence, expected_words
-from burstwatch.core.text import format_roughly, format_time, format_until, format_when
+from burstwatch.core.policy.windows import LeadPolicy, describe_flip_duration, format_expected_duration
+from burstwatch.core.text import format_relative_time, format_rounded_duration, format_time, format_until
 from conftest import at
 
 NOON_S = at("12:00")  # of Friday, 20 November 2026
@@ -44,15 +44,15 @@ def test_a_time_of_day_carries_its_day_if_that_is_not_today(after_s, words):
     ],
 )
 def test_a_rough_length_of_time_has_one_unit(seconds, words):
-    assert format_roughly(seconds) == words
+    assert format_rounded_duration(seconds) == words
 
 
 def test_a_moment_is_relative_first():
-    assert format_when(NOON_S + 14 * 60, NOON_S) == "in 14 min (12:14)"
-    assert format_when(NOON_S + 19 * HOUR_S, NOON_S) == "in 19 h (07:00 Sat)"
-    assert format_when(NOON_S + 19 * HOUR_S, NOON_S, "UTC") == "in 19 h (07:00 Sat UTC)"
-    assert format_when(NOON_S - 3 * 60, NOON_S) == "3 min ago (11:57)"
-    assert format_when(NOON_S - 29, NOON_S) == "now (11:59)"
+    assert format_relative_time(NOON_S + 14 * 60, NOON_S) == "in 14 min (12:14)"
+    assert format_relative_time(NOON_S + 19 * HOUR_S, NOON_S) == "in 19 h (07:00 Sat)"
+    assert format_relative_time(NOON_S + 19 * HOUR_S, NOON_S, "UTC") == "in 19 h (07:00 Sat UTC)"
+    assert format_relative_time(NOON_S - 3 * 60, NOON_S) == "3 min ago (11:57)"
+    assert format_relative_time(NOON_S - 29, NOON_S) == "now (11:59)"
 
 
 def test_how_long_something_lasts_ends_with_when():
@@ -70,12 +70,12 @@ def test_how_long_something_lasts_ends_with_when():
     ],
 )
 def test_how_long_aws_is_expected_to_take_follows_the_rule_for_windows(size_gib, words):
-    assert expected_words(size_gib, LeadPolicy()) == words
+    assert format_expected_duration(size_gib, LeadPolicy()) == words
 
 
 def test_how_long_aws_is_expected_to_take_follows_the_policy():
     lead = LeadPolicy(least=timedelta(minutes=5), per_tib=timedelta(hours=1))
-    assert expected_words(512, lead) == "5 min to 35 min for 512 GiB"
+    assert format_expected_duration(512, lead) == "5 min to 35 min for 512 GiB"
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_how_long_aws_is_expected_to_take_follows_the_policy():
         (2 * DAY_S, "."),
     ],
 )
-def test_it_is_told_beside_how_long_the_credits_last(empty_s, rest):
-    said = duration_sentence(500, LeadPolicy(), empty_s=empty_s)
-    assert said == f"AWS is expected to take 15 min to 3 h 10 min for 500 GiB{rest}"
+def test_the_expected_duration_is_shown_beside_the_credit_lifetime(empty_s, rest):
+    text = describe_flip_duration(500, LeadPolicy(), time_to_empty_s=empty_s)
+    assert text == f"AWS is expected to take 15 min to 3 h 10 min for 500 GiB{rest}"
 
 
 @pytest.mark.parametrize(
@@ -112,5 +112,5 @@ def test_it_is_told_beside_how_long_the_credits_last(empty_s, rest):
     ],
 )
 def test_of_a_change_under_way_it_says_how_long_it_has_taken(ago_s, empty_s, said):
-    told = duration_sentence(100, LeadPolicy(), empty_s=empty_s, ago_s=ago_s)
-    assert told == f"AWS {said.format('15 min to 50 min for 100 GiB')}"
+    reported = describe_flip_duration(100, LeadPolicy(), time_to_empty_s=empty_s, elapsed_s=ago_s)
+    assert reported == f"AWS {said.format('15 min to 50 min for 100 GiB')}"

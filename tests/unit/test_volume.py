@@ -6,7 +6,7 @@ from burstwatch.core.ebs.volume import (
     Volume,
     baseline_iops,
     gp2_throughput_mib_s,
-    worst_drain_per_s,
+    highest_drain_per_s,
 )
 from conftest import NOON, a_volume
 
@@ -25,7 +25,7 @@ AWS_TABLE = [
 @pytest.mark.parametrize(("size_gib", "baseline", "burst_s", "refill_s"), AWS_TABLE)
 def test_arithmetic_agrees_with_the_table_of_aws(size_gib, baseline, burst_s, refill_s):
     assert baseline_iops(size_gib) == baseline
-    assert round(BUCKET_CREDITS / worst_drain_per_s(baseline)) == burst_s
+    assert round(BUCKET_CREDITS / highest_drain_per_s(baseline)) == burst_s
     assert round(BUCKET_CREDITS / baseline) == refill_s
 
 
@@ -39,7 +39,7 @@ def test_baseline_is_three_per_gib_between_its_floor_and_its_cap(size_gib, basel
 
 @pytest.mark.parametrize(("size_gib", "worst"), [(8, 2_900), (999, 3), (1_000, 0), (5_334, 0)])
 def test_a_volume_of_1000_gib_or_more_cannot_drain(size_gib, worst):
-    assert worst_drain_per_s(baseline_iops(size_gib)) == worst
+    assert highest_drain_per_s(baseline_iops(size_gib)) == worst
 
 
 @pytest.mark.parametrize(("size_gib", "mib_s"), [(1, 128), (170, 128), (171, 250), (334, 250), (16_384, 250)])
@@ -47,10 +47,10 @@ def test_throughput_steps_up_above_170_gib(size_gib, mib_s):
     assert gp2_throughput_mib_s(size_gib) == mib_s
 
 
-def test_a_volume_of_which_no_attachment_is_told_is_detached():
+def test_a_volume_of_which_no_attachment_is_reported_is_detached():
     bare = Volume(volume_id="vol-0a1", volume_type="gp2", size_gib=100, created_at=NOON)
     assert not bare.attached
-    assert not bare.multi_attached
+    assert not bare.multi_attach_enabled
 
 
 def test_a_full_bucket_is_half_an_hour_of_full_burst():
@@ -58,7 +58,7 @@ def test_a_full_bucket_is_half_an_hour_of_full_burst():
     assert BUCKET_CREDITS == 3_000 * 1_800 == 100 * CREDITS_PER_PCT
 
 
-def test_an_empty_name_tag_is_no_name():
+def test_an_empty_name_tag_is_not_a_name():
     assert a_volume(tags={"Name": ""}).name is None
 
 

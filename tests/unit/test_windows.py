@@ -4,26 +4,26 @@ from itertools import islice
 import pytest
 
 from burstwatch.core.policy.windows import (
-    KEPT_AT_MOST,
+    MAX_UNION_SEARCH,
     UNTIL_STOPPED,
     LeadPolicy,
-    Phase,
-    Span,
+    TimeInterval,
     Window,
+    WindowPhase,
     WindowState,
-    expected_flip,
+    expected_flip_duration,
     flip_lead,
-    kept_until,
-    members,
-    named_by_tag,
+    manual_stop_at,
     next_occurrence,
     occurrence_at,
     occurrences,
     parse_windows,
-    stop_until,
     to_mapping,
+    volumes_in_window,
+    window_names_in_tags,
+    window_names_of,
     window_state,
-    windows_of,
+    windows_end_at,
 )
 from conftest import a_volume
 
@@ -96,13 +96,13 @@ def test_daylight_saving_moves_a_start_and_never_changes_the_time_that_passes(
     zone, cron, duration, since, start, end
 ):
     window = recurring(cron, zone=zone, duration=duration)
-    assert next_occurrence(window, utc(since)) == Span(utc(start), utc(end))
+    assert next_occurrence(window, utc(since)) == TimeInterval(utc(start), utc(end))
 
 
 def test_a_start_in_the_doubled_hour_happens_once():
     window = recurring("30 2 * * *", zone=BERLIN)
     # 01:30Z shows 02:30 for the second time
-    assert occurrence_at(window, utc("2026-10-25T01:29")) == Span(
+    assert occurrence_at(window, utc("2026-10-25T01:29")) == TimeInterval(
         utc("2026-10-25T00:30"), utc("2026-10-25T01:30")
     )
     assert occurrence_at(window, utc("2026-10-25T01:30")) is None
@@ -112,24 +112,24 @@ def test_a_start_in_the_doubled_hour_happens_once():
 def test_several_starts_in_the_skipped_hour_are_one():
     window = recurring("0,20,40 2 * * *", zone=BERLIN, duration="20m")
     spans = list(islice(occurrences(window, utc("2026-03-29T00:00")), 2))
-    assert spans[0] == Span(utc("2026-03-29T01:00"), utc("2026-03-29T01:20"))
+    assert spans[0] == TimeInterval(utc("2026-03-29T01:00"), utc("2026-03-29T01:20"))
     assert spans[1].start_at == utc("2026-03-30T00:00")
 
 
-def test_where_the_skipped_hour_brings_starts_together_the_first_ends_as_the_second_begins():
+def test_when_the_skipped_hour_brings_starts_together_the_first_ends_as_the_second_begins():
     # 02:30 happens at 03:00 (01:00Z), 03:30 is 01:30Z: of the first hour 30 minutes are left
     window = recurring("30 2,3 * * *", zone=BERLIN)
     assert list(islice(occurrences(window, utc("2026-03-29T00:00")), 2)) == [
-        Span(utc("2026-03-29T01:00"), utc("2026-03-29T01:30")),
-        Span(utc("2026-03-29T01:30"), utc("2026-03-29T02:30")),
+        TimeInterval(utc("2026-03-29T01:00"), utc("2026-03-29T01:30")),
+        TimeInterval(utc("2026-03-29T01:30"), utc("2026-03-29T02:30")),
     ]
 
 
 def test_a_day_that_a_zone_skipped_altogether_gives_no_start_of_its_own():
     # Samoa went from 29 to 31 December 2011 at 10:00Z
     window = recurring("0 0 * * *", zone="Pacific/Apia")
-    found = [span.start_at for span in islice(occurrences(window, utc("2011-12-29T10:00")), 3)]
-    assert found == [utc("2011-12-29T10:00"), utc("2011-12-30T10:00"), utc("2011-12-31T10:00")]
+    result = [span.start_at for span in islice(occurrences(window, utc("2011-12-29T10:00")), 3)]
+    assert result == [utc("2011-12-29T10:00"), utc("2011-12-30T10:00"), utc("2011-12-31T10:00")]
 
 
 # occurrences
@@ -137,7 +137,7 @@ def test_a_day_that_a_zone_skipped_altogether_gives_no_start_of_its_own():
 
 def test_an_occurrence_begins_at_its_start_and_is_over_at_its_end():
     window = recurring("0 22 * * *", duration="8h")
-    span = Span(utc("2026-05-01T22:00"), utc("2026-05-02T06:00"))
+    span = TimeInterval(utc("2026-05-01T22:00"), utc("2026-05-02T06:00"))
     assert occurrence_at(window, span.start_at - timedelta.resolution) is None
     assert occurrence_at(window, span.start_at) == span
     assert occurrence_at(window, span.end_at - timedelta.resolution) == span
@@ -154,7 +154,7 @@ def test_back_to_back_occurrences_follow_each_other_without_a_gap():
 
 def test_a_dated_window_happens_once():
     window = a_window(from_="2026-11-20T18:00Z", to="2026-11-21T06:00Z")
-    span = Span(utc("2026-11-20T18:00"), utc("2026-11-21T06:00"))
+    span = TimeInterval(utc("2026-11-20T18:00"), utc("2026-11-21T06:00"))
     assert next_occurrence(window, utc("2026-01-01T00:00")) == span
     assert occurrence_at(window, utc("2026-11-21T05:59")) == span
     assert occurrence_at(window, utc("2026-11-21T06:00")) is None
@@ -176,12 +176,12 @@ def test_a_dated_window_happens_once():
 def test_dates_are_local_to_the_zone_or_carry_an_offset(settings, start, end):
     windows, faults = parse_windows({"w": settings})
     assert not faults
-    assert windows[0].schedule == Span(utc(f"2026-11-{start}"), utc(f"2026-11-{end}"))
+    assert windows[0].schedule == TimeInterval(utc(f"2026-11-{start}"), utc(f"2026-11-{end}"))
 
 
 def test_a_dated_window_between_clock_changes_ends_at_the_first_valid_instant():
     window = a_window(from_="2026-10-25T02:30", to="2027-03-28T02:30", zone=BERLIN)
-    assert window.schedule == Span(utc("2026-10-25T00:30"), utc("2027-03-28T01:00"))
+    assert window.schedule == TimeInterval(utc("2026-10-25T00:30"), utc("2027-03-28T01:00"))
 
 
 def test_a_window_without_a_schedule_never_happens_by_itself():
@@ -192,7 +192,7 @@ def test_a_window_without_a_schedule_never_happens_by_itself():
 
 def test_a_span_that_does_not_end_after_its_start_cannot_exist():
     with pytest.raises(ValueError, match="not after its start"):
-        Span(utc("2026-05-01T00:00"), utc("2026-05-01T00:00"))
+        TimeInterval(utc("2026-05-01T00:00"), utc("2026-05-01T00:00"))
 
 
 # reading
@@ -254,10 +254,10 @@ def test_a_span_that_does_not_end_after_its_start_cannot_exist():
         ),
     ],
 )
-def test_a_fault_is_told_at_its_path(settings, faults):
-    found = faults_of(**settings)
-    assert found.keys() == faults.keys()
-    assert all(text in found[path] for path, text in faults.items())
+def test_a_fault_is_reported_at_its_path(settings, faults):
+    result = faults_of(**settings)
+    assert result.keys() == faults.keys()
+    assert all(text in result[path] for path, text in faults.items())
 
 
 def test_all_faults_come_at_once_and_spare_the_other_windows():
@@ -348,7 +348,7 @@ def test_windows_are_shown_as_they_were_written(section):
     ],
 )
 def test_a_tag_names_windows_with_commas_or_spaces(text, names):
-    assert named_by_tag({"burstwatch:window": text}) == names
+    assert window_names_in_tags({"burstwatch:window": text}) == names
 
 
 @pytest.mark.parametrize(
@@ -372,22 +372,22 @@ def test_a_selector_chooses_the_volumes_that_fit_all_of_it(settings, chosen):
         a_volume(50, volume_id="tagged", tags={"burstwatch:window": "other,w"}),
         a_volume(50, volume_id="neither"),
     ]
-    found = members(a_window(**settings), volumes)
-    assert [volume.volume_id for volume in found] == [*chosen, "tagged"]
+    result = volumes_in_window(a_window(**settings), volumes)
+    assert [volume.volume_id for volume in result] == [*chosen, "tagged"]
 
 
 def test_a_volume_belongs_to_the_windows_of_its_tag_and_of_their_selectors():
     windows = (a_window("etcd", where="tag:Role=etcd"), a_window("big", size_gib="500-1000"))
     volume = a_volume(100, tags={"Role": "etcd", "burstwatch:window": "unheard-of"})
-    assert windows_of(windows, volume) == {"etcd", "unheard-of"}
-    assert windows_of((), volume) == {"unheard-of"}
+    assert window_names_of(windows, volume) == {"etcd", "unheard-of"}
+    assert window_names_of((), volume) == {"unheard-of"}
 
 
 def test_without_windows_and_tags_a_volume_belongs_to_none_and_nothing_is_built():
     volumes = [a_volume(100, volume_id="one"), a_volume(100, volume_id="other", tags={"Role": "ci"})]
-    one, other = (windows_of((), volume) for volume in volumes)
-    assert one == frozenset()
-    assert one is other
+    item, other = (window_names_of((), volume) for volume in volumes)
+    assert item == frozenset()
+    assert item is other
 
 
 # lead
@@ -406,13 +406,13 @@ def test_without_windows_and_tags_a_volume_belongs_to_none_and_nothing_is_built(
 )
 def test_the_lead_grows_with_the_size_up_to_a_day(size_gib, lead_min):
     assert flip_lead(size_gib) / MINUTE == pytest.approx(lead_min, abs=0.01)
-    assert flip_lead(size_gib) - expected_flip(size_gib) == timedelta(minutes=15)
+    assert flip_lead(size_gib) - expected_flip_duration(size_gib) == timedelta(minutes=15)
 
 
 def test_the_lead_follows_the_policy():
     policy = LeadPolicy(least=HOUR, per_tib=2 * HOUR, reserve=MINUTE, at_most=4 * HOUR)
     assert flip_lead(512, policy) == 2 * HOUR + MINUTE
-    assert expected_flip(512, policy) == 2 * HOUR
+    assert expected_flip_duration(512, policy) == 2 * HOUR
     assert flip_lead(16384, policy) == 4 * HOUR
 
 
@@ -451,137 +451,145 @@ def state(now: str, *windows: Window, by_hand=None, names=None, stopped=None) ->
         lead=HOUR,
         expected=45 * MINUTE,
         margin=30 * MINUTE,
-        by_hand=by_hand or {},
-        stopped=stopped or {},
+        manual_starts=by_hand or {},
+        manual_stops=stopped or {},
     )
 
 
-def may_1(name: str, start: str, end: str) -> Window:
+def a_may_1_window(name: str, start: str, end: str) -> Window:
     return a_window(name, from_=f"2026-05-01T{start}Z", to=f"2026-05-01T{end}Z")
 
 
 @pytest.mark.parametrize(
     ("now", "phase", "missed_min"),
     [
-        ("01T10:59:59", Phase.OUTSIDE, None),
-        ("01T11:00", Phase.LEADING, None),
-        ("01T11:15", Phase.LEADING, None),  # 11:15 + 45 min = 12:00, just in time
-        ("01T11:16", Phase.LEADING, 1),
-        ("01T11:59", Phase.LEADING, 44),
-        ("01T12:00", Phase.INSIDE, 45),
-        ("01T13:59", Phase.INSIDE, 164),  # 13:59 + 45 min = 14:44, 2 h 44 min after the start
-        ("01T14:00", Phase.OVER, None),
-        ("01T14:29", Phase.OVER, None),
-        ("01T14:30", Phase.OUTSIDE, None),
-        ("09T00:00", Phase.OUTSIDE, None),
+        ("01T10:59:59", WindowPhase.OUTSIDE, None),
+        ("01T11:00", WindowPhase.LEADING, None),
+        ("01T11:15", WindowPhase.LEADING, None),  # 11:15 + 45 min = 12:00, just in time
+        ("01T11:16", WindowPhase.LEADING, 1),
+        ("01T11:59", WindowPhase.LEADING, 44),
+        ("01T12:00", WindowPhase.INSIDE, 45),
+        ("01T13:59", WindowPhase.INSIDE, 164),  # 13:59 + 45 min = 14:44, 2 h 44 min after the start
+        ("01T14:00", WindowPhase.OVER, None),
+        ("01T14:29", WindowPhase.OVER, None),
+        ("01T14:30", WindowPhase.OUTSIDE, None),
+        ("09T00:00", WindowPhase.OUTSIDE, None),
     ],
 )
 def test_a_window_passes_through_its_phases(now, phase, missed_min):
-    found = state(now)
-    assert found.phase is phase
-    assert found.missed_by == (None if missed_min is None else missed_min * MINUTE)
+    result = state(now)
+    assert result.phase is phase
+    assert result.missed_by == (None if missed_min is None else missed_min * MINUTE)
 
 
 def test_a_flip_is_wanted_from_the_lead_on_and_a_return_allowed_when_all_is_over():
-    asked = {phase: WindowState(phase=phase) for phase in Phase}
-    assert {phase for phase, it in asked.items() if it.wants_flip} == {Phase.LEADING, Phase.INSIDE}
-    assert {phase for phase, it in asked.items() if it.allows_return} == {Phase.OUTSIDE, Phase.OVER}
+    requested = {phase: WindowState(phase=phase) for phase in WindowPhase}
+    assert {phase for phase, it in requested.items() if it.wants_flip} == {
+        WindowPhase.LEADING,
+        WindowPhase.INSIDE,
+    }
+    assert {phase for phase, it in requested.items() if it.allows_return} == {
+        WindowPhase.OUTSIDE,
+        WindowPhase.OVER,
+    }
 
 
 @pytest.mark.parametrize(
     ("second_start", "now", "phase"),
     [
-        ("14:00", "01T14:00", Phase.INSIDE),  # back to back
-        ("13:00", "01T14:30", Phase.INSIDE),  # overlapping
-        ("15:30", "01T14:00", Phase.BETWEEN),  # 90 min after: not worth a return
-        ("15:30", "01T14:29", Phase.BETWEEN),
-        ("15:30", "01T14:30", Phase.LEADING),
-        ("15:31", "01T14:00", Phase.OVER),  # 91 min: worth it
-        ("15:31", "01T14:30", Phase.OUTSIDE),
-        ("15:31", "01T14:31", Phase.LEADING),
+        ("14:00", "01T14:00", WindowPhase.INSIDE),  # back to back
+        ("13:00", "01T14:30", WindowPhase.INSIDE),  # overlapping
+        ("15:30", "01T14:00", WindowPhase.BETWEEN),  # 90 min after: not worth a return
+        ("15:30", "01T14:29", WindowPhase.BETWEEN),
+        ("15:30", "01T14:30", WindowPhase.LEADING),
+        ("15:31", "01T14:00", WindowPhase.OVER),  # 91 min: worth it
+        ("15:31", "01T14:30", WindowPhase.OUTSIDE),
+        ("15:31", "01T14:31", WindowPhase.LEADING),
     ],
 )
 def test_windows_close_together_cause_no_return_in_between(second_start, now, phase):
-    assert state(now, MAY_1, may_1("second", second_start, "17:00")).phase is phase
+    assert state(now, MAY_1, a_may_1_window("second", second_start, "17:00")).phase is phase
 
 
 def test_a_short_window_inside_a_longer_one_ends_nothing():
-    inner = may_1("inner", "12:30", "13:00")
-    found = state("01T13:10", MAY_1, inner)
-    assert found.phase is Phase.INSIDE
-    assert [occurrence.window for occurrence in found.running] == ["noon"]
-    assert found.ended.window == "inner"
+    inner = a_may_1_window("inner", "12:30", "13:00")
+    result = state("01T13:10", MAY_1, inner)
+    assert result.phase is WindowPhase.INSIDE
+    assert [occurrence.window for occurrence in result.running] == ["noon"]
+    assert result.ended.window == "inner"
 
 
 def test_the_state_names_its_occurrences():
-    windows = (MAY_1, may_1("early", "12:00", "13:00"), may_1("late", "12:30", "13:00"))
+    windows = (MAY_1, a_may_1_window("early", "12:00", "13:00"), a_may_1_window("late", "12:30", "13:00"))
     assert [occurrence.window for occurrence in state("01T11:30", *windows).upcoming] == ["noon", "early"]
     inside = state("01T12:10", *windows)
     assert [occurrence.window for occurrence in inside.running] == ["noon", "early"]
     assert [occurrence.window for occurrence in inside.upcoming] == ["late"]
     after = state("01T14:10", *windows)
     assert after.ended.window == "noon"
-    assert after.ended.span == Span(utc("2026-05-01T12:00"), utc("2026-05-01T14:00"))
+    assert after.ended.interval == TimeInterval(utc("2026-05-01T12:00"), utc("2026-05-01T14:00"))
 
 
 def test_only_the_windows_of_the_volume_count():
-    assert state("01T12:30", MAY_1, names=set()).phase is Phase.OUTSIDE
-    assert state("01T12:30", MAY_1, names={"other"}).phase is Phase.OUTSIDE
+    assert state("01T12:30", MAY_1, names=set()).phase is WindowPhase.OUTSIDE
+    assert state("01T12:30", MAY_1, names={"other"}).phase is WindowPhase.OUTSIDE
 
 
 def test_a_window_started_by_hand_lasts_until_it_is_stopped_or_its_time_is_over():
     started_at = utc("2026-05-02T08:00")
     open_ended, limited = {"noon": (started_at, None)}, {"noon": (started_at, utc("2026-05-02T09:00"))}
-    assert state("02T08:00", by_hand=open_ended).phase is Phase.INSIDE
-    assert state("30T08:00", by_hand=open_ended).phase is Phase.INSIDE
-    assert state("30T08:00", by_hand=open_ended).running[0].by_hand
-    assert state("30T08:00", by_hand=open_ended).running[0].span.end_at == UNTIL_STOPPED
-    assert state("02T08:59", by_hand=limited).phase is Phase.INSIDE
-    assert state("02T09:00", by_hand=limited).phase is Phase.OVER
-    assert state("02T08:00", by_hand={}).phase is Phase.OUTSIDE
+    assert state("02T08:00", by_hand=open_ended).phase is WindowPhase.INSIDE
+    assert state("30T08:00", by_hand=open_ended).phase is WindowPhase.INSIDE
+    assert state("30T08:00", by_hand=open_ended).running[0].is_manual
+    assert state("30T08:00", by_hand=open_ended).running[0].interval.end_at == UNTIL_STOPPED
+    assert state("02T08:59", by_hand=limited).phase is WindowPhase.INSIDE
+    assert state("02T09:00", by_hand=limited).phase is WindowPhase.OVER
+    assert state("02T08:00", by_hand={}).phase is WindowPhase.OUTSIDE
 
 
 def test_a_window_started_by_hand_needs_no_entry_in_the_policy():
     by_hand = {"ad-hoc": (utc("2026-05-02T08:00"), None)}
-    assert state("02T08:00", names={"ad-hoc"}, by_hand=by_hand).phase is Phase.INSIDE
-    assert state("02T08:00", names={"noon"}, by_hand=by_hand).phase is Phase.OUTSIDE
+    assert state("02T08:00", names={"ad-hoc"}, by_hand=by_hand).phase is WindowPhase.INSIDE
+    assert state("02T08:00", names={"noon"}, by_hand=by_hand).phase is WindowPhase.OUTSIDE
 
 
 def test_a_start_by_hand_that_ends_before_it_begins_is_none():
     by_hand = {"noon": (utc("2026-05-02T08:00"), utc("2026-05-02T08:00"))}
-    assert state("02T08:00", by_hand=by_hand).phase is Phase.OUTSIDE
+    assert state("02T08:00", by_hand=by_hand).phase is WindowPhase.OUTSIDE
 
 
 # how long it stays flipped
 
 
-def until(
+def union_ends_at(
     now: str, *windows: Window, pause: timedelta = 90 * MINUTE, by_hand=None, stopped=None
 ) -> datetime | None:
     names = {window.name for window in windows} | set(by_hand or {})
     now_at = utc(f"2026-05-{now}")
-    return kept_until(windows, names, now_at, pause=pause, by_hand=by_hand or {}, stopped=stopped or {})
+    return windows_end_at(
+        windows, names, now_at, pause=pause, manual_starts=by_hand or {}, manual_stops=stopped or {}
+    )
 
 
 def test_the_union_reaches_over_overlaps_and_short_pauses():
-    windows = (MAY_1, may_1("second", "13:00", "13:30"), may_1("third", "15:30", "16:00"))
-    assert until("01T00:00", *windows) == utc("2026-05-01T16:00")
-    assert until("01T13:10", *windows) == utc("2026-05-01T16:00")
-    assert until("01T13:10", *windows, pause=89 * MINUTE) == utc("2026-05-01T14:00")
-    assert until("01T16:00", *windows) is None
+    windows = (MAY_1, a_may_1_window("second", "13:00", "13:30"), a_may_1_window("third", "15:30", "16:00"))
+    assert union_ends_at("01T00:00", *windows) == utc("2026-05-01T16:00")
+    assert union_ends_at("01T13:10", *windows) == utc("2026-05-01T16:00")
+    assert union_ends_at("01T13:10", *windows, pause=89 * MINUTE) == utc("2026-05-01T14:00")
+    assert union_ends_at("01T16:00", *windows) is None
 
 
 def test_a_union_without_an_end_in_sight_has_none():
     hourly = recurring("0 * * * *")
-    assert until("01T00:00", hourly) is None
-    assert until("01T00:00", hourly, by_hand={"w": (utc("2026-04-01T00:00"), None)}) == UNTIL_STOPPED
+    assert union_ends_at("01T00:00", hourly) is None
+    assert union_ends_at("01T00:00", hourly, by_hand={"w": (utc("2026-04-01T00:00"), None)}) == UNTIL_STOPPED
 
 
 def test_a_long_window_has_its_own_end():
-    assert until("01T00:00", a_window(from_="2026-04-01T00:00Z", to="2026-12-01T00:00Z")) == utc(
+    assert union_ends_at("01T00:00", a_window(from_="2026-04-01T00:00Z", to="2026-12-01T00:00Z")) == utc(
         "2026-12-01T00:00"
     )
-    assert utc("2026-12-01T00:00") - utc("2026-05-01T00:00") > KEPT_AT_MOST
+    assert utc("2026-12-01T00:00") - utc("2026-05-01T00:00") > MAX_UNION_SEARCH
 
 
 # stopped by hand: the window from 12:00 to 14:00 on 1 May, and one from 22:00 for 8 h every night
@@ -589,10 +597,10 @@ def test_a_long_window_has_its_own_end():
 NIGHTLY = recurring("0 22 * * *", duration="8h", name="nightly")
 
 
-def stop(now: str, *windows: Window, name: str = "noon", by_hand=None, stopped=None) -> datetime | None:
+def stopped_at(now: str, *windows: Window, name: str = "noon", by_hand=None, stopped=None) -> datetime | None:
     now_at = utc(f"2026-05-{now}")
-    return stop_until(
-        windows or (MAY_1,), name, now_at, lead=HOUR, by_hand=by_hand or {}, stopped=stopped or {}
+    return manual_stop_at(
+        windows or (MAY_1,), name, now_at, lead=HOUR, manual_starts=by_hand or {}, manual_stops=stopped or {}
     )
 
 
@@ -600,13 +608,13 @@ def stop(now: str, *windows: Window, name: str = "noon", by_hand=None, stopped=N
     ("now", "stopped", "phase"),
     [
         # started at 12:00, before the instant: it is as if it had never been
-        ("01T12:30", "01T12:00:01", Phase.OUTSIDE),
-        ("01T14:10", "01T12:00:01", Phase.OUTSIDE),
-        ("01T11:30", "01T12:00:01", Phase.OUTSIDE),
+        ("01T12:30", "01T12:00:01", WindowPhase.OUTSIDE),
+        ("01T14:10", "01T12:00:01", WindowPhase.OUTSIDE),
+        ("01T11:30", "01T12:00:01", WindowPhase.OUTSIDE),
         # at or after the instant: it counts
-        ("01T12:30", "01T12:00", Phase.INSIDE),
-        ("01T12:30", "01T11:59:59", Phase.INSIDE),
-        ("01T11:30", "01T11:29", Phase.LEADING),
+        ("01T12:30", "01T12:00", WindowPhase.INSIDE),
+        ("01T12:30", "01T11:59:59", WindowPhase.INSIDE),
+        ("01T11:30", "01T11:29", WindowPhase.LEADING),
     ],
 )
 def test_what_started_before_the_stop_is_skipped_altogether(now, stopped, phase):
@@ -614,30 +622,32 @@ def test_what_started_before_the_stop_is_skipped_altogether(now, stopped, phase)
 
 
 def test_a_stop_concerns_one_name_only():
-    inner = may_1("inner", "12:30", "13:00")
-    found = state("01T12:45", MAY_1, inner, stopped={"noon": utc("2026-05-01T12:46")})
-    assert [occurrence.window for occurrence in found.running] == ["inner"]
-    assert state("01T12:45", stopped={"unheard-of": utc("2026-05-01T12:46")}).phase is Phase.INSIDE
+    inner = a_may_1_window("inner", "12:30", "13:00")
+    result = state("01T12:45", MAY_1, inner, stopped={"noon": utc("2026-05-01T12:46")})
+    assert [occurrence.window for occurrence in result.running] == ["inner"]
+    assert state("01T12:45", stopped={"unheard-of": utc("2026-05-01T12:46")}).phase is WindowPhase.INSIDE
 
 
 def test_the_following_occurrence_happens_as_ever():
     stopped = {"nightly": utc("2026-05-01T23:00")}
-    assert state("01T23:30", NIGHTLY, stopped=stopped).phase is Phase.OUTSIDE
-    assert state("02T21:30", NIGHTLY, stopped=stopped).phase is Phase.LEADING
-    assert state("02T23:30", NIGHTLY, stopped=stopped).phase is Phase.INSIDE
+    assert state("01T23:30", NIGHTLY, stopped=stopped).phase is WindowPhase.OUTSIDE
+    assert state("02T21:30", NIGHTLY, stopped=stopped).phase is WindowPhase.LEADING
+    assert state("02T23:30", NIGHTLY, stopped=stopped).phase is WindowPhase.INSIDE
 
 
 def test_a_window_started_by_hand_is_stopped_and_may_be_started_again():
     stopped = {"noon": utc("2026-05-02T09:00")}
     earlier, later = {"noon": (utc("2026-05-02T08:00"), None)}, {"noon": (utc("2026-05-02T09:00"), None)}
-    assert state("02T10:00", by_hand=earlier, stopped=stopped).phase is Phase.OUTSIDE
-    assert state("02T10:00", by_hand=later, stopped=stopped).phase is Phase.INSIDE
+    assert state("02T10:00", by_hand=earlier, stopped=stopped).phase is WindowPhase.OUTSIDE
+    assert state("02T10:00", by_hand=later, stopped=stopped).phase is WindowPhase.INSIDE
 
 
 def test_a_union_is_kept_without_what_was_stopped():
-    windows = (MAY_1, may_1("second", "13:00", "15:00"))
-    assert until("01T13:30", *windows, stopped={"second": utc("2026-05-01T13:31")}) == utc("2026-05-01T14:00")
-    assert until("01T13:30", MAY_1, stopped={"noon": utc("2026-05-01T13:31")}) is None
+    windows = (MAY_1, a_may_1_window("second", "13:00", "15:00"))
+    assert union_ends_at("01T13:30", *windows, stopped={"second": utc("2026-05-01T13:31")}) == utc(
+        "2026-05-01T14:00"
+    )
+    assert union_ends_at("01T13:30", MAY_1, stopped={"noon": utc("2026-05-01T13:31")}) is None
 
 
 @pytest.mark.parametrize(
@@ -651,7 +661,7 @@ def test_a_union_is_kept_without_what_was_stopped():
     ],
 )
 def test_stopping_records_an_instant_just_after_now_or_the_start_that_is_led_to(now, recorded):
-    assert stop(now) == (recorded and utc(f"2026-05-{recorded}"))
+    assert stopped_at(now) == (recorded and utc(f"2026-05-{recorded}"))
 
 
 @pytest.mark.parametrize(
@@ -664,62 +674,66 @@ def test_stopping_records_an_instant_just_after_now_or_the_start_that_is_led_to(
 )
 def test_stopping_at_the_last_moment_spares_the_next_occurrence(now, recorded):
     hourly = recurring("0 * * * *", name="hourly")
-    recorded_at = stop(now, hourly, name="hourly")
+    recorded_at = stopped_at(now, hourly, name="hourly")
     assert recorded_at == utc(f"2026-05-{recorded}")
-    assert state("01T23:00", hourly, stopped={"hourly": recorded_at}).phase is Phase.INSIDE
+    assert state("01T23:00", hourly, stopped={"hourly": recorded_at}).phase is WindowPhase.INSIDE
 
 
 def test_stopping_ends_the_scheduled_and_the_one_started_by_hand_at_once():
     by_hand = {"noon": (utc("2026-05-01T12:10"), None)}
-    recorded_at = stop("01T12:30", by_hand=by_hand)
+    recorded_at = stopped_at("01T12:30", by_hand=by_hand)
     assert recorded_at == utc("2026-05-01T12:30:01")
-    assert state("01T12:30", by_hand=by_hand, stopped={"noon": recorded_at}).phase is Phase.OUTSIDE
+    assert state("01T12:30", by_hand=by_hand, stopped={"noon": recorded_at}).phase is WindowPhase.OUTSIDE
 
 
 def test_stopping_what_is_stopped_finds_nothing_more_but_the_next_that_is_led_to():
-    once = {"nightly": stop("01T22:00", NIGHTLY, name="nightly")}
-    assert stop("01T22:10", NIGHTLY, name="nightly", stopped=once) is None
+    once = {"nightly": stopped_at("01T22:00", NIGHTLY, name="nightly")}
+    assert stopped_at("01T22:10", NIGHTLY, name="nightly", stopped=once) is None
     # 21:00 on the following day is an hour before
-    assert stop("02T21:00", NIGHTLY, name="nightly", stopped=once) == utc("2026-05-02T22:00:01")
+    assert stopped_at("02T21:00", NIGHTLY, name="nightly", stopped=once) == utc("2026-05-02T22:00:01")
 
 
-def test_there_is_nothing_to_stop_of_a_window_that_nobody_knows():
-    assert stop("01T12:30", name="unheard-of") is None
+def test_an_unknown_window_cannot_be_stopped():
+    assert stopped_at("01T12:30", name="unheard-of") is None
 
 
 # several at once, and what is on the edge
 
 
-def test_of_several_to_come_the_first_start_counts():
-    early, late = may_1("early", "12:00", "14:00"), may_1("late", "12:00", "18:00")
-    found = state("01T11:30", early, late, may_1("next", "15:00", "16:00"))
-    assert [each.window for each in found.upcoming] == ["early", "late"]
-    assert found.phase is Phase.LEADING
-    assert found.missed_by is not None
+def test_the_first_upcoming_start_counts():
+    early, late = a_may_1_window("early", "12:00", "14:00"), a_may_1_window("late", "12:00", "18:00")
+    result = state("01T11:30", early, late, a_may_1_window("next", "15:00", "16:00"))
+    assert [item.window for item in result.upcoming] == ["early", "late"]
+    assert result.phase is WindowPhase.LEADING
+    assert result.missed_by is not None
 
 
-def test_of_several_that_are_over_the_one_that_ended_last_is_told():
-    found = state("01T14:10", may_1("first", "12:00", "13:50"), may_1("second", "11:00", "14:00"))
-    assert (found.ended.window, found.phase) == ("second", Phase.OVER)
+def test_the_most_recently_ended_window_is_reported():
+    result = state(
+        "01T14:10", a_may_1_window("first", "12:00", "13:50"), a_may_1_window("second", "11:00", "14:00")
+    )
+    assert (result.ended.window, result.phase) == ("second", WindowPhase.OVER)
 
 
 def test_a_union_goes_on_for_two_weeks_at_most_from_its_start_or_now():
     # noon to noon on the clocks, day after day, each following the other without a pause
     daily = recurring("0 12 * * *", duration="24h")
-    assert until("01T00:00", daily) is None
+    assert union_ends_at("01T00:00", daily) is None
     # 14 days after a start to come on the 3rd is the 17th: what starts right then still belongs to it
     first = a_window("first", from_="2026-05-03T00:00Z", to="2026-05-17T00:00Z")
     for start, end in [("17T00:00", "2026-05-18T00:00"), ("17T00:01", None)]:
         second = a_window("second", from_=f"2026-05-{start}Z", to="2026-05-18T00:00Z")
-        assert until("01T00:00", first, second) == (end and utc(end))
+        assert union_ends_at("01T00:00", first, second) == (end and utc(end))
     # 14 days from now, where it runs already
     begun = a_window("first", from_="2026-04-20T00:00Z", to="2026-05-15T00:00Z")
     following = a_window("second", from_="2026-05-15T00:00Z", to="2026-05-16T00:00Z")
-    assert until("01T00:00", begun, following) == utc("2026-05-16T00:00")
-    assert until("01T00:00", may_1("first", "00:00", "01:00"), following) == utc("2026-05-01T01:00")
+    assert union_ends_at("01T00:00", begun, following) == utc("2026-05-16T00:00")
+    assert union_ends_at("01T00:00", a_may_1_window("first", "00:00", "01:00"), following) == utc(
+        "2026-05-01T01:00"
+    )
 
 
-def test_a_setting_that_is_no_text_is_read_as_it_is_written():
+def test_a_non_text_setting_is_read_as_written():
     windows, faults = parse_windows({"w": {"size_gib": 100, "where": "tag:a"}})
     assert len(windows) == 0
     assert [(fault.path, fault.message) for fault in faults] == [
@@ -738,18 +752,18 @@ def test_a_setting_that_is_no_text_is_read_as_it_is_written():
         ({"cron": "0 22 * * *", "zone": "UTC", "duration": "soon"}, {"duration"}),
     ],
 )
-def test_one_wrong_part_of_a_schedule_leaves_the_window_out(settings, told):
+def test_one_invalid_part_of_a_schedule_drops_the_window(settings, told):
     assert faults_of(**settings).keys() == told
 
 
 def test_a_dated_window_lasts_a_year_at_most():
     # 366 days after 1 January 2026 is 2 January 2027
     longest = a_window(from_="2026-01-01T00:00Z", to="2027-01-02T00:00Z")
-    assert longest.schedule == Span(utc("2026-01-01T00:00"), utc("2027-01-02T00:00"))
+    assert longest.schedule == TimeInterval(utc("2026-01-01T00:00"), utc("2027-01-02T00:00"))
     assert faults_of(from_="2026-01-01T00:00Z", to="2027-01-02T00:01Z").keys() == {"to"}
 
 
-def test_of_several_terms_that_choose_nothing_the_first_is_told():
+def test_the_first_of_several_useless_terms_is_reported():
     assert faults_of(where="one, two, tag:a=b")["where"].startswith("'one' chooses nothing")
 
 

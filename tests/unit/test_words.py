@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.text import columns, fill, format_duration, printable
+from burstwatch.core.text import display_width, format_duration, sanitise, wrap
 
 
 @pytest.mark.parametrize(
@@ -23,28 +23,28 @@ from burstwatch.core.text import columns, fill, format_duration, printable
         (" \n ", ""),
     ],
 )
-def test_what_cannot_be_seen_is_not_shown(text, shown):
-    assert printable(text, 100) == shown
+def test_invisible_characters_are_not_shown(text, shown):
+    assert sanitise(text, 100) == shown
 
 
 @pytest.mark.parametrize(
     ("text", "limit", "shown"), [("abcde", 5, "abcde"), ("abcdef", 5, "abcd…"), ("abc def", 5, "abc…")]
 )
 def test_a_cut_shows(text, limit, shown):
-    assert printable(text, limit) == shown
+    assert sanitise(text, limit) == shown
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_any_text_is_one_printable_line_within_its_limit(text, limit):
-    shown = printable(text, limit)
+    shown = sanitise(text, limit)
     assert len(shown) <= limit
     assert shown.isprintable()
-    assert printable(shown, limit) == shown
+    assert sanitise(shown, limit) == shown
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("", 0)])
 def test_columns_are_counted_as_a_terminal_does(text, width):
-    assert columns(text) == width
+    assert display_width(text) == width
 
 
 @pytest.mark.parametrize(
@@ -58,19 +58,19 @@ def test_columns_are_counted_as_a_terminal_does(text, width):
     ],
 )
 def test_lines_break_between_words(text, lines):
-    assert fill(text.split(), 7) == lines
+    assert wrap(text.split(), 7) == lines
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)), st.integers(2, 20))
 def test_filled_lines_fit_and_lose_nothing(words, width):
-    lines = fill(words, width)
-    assert all(columns(line) <= width for line in lines)
+    lines = wrap(words, width)
+    assert all(display_width(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == "".join(words)
 
 
 def test_a_word_as_wide_as_a_line_is_one_line():
-    assert fill(["ab", "wxyz"], 4) == ["ab", "wxyz"]
-    assert fill(["ab", "wxyzw"], 4) == ["ab", "wxyz", "w"]
+    assert wrap(["ab", "wxyz"], 4) == ["ab", "wxyz"]
+    assert wrap(["ab", "wxyzw"], 4) == ["ab", "wxyz", "w"]
 
 
 @pytest.mark.parametrize(
@@ -86,5 +86,5 @@ def test_a_word_as_wide_as_a_line_is_one_line():
         (95 * 3_600, "3 d 23 h"),
     ],
 )
-def test_a_length_of_time_is_told_in_two_units_at_most(seconds, words):
+def test_a_length_of_time_is_reported_in_two_units_at_most(seconds, words):
     assert format_duration(seconds) == words

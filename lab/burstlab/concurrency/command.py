@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from burstlab.concurrency.invariants import SCHEMA, Verdict, judge
-from burstlab.concurrency.runner import Clocks, Setup, play
-from burstlab.concurrency.scenario import CAST, MINUTES
+from burstlab.concurrency.invariants import SCHEMA, Verdict, check_invariants
+from burstlab.concurrency.runner import ClockMode, RunConfig, run
+from burstlab.concurrency.scenario import MINUTES, VOLUMES
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.main import HELP
 from burstwatch.core.errors import BurstwatchError
@@ -30,10 +30,10 @@ class _Range(click.ParamType[range]):
     name = "n or n-m"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> range:
-        found = _RANGE.fullmatch(str(value))
-        if found is None or int(found[2] or found[1]) < int(found[1]):
+        match = _RANGE.fullmatch(str(value))
+        if match is None or int(match[2] or match[1]) < int(match[1]):
             self.fail(f"{value!r}: write a number from 1, or two as in 1-40.", param, ctx)
-        return range(int(found[1]), int(found[2] or found[1]) + 1)
+        return range(int(match[1]), int(match[2] or match[1]) + 1)
 
 
 @click.command(context_settings=HELP, epilog="Example: burstlab crowd --watchdogs 2 --kill-at 1-40")
@@ -47,8 +47,8 @@ class _Range(click.ParamType[range]):
 )
 @click.option(
     "--clocks",
-    type=click.Choice([str(one) for one in Clocks]),
-    default=str(Clocks.RIGHT),
+    type=click.Choice([str(mode) for mode in ClockMode]),
+    default=str(ClockMode.ACCURATE),
     show_default=True,
     help="All right; up to 90 s apart; the last one an hour wrong; or each jumping.",
 )
@@ -71,29 +71,29 @@ def crowd(
     that says what AWS shows, and all of it as by one watchdog alone. Exits 1 where one is broken.
     """
     setups = [
-        Setup(
+        RunConfig(
             watchdogs=watchdogs,
             ledger=ledger,
-            clocks=Clocks(clocks),
-            dies_at=dies_at,
+            clock_mode=ClockMode(clocks),
+            kill_at_effect=effect_number,
             minutes=minutes,
         )
-        for dies_at in (kill_at or [None])
+        for effect_number in (kill_at or [None])
     ]
     try:
-        verdicts = list(_judged(setups))
+        verdicts = list(_run_all(setups))
     except BurstwatchError as error:
         raise click.ClickException(str(error)) from error
     if as_json:
-        document = {"schema": SCHEMA, "runs": [one.to_document() for one in verdicts]}
+        document = {"schema": SCHEMA, "runs": [verdict.to_document() for verdict in verdicts]}
         click.echo(json.dumps(document, indent=1))
     else:
-        _show(verdicts, clocks)
-    if any(one.broken for one in verdicts):
+        _print_table(verdicts, clocks)
+    if any(verdict.broken for verdict in verdicts):
         sys.exit(1)
 
 
-def _judged(setups: Sequence[Setup]) -> Iterator[Verdict]:
+def _run_all(setups: Sequence[RunConfig]) -> Iterator[Verdict]:
     """One watchdog by itself, and then each crowd held against it."""
     console = Console(stderr=True)
     with ExitStack() as stack:
@@ -102,54 +102,62 @@ def _judged(setups: Sequence[Setup]) -> Iterator[Verdict]:
         )
         task = progress.add_task("stories played", total=len(setups) + 1)
         aws = stack.enter_context(LocalAws()) if setups[0].ledger == "dynamodb" else None
-        with play(Setup(watchdogs=1, ledger=setups[0].ledger, minutes=setups[0].minutes), aws=aws) as scene:
-            lone = judge(scene)
-        yield lone
+        with run(
+            RunConfig(watchdogs=1, ledger=setups[0].ledger, minutes=setups[0].minutes), aws=aws
+        ) as result:
+            solo = check_invariants(result)
+        yield solo
         for setup in setups:
             progress.advance(task)
-            with play(setup, aws=aws) as scene:
-                yield judge(scene, lone=lone)
+            with run(setup, aws=aws) as result:
+                yield check_invariants(result, solo=solo)
 
 
-def _show(verdicts: Sequence[Verdict], clocks: str) -> None:
+def _print_table(verdicts: Sequence[Verdict], clocks: str) -> None:
     console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
     first = verdicts[0]
     table = Table(
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
-        title=f"{len(CAST)} volumes, {first.ticks} minutes, {first.ledger}, clocks {clocks}",
+        title=f"{len(VOLUMES)} volumes, {first.ticks} minutes, {first.ledger}, clocks {clocks}",
         title_justify="left",
         pad_edge=False,
     )
     table.add_column("watchdogs", no_wrap=True)
     for column in ("killed", "late", "twice", "decided", "modified", "told", "again", "broken"):
         table.add_column(column, justify="right", no_wrap=True)
-    for one in verdicts:
-        who = f"{one.watchdogs}" if one.dies_at is None else f"{one.watchdogs}, at {one.dies_at}"
-        figures = (
-            one.deaths,
-            one.late_ticks,
-            one.doubled_ticks,
-            one.decisions,
-            one.modifications,
-            one.told,
-            one.doubled_alerts,
-            len(one.broken),
+    for verdict in verdicts:
+        label = (
+            f"{verdict.watchdogs}"
+            if verdict.dies_at is None
+            else f"{verdict.watchdogs}, at {verdict.dies_at}"
         )
-        table.add_row(who, *(f"{figure:,}" for figure in figures), style="bold red" if one.broken else "")
+        cells = (
+            verdict.deaths,
+            verdict.late_ticks,
+            verdict.doubled_ticks,
+            verdict.decisions,
+            verdict.modifications,
+            verdict.told,
+            verdict.doubled_alerts,
+            len(verdict.broken),
+        )
+        table.add_row(label, *(f"{cell:,}" for cell in cells), style="bold red" if verdict.broken else "")
     console.print(table)
     console.print("late: ticks done by the next one; twice: done by several; told: alerts;")
     console.print("again: alerts that came once more; broken: laws\n")
-    for one in verdicts:
-        for law in one.broken:
-            console.print(f"[red]broken[/red] with {one.watchdogs} watchdogs: {law}", soft_wrap=True)
-    for error, times in _errors(verdicts).items():
-        console.print(f"{times:,} times: {error}", soft_wrap=True)
+    for verdict in verdicts:
+        for violation in verdict.broken:
+            console.print(
+                f"[red]broken[/red] with {verdict.watchdogs} watchdogs: {violation}", soft_wrap=True
+            )
+    for error, count in _count_errors(verdicts).items():
+        console.print(f"{count:,} times: {error}", soft_wrap=True)
 
 
-def _errors(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for one in verdicts:
-        for error, times in one.errors.items():
-            found[error] = found.get(error, 0) + times
-    return found
+def _count_errors(verdicts: Sequence[Verdict]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for verdict in verdicts:
+        for error, count in verdict.errors.items():
+            counts[error] = counts.get(error, 0) + count
+    return counts

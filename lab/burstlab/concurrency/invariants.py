@@ -6,23 +6,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from burstctl.watch.loop import PassResult
-from burstlab.concurrency.runner import QUIET_MIN, Clocks, Scene
+from burstctl.watch.loop import PassStatus
+from burstlab.concurrency.runner import QUIET_MIN, ClockMode, RunResult
 from burstlab.concurrency.scenario import WINDOW_NAME
-from burstlab.concurrency.worker import CHANNEL, Told
+from burstlab.concurrency.worker import CHANNEL, WorkerReport
 from burstwatch.core.alerts.alert import AlertKind
-from burstwatch.core.ledger.flip_state import SAME_START_S
+from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
 
 SCHEMA: Final = "burstwatch.lab.crowd/v1"
-_DONE: Final = (PassResult.COMPLETE, PassResult.PARTIAL)
+_COMPLETED: Final = (PassStatus.COMPLETE, PassStatus.PARTIAL)
 _SWEEP_S: Final = 300
-_CLOCKS_DIFFER_S: Final = 120
+_MAX_CLOCK_LEAD_S: Final = 120
 """By so much a clock may be ahead of AWS's; the sweep it has done is ahead with it."""
-_OF_LATE_TICKS: Final = frozenset({AlertKind.FLIP_FAILED, AlertKind.WINDOW_MISSED})
+_LATE_TICK_ALERTS: Final = frozenset({AlertKind.FLIP_FAILED, AlertKind.WINDOW_MISSED})
 """What is to be told when a request was never sent, or a tick came too late for a window."""
 
-_INSTANTS: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z|\d\d:\d\d UTC")
+_TIMESTAMPS: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z|\d\d:\d\d UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,56 +57,66 @@ class Verdict:
         return {name: getattr(self, name) for name in self.__slots__}
 
 
-def judge(scene: Scene, *, lone: Verdict | None = None) -> Verdict:
-    """Hold a story against every law; ``lone`` is what one watchdog by itself made of it."""
-    history = {name: scene.ledger.entries(one) for name, one in scene.story.volume_ids.items()}
-    history[f"window {WINDOW_NAME}"] = scene.ledger.entries(f"window {WINDOW_NAME}")
-    sent = Counter(line.split(maxsplit=1)[0] for line in scene.outbox)
-    moves = {name: _moves(scene, one) for name, one in scene.story.volume_ids.items()}
-    alerts = _alerts(history)
-    by_others = sum(scene.story.by_others.values())
-    broken = [
-        *_modified_once(scene, history),
-        *_all_told(history, sent),
-        *_no_tick_lost(scene.course.ticks),
-        *_no_error_stays(scene.course.ticks),
-        *_ledger_is_true(scene),
+def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdict:
+    """Hold a story against every law; ``solo`` is what one watchdog by itself made of it."""
+    history = {
+        name: result.ledger.entries(volume_id) for name, volume_id in result.scenario.volume_ids.items()
+    }
+    history[f"window {WINDOW_NAME}"] = result.ledger.entries(f"window {WINDOW_NAME}")
+    sent = Counter(line.split(maxsplit=1)[0] for line in result.outbox)
+    modified_types = {
+        name: _modified_types(result, volume_id) for name, volume_id in result.scenario.volume_ids.items()
+    }
+    alerts = _count_alerts(history)
+    external_count = sum(result.scenario.external_modifications.values())
+    violations = [
+        *_check_one_modification_per_intent(result, history),
+        *_check_alerts_delivered(history, sent),
+        *_check_no_two_ticks_missed(result.tick_log.ticks),
+        *_check_final_minutes_without_errors(result.tick_log.ticks),
+        *_check_ledger_matches_aws(result),
     ]
-    if lone is not None:
-        broken += _as_one_alone(scene, moves, alerts, lone)
+    if solo is not None:
+        violations += _check_same_as_solo(result, modified_types, alerts, solo)
     return Verdict(
-        watchdogs=scene.setup.watchdogs,
-        ledger=scene.setup.ledger,
-        clocks=str(scene.setup.clocks),
-        dies_at=scene.setup.dies_at,
-        deaths=scene.course.deaths,
-        ticks=len(scene.course.ticks),
-        doubled_ticks=sum(_doers(tick) > 1 for tick in scene.course.ticks),
-        late_ticks=sum(_doers(tick) == 0 for tick in scene.course.ticks),
-        decisions=sum(len(_intents(entries, EntryKind.ACCEPTED)) for entries in history.values()),
-        modifications=sum(map(len, moves.values())) - by_others,
+        watchdogs=result.config.watchdogs,
+        ledger=result.config.ledger,
+        clocks=str(result.config.clock_mode),
+        dies_at=result.config.kill_at_effect,
+        deaths=result.tick_log.deaths,
+        ticks=len(result.tick_log.ticks),
+        doubled_ticks=sum(_count_completed(tick) > 1 for tick in result.tick_log.ticks),
+        late_ticks=sum(_count_completed(tick) == 0 for tick in result.tick_log.ticks),
+        decisions=sum(len(_intent_ids(entries, EntryKind.ACCEPTED)) for entries in history.values()),
+        modifications=sum(map(len, modified_types.values())) - external_count,
         told=len(sent),
         doubled_alerts=sum(sent.values()) - len(sent),
-        errors=Counter(_first_line(error) for error in _errors(scene.course.ticks)),
-        moves={name: types for name, types in moves.items() if types},
+        errors=Counter(_normalise_error(error) for error in _iter_errors(result.tick_log.ticks)),
+        moves={name: types for name, types in modified_types.items() if types},
         alerts=alerts,
-        processor_s=round(scene.course.processor_s, 2),
-        broken=tuple(broken),
+        processor_s=round(result.tick_log.cpu_s, 2),
+        broken=tuple(violations),
     )
 
 
-def _modified_once(scene: Scene, history: Mapping[str, Sequence[LedgerEntry]]) -> Iterator[str]:
+def _check_one_modification_per_intent(
+    result: RunResult, history: Mapping[str, Sequence[LedgerEntry]]
+) -> Iterator[str]:
     """A decision is an intent; AWS has at most one modification for it, and none without."""
-    for name, volume_id in scene.story.volume_ids.items():
-        made = len(scene.story.fleet.modifications(volume_id)) - scene.story.by_others.get(volume_id, 0)
-        accepted = _intents(history[name], EntryKind.ACCEPTED)
-        if made != len(accepted):
-            yield f"{name}: {made} modifications for {len(accepted)} decisions"
-        if strangers := accepted - _intents(history[name], EntryKind.INTENT):
-            yield f"{name}: accepted, and never intended: {', '.join(sorted(strangers))}"
+    for name, volume_id in result.scenario.volume_ids.items():
+        modification_count = len(
+            result.scenario.fleet.modifications(volume_id)
+        ) - result.scenario.external_modifications.get(volume_id, 0)
+        accepted = _intent_ids(history[name], EntryKind.ACCEPTED)
+        if modification_count != len(accepted):
+            yield f"{name}: {modification_count} modifications for {len(accepted)} decisions"
+        if unknown_ids := accepted - _intent_ids(history[name], EntryKind.INTENT):
+            yield f"{name}: accepted, and never intended: {', '.join(sorted(unknown_ids))}"
 
 
-def _all_told(history: Mapping[str, Sequence[LedgerEntry]], sent: Mapping[str, int]) -> Iterator[str]:
+def _check_alerts_delivered(
+    history: Mapping[str, Sequence[LedgerEntry]], sent: Mapping[str, int]
+) -> Iterator[str]:
     """What the ledger has as an alert, people have got; and nothing that it does not have."""
     raised = {
         entry.body["alert_id"]: f"{name}: {entry.body['kind']}"
@@ -114,88 +124,104 @@ def _all_told(history: Mapping[str, Sequence[LedgerEntry]], sent: Mapping[str, i
         for entry in entries
         if entry.kind is EntryKind.ALERT
     }
-    yield from (f"{told} was never sent" for alert_id, told in raised.items() if alert_id not in sent)
+    yield from (
+        f"{description} was never sent" for alert_id, description in raised.items() if alert_id not in sent
+    )
     yield from (f"alert {alert_id} is in no history" for alert_id in sent if alert_id not in raised)
 
 
-def _no_tick_lost(ticks: Sequence[Sequence[Told | None]]) -> Iterator[str]:
+def _check_no_two_ticks_missed(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str]:
     """Where nobody finishes a tick, the next one makes up for it: never two in a row."""
-    undone = [number for number, tick in enumerate(ticks) if _doers(tick) == 0]
+    missed = [number for number, tick in enumerate(ticks) if _count_completed(tick) == 0]
     yield from (
-        f"minutes {one} and {one + 1} were done by nobody" for one in undone if one + 1 in frozenset(undone)
+        f"minutes {minute} and {minute + 1} were done by nobody"
+        for minute in missed
+        if minute + 1 in frozenset(missed)
     )
 
 
-def _no_error_stays(ticks: Sequence[Sequence[Told | None]]) -> Iterator[str]:
+def _check_final_minutes_without_errors(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str]:
     """In the quiet minutes at the end, all whose clocks are right are without errors."""
     for number, tick in enumerate(ticks[-QUIET_MIN:], start=len(ticks) - QUIET_MIN):
         yield from (
-            f"minute {number}: {_first_line(error)}" for error in _errors([tick]) if "clock" not in error
+            f"minute {number}: {_normalise_error(error)}"
+            for error in _iter_errors([tick])
+            if "clock" not in error
         )
 
 
-def _ledger_is_true(scene: Scene) -> Iterator[str]:
+def _check_ledger_matches_aws(result: RunResult) -> Iterator[str]:
     """At the end nothing waits, and each flip in the ledger is what AWS shows or has in progress."""
-    if waiting := scene.ledger.waiting(channels=[CHANNEL]):
+    if waiting := result.ledger.pending_deliveries(channels=[CHANNEL]):
         yield f"{len(waiting)} alerts still wait"
-    roster = scene.ledger.roster()
-    sweep_s = scene.story.now_s // _SWEEP_S * _SWEEP_S
-    if roster is None or not sweep_s <= roster.tick_s <= scene.story.now_s + _CLOCKS_DIFFER_S:
-        yield f"the watermark is {roster and roster.tick_s}, the last sweep was {sweep_s}"
-    states = scene.ledger.states()
-    for name, volume_id in scene.story.volume_ids.items():
-        shown = scene.story.fleet.find(volume_id)
+    snapshot = result.ledger.fleet_snapshot()
+    sweep_s = result.scenario.now_s // _SWEEP_S * _SWEEP_S
+    if snapshot is None or not sweep_s <= snapshot.tick_at_s <= result.scenario.now_s + _MAX_CLOCK_LEAD_S:
+        yield f"the watermark is {snapshot and snapshot.tick_at_s}, the last sweep was {sweep_s}"
+    states = result.ledger.states()
+    for name, volume_id in result.scenario.volume_ids.items():
+        volume = result.scenario.fleet.find(volume_id)
         state = states.get(volume_id)
         flip = state.flip if state else None
         if flip is not None and flip.is_under_way:
-            if shown.change is None:
-                yield f"{name}: its flip is still {flip.phase}, and AWS has nothing in progress"
+            if volume.change is None:
+                yield f"{name}: its flip is still {flip.status}, and AWS has nothing in progress"
             continue
         if state is None or state.contested_at_s is not None:
             continue
-        wanted = str(flip.asked_for.volume_type) if flip else "gp2"
-        if shown.volume_type != wanted:
-            yield f"{name}: it is {shown.volume_type}, the ledger says {wanted}"
-        yield from _counted(name, state, [one.started_at.timestamp() for one in shown.modifications])
+        expected_type = str(flip.requested_config.volume_type) if flip else "gp2"
+        if volume.volume_type != expected_type:
+            yield f"{name}: it is {volume.volume_type}, the ledger says {expected_type}"
+        yield from _check_quota_count(
+            name, state, [modification.started_at.timestamp() for modification in volume.modifications]
+        )
 
 
-def _counted(name: str, state: VolumeState, starts_s: Sequence[float]) -> Iterator[str]:
+def _check_quota_count(name: str, state: VolumeState, started_at_s: Sequence[float]) -> Iterator[str]:
     """What the ledger counts against AWS's quota is what AWS counts."""
-    spent_s = [one.at_s for one in state.spent]
-    for start_s in starts_s:
-        if sum(abs(at_s - start_s) <= SAME_START_S for at_s in spent_s) != 1:
-            yield f"{name}: the modification of {start_s:.0f} counts {spent_s.count(int(start_s))} times"
+    recorded_at_s = [modification.at_s for modification in state.modifications]
+    for start_at_s in started_at_s:
+        if sum(abs(at_s - start_at_s) <= SAME_START_TOLERANCE_S for at_s in recorded_at_s) != 1:
+            yield (
+                f"{name}: the modification of {start_at_s:.0f} counts {recorded_at_s.count(int(start_at_s))}"
+                " times"
+            )
 
 
-def _as_one_alone(
-    scene: Scene, moves: Mapping[str, Sequence[str]], alerts: Mapping[str, int], lone: Verdict
+def _check_same_as_solo(
+    result: RunResult, modified_types: Mapping[str, Sequence[str]], alerts: Mapping[str, int], solo: Verdict
 ) -> Iterator[str]:
     """The same modifications, and the same alerts as often; where ticks come late, each of them at least."""
-    for name, types in moves.items():
-        if list(types) != list(lone.moves.get(name, ())):
-            yield f"{name}: went to {types}; by one watchdog alone to {lone.moves.get(name, [])}"
-    if scene.setup.dies_at is None and scene.setup.clocks is Clocks.RIGHT:
-        for told in sorted(alerts.keys() | lone.alerts.keys()):
-            if alerts.get(told, 0) != lone.alerts.get(told, 0):
-                yield f"{told}: raised {alerts.get(told, 0)} times, by one alone {lone.alerts.get(told, 0)}"
+    for name, types in modified_types.items():
+        if list(types) != list(solo.moves.get(name, ())):
+            yield f"{name}: went to {types}; by one watchdog alone to {solo.moves.get(name, [])}"
+    if result.config.kill_at_effect is None and result.config.clock_mode is ClockMode.ACCURATE:
+        for alert in sorted(alerts.keys() | solo.alerts.keys()):
+            if alerts.get(alert, 0) != solo.alerts.get(alert, 0):
+                yield (
+                    f"{alert}: raised {alerts.get(alert, 0)} times, by one alone {solo.alerts.get(alert, 0)}"
+                )
         return
-    mine, theirs = _kinds(alerts), _kinds(lone.alerts)
-    yield from (f"{told}: never raised, as one alone does" for told in sorted(theirs - mine))
-    for told in sorted(mine - theirs):
-        if told.rpartition(" ")[2] not in _OF_LATE_TICKS:
-            yield f"{told}: raised, and by one alone never"
+    kinds, solo_kinds = _strip_levels(alerts), _strip_levels(solo.alerts)
+    yield from (f"{alert}: never raised, as one alone does" for alert in sorted(solo_kinds - kinds))
+    for alert in sorted(kinds - solo_kinds):
+        if alert.rpartition(" ")[2] not in _LATE_TICK_ALERTS:
+            yield f"{alert}: raised, and by one alone never"
 
 
-def _kinds(alerts: Mapping[str, int]) -> frozenset[str]:
+def _strip_levels(alerts: Mapping[str, int]) -> frozenset[str]:
     """Each kind of alert about a volume, whatever its level was just then."""
-    return frozenset(told.rpartition(" ")[0] for told in alerts)
+    return frozenset(alert.rpartition(" ")[0] for alert in alerts)
 
 
-def _moves(scene: Scene, volume_id: str) -> list[str]:
-    return [str(one.target.volume_type) for one in scene.story.fleet.modifications(volume_id)]
+def _modified_types(result: RunResult, volume_id: str) -> list[str]:
+    return [
+        str(modification.target.volume_type)
+        for modification in result.scenario.fleet.modifications(volume_id)
+    ]
 
 
-def _alerts(history: Mapping[str, Sequence[LedgerEntry]]) -> dict[str, int]:
+def _count_alerts(history: Mapping[str, Sequence[LedgerEntry]]) -> dict[str, int]:
     """How often each alert was raised, reminders left out."""
     return Counter(
         f"{name} {entry.body['kind']} {entry.body['level']}"
@@ -205,21 +231,21 @@ def _alerts(history: Mapping[str, Sequence[LedgerEntry]]) -> dict[str, int]:
     )
 
 
-def _intents(entries: Sequence[LedgerEntry], kind: EntryKind) -> set[str]:
+def _intent_ids(entries: Sequence[LedgerEntry], kind: EntryKind) -> set[str]:
     return {entry.body["intent_id"] for entry in entries if entry.kind is kind}
 
 
-def _doers(tick: Sequence[Told | None]) -> int:
-    return sum(told is not None and told.result in _DONE for told in tick)
+def _count_completed(tick: Sequence[WorkerReport | None]) -> int:
+    return sum(report is not None and report.result in _COMPLETED for report in tick)
 
 
-def _errors(ticks: Sequence[Sequence[Told | None]]) -> Iterator[str]:
+def _iter_errors(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str]:
     for tick in ticks:
-        for told in tick:
-            if told is not None:
-                yield from told.errors
+        for report in tick:
+            if report is not None:
+                yield from report.errors
 
 
-def _first_line(error: str) -> str:
+def _normalise_error(error: str) -> str:
     """What was said, without the instants in it: the same trouble is counted together."""
-    return _INSTANTS.sub("…", error.splitlines()[0]) if error else "no word"
+    return _TIMESTAMPS.sub("…", error.splitlines()[0]) if error else "no word"

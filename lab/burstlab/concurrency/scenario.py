@@ -12,7 +12,7 @@ from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.tag_keys import MODE, TARGET, WINDOW
 
-BEGINS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
+STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
 MINUTES: Final = 60
 WINDOW_NAME: Final = "release"
 POLICY: Final = f"""\
@@ -29,7 +29,7 @@ windows:
 
 _HOST: Final = "i-00000000000000005"
 _HELD_FOR_MIN: Final = 29
-_ALL_OUT: Final = "steady:3000"
+_FULL_BURST: Final = "steady:3000"
 _AUTO: Final = {MODE: "auto"}
 _SMALL_GIB: Final = 8
 """Empty 31 minutes after it is asked for everything: 5.4 million credits at 2,900 a second."""
@@ -38,73 +38,86 @@ _IO1_GIB: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Actor:
+class _ScenarioVolume:
     """A volume; ``loads`` are what it is asked from which minute on."""
 
-    story: str
+    description: str
     tags: Mapping[str, str] = field(default_factory=dict)
     loads: Mapping[int, str] = field(default_factory=dict)
     size_gib: int = _SMALL_GIB
 
 
-CAST: Final[Mapping[str, _Actor]] = {
-    "ci-1": _Actor(story="drains, and is gp3 from then on", tags=_AUTO, loads={3: _ALL_OUT}),
-    "ci-2": _Actor(story="drains, and is gp3 from then on", tags=_AUTO, loads={4: _ALL_OUT}),
-    "batch-1": _Actor(
-        story="drains, io1, returns",
+VOLUMES: Final[Mapping[str, _ScenarioVolume]] = {
+    "ci-1": _ScenarioVolume(
+        description="drains, and is gp3 from then on", tags=_AUTO, loads={3: _FULL_BURST}
+    ),
+    "ci-2": _ScenarioVolume(
+        description="drains, and is gp3 from then on", tags=_AUTO, loads={4: _FULL_BURST}
+    ),
+    "batch-1": _ScenarioVolume(
+        description="drains, io1, returns",
         tags=_AUTO | {TARGET: "io1"},
-        loads={3: _ALL_OUT, 28: "idle"},
+        loads={3: _FULL_BURST, 28: "idle"},
         size_gib=_IO1_GIB,
     ),
-    "batch-2": _Actor(
-        story="drains, io1, returns",
+    "batch-2": _ScenarioVolume(
+        description="drains, io1, returns",
         tags=_AUTO | {TARGET: "io1"},
-        loads={5: _ALL_OUT, 30: "idle"},
+        loads={5: _FULL_BURST, 30: "idle"},
         size_gib=_IO1_GIB,
     ),
-    "proposed": _Actor(story="drains, is told, and recovers", loads={4: _ALL_OUT, 24: "idle"}),
-    "orders": _Actor(
-        story="io1 for a window",
+    "proposed": _ScenarioVolume(
+        description="drains, is told, and recovers", loads={4: _FULL_BURST, 24: "idle"}
+    ),
+    "orders": _ScenarioVolume(
+        description="io1 for a window",
         tags=_AUTO | {TARGET: "io1", WINDOW: WINDOW_NAME},
         size_gib=_IO1_GIB,
     ),
-    "held": _Actor(story="held while it drains, then released", tags=_AUTO, loads={3: _ALL_OUT}),
-    "reverted": _Actor(story="gp3, then changed by others", tags=_AUTO, loads={3: _ALL_OUT}),
-    "silent": _Actor(story="its metrics stop", loads={0: "steady:50"}, size_gib=100),
-    "calm": _Actor(story="nothing happens", size_gib=500),
-    "lake": _Actor(story="cannot run dry", size_gib=1_000),
+    "held": _ScenarioVolume(
+        description="held while it drains, then released", tags=_AUTO, loads={3: _FULL_BURST}
+    ),
+    "reverted": _ScenarioVolume(
+        description="gp3, then changed by others", tags=_AUTO, loads={3: _FULL_BURST}
+    ),
+    "silent": _ScenarioVolume(description="its metrics stop", loads={0: "steady:50"}, size_gib=100),
+    "calm": _ScenarioVolume(description="nothing happens", size_gib=500),
+    "lake": _ScenarioVolume(description="cannot run dry", size_gib=1_000),
 }
-_IDS: Final = {name: f"vol-{number:017x}" for number, name in enumerate(CAST, start=1)}
+_VOLUME_IDS: Final = {name: f"vol-{number:017x}" for number, name in enumerate(VOLUMES, start=1)}
 
 
 @dataclass(slots=True)
-class Story:
-    """The fleet and what happens to it; ``by_others`` counts modifications that no watchdog asked for."""
+class Scenario:
+    """The fleet and what happens to it.
+
+    ``external_modifications`` counts modifications that no watchdog asked for.
+    """
 
     fleet: LabFleet
-    by_others: dict[str, int] = field(default_factory=dict)
+    external_modifications: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def begin(cls) -> "Story":
+    def create(cls) -> "Scenario":
         """A fleet that has been calm for ten minutes."""
         settings = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
-        fleet = LabFleet(LabClock.by_hand(BEGINS_AT - timedelta(minutes=10)), settings)
+        fleet = LabFleet(LabClock.manual(STARTS_AT - timedelta(minutes=10)), settings)
         fleet.add_instance(
             LabInstance(
                 instance_id=_HOST,
-                launched_at=BEGINS_AT - timedelta(days=1),
+                launched_at=STARTS_AT - timedelta(days=1),
                 instance_type="m5.4xlarge",
                 tags={},
             )
         )
-        for name, actor in CAST.items():
+        for name, spec in VOLUMES.items():
             fleet.add(
                 LabVolume(
-                    volume_id=_IDS[name],
-                    size_gib=actor.size_gib,
+                    volume_id=_VOLUME_IDS[name],
+                    size_gib=spec.size_gib,
                     load="idle",
                     instance_id=_HOST,
-                    tags={"Name": name, **actor.tags},
+                    tags={"Name": name, **spec.tags},
                 )
             )
         fleet.clock.advance(timedelta(minutes=10).total_seconds())
@@ -113,17 +126,17 @@ class Story:
     @property
     def volume_ids(self) -> Mapping[str, str]:
         """The id of each volume, by its name."""
-        return _IDS
+        return _VOLUME_IDS
 
     @property
     def now_s(self) -> int:
         return self.fleet.now_s()
 
-    def prepare(self, ledger: Ledger) -> None:
+    def place_initial_hold(self, ledger: Ledger) -> None:
         """What an operator did before the first watchdog looked."""
         until_s = self.now_s + _HELD_FOR_MIN * 60
         hold = Hold(
-            volume_id=_IDS["held"],
+            volume_id=_VOLUME_IDS["held"],
             by="anna",
             reason="snapshot running",
             placed_at_s=self.now_s,
@@ -131,27 +144,29 @@ class Story:
         )
         ledger.place_hold(hold)
 
-    def happen(self, minute: int) -> None:
+    def apply_events(self, minute: int) -> None:
         """What happens at this minute, before anybody looks."""
-        for name, actor in CAST.items():
-            if minute in actor.loads:
-                self.fleet.set_load(_IDS[name], actor.loads[minute])
-        if deed := _DEEDS.get(minute):
-            deed(self)
+        for name, spec in VOLUMES.items():
+            if minute in spec.loads:
+                self.fleet.set_load(_VOLUME_IDS[name], spec.loads[minute])
+        if apply_event := _EVENTS.get(minute):
+            apply_event(self)
 
     def _stop_metrics(self) -> None:
         now = self.fleet.clock.now()
-        self.fleet.hide_metrics(_IDS["silent"], from_at=now, to_at=now + timedelta(days=1), only_balance=True)
+        self.fleet.hide_metrics(
+            _VOLUME_IDS["silent"], from_at=now, to_at=now + timedelta(days=1), only_balance=True
+        )
 
-    def _revert(self) -> None:
+    def _modify_externally(self) -> None:
         """Somebody with another tool makes gp2 of it again, if it is anything else."""
-        volume_id = _IDS["reverted"]
+        volume_id = _VOLUME_IDS["reverted"]
         if self.fleet.find(volume_id).volume_type != "gp2":
             self.fleet.modify(volume_id, volume_type="gp2")
-            self.by_others[volume_id] = self.by_others.get(volume_id, 0) + 1
+            self.external_modifications[volume_id] = self.external_modifications.get(volume_id, 0) + 1
 
 
-_DEEDS: Final[Mapping[int, Callable[[Story], None]]] = {
-    8: Story._stop_metrics,  # noqa: SLF001 - its own
-    45: Story._revert,  # noqa: SLF001 - its own
+_EVENTS: Final[Mapping[int, Callable[[Scenario], None]]] = {
+    8: Scenario._stop_metrics,  # noqa: SLF001 - its own
+    45: Scenario._modify_externally,  # noqa: SLF001 - its own
 }

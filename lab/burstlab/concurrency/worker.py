@@ -14,8 +14,8 @@ from typing import Any, Final
 from botocore.httpsession import URLLib3Session
 
 from burstctl.cli.options import Options
-from burstctl.context.context import watching_desk
-from burstctl.watch.loop import PassEnded, PassResult, Watch
+from burstctl.context.context import open_watch
+from burstctl.watch.loop import FinishedPass, PassStatus, WatchLoop
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.wiring import bootstrap
 
@@ -24,26 +24,28 @@ CHANNEL: Final = "people"
 _WRITES: Final = frozenset(
     {
         "commit",
-        "begin",
+        "record_intent",
         "claim_tick",
         "renew_tick",
         "complete_tick",
-        "bundle",
-        "claim",
-        "delivered",
-        "not_delivered",
+        "replace_with_digest",
+        "claim_delivery",
+        "mark_delivered",
+        "mark_undelivered",
     }
 )
 """Every method of the ledger by which a pass changes it."""
 
-_EVERY_S: Final = 60
-_FOREIGN: Final = ("AWS_", "BURSTWATCH_", "XDG_")
-_LONGEST_SAID: Final = 2_000
+_PASS_INTERVAL_S: Final = 60
+_INHERITED_PREFIXES: Final = ("AWS_", "BURSTWATCH_", "XDG_")
+_MAX_OUTPUT_CHARS: Final = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Orders:
-    """What a member is sent out with; right before (or after) the effect numbered ``dies_at`` it is killed.
+class WorkerConfig:
+    """What a worker is started with.
+
+    It is killed right before (or after) the effect numbered ``kill_at_effect``.
 
     Each request to AWS is an effect, each write to a ledger in a file, and each alert that goes out.
     """
@@ -53,67 +55,67 @@ class Orders:
     policy: Path
     outbox: Path
     now_s: float
-    dies_at: int | None = None
-    dies_after: bool = False
+    kill_at_effect: int | None = None
+    kills_after_effect: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class WorkerReport:
     """What became of a member's last pass; ``result`` is None where none was due.
 
-    ``said`` are its last words on stderr, ``processor_s`` is what the process has taken in all its life.
+    ``output`` are its last words on stderr, ``cpu_s`` is what the process has taken in all its life.
     """
 
-    result: PassResult | None = None
+    result: PassStatus | None = None
     errors: tuple[str, ...] = ()
-    said: str = ""
-    processor_s: float = 0.0
+    output: str = ""
+    cpu_s: float = 0.0
 
 
-class _Dismissed(BaseException):
+class _Shutdown(BaseException):
     """The end of a member's work."""
 
 
 @dataclass(slots=True)
-class _Fuse:
+class _CrashPoint:
     """Counts the effects of this process and ends it, as ``kill -9`` does, at the one that is wanted."""
 
-    dies_at: int | None
-    dies_after: bool
+    kill_at_effect: int | None
+    kills_after_effect: bool
     count: int = 0
 
-    def effect(self, do: Callable[[], Any]) -> Any:
+    def run_effect(self, action: Callable[[], Any]) -> Any:
         self.count += 1
-        is_last = self.count == self.dies_at
-        if is_last and not self.dies_after:
+        is_last = self.count == self.kill_at_effect
+        if is_last and not self.kills_after_effect:
             os.kill(os.getpid(), signal.SIGKILL)
-        done = do()
+        result = action()
         if is_last:
             os.kill(os.getpid(), signal.SIGKILL)
-        return done
+        return result
 
-    def watch_requests(self) -> None:
+    def count_requests(self) -> None:
         """Make an effect of each request that this process sends to AWS."""
-        send, effect = URLLib3Session.send, self.effect
+        send, run_effect = URLLib3Session.send, self.run_effect
 
-        def counted(session: Any, request: Any) -> Any:
-            return effect(lambda: send(session, request))
+        def send_counted(session: Any, request: Any) -> Any:
+            return run_effect(lambda: send(session, request))
 
-        setattr(URLLib3Session, "send", counted)  # noqa: B010 - every client's way out
+        setattr(URLLib3Session, "send", send_counted)  # noqa: B010 - every client's way out
 
 
 class _CountedLedger:
     """A ledger each of whose writes is an effect."""
 
-    def __init__(self, ledger: Any, fuse: _Fuse) -> None:
+    def __init__(self, ledger: Any, crash_point: _CrashPoint) -> None:
         self._ledger = ledger
-        self._fuse = fuse
+        self._crash_point = crash_point
 
     def __getattr__(self, name: str) -> Any:
-        known = getattr(self._ledger, name)
+        attribute = getattr(self._ledger, name)
         if name not in _WRITES:
-            return known
-        return lambda *given, **named: self._fuse.effect(lambda: known(*given, **named))
+            return attribute
+        return lambda *args, **kwargs: self._crash_point.run_effect(lambda: attribute(*args, **kwargs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,97 +123,106 @@ class _Outbox:
     """What people have got, of all members together; it outlives them."""
 
     path: Path
-    fuse: _Fuse
+    crash_point: _CrashPoint
     name: str = CHANNEL
 
     def send(self, alert: Alert) -> None:
-        self.fuse.effect(lambda: self._append(f"{alert.alert_id} {alert.kind}\n"))
+        self.crash_point.run_effect(lambda: self._append(f"{alert.alert_id} {alert.kind}\n"))
 
     def _append(self, line: str) -> None:
         with self.path.open("a", encoding="utf-8") as file:
             file.write(line)
 
 
-class _ToldClock:
+class _ControlledClock:
     """This machine's clock, as it is told: who asks hands on what became of the pass before, and waits."""
 
-    def __init__(self, wire: Connection, now_s: float, words: StringIO) -> None:
-        self._wire = wire
+    def __init__(self, connection: Connection, now_s: float, stderr: StringIO) -> None:
+        self._connection = connection
         self._now_s = now_s
-        self._words = words
-        self._ended: PassEnded | None = None
+        self._stderr = stderr
+        self._last_pass: FinishedPass | None = None
 
-    def ask(self) -> float:
+    def wait_for_time(self) -> float:
         try:
-            self._wire.send(self._told())
-            now_s = self._wire.recv()
+            self._connection.send(self._take_report())
+            now_s = self._connection.recv()
         except (OSError, EOFError):
-            raise _Dismissed from None
+            raise _Shutdown from None
         if now_s is None:
-            raise _Dismissed
+            raise _Shutdown
         self._now_s = now_s
         return self._now_s
 
     def read(self) -> float:
         return self._now_s
 
-    def note(self, ended: PassEnded) -> None:
-        self._ended = ended
+    def record_pass(self, pass_ended: FinishedPass) -> None:
+        self._last_pass = pass_ended
 
-    def _told(self) -> Told:
-        ended, self._ended = self._ended, None
-        said = self._words.getvalue()[-_LONGEST_SAID:]
-        self._words.seek(0)
-        self._words.truncate()
-        if ended is None:
-            return Told(said=said, processor_s=process_time())
-        errors = tuple(ended.report.failures) if ended.report else ()
-        if ended.result is PassResult.FAILED:
-            errors = (said.strip(),)
-        return Told(result=ended.result, errors=errors, said=said, processor_s=process_time())
+    def _take_report(self) -> WorkerReport:
+        last_pass, self._last_pass = self._last_pass, None
+        output = self._stderr.getvalue()[-_MAX_OUTPUT_CHARS:]
+        self._stderr.seek(0)
+        self._stderr.truncate()
+        if last_pass is None:
+            return WorkerReport(output=output, cpu_s=process_time())
+        errors = tuple(last_pass.report.failures) if last_pass.report else ()
+        if last_pass.status is PassStatus.FAILED:
+            errors = (output.strip(),)
+        return WorkerReport(result=last_pass.status, errors=errors, output=output, cpu_s=process_time())
 
 
-class _NoNap:
+class _NoWait:
     """Nobody sleeps here between two passes: when the next one is, is told."""
 
-    is_asked = False
+    is_requested = False
 
     def wait(self, seconds: float) -> None:
         """Go on at once."""
 
 
-def live(orders: Orders, wire: Connection) -> None:
+def run_worker(config: WorkerConfig, connection: Connection) -> None:
     """Be a watchdog until dismissed or killed; Ctrl-C is for whoever sent it out."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _move_in(orders.environ)
-    fuse = _Fuse(orders.dies_at, orders.dies_after)
-    fuse.watch_requests()
-    words = StringIO()
-    clock = _ToldClock(wire, orders.now_s, words)
+    _isolate_environment(config.environ)
+    crash_point = _CrashPoint(config.kill_at_effect, config.kills_after_effect)
+    crash_point.count_requests()
+    stderr = StringIO()
+    clock = _ControlledClock(connection, config.now_s, stderr)
     setattr(bootstrap, "time", clock.read)  # noqa: B010 - what it compares AWS's time with
-    options = Options(policy=orders.policy, ledger=orders.ledger)
+    options = Options(policy=config.policy, ledger=config.ledger)
     with (
-        Path(os.devnull).open("w", encoding="utf-8") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(words),
-        watching_desk(options, {}, acts=True) as desk,
+        Path(os.devnull).open("w", encoding="utf-8") as devnull,
+        redirect_stdout(devnull),
+        redirect_stderr(stderr),
+        open_watch(options, {}, may_modify=True) as context,
     ):
-        ledger: Any = desk.shell.ledger
-        if orders.ledger.startswith("sqlite:"):
-            ledger = _CountedLedger(ledger, fuse)
-        shell = replace(desk.shell, channels=[_Outbox(orders.outbox, fuse)], clock=clock.ask, ledger=ledger)
-        watch = Watch(
-            replace(desk, shell=shell), every_s=_EVERY_S, as_json=False, exit_zero=False, tell=clock.note
+        ledger: Any = context.services.ledger
+        if config.ledger.startswith("sqlite:"):
+            ledger = _CountedLedger(ledger, crash_point)
+        services = replace(
+            context.services,
+            channels=[_Outbox(config.outbox, crash_point)],
+            clock=clock.wait_for_time,
+            ledger=ledger,
+        )
+        watch = WatchLoop(
+            replace(context, services=services),
+            every_s=_PASS_INTERVAL_S,
+            as_json=False,
+            exit_zero=False,
+            on_pass=clock.record_pass,
         )
         try:
-            stop: Any = _NoNap()
+            stop: Any = _NoWait()
             watch.run(stop, passes=None)
-        except _Dismissed:
+        except _Shutdown:
             return
 
 
-def _move_in(environ: Mapping[str, str]) -> None:
+def _isolate_environment(environ: Mapping[str, str]) -> None:
     """See nothing of whose machine this is but what is given."""
-    for name in [name for name in os.environ if name.startswith(_FOREIGN)]:
+    for name in [name for name in os.environ if name.startswith(_INHERITED_PREFIXES)]:
         del os.environ[name]
     os.environ |= environ

@@ -8,29 +8,29 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ledger.flip_state import Direction, configuration_from
+from burstwatch.core.ledger.flip_state import Direction, configuration_from_document
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trip:
+class TargetInterval:
     """A volume's way to a target and, where it came to that, back.
 
     Instants are epoch seconds, each None until it is there.
     """
 
     target: Configuration
-    asked_at_s: int
-    because: str
-    stays: bool
+    requested_at_s: int
+    reason: str
+    is_permanent: bool
     reached_at_s: int | None = None
-    back_at_s: int | None = None
+    return_requested_at_s: int | None = None
     restored_at_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class RefusedFlip:
     """A wanted flip that a guard stopped."""
 
     at_s: int
@@ -38,50 +38,50 @@ class Refused:
     reason: str
 
 
-def trips_of(entries: Iterable[LedgerEntry]) -> list[Trip]:
+def target_intervals(entries: Iterable[LedgerEntry]) -> list[TargetInterval]:
     """The flips of a volume that AWS took, oldest first."""
-    trips: list[Trip] = []
+    intervals: list[TargetInterval] = []
     for entry in entries:
         match entry.kind:
-            case EntryKind.ACCEPTED if entry.body["direction"] == Direction.OUT:
-                trips.append(_begun(entry))
+            case EntryKind.ACCEPTED if entry.body["direction"] == Direction.FLIP:
+                intervals.append(_start_interval(entry))
             case EntryKind.ACCEPTED:
-                trips[-1] = replace(trips[-1], back_at_s=entry.at_s)
+                intervals[-1] = replace(intervals[-1], return_requested_at_s=entry.at_s)
             case EntryKind.REACHED:
-                trips[-1] = replace(trips[-1], reached_at_s=entry.at_s)
+                intervals[-1] = replace(intervals[-1], reached_at_s=entry.at_s)
             case EntryKind.RESTORED:
-                trips[-1] = replace(trips[-1], restored_at_s=entry.at_s)
-    return trips
+                intervals[-1] = replace(intervals[-1], restored_at_s=entry.at_s)
+    return intervals
 
 
-def _begun(accepted: LedgerEntry) -> Trip:
+def _start_interval(accepted: LedgerEntry) -> TargetInterval:
     body = accepted.body
-    return Trip(
-        target=configuration_from(body["to"]),
-        asked_at_s=accepted.at_s,
-        because=body["because"],
-        stays=body["stays"],
+    return TargetInterval(
+        target=configuration_from_document(body["to"]),
+        requested_at_s=accepted.at_s,
+        reason=body["because"],
+        is_permanent=body["stays"],
     )
 
 
-def refusals_of(entries: Iterable[LedgerEntry]) -> list[Refused]:
+def refused_flips(entries: Iterable[LedgerEntry]) -> list[RefusedFlip]:
     """The refusals that people were told of, oldest first."""
     return [
-        Refused(at_s=entry.at_s, guard=entry.body["guard"], reason=entry.body["reason"])
+        RefusedFlip(at_s=entry.at_s, guard=entry.body["guard"], reason=entry.body["reason"])
         for entry in entries
         if entry.kind is EntryKind.REFUSED
     ]
 
 
-def last_word(entries: Sequence[LedgerEntry]) -> str:
+def describe_last_event(entries: Sequence[LedgerEntry]) -> str:
     """What happened last, with its time, in a few words; empty where nothing did."""
     for entry in reversed(entries):
-        if words := _few_words(entry):
-            return f"{format_clock(entry.at_s)} {words}"
+        if text := _describe_entry(entry):
+            return f"{format_clock(entry.at_s)} {text}"
     return ""
 
 
-def _few_words(entry: LedgerEntry) -> str | None:
+def _describe_entry(entry: LedgerEntry) -> str | None:
     body = entry.body
     match entry.kind:
         case EntryKind.ACCEPTED:
@@ -90,25 +90,25 @@ def _few_words(entry: LedgerEntry) -> str | None:
             return f"refused: {body['guard']}"
         case EntryKind.LEVEL_CHANGED if body["to"] in _ALERTING:
             return f"{body['to']}, nobody told"
-        case EntryKind.ALERT if not is_about_type(body):
-            words = _ALERT_WORDS.get(body["kind"])
-            return words and words.format(level=body["level"])
-    return _WORDS.get(entry.kind)
+        case EntryKind.ALERT if not is_only_about_type(body):
+            template = _ALERT_TEXT.get(body["kind"])
+            return template and template.format(level=body["level"])
+    return _ENTRY_TEXT.get(entry.kind)
 
 
-def is_about_type(alert: Mapping[str, Any]) -> bool:
+def is_only_about_type(alert: Mapping[str, Any]) -> bool:
     """Whether it says no more than that the volume is not gp2: what was done says that better."""
     return bool(alert["reading"].get("unknown_reason") == UnknownReason.NOT_BURSTABLE_TYPE)
 
 
 _ALERTING: Final = frozenset(level for level in Level if level.is_alerting)
-_ALERT_WORDS: Final = {
+_ALERT_TEXT: Final = {
     AlertKind.DRAINING: "alert: {level}",
     AlertKind.EXHAUSTED: "alert: {level}",
     AlertKind.RECOVERED: "alert: recovered",
     AlertKind.TELEMETRY_GAP: "alert: no data",
 }
-_WORDS: Final = {
+_ENTRY_TEXT: Final = {
     EntryKind.REACHED: "on its target",
     EntryKind.STAYED: "stays on its target",
     EntryKind.RESTORED: "gp2 again, verified",

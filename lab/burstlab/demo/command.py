@@ -5,30 +5,30 @@ from pathlib import Path
 
 import click
 
-from burstlab.demo.run import POLICY, Stage, open_stage, play
+from burstlab.demo.run import POLICY, DemoRun, open_demo, run
 from burstlab.main import HELP
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.errors import BurstwatchError
 
 
-def run(
+def run_demo(
     *,
     hours: float,
     seconds: float,
     picture: Path,
-    show: Callable[[Stage], None],
-    say: Callable[[str], None] | None = None,
-) -> Stage:
-    """The whole demo: set the stage, play, leave the picture; with ``say`` on the deployed stack."""
+    show: Callable[[DemoRun], None],
+    log: Callable[[str], None] | None = None,
+) -> DemoRun:
+    """The whole demo: set the stage, play, leave the picture; with ``log`` on the deployed stack."""
     from burstlab.demo.picture import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
     picture.parent.mkdir(parents=True, exist_ok=True)
-    with open_stage(POLICY, say=say) as stage:
-        play(stage, hours=hours, pace_s=seconds / (hours * 60), show=show)
-        stage.watchdog.finish()
-        show(stage)
-    draw(list(stage.roles.values()), read_policy(POLICY).windows, picture)
-    return stage
+    with open_demo(POLICY, log=log) as demo_run:
+        run(demo_run, hours=hours, pace_s=seconds / (hours * 60), show=show)
+        demo_run.watchdog.finish()
+        show(demo_run)
+    draw(list(demo_run.volume_runs.values()), read_policy(POLICY).windows, picture)
+    return demo_run
 
 
 @click.command(context_settings=HELP, epilog="Example: burstlab demo --seconds 30 --picture /tmp/demo.png")
@@ -58,19 +58,19 @@ def demo(deployed: bool, hours: float, seconds: float, picture: Path) -> None:  
     """A dozen volumes, the real watchdog acting over real HTTP, six hours in a minute or two."""
     from rich.console import Console  # noqa: PLC0415 - only the demo needs it
 
-    from burstlab.demo.live_view import open_board, tell_the_end, tell_the_start  # noqa: PLC0415 - rich is for screens
+    from burstlab.demo.live_view import open_view, print_introduction, print_summary  # noqa: PLC0415 - rich is for screens
 
     console = Console()
-    tell_the_start(console, hours=hours, seconds=seconds, is_deployed=deployed)
+    print_introduction(console, hours=hours, seconds=seconds, is_deployed=deployed)
     try:
-        with open_board(console) as show:
-            say = (lambda words: console.print(f"{words} ...", highlight=False)) if deployed else None
-            stage = run(hours=hours, seconds=seconds, picture=picture, show=show, say=say)
+        with open_view(console) as show:
+            log = (lambda text: console.print(f"{text} ...", highlight=False)) if deployed else None
+            demo_run = run_demo(hours=hours, seconds=seconds, picture=picture, show=show, log=log)
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except OSError as error:
         raise click.ClickException(f"{picture}: {error.strerror}; give --picture another place") from error
     except BurstwatchError as error:
         raise click.ClickException(str(error)) from error
-    tell_the_end(console, stage)
+    print_summary(console, demo_run)
     console.print(f"The picture: {picture}", soft_wrap=True, highlight=False)

@@ -9,13 +9,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from burstlab.demo.activity import Trip, last_word
-from burstlab.demo.run import Life, Role, Stage
-from burstlab.demo.scenario import CAST, STARTS_AT
+from burstlab.demo.activity import TargetInterval, describe_last_event
+from burstlab.demo.run import DemoRun, VolumeHistory, VolumeRun
+from burstlab.demo.scenario import STARTS_AT, VOLUMES
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.ledger.ledger import EntryKind
-from burstwatch.core.text import fill, format_clock, format_duration, printable
+from burstwatch.core.text import format_clock, format_duration, sanitise, wrap
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
 COLOURS: Final = {
@@ -28,11 +28,11 @@ COLOURS: Final = {
 }
 _COLUMNS: Final = 80
 _INDENT: Final = " " * 7
-_BAR: Final = 8
-_LAST_ALERTS: Final = 6
+_BAR_WIDTH: Final = 8
+_SHOWN_ALERTS: Final = 6
 
 
-def tell_the_start(console: Console, *, hours: float, seconds: float, is_deployed: bool = False) -> None:
+def print_introduction(console: Console, *, hours: float, seconds: float, is_deployed: bool = False) -> None:
     """What is about to be seen."""
     watchdog = (
         "the watchdog is the stack that `cdk deploy` makes, its functions really run"
@@ -40,40 +40,40 @@ def tell_the_start(console: Console, *, hours: float, seconds: float, is_deploye
         else "the watchdog is the real one"
     )
     text = (
-        f"{len(CAST)} gp2 volumes from {STARTS_AT:%H:%M} UTC on, {hours:g} hours in about {seconds:g} s."
+        f"{len(VOLUMES)} gp2 volumes from {STARTS_AT:%H:%M} UTC on, {hours:g} hours in about {seconds:g} s."
         f" The lab plays AWS on loopback; {watchdog}, and flips what is tagged auto."
         " A flip takes as long as AWS's documents say: up to 6 h for a TiB."
     )
-    _say(console, text)
+    _print_wrapped(console, text)
     console.print()
 
 
 @contextmanager
-def open_board(console: Console) -> Iterator[Callable[[Stage], None]]:
+def open_view(console: Console) -> Iterator[Callable[[DemoRun], None]]:
     """Give the function that shows the stage after each tick."""
     if not console.is_terminal:
-        yield _line_printer(console)
+        yield _make_line_printer(console)
         return
     with Live(console=console, refresh_per_second=8, transient=True) as live:
-        yield lambda stage: live.update(_board(stage))
+        yield lambda demo_run: live.update(_render(demo_run))
 
 
-def _line_printer(console: Console) -> Callable[[Stage], None]:
+def _make_line_printer(console: Console) -> Callable[[DemoRun], None]:
     printed = 0
 
-    def show(stage: Stage) -> None:
+    def show(demo_run: DemoRun) -> None:
         nonlocal printed
-        heard = stage.watchdog.heard
-        for message in heard[printed:]:
-            _say(console, message.headline, lead=f"{format_clock(message.at_s)}  ")
-        printed = len(heard)
+        notifications = demo_run.watchdog.notifications
+        for notification in notifications[printed:]:
+            _print_wrapped(console, notification.headline, lead=f"{format_clock(notification.at_s)}  ")
+        printed = len(notifications)
 
     return show
 
 
-def _board(stage: Stage) -> Group:
+def _render(demo_run: DemoRun) -> Group:
     table = Table(
-        title=f"{format_clock(stage.now_s)} UTC",
+        title=f"{format_clock(demo_run.now_s)} UTC",
         title_justify="left",
         box=None,
         pad_edge=False,
@@ -82,151 +82,185 @@ def _board(stage: Stage) -> Group:
     columns = (("volume", 11), ("mode", 7), ("burst balance", 15), ("type", 4), ("level", 9))
     for heading, width in (*columns, ("last", 28)):
         table.add_column(heading, no_wrap=True, width=width)
-    for role in stage.roles.values():
-        table.add_row(role.actor.name, role.actor.mode, _bar(role), _type(role), _level(role), _last(role))
-    heard = [
-        Text(
-            printable(f"{format_clock(message.at_s)} {message.headline}", _COLUMNS - 1),
-            style=COLOURS[message.level],
+    for run in demo_run.volume_runs.values():
+        table.add_row(
+            run.spec.name,
+            run.spec.mode,
+            _render_balance(run),
+            _render_type(run),
+            _render_level(run),
+            _describe_last(run),
         )
-        for message in stage.watchdog.heard[-_LAST_ALERTS:]
+    alert_lines = [
+        Text(
+            sanitise(f"{format_clock(notification.at_s)} {notification.headline}", _COLUMNS - 1),
+            style=COLOURS[notification.level],
+        )
+        for notification in demo_run.watchdog.notifications[-_SHOWN_ALERTS:]
     ]
-    return Group(table, Text(""), Text(stage.watchdog.place, style="bold"), *heard)
+    return Group(table, Text(""), Text(demo_run.watchdog.channel_label, style="bold"), *alert_lines)
 
 
-def _bar(role: Role) -> Text:
-    balance = role.life.moments[-1].balance_pct
+def _render_balance(run: VolumeRun) -> Text:
+    balance = run.history.samples[-1].balance_pct
     if balance is None:
         return Text("-", style="green")
-    filled = round(balance / 100 * _BAR)
-    return Text("█" * filled + "░" * (_BAR - filled) + f" {balance:3.0f} %", style=COLOURS[role.level])
+    filled = round(balance / 100 * _BAR_WIDTH)
+    return Text("█" * filled + "░" * (_BAR_WIDTH - filled) + f" {balance:3.0f} %", style=COLOURS[run.level])
 
 
-def _type(role: Role) -> Text:
-    return Text(role.type_now, style="" if role.type_now == "gp2" else "bold green")
+def _render_type(run: VolumeRun) -> Text:
+    return Text(run.current_type, style="" if run.current_type == "gp2" else "bold green")
 
 
-def _level(role: Role) -> Text:
+def _render_level(run: VolumeRun) -> Text:
     """The level as judged; none while there is no bucket to judge."""
-    level = role.level
-    return Text(level, style=COLOURS[level]) if role.type_now == "gp2" else Text("-", style="green")
+    level = run.level
+    return Text(level, style=COLOURS[level]) if run.current_type == "gp2" else Text("-", style="green")
 
 
-def _last(role: Role) -> str:
-    if word := last_word(role.entries):
-        return word
-    return "" if baseline_iops(role.actor.size_gib) < BURST_IOPS else "cannot run dry"
+def _describe_last(run: VolumeRun) -> str:
+    if text := describe_last_event(run.entries):
+        return text
+    return "" if baseline_iops(run.spec.size_gib) < BURST_IOPS else "cannot run dry"
 
 
-def tell_the_end(console: Console, stage: Stage) -> None:
+def print_summary(console: Console, demo_run: DemoRun) -> None:
     """What happened, what was done and refused, and what it cost."""
-    roles = list(stage.roles.values())
-    _tell_twins(console, stage.twins)
-    trips = sorted(((trip, role) for role in roles for trip in role.trips), key=_asked_at_s)
-    if trips:
-        _head(console, "What was done, and what it cost above gp2")
-    for trip, role in trips:
-        _tell_trip(console, role, trip)
-    refused = sorted((role for role in roles if role.refusals), key=lambda role: role.refusals[0].at_s)
-    if refused:
-        _head(console, "What was refused")
-    for role in refused:
-        _tell_refusal(console, role)
-    _head(console, "In all")
-    _tell_sums(console, stage, roles)
+    runs = list(demo_run.volume_runs.values())
+    _print_comparison(console, demo_run.compared_runs)
+    intervals = sorted(
+        ((interval, run) for run in runs for interval in run.target_intervals), key=_requested_at_s
+    )
+    if intervals:
+        _print_heading(console, "What was done, and what it cost above gp2")
+    for interval, run in intervals:
+        _print_interval(console, run, interval)
+    refused_runs = sorted(
+        (run for run in runs if run.refused_flips), key=lambda run: run.refused_flips[0].at_s
+    )
+    if refused_runs:
+        _print_heading(console, "What was refused")
+    for run in refused_runs:
+        _print_refusal(console, run)
+    _print_heading(console, "In all")
+    _print_totals(console, demo_run, runs)
 
 
-def _asked_at_s(pair: tuple[Trip, Role]) -> int:
-    return pair[0].asked_at_s
+def _requested_at_s(pair: tuple[TargetInterval, VolumeRun]) -> int:
+    return pair[0].requested_at_s
 
 
-def _tell_twins(console: Console, twins: list[Role]) -> None:
-    first = twins[0].actor
-    _head(console, f"The twins: {first.story}, on {first.size_gib} GiB of gp2 each")
+def _print_comparison(console: Console, runs: list[VolumeRun]) -> None:
+    first = runs[0].spec
+    _print_heading(console, f"The twins: {first.description}, on {first.size_gib} GiB of gp2 each")
     rows = [
-        ("", *(role.actor.name for role in twins)),
-        ("mode", *(role.actor.mode for role in twins)),
-        ("judged critical", *(_clock(_critical_at_s(role)) for role in twins)),
-        ("flipped", *(_clock(next((trip.asked_at_s for trip in r.trips), None)) for r in twins)),
-        ("ran dry", *(_clock(role.life.dry_at_s) for role in twins)),
-        ("stalled", *(format_duration(role.life.stalled_s) for role in twins)),
-        ("operations lost", *(f"{role.life.lost_ops:,.0f}" for role in twins)),
-        ("paid for the volume", *(f"${role.life.usd:.4f}" for role in twins)),
+        ("", *(run.spec.name for run in runs)),
+        ("mode", *(run.spec.mode for run in runs)),
+        ("judged critical", *(_format_clock_or_never(_first_critical_at_s(run)) for run in runs)),
+        (
+            "flipped",
+            *(
+                _format_clock_or_never(
+                    next((interval.requested_at_s for interval in run.target_intervals), None)
+                )
+                for run in runs
+            ),
+        ),
+        ("ran dry", *(_format_clock_or_never(run.history.empty_at_s) for run in runs)),
+        ("stalled", *(format_duration(run.history.stalled_s) for run in runs)),
+        ("operations lost", *(f"{run.history.lost_ops:,.0f}" for run in runs)),
+        ("paid for the volume", *(f"${run.history.usd:.4f}" for run in runs)),
     ]
     for label, *values in rows:
         console.print(Text(f"{label:<20}" + "".join(f"{value:>15}" for value in values)))
 
 
-def _clock(at_s: float | None) -> str:
+def _format_clock_or_never(at_s: float | None) -> str:
     return "never" if at_s is None else format_clock(at_s)
 
 
-def _critical_at_s(role: Role) -> int | None:
-    changes = (entry for entry in role.entries if entry.kind is EntryKind.LEVEL_CHANGED)
+def _first_critical_at_s(run: VolumeRun) -> int | None:
+    changes = (entry for entry in run.entries if entry.kind is EntryKind.LEVEL_CHANGED)
     return next((entry.at_s for entry in changes if entry.body["to"] == Level.CRITICAL), None)
 
 
-def _tell_trip(console: Console, role: Role, trip: Trip) -> None:
-    end = ", to stay" if trip.stays else ""
-    line = f"{format_clock(trip.asked_at_s)}  {role.actor.name} to {trip.target}{end}"
-    usd = role.life.usd_more(trip.asked_at_s, trip.back_at_s)
-    console.print(Text(f"{line:<68}{_dollars(usd):>11}"))
-    _say(console, trip.because, lead=_INDENT)
-    said = [
-        f"asked back {format_clock(trip.back_at_s)}" if trip.back_at_s else "",
-        f"gp2 again {format_clock(trip.restored_at_s)}" if trip.restored_at_s else "",
-        f"left alone: {_fate(role.alone)}" if role.alone.dry_at_s else "",
+def _print_interval(console: Console, run: VolumeRun, interval: TargetInterval) -> None:
+    end = ", to stay" if interval.is_permanent else ""
+    line = f"{format_clock(interval.requested_at_s)}  {run.spec.name} to {interval.target}{end}"
+    usd = run.history.extra_usd(interval.requested_at_s, interval.return_requested_at_s)
+    console.print(Text(f"{line:<68}{_format_usd(usd):>11}"))
+    _print_wrapped(console, interval.reason, lead=_INDENT)
+    notes = [
+        f"asked back {format_clock(interval.return_requested_at_s)}"
+        if interval.return_requested_at_s
+        else "",
+        f"gp2 again {format_clock(interval.restored_at_s)}" if interval.restored_at_s else "",
+        f"left alone: {_describe_depletion(run.unwatched)}" if run.unwatched.empty_at_s else "",
     ]
-    if any(said):
-        _say(console, "; ".join(filter(None, said)), lead=_INDENT)
+    if any(notes):
+        _print_wrapped(console, "; ".join(filter(None, notes)), lead=_INDENT)
 
 
-def _tell_refusal(console: Console, role: Role) -> None:
-    refused = role.refusals[0]
+def _print_refusal(console: Console, run: VolumeRun) -> None:
+    refused = run.refused_flips[0]
     lead = f"{format_clock(refused.at_s)}  "
-    _say(console, f"{role.actor.name}, {refused.guard}: {refused.reason}", lead=lead)
-    later = [trip for trip in role.trips if trip.asked_at_s > refused.at_s]
-    if later:
-        _say(console, f"flipped {format_clock(later[0].asked_at_s)}, when that was over", lead=_INDENT)
-    elif role.life.dry_at_s:
-        announced = "" if role.notice_s is None else f"; announced {format_duration(role.notice_s)} before"
-        _say(console, f"{_fate(role.life)}{announced}", lead=_INDENT)
+    _print_wrapped(console, f"{run.spec.name}, {refused.guard}: {refused.reason}", lead=lead)
+    later_intervals = [
+        interval for interval in run.target_intervals if interval.requested_at_s > refused.at_s
+    ]
+    if later_intervals:
+        _print_wrapped(
+            console,
+            f"flipped {format_clock(later_intervals[0].requested_at_s)}, when that was over",
+            lead=_INDENT,
+        )
+    elif run.history.empty_at_s:
+        warning = (
+            "" if run.warning_time_s is None else f"; announced {format_duration(run.warning_time_s)} before"
+        )
+        _print_wrapped(console, f"{_describe_depletion(run.history)}{warning}", lead=_INDENT)
 
 
-def _fate(life: Life) -> str:
-    return f"dry {_clock(life.dry_at_s)}, stalled {format_duration(life.stalled_s)}"
+def _describe_depletion(history: VolumeHistory) -> str:
+    return f"dry {_format_clock_or_never(history.empty_at_s)}, stalled {format_duration(history.stalled_s)}"
 
 
-def _tell_sums(console: Console, stage: Stage, roles: list[Role]) -> None:
-    lives, alone = [role.life for role in roles], [role.alone for role in roles]
-    usd = sum(life.usd_more() for life in lives)
-    _say(console, f"Left alone, {_sum_up(alone)}.")
+def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) -> None:
+    histories, unwatched = [run.history for run in runs], [run.unwatched for run in runs]
+    usd = sum(history.extra_usd() for history in histories)
+    _print_wrapped(console, f"Left alone, {_summarise(unwatched)}.")
     more = "more" if usd >= 0 else "less"
-    _say(console, f"Watched, {_sum_up(lives)}; the flips cost ${abs(usd):.4f} {more} than gp2.")
-    calls = ", ".join(f"{count} {action}" for action, count in sorted(stage.api_calls.items()))
-    metrics = stage.endpoint.metrics_asked
+    _print_wrapped(
+        console, f"Watched, {_summarise(histories)}; the flips cost ${abs(usd):.4f} {more} than gp2."
+    )
+    calls = ", ".join(f"{count} {action}" for action, count in sorted(demo_run.api_calls.items()))
+    metrics = demo_run.endpoint.metrics_requested
     price = f"${metrics * USD_PER_METRIC:.4f} at CloudWatch's price"
-    _say(console, f"{stage.ticks} ticks; {metrics:,} metrics read, {price}; {calls}.")
+    _print_wrapped(console, f"{demo_run.ticks} ticks; {metrics:,} metrics read, {price}; {calls}.")
 
 
-def _sum_up(lives: list[Life]) -> str:
-    dry = sum(life.dry_at_s is not None for life in lives)
-    stalled = format_duration(sum(life.stalled_s for life in lives))
-    lost = sum(life.lost_ops for life in lives)
-    return f"{dry} of {len(lives)} volumes ran dry, stalled {stalled} and lost {lost:,.0f} operations"
+def _summarise(histories: list[VolumeHistory]) -> str:
+    empty_count = sum(history.empty_at_s is not None for history in histories)
+    stalled = format_duration(sum(history.stalled_s for history in histories))
+    lost = sum(history.lost_ops for history in histories)
+    return (
+        f"{empty_count} of {len(histories)} volumes ran dry, stalled {stalled} and lost {lost:,.0f}"
+        " operations"
+    )
 
 
-def _dollars(usd: float) -> str:
+def _format_usd(usd: float) -> str:
     return f"{'-' if usd < 0 else '+'}${abs(usd):.4f}"
 
 
-def _head(console: Console, text: str) -> None:
+def _print_heading(console: Console, text: str) -> None:
     console.print()
     console.print(Text(text, style="bold"))
 
 
-def _say(console: Console, text: str, *, lead: str = "") -> None:
+def _print_wrapped(console: Console, text: str, *, lead: str = "") -> None:
     """Words in lines of 80 columns after ``lead``, which the later lines leave blank."""
-    first, *rest = fill(text.split(), _COLUMNS - len(lead))
+    first, *rest = wrap(text.split(), _COLUMNS - len(lead))
     for line in (lead + first, *(" " * len(lead) + line for line in rest)):
         console.print(Text(line), soft_wrap=True)

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from burstlab.demo.activity import Trip, is_about_type
-from burstlab.demo.run import Life, Moment, Role
+from burstlab.demo.activity import TargetInterval, is_only_about_type
+from burstlab.demo.run import MinuteSample, VolumeHistory, VolumeRun
 from burstlab.demo.scenario import STARTS_AT
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
@@ -26,96 +26,107 @@ FAINT: Final = "#6b7480"
 BALANCE: Final = "#1f6fb2"
 SERVED: Final = "#14532d"
 DEMAND: Final = "#c3c8cf"
-DRY: Final = "#c62828"
+EMPTY: Final = "#c62828"
 TARGET: Final = "#2e7d32"
-UNDER_WAY: Final = "#7fa983"
+MODIFYING: Final = "#7fa983"
 WINDOW: Final = "#5b3f8c"
 
-_EMPTY: Final[dict[str, Any]] = {"fc": "#fae3e3", "ec": "#dfa0a0", "hatch": "xx", "lw": 0}
+_EMPTY_STYLE: Final[dict[str, Any]] = {"fc": "#fae3e3", "ec": "#dfa0a0", "hatch": "xx", "lw": 0}
 
 _WIDTH: Final = 11.5
-_ROW: Final = 1.07
-_HEADER: Final = 0.98
-_FOOTER: Final = 1.02
+_ROW_HEIGHT: Final = 1.07
+_HEADER_HEIGHT: Final = 0.98
+_FOOTER_HEIGHT: Final = 1.02
 _LEFT: Final = 0.192
 _RIGHT: Final = 0.826
 _MARGIN: Final = 0.010
-_ACTIONS: Final = 118
-_LETTERS: Final = 164
-_TOP: Final = 182
+_ACTIONS_Y: Final = 118
+_LETTERS_Y: Final = 164
+_Y_MAX: Final = 182
 """On the balance's scale: what was done and which levels there were stand in two lanes above 100 %."""
 
-_APART_S: Final = 540
+_LETTER_SPACING_S: Final = 540
 """Letters that would cover each other are drawn so far apart."""
 
 # Letters and shapes as well as colours: the picture must read in black and white.
-_LEVELS: Final = {
+_LEVEL_LETTERS: Final = {
     Level.WARNING: ("W", "#b8650f"),
-    Level.CRITICAL: ("C", DRY),
+    Level.CRITICAL: ("C", EMPTY),
     Level.EXHAUSTED: ("E", "#5c1010"),
 }
-_TOLD: Final = {AlertKind.RECOVERED: ("R", TARGET), AlertKind.TELEMETRY_GAP: ("?", FAINT)}
+_ALERT_LETTERS: Final = {AlertKind.RECOVERED: ("R", TARGET), AlertKind.TELEMETRY_GAP: ("?", FAINT)}
 
 
-def draw(roles: Sequence[Role], windows: Windows, path: Path) -> None:
+def draw(runs: Sequence[VolumeRun], windows: Windows, path: Path) -> None:
     """Write the picture as a PNG."""
-    height = _HEADER + _ROW * len(roles) + _FOOTER
+    height = _HEADER_HEIGHT + _ROW_HEIGHT * len(runs) + _FOOTER_HEIGHT
     with mpl.rc_context({"font.size": 9, "hatch.linewidth": 0.7, "axes.linewidth": 0.6}):
         figure = Figure(figsize=(_WIDTH, height), dpi=120, facecolor="white")
-        _draw_header(figure, roles, height)
+        _draw_header(figure, runs, height)
         panels = [
-            _draw_row(figure, role, windows, top=1 - (_HEADER + _ROW * number) / height, row=_ROW / height)
-            for number, role in enumerate(roles)
+            _draw_row(
+                figure,
+                run,
+                windows,
+                top=1 - (_HEADER_HEIGHT + _ROW_HEIGHT * number) / height,
+                row=_ROW_HEIGHT / height,
+            )
+            for number, run in enumerate(runs)
         ]
-        _show_clock(panels[0][0], "top")
-        _show_clock(panels[-1][1], "bottom")
+        _show_time_labels(panels[0][0], "top")
+        _show_time_labels(panels[-1][1], "bottom")
         _draw_legend(figure)
         figure.savefig(path, pil_kwargs={"optimize": True})
 
 
-def _draw_header(figure: Any, roles: Sequence[Role], height: float) -> None:
-    lives, alone = [role.life for role in roles], [role.alone for role in roles]
-    away = [role for role in roles if role.trips]
-    saved = sum(role.alone.dry_at_s is not None and role.life.dry_at_s is None for role in away)
-    usd = sum(life.usd_more() for life in lives)
-    first = f"{len(lives[0].moments) / 60:g} hours of {len(roles)} gp2 volumes: {len(away)} were flipped"
-    second = f"They stalled for {_stalled(lives)} in all; left alone it would have been {_stalled(alone)}."
+def _draw_header(figure: Any, runs: Sequence[VolumeRun], height: float) -> None:
+    histories, unwatched = [run.history for run in runs], [run.unwatched for run in runs]
+    flipped = [run for run in runs if run.target_intervals]
+    saved = sum(run.unwatched.empty_at_s is not None and run.history.empty_at_s is None for run in flipped)
+    usd = sum(history.extra_usd() for history in histories)
+    headline = (
+        f"{len(histories[0].samples) / 60:g} hours of {len(runs)} gp2 volumes: {len(flipped)} were flipped"
+    )
+    stall_sentence = (
+        f"They stalled for {_format_stalled(histories)} in all; left alone it would have been"
+        f" {_format_stalled(unwatched)}."
+    )
     cost = f"The flips cost ${abs(usd):.2f} {'more' if usd >= 0 else 'less'} than gp2."
     for inches, text, style in (
-        (0.24, f"{first}, which kept {saved} from running dry", {"fontsize": 14.5, "weight": "bold"}),
-        (0.52, f"{second} {cost}", {"fontsize": 11}),
+        (0.24, f"{headline}, which kept {saved} from running dry", {"fontsize": 14.5, "weight": "bold"}),
+        (0.52, f"{stall_sentence} {cost}", {"fontsize": 11}),
     ):
         figure.text(_MARGIN, 1 - inches / height, text, color=INK, va="center", **style)
 
 
-def _stalled(lives: Iterable[Life]) -> str:
-    return format_duration(sum(life.stalled_s for life in lives))
+def _format_stalled(histories: Iterable[VolumeHistory]) -> str:
+    return format_duration(sum(history.stalled_s for history in histories))
 
 
-def _draw_row(figure: Any, role: Role, windows: Windows, *, top: float, row: float) -> tuple[Any, Any]:
+def _draw_row(figure: Any, run: VolumeRun, windows: Windows, *, top: float, row: float) -> tuple[Any, Any]:
     width = _RIGHT - _LEFT
     balance = figure.add_axes((_LEFT, top - 0.62 * row, width, 0.60 * row))
     iops = figure.add_axes((_LEFT, top - 0.94 * row, width, 0.28 * row), sharex=balance)
-    times = [_at(moment.at_s) for moment in role.life.moments]
+    times = [_to_datetime(sample.at_s) for sample in run.history.samples]
     for axes in (balance, iops):
-        _dress(axes, times[-1])
-        for trip in role.trips:
-            _shade(axes, trip, times[-1])
-    _draw_balance(balance, role, times)
-    _draw_iops(iops, role, times)
-    _draw_windows((balance, iops), role, windows)
-    for trip in role.trips:
-        _draw_trip(balance, role, trip)
-    _draw_marks(balance, role)
-    _tell(figure, role, top=top, row=row)
+        _style_axes(axes, times[-1])
+        for interval in run.target_intervals:
+            _shade_interval(axes, interval, times[-1])
+    _draw_balance(balance, run, times)
+    _draw_iops(iops, run, times)
+    _draw_windows((balance, iops), run, windows)
+    for interval in run.target_intervals:
+        _draw_interval(balance, run, interval)
+    _draw_markers(balance, run)
+    _draw_texts(figure, run, top=top, row=row)
     return balance, iops
 
 
-def _at(at_s: float) -> datetime:
+def _to_datetime(at_s: float) -> datetime:
     return datetime.fromtimestamp(at_s, tz=UTC)
 
 
-def _dress(axes: Any, ends_at: datetime) -> None:
+def _style_axes(axes: Any, ends_at: datetime) -> None:
     axes.set_xlim(STARTS_AT, ends_at)
     axes.xaxis.set_major_locator(mdates.HourLocator())
     axes.xaxis.set_major_formatter(mdates.DateFormatter("%H:%M", tz=UTC))
@@ -127,162 +138,188 @@ def _dress(axes: Any, ends_at: datetime) -> None:
     axes.spines["bottom"].set_color("#9aa2ac")
 
 
-def _show_clock(axes: Any, side: str) -> None:
+def _show_time_labels(axes: Any, side: str) -> None:
     axes.tick_params(axis="x", labelsize=10, labelcolor=INK, **{f"label{side}": True})
 
 
-def _shade(axes: Any, trip: Trip, ends_at: datetime) -> None:
+def _shade_interval(axes: Any, interval: TargetInterval, ends_at: datetime) -> None:
     """What was on its way, there or back, and what was on its target."""
-    reached_at = _at(trip.reached_at_s) if trip.reached_at_s else ends_at
-    back_at = _at(trip.back_at_s) if trip.back_at_s else ends_at
-    restored_at = _at(trip.restored_at_s) if trip.restored_at_s else ends_at
-    axes.axvspan(reached_at, back_at, color=TARGET, alpha=0.17, lw=0)
-    for from_at, to_at in ((_at(trip.asked_at_s), reached_at), (back_at, restored_at)):
-        axes.axvspan(from_at, to_at, fc="white", ec=UNDER_WAY, hatch="....", lw=0)
+    reached_at = _to_datetime(interval.reached_at_s) if interval.reached_at_s else ends_at
+    return_requested_at = (
+        _to_datetime(interval.return_requested_at_s) if interval.return_requested_at_s else ends_at
+    )
+    restored_at = _to_datetime(interval.restored_at_s) if interval.restored_at_s else ends_at
+    axes.axvspan(reached_at, return_requested_at, color=TARGET, alpha=0.17, lw=0)
+    for from_at, to_at in (
+        (_to_datetime(interval.requested_at_s), reached_at),
+        (return_requested_at, restored_at),
+    ):
+        axes.axvspan(from_at, to_at, fc="white", ec=MODIFYING, hatch="....", lw=0)
 
 
-def _draw_balance(axes: Any, role: Role, times: Sequence[datetime]) -> None:
-    values = [float("nan") if m.balance_pct is None else m.balance_pct for m in role.life.moments]
-    if role.trips:
-        alone = [m.balance_pct or 0.0 for m in role.alone.moments]
-        axes.plot(times, alone, color=FAINT, lw=1.1, ls=(0, (4, 2)))
+def _draw_balance(axes: Any, run: VolumeRun, times: Sequence[datetime]) -> None:
+    values = [
+        float("nan") if sample.balance_pct is None else sample.balance_pct for sample in run.history.samples
+    ]
+    if run.target_intervals:
+        unwatched = [sample.balance_pct or 0.0 for sample in run.unwatched.samples]
+        axes.plot(times, unwatched, color=FAINT, lw=1.1, ls=(0, (4, 2)))
     axes.fill_between(times, values, color=BALANCE, alpha=0.25, lw=0)
     axes.plot(times, values, color=BALANCE, lw=1.7)
-    is_dry = [value <= 0 for value in values]
-    axes.fill_between(times, 0, 100, where=is_dry, step="pre", **_EMPTY)
-    axes.set_ylim(0, _TOP)
+    is_empty = [value <= 0 for value in values]
+    axes.fill_between(times, 0, 100, where=is_empty, step="pre", **_EMPTY_STYLE)
+    axes.set_ylim(0, _Y_MAX)
     axes.set_yticks([100], ["100 %"])
 
 
-def _draw_iops(axes: Any, role: Role, times: Sequence[datetime]) -> None:
-    moments = role.life.moments
-    demand, served = [m.demand_iops for m in moments], [m.served_iops for m in moments]
+def _draw_iops(axes: Any, run: VolumeRun, times: Sequence[datetime]) -> None:
+    samples = run.history.samples
+    demand, served = [sample.demand_iops for sample in samples], [sample.served_iops for sample in samples]
     axes.fill_between(times, demand, color=DEMAND, lw=0, step="pre")
-    lacks = [_lacks(moment) for moment in moments]
+    is_short = [_is_short(sample) for sample in samples]
     axes.fill_between(
-        times, served, demand, where=lacks, step="pre", fc="white", ec=DRY, hatch="//////", lw=0
+        times, served, demand, where=is_short, step="pre", fc="white", ec=EMPTY, hatch="//////", lw=0
     )
     axes.plot(times, served, color=SERVED, lw=1.3, drawstyle="steps-pre")
-    axes.axhline(baseline_iops(role.actor.size_gib), color=INK, lw=0.8, ls=":")
-    most = max(demand) or baseline_iops(role.actor.size_gib)
-    axes.set_ylim(0, 1.12 * most)
-    axes.set_yticks([most], [f"{most:,.0f}"])
+    axes.axhline(baseline_iops(run.spec.size_gib), color=INK, lw=0.8, ls=":")
+    max_demand = max(demand) or baseline_iops(run.spec.size_gib)
+    axes.set_ylim(0, 1.12 * max_demand)
+    axes.set_yticks([max_demand], [f"{max_demand:,.0f}"])
 
 
-def _lacks(moment: Moment) -> bool:
-    return moment.demand_iops > 1.02 * moment.served_iops
+def _is_short(sample: MinuteSample) -> bool:
+    return sample.demand_iops > 1.02 * sample.served_iops
 
 
-def _draw_windows(panels: Iterable[Any], role: Role, windows: Windows) -> None:
+def _draw_windows(panels: Iterable[Any], run: VolumeRun, windows: Windows) -> None:
     balance, *_ = panels
-    since, ends_at = STARTS_AT, _at(role.life.moments[-1].at_s)
+    starts_at, ends_at = STARTS_AT, _to_datetime(run.history.samples[-1].at_s)
     for window in windows:
-        if not window.holds_for(role.volume):
+        if not window.applies_to(run.volume):
             continue
-        span = next(occurrences(window, since), None)
+        span = next(occurrences(window, starts_at), None)
         if span is None or span.start_at > ends_at:
             continue
         for axes in panels:
             for edge in (span.start_at, span.end_at):
                 axes.axvline(edge, color=WINDOW, lw=1.3, ls=(0, (1, 1)))
         balance.axvspan(
-            span.start_at, span.end_at, ymin=(_ACTIONS - 13) / _TOP, ymax=(_ACTIONS + 13) / _TOP, color=WINDOW
+            span.start_at,
+            span.end_at,
+            ymin=(_ACTIONS_Y - 13) / _Y_MAX,
+            ymax=(_ACTIONS_Y + 13) / _Y_MAX,
+            color=WINDOW,
         )
         middle = span.start_at + (span.end_at - span.start_at) / 2
-        said = f"window {window.name}"
-        balance.text(middle, _ACTIONS - 1, said, color="white", fontsize=8.5, ha="center", va="center")
+        label = f"window {window.name}"
+        balance.text(middle, _ACTIONS_Y - 1, label, color="white", fontsize=8.5, ha="center", va="center")
 
 
-def _draw_trip(axes: Any, role: Role, trip: Trip) -> None:
+def _draw_interval(axes: Any, run: VolumeRun, interval: TargetInterval) -> None:
     """Where it went, and what that cost."""
-    axes.plot(_at(trip.asked_at_s), _ACTIONS, marker="^", color=TARGET, ms=9, clip_on=False)
-    if trip.back_at_s is not None:
-        axes.plot(_at(trip.back_at_s), _ACTIONS, marker="v", color=TARGET, ms=9, clip_on=False)
-    if trip.reached_at_s is None:
+    axes.plot(
+        _to_datetime(interval.requested_at_s), _ACTIONS_Y, marker="^", color=TARGET, ms=9, clip_on=False
+    )
+    if interval.return_requested_at_s is not None:
+        axes.plot(
+            _to_datetime(interval.return_requested_at_s),
+            _ACTIONS_Y,
+            marker="v",
+            color=TARGET,
+            ms=9,
+            clip_on=False,
+        )
+    if interval.reached_at_s is None:
         return
-    ends_s = trip.back_at_s or role.life.moments[-1].at_s
-    usd = role.life.usd_more(trip.asked_at_s, trip.back_at_s)
-    stays = ", to stay" if trip.stays else ""
+    end_at_s = interval.return_requested_at_s or run.history.samples[-1].at_s
+    usd = run.history.extra_usd(interval.requested_at_s, interval.return_requested_at_s)
+    suffix = ", to stay" if interval.is_permanent else ""
     sign = "+" if usd >= 0 else "\N{MINUS SIGN}"
-    said = f"{trip.target.volume_type}, {trip.target.iops:,} IOPS{stays}\n{sign}${abs(usd):.4f}"
+    label = f"{interval.target.volume_type}, {interval.target.iops:,} IOPS{suffix}\n{sign}${abs(usd):.4f}"
     axes.text(
-        _at((trip.reached_at_s + ends_s) / 2), 52, said, ha="center", va="center", fontsize=9.5, color=INK,
+        _to_datetime((interval.reached_at_s + end_at_s) / 2), 52, label,
+        ha="center", va="center", fontsize=9.5, color=INK,
         linespacing=1.2, bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 1.0},
     )  # fmt: skip
 
 
-def _draw_marks(axes: Any, role: Role) -> None:
-    for refused in role.refusals:
-        axes.plot(_at(refused.at_s), _ACTIONS, marker="X", color=DRY, mec="white", mew=0.6, ms=10.5)
-    last_s = 0.0
-    for at_s, letter, color, is_told in _letters(role.entries):
-        last_s = max(at_s, last_s + _APART_S)
+def _draw_markers(axes: Any, run: VolumeRun) -> None:
+    for refused in run.refused_flips:
+        axes.plot(
+            _to_datetime(refused.at_s), _ACTIONS_Y, marker="X", color=EMPTY, mec="white", mew=0.6, ms=10.5
+        )
+    last_at_s = 0.0
+    for at_s, letter, color, is_notified in _level_letters(run.entries):
+        last_at_s = max(at_s, last_at_s + _LETTER_SPACING_S)
         axes.text(
-            _at(last_s), _LETTERS, letter, color="white" if is_told else color, fontsize=7.5, ha="center",
+            _to_datetime(last_at_s), _LETTERS_Y, letter,
+            color="white" if is_notified else color, fontsize=7.5, ha="center",
             va="center", weight="bold",
-            bbox={"boxstyle": "circle,pad=0.18", "fc": color if is_told else "white", "ec": color},
+            bbox={"boxstyle": "circle,pad=0.18", "fc": color if is_notified else "white", "ec": color},
         )  # fmt: skip
 
 
-def _letters(entries: Sequence[LedgerEntry]) -> Iterator[tuple[int, str, str, bool]]:
+def _level_letters(entries: Sequence[LedgerEntry]) -> Iterator[tuple[int, str, str, bool]]:
     """Each level that people hear of: when, its letter and colour, and whether they were told."""
-    told = {entry.at_s for entry in entries if entry.kind is EntryKind.ALERT}
+    notified_at_s = {entry.at_s for entry in entries if entry.kind is EntryKind.ALERT}
     for entry in entries:
         body = entry.body
-        if entry.kind is EntryKind.LEVEL_CHANGED and body["to"] in _LEVELS:
-            yield entry.at_s, *_LEVELS[Level(body["to"])], entry.at_s in told
-        elif entry.kind is EntryKind.ALERT and body["kind"] in _TOLD and not is_about_type(body):
-            yield entry.at_s, *_TOLD[AlertKind(body["kind"])], True
+        if entry.kind is EntryKind.LEVEL_CHANGED and body["to"] in _LEVEL_LETTERS:
+            yield entry.at_s, *_LEVEL_LETTERS[Level(body["to"])], entry.at_s in notified_at_s
+        elif (
+            entry.kind is EntryKind.ALERT and body["kind"] in _ALERT_LETTERS and not is_only_about_type(body)
+        ):
+            yield entry.at_s, *_ALERT_LETTERS[AlertKind(body["kind"])], True
 
 
-def _tell(figure: Any, role: Role, *, top: float, row: float) -> None:
+def _draw_texts(figure: Any, run: VolumeRun, *, top: float, row: float) -> None:
     """Who it is, on the left; what came of it, on the right."""
-    actor = role.actor
-    who = (
-        (actor.name, {"fontsize": 12, "weight": "bold", "color": INK}),
-        (f"{actor.size_gib:,} GiB, {actor.mode}", {"fontsize": 10, "color": INK}),
-        (actor.story, {"fontsize": 9.5, "color": FAINT}),
+    spec = run.spec
+    title_lines = (
+        (spec.name, {"fontsize": 12, "weight": "bold", "color": INK}),
+        (f"{spec.size_gib:,} GiB, {spec.mode}", {"fontsize": 10, "color": INK}),
+        (spec.description, {"fontsize": 9.5, "color": FAINT}),
     )
-    for x, lines in ((_MARGIN, who), (_RIGHT + _MARGIN, _outcome(role))):
+    for x, lines in ((_MARGIN, title_lines), (_RIGHT + _MARGIN, _outcome_lines(run))):
         for number, (line, style) in enumerate(lines):
             figure.text(x, top - (0.20 + 0.22 * number) * row, line, va="center", **style)
 
 
-def _outcome(role: Role) -> list[tuple[str, dict[str, Any]]]:
-    life, alone = role.life, role.alone
+def _outcome_lines(run: VolumeRun) -> list[tuple[str, dict[str, Any]]]:
+    history, unwatched = run.history, run.unwatched
     style = {"fontsize": 9.5, "color": INK}
-    lines = [(f"refused: {refused.guard}", style) for refused in role.refusals[:1]]
-    if life.dry_at_s is not None:
-        red = {"fontsize": 11, "weight": "bold", "color": DRY}
-        stalled = (f"stalled {format_duration(life.stalled_s)}", red)
-        return [(f"dry at {format_clock(life.dry_at_s)}", red), stalled, *lines]
-    if alone.dry_at_s is not None:
-        lines.append((f"left alone: dry {format_clock(alone.dry_at_s)},", style))
-        lines.append((f"stalled {format_duration(alone.stalled_s)}", style))
+    lines = [(f"refused: {refused.guard}", style) for refused in run.refused_flips[:1]]
+    if history.empty_at_s is not None:
+        red = {"fontsize": 11, "weight": "bold", "color": EMPTY}
+        stalled = (f"stalled {format_duration(history.stalled_s)}", red)
+        return [(f"dry at {format_clock(history.empty_at_s)}", red), stalled, *lines]
+    if unwatched.empty_at_s is not None:
+        lines.append((f"left alone: dry {format_clock(unwatched.empty_at_s)},", style))
+        lines.append((f"stalled {format_duration(unwatched.stalled_s)}", style))
     return [("never dry", {"fontsize": 11, "weight": "bold", "color": INK}), *lines]
 
 
 def _draw_legend(figure: Any) -> None:
-    said = {AlertKind.RECOVERED: "recovered", AlertKind.TELEMETRY_GAP: "no data"}
-    letters = [*_LEVELS.items(), *((said[kind], mark) for kind, mark in _TOLD.items())]
+    kind_labels = {AlertKind.RECOVERED: "recovered", AlertKind.TELEMETRY_GAP: "no data"}
+    letters = [*_LEVEL_LETTERS.items(), *((kind_labels[kind], mark) for kind, mark in _ALERT_LETTERS.items())]
     handles = [
         Line2D([], [], color=BALANCE, lw=1.7, label="burst balance"),
         Line2D([], [], color=FAINT, lw=1.1, ls=(0, (4, 2)), label="if left alone"),
-        Patch(label="bucket empty", **_EMPTY),
+        Patch(label="bucket empty", **_EMPTY_STYLE),
         Patch(fc=DEMAND, label="IOPS wanted"),
         Line2D([], [], color=SERVED, lw=1.3, label="IOPS served"),
-        Patch(fc="white", ec=DRY, hatch="//////", lw=0, label="wanted, not served"),
+        Patch(fc="white", ec=EMPTY, hatch="//////", lw=0, label="wanted, not served"),
         Line2D([], [], color=INK, lw=0.8, ls=":", label="gp2 baseline"),
-        Patch(fc="white", ec=UNDER_WAY, hatch="....", lw=0, label="modification under way"),
+        Patch(fc="white", ec=MODIFYING, hatch="....", lw=0, label="modification under way"),
         Patch(fc=TARGET, alpha=0.17, label="on its target, and its cost above gp2"),
         Line2D([], [], marker="^", color=TARGET, ms=9, lw=0, label="flipped"),
         Line2D([], [], marker="v", color=TARGET, ms=9, lw=0, label="flipped back"),
-        Line2D([], [], marker="X", color=DRY, mec="white", ms=10.5, lw=0, label="refused"),
+        Line2D([], [], marker="X", color=EMPTY, mec="white", ms=10.5, lw=0, label="refused"),
         *(
-            Line2D([], [], marker=f"${letter}$", color=color, lw=0, ms=8, label=str(means))
-            for means, (letter, color) in letters
+            Line2D([], [], marker=f"${letter}$", color=color, lw=0, ms=8, label=str(label))
+            for label, (letter, color) in letters
         ),
-        Line2D([], [], marker="o", mfc="white", mec=DRY, ms=8, lw=0, label="seen, nobody told"),
+        Line2D([], [], marker="o", mfc="white", mec=EMPTY, ms=8, lw=0, label="seen, nobody told"),
     ]
     figure.legend(
         handles=handles, loc="lower center", ncols=6, frameon=False, fontsize=9.5, columnspacing=1.4

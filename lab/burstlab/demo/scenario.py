@@ -9,7 +9,7 @@ from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.tag_keys import CRITICAL, MODE, TARGET, WINDOW
 
 STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
-TWINS: Final = ("ci-docker-7", "ci-docker-8")
+COMPARED_NAMES: Final = ("ci-docker-7", "ci-docker-8")
 """The same load on the same volume: the first is only observed, the second is in mode auto."""
 
 _FULL_PCT: Final = 100.0
@@ -17,8 +17,8 @@ _AUTO: Final = {MODE: "auto"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Actor:
-    """One volume of the demo: ``story`` says what it is asked to do, ``size_gib`` and ``load`` make it so.
+class DemoVolume:
+    """One volume of the demo; ``description`` is its load in words.
 
     Its metrics stop after ``silent_after``. ``hold`` is who froze it, and why, until the demo is over.
     """
@@ -26,7 +26,7 @@ class Actor:
     name: str
     size_gib: int
     load: str
-    story: str
+    description: str
     tags: Mapping[str, str] = field(default_factory=dict)
     balance_pct: float = _FULL_PCT
     silent_after: timedelta | None = None
@@ -38,66 +38,80 @@ class Actor:
         return self.tags.get(MODE, "propose")
 
     @property
-    def load_before(self) -> str:
+    def initial_load(self) -> str:
         """Demand that keeps the balance where it starts: the baseline, or nothing on a full bucket."""
         return f"steady:{0 if self.balance_pct == _FULL_PCT else baseline_iops(self.size_gib)}"
 
 
-CAST: Final = (
-    Actor(
-        name=TWINS[0],
+VOLUMES: Final = (
+    DemoVolume(
+        name=COMPARED_NAMES[0],
         size_gib=33,
         load="docker-loop",
-        story="docker run in a loop",
+        description="docker run in a loop",
         tags={MODE: "observe"},
     ),
-    Actor(name=TWINS[1], size_gib=33, load="docker-loop", story="docker run in a loop", tags=_AUTO),
-    Actor(
+    DemoVolume(
+        name=COMPARED_NAMES[1],
+        size_gib=33,
+        load="docker-loop",
+        description="docker run in a loop",
+        tags=_AUTO,
+    ),
+    DemoVolume(
         name="nightly",
         size_gib=100,
         load="nightly-batch:17*0.7",
-        story="a batch, 17:00 to 19:00",
+        description="a batch, 17:00 to 19:00",
         tags=_AUTO | {TARGET: "io1"},
     ),
-    Actor(
+    DemoVolume(
         name="orders-db",
         size_gib=200,
         load="nightly-batch:18",
-        story="migrated 18:00 to 20:00",
+        description="migrated 18:00 to 20:00",
         tags=_AUTO | {"tier": "orders"},
     ),
-    Actor(
+    DemoVolume(
         name="orders-log",
         size_gib=64,
         load="nightly-batch:18",
-        story="migrated 18:00 to 20:00",
+        description="migrated 18:00 to 20:00",
         tags=_AUTO | {TARGET: "io2", WINDOW: "migration"},
     ),
-    Actor(name="etcd-0", size_gib=20, load="etcd", story="tagged critical", tags=_AUTO | {CRITICAL: "true"}),
-    Actor(name="ambush", size_gib=8, load="adversary:60", story="calm, then all it can", tags=_AUTO),
-    Actor(
+    DemoVolume(
+        name="etcd-0",
+        size_gib=20,
+        load="etcd",
+        description="tagged critical",
+        tags=_AUTO | {CRITICAL: "true"},
+    ),
+    DemoVolume(
+        name="ambush", size_gib=8, load="adversary:60", description="calm, then all it can", tags=_AUTO
+    ),
+    DemoVolume(
         name="search",
         size_gib=100,
         load="steady:450",
-        story="a little over its baseline",
+        description="a little over its baseline",
         tags=_AUTO | {TARGET: "io1"},
         balance_pct=43,
     ),
-    Actor(
+    DemoVolume(
         name="reports",
         size_gib=100,
         load="nab_c0d644*16+781200",
-        story="a recorded disk, x16",
+        description="a recorded disk, x16",
         tags=_AUTO,
         hold=("anna", "audit snapshot running"),
     ),
-    Actor(name="billing", size_gib=33, load="nab_c0d644*32+93600", story="a recorded disk, x32"),
-    Actor(
+    DemoVolume(name="billing", size_gib=33, load="nab_c0d644*32+93600", description="a recorded disk, x32"),
+    DemoVolume(
         name="silent",
         size_gib=60,
         load="steady:150",
-        story="its metrics stop at 19:00",
+        description="its metrics stop at 19:00",
         silent_after=timedelta(hours=3),
     ),
-    Actor(name="lake", size_gib=1000, load="steady:2900", story="too large to run dry"),
+    DemoVolume(name="lake", size_gib=1000, load="steady:2900", description="too large to run dry"),
 )

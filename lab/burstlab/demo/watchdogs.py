@@ -12,28 +12,28 @@ from typing import Final, Protocol
 
 from boto3.session import Session
 
-from burstlab.deployed.deployed_stack import DeployedStage, bootstrap, deploy
+from burstlab.deployed.deployed_stack import DeployedStack, bootstrap, deploy
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.fake_aws.slack import Message, SlackReceiver
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import read_policy
-from burstwatch.core.alerts.alert import Alert, AlertKind, title, urgency
+from burstwatch.core.alerts.alert import Alert, AlertKind, alert_urgency, format_title
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
-from burstwatch.wiring.bootstrap import build_modifier, build_shell
+from burstwatch.wiring.bootstrap import build_modifier, build_services
 
 _STACK: Final = "burstwatch"
-_SILENCE_S: Final = 2.0
+_QUIET_S: Final = 2.0
 """Longer than from one message to the next: Slack takes one a second."""
-_MOST_SILENCES: Final = 10
-_SECRET: Final = "demo-slack"  # noqa: S105 - its name
-_MADE: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) · alert ")
-_IDS: Final = re.compile(r" \((vol|i)-[^)]*\)")
-_LEVELS: Final = {
+_MAX_QUIET_PERIODS: Final = 10
+_SLACK_SECRET: Final = "demo-slack"  # noqa: S105 - its name
+_ALERT_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) · alert ")
+_RESOURCE_IDS: Final = re.compile(r" \((vol|i)-[^)]*\)")
+_EMOJI_LEVELS: Final = {
     "⚪": Level.UNKNOWN,
     "🟢": Level.OK,
     "🔵": Level.WATCH,
@@ -44,7 +44,7 @@ _LEVELS: Final = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard:
+class Notification:
     """A message to people: when, in the lab's time, and what its first line says, without ids."""
 
     at_s: float
@@ -56,7 +56,7 @@ class Watchdog(Protocol):
     """Watches the volumes of the demo."""
 
     @property
-    def place(self) -> str:
+    def channel_label(self) -> str:
         """Where people hear of what it tells."""
         ...
 
@@ -66,7 +66,7 @@ class Watchdog(Protocol):
         ...
 
     @property
-    def heard(self) -> Sequence[Heard]:
+    def notifications(self) -> Sequence[Notification]:
         """What people were told so far."""
         ...
 
@@ -79,18 +79,20 @@ class Watchdog(Protocol):
         ...
 
 
-class _Audience:
+class _RecordingChannel:
     """The channel of the demo."""
 
     name = "demo"
 
     def __init__(self) -> None:
-        self.heard: list[Heard] = []
+        self.notifications: list[Notification] = []
 
     def send(self, alert: Alert) -> None:
-        why = f" ({alert.evidence['reason']})" if alert.kind is AlertKind.FLIP_REFUSED else ""
-        headline = f"{_IDS.sub('', title(alert))}{why}"
-        self.heard.append(Heard(at_s=alert.time_s, headline=headline, level=urgency(alert)))
+        reason = f" ({alert.evidence['reason']})" if alert.kind is AlertKind.FLIP_REFUSED else ""
+        headline = f"{_RESOURCE_IDS.sub('', format_title(alert))}{reason}"
+        self.notifications.append(
+            Notification(at_s=alert.at_s, headline=headline, level=alert_urgency(alert))
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,21 +100,21 @@ class LocalWatchdog:
     """The real watchdog in this process, over real HTTP, with leave to modify."""
 
     endpoint: Endpoint
-    shell: Shell
-    audience: _Audience
-    place: str = "alerts"
+    services: Services
+    channel: _RecordingChannel
+    channel_label: str = "alerts"
 
     @property
     def ledger(self) -> Ledger:
-        return self.shell.ledger
+        return self.services.ledger
 
     @property
-    def heard(self) -> Sequence[Heard]:
-        return self.audience.heard
+    def notifications(self) -> Sequence[Notification]:
+        return self.channel.notifications
 
     def tick(self) -> None:
         now_s = self.endpoint.fleet.now_s()
-        report = run_tick(self.shell, tick_s=now_s, now_s=now_s)
+        report = run_tick(self.services, tick_at_s=now_s, now_s=now_s)
         if report is None or report.failures:
             raise RuntimeError(f"the watchdog failed in the demo: {report.failures if report else 'no tick'}")
 
@@ -123,60 +125,60 @@ class LocalWatchdog:
 @contextmanager
 def local_watchdog(endpoint: Endpoint, policy: Path) -> Iterator[Watchdog]:
     """Put the watchdog in front of the endpoint, its ledger in a file that goes at the end."""
-    audience = _Audience()
+    channel = _RecordingChannel()
     with (
         TemporaryDirectory(prefix="burstwatch-demo-") as directory,
         SqliteLedger.open(Path(directory) / "ledger.sqlite") as ledger,
     ):
         settings = endpoint.fleet.settings
         session = _session(settings.region)
-        shell = build_shell(
+        services = build_services(
             session,
             endpoint_url=endpoint.url,
             policy=read_policy(policy),
             ledger=ledger,
-            channels=[audience],
+            channels=[channel],
             account=settings.account_id,
         )
-        modifier = build_modifier(session, shell.calls, endpoint_url=endpoint.url)
-        yield LocalWatchdog(endpoint=endpoint, shell=replace(shell, modifier=modifier), audience=audience)
+        modifier = build_modifier(session, services.calls, endpoint_url=endpoint.url)
+        yield LocalWatchdog(endpoint=endpoint, services=replace(services, modifier=modifier), channel=channel)
 
 
 @dataclass(slots=True, kw_only=True)
 class DeployedWatchdog:
     """The deployed functions; what they tell people arrives in what takes itself for Slack."""
 
-    stage: DeployedStage
+    stack: DeployedStack
     slack: SlackReceiver
     ledger: Ledger
-    place: str = "in Slack, as it arrives"
+    channel_label: str = "in Slack, as it arrives"
 
     @property
-    def heard(self) -> Sequence[Heard]:
-        return [self._hear(message) for message in self.slack.messages]
+    def notifications(self) -> Sequence[Notification]:
+        return [self._to_notification(message) for message in self.slack.messages]
 
     def tick(self) -> None:
-        self.stage.tell_events()
-        self.stage.tick()
+        self.stack.forward_events()
+        self.stack.tick()
 
     def finish(self) -> None:
-        until = time.monotonic() + _MOST_SILENCES * _SILENCE_S
-        heard = -1
-        while heard < len(self.slack.posted) and time.monotonic() < until:
-            heard = len(self.slack.posted)
-            time.sleep(_SILENCE_S)
+        deadline = time.monotonic() + _MAX_QUIET_PERIODS * _QUIET_S
+        posted_count = -1
+        while posted_count < len(self.slack.all_messages) and time.monotonic() < deadline:
+            posted_count = len(self.slack.all_messages)
+            time.sleep(_QUIET_S)
 
-    def _hear(self, message: Message) -> Heard:
-        made = _MADE.search(message.words)
-        at_s = datetime.fromisoformat(made[1]).timestamp() if made else self.stage.endpoint.fleet.now_s()
-        emoji, _, words = message.text.partition(" ")
-        level = _LEVELS.get(emoji)
-        headline = _IDS.sub("", words if level else message.text)
-        return Heard(at_s=at_s, headline=headline, level=level or Level.UNKNOWN)
+    def _to_notification(self, message: Message) -> Notification:
+        match = _ALERT_TIME.search(message.full_text)
+        at_s = datetime.fromisoformat(match[1]).timestamp() if match else self.stack.endpoint.fleet.now_s()
+        emoji, _, headline_text = message.text.partition(" ")
+        level = _EMOJI_LEVELS.get(emoji)
+        headline = _RESOURCE_IDS.sub("", headline_text if level else message.text)
+        return Notification(at_s=at_s, headline=headline, level=level or Level.UNKNOWN)
 
 
 @contextmanager
-def deployed_watchdog(endpoint: Endpoint, policy: Path, say: Callable[[str], None]) -> Iterator[Watchdog]:
+def deployed_watchdog(endpoint: Endpoint, policy: Path, log: Callable[[str], None]) -> Iterator[Watchdog]:
     """Deploy the stack onto a local AWS that goes at the end, and point it at the endpoint's volumes.
 
     Raises:
@@ -184,21 +186,22 @@ def deployed_watchdog(endpoint: Endpoint, policy: Path, say: Callable[[str], Non
     """
     settings = endpoint.fleet.settings
     with LocalAws(region=settings.region, account=settings.account_id) as aws, SlackReceiver() as slack:
-        stage_file = aws.folder / "stage.yaml"
+        stage_file = aws.directory / "stage.yaml"
         stage_file.write_text(
-            f"name: {_STACK}\npolicy: {policy}\nrecipients:\n  slack_secret: {_SECRET}\n", encoding="utf-8"
+            f"name: {_STACK}\npolicy: {policy}\nrecipients:\n  slack_secret: {_SLACK_SECRET}\n",
+            encoding="utf-8",
         )
-        say("cdk bootstrap: preparing a local AWS")
+        log("cdk bootstrap: preparing a local AWS")
         bootstrap(aws)
-        aws.client("secretsmanager").create_secret(Name=_SECRET, SecretString=slack.url)
-        say("cdk deploy: the stack, as it would go to AWS")
+        aws.client("secretsmanager").create_secret(Name=_SLACK_SECRET, SecretString=slack.url)
+        log("cdk deploy: the stack, as it would go to AWS")
         deploy(aws, "-c", f"stage={stage_file}")
-        say("pointing its functions at the lab's volumes")
-        stage = DeployedStage.find(aws, endpoint, name=_STACK)
-        stage.set_schedule(is_on=False)
-        stage.look_at_the_lab()
-        ledger = DynamoLedger(stage.client("dynamodb"), stage.table)
-        yield DeployedWatchdog(stage=stage, slack=slack, ledger=ledger)
+        log("pointing its functions at the lab's volumes")
+        stack = DeployedStack.find(aws, endpoint, name=_STACK)
+        stack.set_schedule_state(is_on=False)
+        stack.use_lab_endpoint()
+        ledger = DynamoLedger(stack.client("dynamodb"), stack.ledger_table)
+        yield DeployedWatchdog(stack=stack, slack=slack, ledger=ledger)
 
 
 def _session(region: str) -> Session:

@@ -18,13 +18,13 @@ from burstwatch.core.errors import BurstwatchError
 
 ACCESS_KEY: Final = "burstlab"
 ROOT: Final = Path(__file__).resolve().parents[3]
-_LEASH: Final = Path(__file__).with_name("process_guard.py")
-_READY_WITHIN_S: Final = 30.0
-_STOP_WITHIN_S: Final = 15.0
-_CDK_WITHIN_S: Final = 300.0
-_LOOK_S: Final = 0.05
-_ATTEMPTS: Final = 3
-_LAST_LINES: Final = 25
+_PROCESS_GUARD: Final = Path(__file__).with_name("process_guard.py")
+_READY_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 15.0
+_CDK_TIMEOUT_S: Final = 300.0
+_POLL_INTERVAL_S: Final = 0.05
+_MAX_START_ATTEMPTS: Final = 3
+_SHOWN_LOG_LINES: Final = 25
 
 
 class LocalAwsError(BurstwatchError):
@@ -34,14 +34,15 @@ class LocalAwsError(BurstwatchError):
 class LocalAws:
     """ministack on 127.0.0.1 and a free port; start it with ``with``, or ``start`` and ``stop``.
 
-    What it and the CDK say is kept in ``folder``: by default a new one that goes when it stops, or when this
-    process dies. Its functions run on this machine's Python, in ministack's environment plus their layer.
+    What it and the CDK say is kept in ``directory``: by default a new one that goes when it stops, or when
+    this process dies. Its functions run on this machine's Python, in ministack's environment plus their
+    layer.
     """
 
     def __init__(
         self,
         *,
-        folder: Path | None = None,
+        directory: Path | None = None,
         region: str = "us-east-1",
         account: str = "123456789012",
         environment: Path | None = None,
@@ -50,8 +51,8 @@ class LocalAws:
         self.region = region
         self.account = account
         self._concurrent_executions = concurrent_executions
-        self._keeps_folder = folder is not None
-        self.folder = folder or Path(os.devnull)
+        self._keeps_directory = directory is not None
+        self.directory = directory or Path(os.devnull)
         self._python = (environment or Path(sys.prefix) / "local-aws") / "bin" / "python"
         self._port = 0
         self._process: subprocess.Popen[bytes] | None = None
@@ -65,7 +66,7 @@ class LocalAws:
     @property
     def environment(self) -> dict[str, str]:
         """What any AWS client needs to take this for AWS, and nothing of whose machine this is."""
-        return _AWS_OF_NOBODY | {
+        return _ISOLATED_AWS_ENVIRONMENT | {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,
             "AWS_REGION": self.region,
@@ -93,10 +94,10 @@ class LocalAws:
         """
         if not self._python.exists():
             raise LocalAwsError(f"the local AWS is not installed at {self._python.parent}: run `make setup`")
-        if self._keeps_folder:
-            self.folder.mkdir(parents=True, exist_ok=True)
+        if self._keeps_directory:
+            self.directory.mkdir(parents=True, exist_ok=True)
         else:
-            self.folder = Path(mkdtemp(prefix="burstlab-aws-"))
+            self.directory = Path(mkdtemp(prefix="burstlab-aws-"))
         try:
             self._start()
         except BaseException:
@@ -108,9 +109,9 @@ class LocalAws:
         """End it and every process it started."""
         process, self._process = self._process, None
         if process is not None:
-            _let_go(process)
-        if not self._keeps_folder:
-            rmtree(self.folder, ignore_errors=True)
+            _stop(process)
+        if not self._keeps_directory:
+            rmtree(self.directory, ignore_errors=True)
 
     def run_cdk(self, *arguments: str, app: Path | str | None = None, cwd: Path = ROOT) -> str:
         """Run the real CDK command against it and answer what it said.
@@ -129,49 +130,49 @@ class LocalAws:
         command = [str(cdk), *arguments, *_CDK_OPTIONS]
         command += ["--app", str(app)] if app is not None else []
         if not _is_synthesized(app):
-            command += ["--output", str(self.folder / "cdk.out")]
-        log = self.folder / f"cdk-{arguments[0]}.log"
-        code, said = _run(command, cwd=cwd, env=self._cdk_environment(), log=log)
+            command += ["--output", str(self.directory / "cdk.out")]
+        log = self.directory / f"cdk-{arguments[0]}.log"
+        code, output = _run(command, cwd=cwd, env=self._cdk_environment(), log=log)
         if code:
-            last = "\n".join(said.rstrip().splitlines()[-_LAST_LINES:])
-            raise LocalAwsError(f"`cdk {' '.join(arguments)}` failed ({code}):\n{last}")
-        return said
+            last_lines = "\n".join(output.rstrip().splitlines()[-_SHOWN_LOG_LINES:])
+            raise LocalAwsError(f"`cdk {' '.join(arguments)}` failed ({code}):\n{last_lines}")
+        return output
 
-    def said(self) -> str:
+    def server_log(self) -> str:
         """What the server has written."""
-        return (self.folder / "ministack.log").read_text(errors="replace")
+        return (self.directory / "ministack.log").read_text(errors="replace")
 
     def _start(self) -> None:
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, _MAX_START_ATTEMPTS + 1):
             self._port = _free_port()
-            with (self.folder / "ministack.log").open("ab") as log:
-                self._process = _leashed(
+            with (self.directory / "ministack.log").open("ab") as log:
+                self._process = _start_guarded(
                     [str(self._python), "-I", "-m", "ministack"],
-                    removes=None if self._keeps_folder else self.folder,
+                    removed_directory=None if self._keeps_directory else self.directory,
                     env=self._server_environment(),
-                    cwd=self.folder,
+                    cwd=self.directory,
                     log=log,
                 )
-            if self._becomes_ready():
+            if self._wait_until_ready():
                 return
-            if attempt < _ATTEMPTS and "already in use" in self.said():
+            if attempt < _MAX_START_ATTEMPTS and "already in use" in self.server_log():
                 continue
-            last = "\n".join(self.said().rstrip().splitlines()[-_LAST_LINES:])
-            raise LocalAwsError(f"the local AWS did not start within {_READY_WITHIN_S:g} s:\n{last}")
+            last_lines = "\n".join(self.server_log().rstrip().splitlines()[-_SHOWN_LOG_LINES:])
+            raise LocalAwsError(f"the local AWS did not start within {_READY_TIMEOUT_S:g} s:\n{last_lines}")
 
-    def _becomes_ready(self) -> bool:
-        until = time.monotonic() + _READY_WITHIN_S
-        while time.monotonic() < until and self._process is not None and self._process.poll() is None:
+    def _wait_until_ready(self) -> bool:
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while time.monotonic() < deadline and self._process is not None and self._process.poll() is None:
             if _is_ready(self._port):
                 return True
-            time.sleep(_LOOK_S)
+            time.sleep(_POLL_INTERVAL_S)
         return False
 
     def _server_environment(self) -> dict[str, str]:
         """Its own, so that functions see nothing of this process's; temporary files go into the folder."""
-        temporary = self.folder / "tmp"
+        temporary = self.directory / "tmp"
         temporary.mkdir(exist_ok=True)
-        return _AWS_OF_NOBODY | {
+        return _ISOLATED_AWS_ENVIRONMENT | {
             "PATH": os.environ.get("PATH", os.defpath),
             "LANG": "C.UTF-8",
             "HOME": str(temporary),
@@ -190,13 +191,13 @@ class LocalAws:
 
     def _cdk_environment(self) -> dict[str, str]:
         binaries = str(Path(sys.prefix) / "bin")
-        kept = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
+        inherited = {name: os.environ[name] for name in ("HOME", "LANG", "TMPDIR") if name in os.environ}
         return (
-            kept
+            inherited
             | self.environment
             | {
                 "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-                "CDK_HOME": str(self.folder),
+                "CDK_HOME": str(self.directory),
                 "CDK_DISABLE_CLI_TELEMETRY": "true",
                 "CDK_DISABLE_VERSION_CHECK": "true",
             }
@@ -207,12 +208,12 @@ class LocalAws:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
 
 
-_AWS_OF_NOBODY: Final = {
+_ISOLATED_AWS_ENVIRONMENT: Final = {
     "AWS_ACCESS_KEY_ID": ACCESS_KEY,
     "AWS_SECRET_ACCESS_KEY": ACCESS_KEY,
     "AWS_CONFIG_FILE": os.devnull,
@@ -226,12 +227,12 @@ def _is_synthesized(app: Path | str | None) -> bool:
     return app is not None and Path(app).is_dir()
 
 
-def _leashed(
-    command: Sequence[str], *, removes: Path | None, env: Mapping[str, str], cwd: Path, log: Any
+def _start_guarded(
+    command: Sequence[str], *, removed_directory: Path | None, env: Mapping[str, str], cwd: Path, log: Any
 ) -> subprocess.Popen[bytes]:
     """Start a command that ends, with all it started, when this process lets go of it or dies."""
     return subprocess.Popen(  # noqa: S603 - the command is ours
-        [sys.executable, "-I", "-S", str(_LEASH), str(removes or "-"), *command],
+        [sys.executable, "-I", "-S", str(_PROCESS_GUARD), str(removed_directory or "-"), *command],
         stdin=subprocess.PIPE,
         stdout=log,
         stderr=subprocess.STDOUT,
@@ -241,11 +242,11 @@ def _leashed(
     )
 
 
-def _let_go(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     if process.stdin is not None:
         process.stdin.close()
     try:
-        process.wait(_STOP_WITHIN_S)
+        process.wait(_STOP_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()
@@ -255,20 +256,20 @@ def _run(command: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path
     """Run a command to its end; its exit code and what it said, which the log keeps."""
     with log.open("a+b") as file:
         start = file.seek(0, os.SEEK_END)
-        process = _leashed(command, removes=None, env=env, cwd=cwd, log=file)
+        process = _start_guarded(command, removed_directory=None, env=env, cwd=cwd, log=file)
         try:
-            code = process.wait(_CDK_WITHIN_S)
+            code = process.wait(_CDK_TIMEOUT_S)
         except subprocess.TimeoutExpired:
-            raise LocalAwsError(f"`{command[0]}` took more than {_CDK_WITHIN_S:g} s; see {log}") from None
+            raise LocalAwsError(f"`{command[0]}` took more than {_CDK_TIMEOUT_S:g} s; see {log}") from None
         finally:
-            _let_go(process)
+            _stop(process)
         file.seek(start)
         return code, file.read().decode(errors="replace")
 
 
 def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
         return port
 
 

@@ -17,13 +17,13 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-_GRACE_S = 5.0
-_LOOK_S = 0.05
+_TERMINATE_TIMEOUT_S = 5.0
+_POLL_INTERVAL_S = 0.05
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
-def main(folder: str, command: Sequence[str]) -> int:
+def main(directory: str, command: Sequence[str]) -> int:
     """Run the command and answer its exit code, as a shell would."""
     child = subprocess.Popen(  # noqa: S603 - the command is ours
         command,
@@ -31,18 +31,18 @@ def main(folder: str, command: Sequence[str]) -> int:
         start_new_session=True,
         preexec_fn=_die_with_parent,  # noqa: PLW1509 - there are no threads here
     )
-    goes = False
+    is_released = False
     try:
         for number in _SIGNALS:
-            signal.signal(number, _stop)
-        while child.poll() is None and not goes:
-            goes = _is_let_go()
+            signal.signal(number, _raise_interrupt)
+        while child.poll() is None and not is_released:
+            is_released = _is_released()
     except KeyboardInterrupt:
-        goes = True
+        is_released = True
     finally:
-        _end(child)
-        if goes and folder != "-":
-            shutil.rmtree(folder, ignore_errors=True)
+        _end_group(child)
+        if is_released and directory != "-":
+            shutil.rmtree(directory, ignore_errors=True)
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 
@@ -52,24 +52,24 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def _stop(*_: Any) -> None:
+def _raise_interrupt(*_: Any) -> None:
     raise KeyboardInterrupt
 
 
-def _is_let_go() -> bool:
+def _is_released() -> bool:
     """Whether the other side of standard input is closed; waits a moment for that."""
-    readable, _, _ = select.select([0], [], [], _LOOK_S)
+    readable, _, _ = select.select([0], [], [], _POLL_INTERVAL_S)
     return bool(readable) and not os.read(0, 4096)
 
 
-def _end(child: subprocess.Popen[bytes]) -> None:
+def _end_group(child: subprocess.Popen[bytes]) -> None:
     """Ask the group to end, and end it."""
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     _signal_group(child.pid, signal.SIGTERM)
-    until = time.monotonic() + _GRACE_S
-    while child.poll() is None and time.monotonic() < until:
-        time.sleep(_LOOK_S)
+    deadline = time.monotonic() + _TERMINATE_TIMEOUT_S
+    while child.poll() is None and time.monotonic() < deadline:
+        time.sleep(_POLL_INTERVAL_S)
     _signal_group(child.pid, signal.SIGKILL)
     child.wait()
 

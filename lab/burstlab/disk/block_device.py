@@ -17,20 +17,20 @@ from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
 from burstlab.disk.state_dir import (
-    EXPORT,
-    MOUNT,
+    EXPORT_NAME,
+    MOUNT_NAME,
     NO_LIMIT,
     SERVER,
-    SOCKET,
+    SOCKET_NAME,
     THROTTLE_GROUP,
-    Monitor,
-    drop_rules,
+    QmpClient,
+    clear_limits,
     is_mounted,
-    make_folder,
-    note_process,
-    own,
-    rule_files,
-    take_down,
+    limit_files,
+    lock,
+    make_state_dir,
+    record_process,
+    remove,
     wait_until,
 )
 from burstwatch.core.errors import BurstwatchError
@@ -51,12 +51,12 @@ MKFS: Final = {
 }
 """How each file system is made."""
 _IMAGE: Final = "volume.raw"
-_LEAST_MIB: Final = 64
-_EBS_IO_KIB: Final = 256
+_MIN_MIB: Final = 64
+_MAX_IO_KIB: Final = 256
 """One request is at most what EBS counts as one operation."""
 _SECTOR_KIB: Final = 0.5
-_START_S: Final = 10.0
-_STEP_S: Final = 60.0
+_START_TIMEOUT_S: Final = 10.0
+_COMMAND_TIMEOUT_S: Final = 60.0
 
 
 class DiskError(BurstwatchError):
@@ -72,18 +72,20 @@ class Counters(NamedTuple):
     kib: float
 
     @property
-    def done(self) -> int:
+    def completed(self) -> int:
         return self.reads + self.writes
 
 
-def why_not(backend: str = "auto") -> str | None:
+def unavailable_reason(backend: str = "auto") -> str | None:
     """What this machine lacks for a disk, in a sentence; None where one can be built."""
-    if reason := _lacks_loops():
+    if reason := _loop_device_problem():
         return f"a throttled disk {reason}"
-    wanted = BACKENDS if backend == "auto" else (backend,)
-    lacks = [(name, _lacks(name)) for name in wanted]
+    backends = BACKENDS if backend == "auto" else (backend,)
+    reasons = [(name, _backend_problem(name)) for name in backends]
     return (
-        "; ".join(f"backend {name} {reason}" for name, reason in lacks) if all(dict(lacks).values()) else None
+        "; ".join(f"backend {name} {reason}" for name, reason in reasons)
+        if all(dict(reasons).values())
+        else None
     )
 
 
@@ -93,9 +95,9 @@ def choose_backend(backend: str = "auto") -> str:
     Raises:
         DiskError: neither works here.
     """
-    if reason := why_not(backend):
+    if reason := unavailable_reason(backend):
         raise DiskError(reason)
-    return next(name for name in BACKENDS if not _lacks(name)) if backend == "auto" else backend
+    return next(name for name in BACKENDS if not _backend_problem(name)) if backend == "auto" else backend
 
 
 class Throttle(Protocol):
@@ -105,7 +107,7 @@ class Throttle(Protocol):
         """Make ready, and answer the file the loop device is to stand on."""
         ...
 
-    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
+    def set_limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
         """No more than so many operations, and bytes, per second from now on; None lifts a limit."""
         ...
 
@@ -113,78 +115,83 @@ class Throttle(Protocol):
         """Let go, so that it can be taken down."""
         ...
 
-    def forget(self) -> None:
+    def mark_removed(self) -> None:
         """It was taken down."""
         ...
 
 
-class Qsd:
+class QemuStorageThrottle:
     """qemu-storage-daemon's throttle group, spoken to over its socket."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._monitor: Monitor | None = None
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._monitor: QmpClient | None = None
         self._server: subprocess.Popen[bytes] | None = None
 
     def open(self, image: Path) -> Path:
-        export = self._folder / EXPORT
+        export = self._directory / EXPORT_NAME
         export.touch()
-        with TemporaryFile("w+") as words:
+        with TemporaryFile("w+") as stderr:
             server = subprocess.Popen(  # noqa: S603 - the command is ours
                 _server_command(image, export),
-                cwd=self._folder,
+                cwd=self._directory,
                 stdin=subprocess.DEVNULL,
-                stdout=words,
-                stderr=words,
+                stdout=stderr,
+                stderr=stderr,
                 start_new_session=True,
             )
-            is_there = wait_until(lambda: is_mounted(export) or server.poll() is not None, _START_S)
-            if not is_there or server.poll() is not None:
-                words.seek(0)
-                raise DiskError(f"{SERVER} did not start: {words.read().strip() or 'no word from it'}")
+            is_mounted_or_ended = wait_until(
+                lambda: is_mounted(export) or server.poll() is not None, _START_TIMEOUT_S
+            )
+            if not is_mounted_or_ended or server.poll() is not None:
+                stderr.seek(0)
+                raise DiskError(f"{SERVER} did not start: {stderr.read().strip() or 'no word from it'}")
         self._server = server
-        self._monitor = Monitor(self._folder)
+        self._monitor = QmpClient(self._directory)
         return export
 
-    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:  # noqa: ARG002
+    def set_limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:  # noqa: ARG002
         assert self._monitor is not None
-        self._monitor.limit(NO_LIMIT if iops is None else iops, bytes_per_s or 0)
+        self._monitor.set_limit(NO_LIMIT if iops is None else iops, bytes_per_s or 0)
 
     def close(self) -> None:
         if self._monitor is not None:
             self._monitor.close()
 
-    def forget(self) -> None:
+    def mark_removed(self) -> None:
         if self._server is not None and self._server.poll() is None:
             self._server.returncode = 0  # others go on ending it
 
 
-class Blkio:
+class CgroupThrottle:
     """The limit of the root cgroup, which holds for every process and the journal."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, directory: Path) -> None:
         """Nothing of it lies in the folder."""
 
     def open(self, image: Path) -> Path:
         return image
 
-    def limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
-        number = Path(f"/sys/block/{loop}/dev").read_text().strip()
-        for what, most in (("iops", iops), ("bps", bytes_per_s)):
-            for path in rule_files(what):
-                path.write_text(f"{number} {most or 0}")
+    def set_limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
+        device_number = Path(f"/sys/block/{loop}/dev").read_text().strip()
+        for unit, limit_value in (("iops", iops), ("bps", bytes_per_s)):
+            for path in limit_files(unit):
+                path.write_text(f"{device_number} {limit_value or 0}")
 
     def close(self) -> None:
         """Nothing is held."""
 
-    def forget(self) -> None:
+    def mark_removed(self) -> None:
         """Nothing was started."""
 
 
-_THROTTLES: Final[dict[str, Callable[[Path], Throttle]]] = {"qsd": Qsd, "blkio": Blkio}
+_THROTTLES: Final[dict[str, Callable[[Path], Throttle]]] = {
+    "qsd": QemuStorageThrottle,
+    "blkio": CgroupThrottle,
+}
 
 
-class Device:
+class ThrottledDevice:
     """A throttled loop device with a file system on it, mounted; use it with ``with``.
 
     However its builder ends, a keeper takes it down. By default it writes through: a flush costs nothing,
@@ -197,25 +204,25 @@ class Device:
         backend: str = "auto",
         size_mib: int = 256,
         parent: Path | None = None,
-        fs: str = "ext4",
+        file_system: str = "ext4",
         mkfs_options: Sequence[str] = (),
         writes_back: bool = False,
     ) -> None:
-        if size_mib < _LEAST_MIB:
-            raise DiskError(f"the image is {size_mib} MiB: give at least {_LEAST_MIB}")
+        if size_mib < _MIN_MIB:
+            raise DiskError(f"the image is {size_mib} MiB: give at least {_MIN_MIB}")
         self.backend = choose_backend(backend)
         self._size_mib = size_mib
         self._parent = parent
-        self._mkfs = [*MKFS[fs], *mkfs_options]
+        self._mkfs = [*MKFS[file_system], *mkfs_options]
         self._write_cache = "write back" if writes_back else "write through"
         self._iops: int | None = None
         self._bytes_per_s: int | None = None
 
     def __enter__(self) -> Self:
-        self.folder = make_folder(self._parent)
-        self._holding = own(self.folder)
-        self._keeper = _start_keeper(self.folder)
-        self._throttle = _THROTTLES[self.backend](self.folder)
+        self.directory = make_state_dir(self._parent)
+        self._lock_fd = lock(self.directory)
+        self._reaper = _start_reaper(self.directory)
+        self._throttle = _THROTTLES[self.backend](self.directory)
         try:
             self._build()
         except BaseException:
@@ -224,15 +231,15 @@ class Device:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        left = self.close()
-        if left and error is None:
-            raise DiskError(f"{'; '.join(left)}; then: burstlab disk --clean")
+        leftovers = self.close()
+        if leftovers and error is None:
+            raise DiskError(f"{'; '.join(leftovers)}; then: burstlab disk --clean")
 
     @property
     def mount(self) -> Path:
-        return self.folder / MOUNT
+        return self.directory / MOUNT_NAME
 
     @property
     def path(self) -> str:
@@ -243,65 +250,65 @@ class Device:
         """The limit in force; None is none."""
         return self._iops
 
-    def limit(self, iops: int | None) -> None:
+    def set_iops_limit(self, iops: int | None) -> None:
         """Serve no more than so many operations per second from now on."""
         if iops != self._iops:
-            self._throttle.limit(self.loop, iops, self._bytes_per_s)
+            self._throttle.set_limit(self.loop, iops, self._bytes_per_s)
             self._iops = iops
 
-    def limit_bytes(self, bytes_per_s: int | None) -> None:
+    def set_bytes_limit(self, bytes_per_s: int | None) -> None:
         """Move no more than so many bytes per second from now on, beside the limit of operations."""
-        self._throttle.limit(self.loop, self._iops, bytes_per_s)
+        self._throttle.set_limit(self.loop, self._iops, bytes_per_s)
         self._bytes_per_s = bytes_per_s
 
-    def counters(self) -> Counters:
+    def read_counters(self) -> Counters:
         """Reads and writes completed; the kernel counts requests, each of 256 KiB at most."""
         fields = self._stat.read_text().split()
         sectors = int(fields[2]) + int(fields[6])
         return Counters(int(fields[0]), int(fields[4]), int(fields[8]), sectors * _SECTOR_KIB)
 
-    def note(self, pid: int) -> None:
+    def register_process(self, pid: int) -> None:
         """Let a process end with the disk."""
-        note_process(self.folder, pid)
+        record_process(self.directory, pid)
 
     def close(self) -> list[str]:
         """Take it down, and answer what could not be."""
         self._throttle.close()
-        left = take_down(self.folder)
-        self._throttle.forget()
-        os.close(self._holding)
-        assert self._keeper.stdin is not None
-        self._keeper.stdin.close()
-        if left:
-            self._keeper.returncode = 0  # it goes on trying
+        leftovers = remove(self.directory)
+        self._throttle.mark_removed()
+        os.close(self._lock_fd)
+        assert self._reaper.stdin is not None
+        self._reaper.stdin.close()
+        if leftovers:
+            self._reaper.returncode = 0  # it goes on trying
         else:
-            self._keeper.wait()
-        return left
+            self._reaper.wait()
+        return leftovers
 
     def _build(self) -> None:
-        image = self.folder / _IMAGE
+        image = self.directory / _IMAGE
         with image.open("wb") as file:
             file.truncate(self._size_mib * 2**20)
         self.mount.mkdir()
-        self.loop = _said_by(["losetup", "-f", "--show", str(self._throttle.open(image))]).removeprefix(
+        self.loop = _run_command(["losetup", "-f", "--show", str(self._throttle.open(image))]).removeprefix(
             "/dev/"
         )
-        drop_rules(self.loop)
+        clear_limits(self.loop)
         self._stat = Path(f"/sys/block/{self.loop}/stat")
         queue = Path(f"/sys/block/{self.loop}/queue")
         (queue / "iostats").write_text("1")  # what an earlier user of this device set stays
-        (queue / "max_sectors_kb").write_text(str(_EBS_IO_KIB))
+        (queue / "max_sectors_kb").write_text(str(_MAX_IO_KIB))
         (queue / "write_cache").write_text(self._write_cache)
         with suppress(OSError):  # not every kernel lets it be chosen
             (queue / "scheduler").write_text("none")
-        _said_by([*self._mkfs, self.path])
-        _said_by(["mount", self.path, str(self.mount)])
-        _said_by(["losetup", "-d", self.path])  # busy, so it only promises to go with the mount
+        _run_command([*self._mkfs, self.path])
+        _run_command(["mount", self.path, str(self.mount)])
+        _run_command(["losetup", "-d", self.path])  # busy, so it only promises to go with the mount
 
 
 def _server_command(image: Path, export: Path) -> list[str]:
-    group = f"throttle-group,id={THROTTLE_GROUP},x-iops-total={NO_LIMIT},x-iops-size={_EBS_IO_KIB * 1024}"
-    monitor = f"socket,id=monitor,path={export.parent / SOCKET},server=on,wait=off"
+    group = f"throttle-group,id={THROTTLE_GROUP},x-iops-total={NO_LIMIT},x-iops-size={_MAX_IO_KIB * 1024}"
+    monitor = f"socket,id=monitor,path={export.parent / SOCKET_NAME},server=on,wait=off"
     throttle = f"driver=throttle,node-name=throttle,throttle-group={THROTTLE_GROUP},file=raw"
     exported = f"type=fuse,id=export,node-name=throttle,mountpoint={export},writable=on,allow-other=off"
     return [
@@ -316,9 +323,9 @@ def _server_command(image: Path, export: Path) -> list[str]:
     ]
 
 
-def _start_keeper(folder: Path) -> "subprocess.Popen[bytes]":
+def _start_reaper(directory: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(  # noqa: S603 - the command is ours
-        [sys.executable, "-m", "burstlab.disk.reaper", str(folder)],
+        [sys.executable, "-m", "burstlab.disk.reaper", str(directory)],
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -328,25 +335,25 @@ def _start_keeper(folder: Path) -> "subprocess.Popen[bytes]":
     )
 
 
-def _said_by(command: Sequence[str]) -> str:
+def _run_command(command: Sequence[str]) -> str:
     """What a command printed.
 
     Raises:
         DiskError: it failed, or did not end.
     """
     try:
-        done = subprocess.run(  # noqa: S603 - the commands are ours
-            command, capture_output=True, text=True, check=False, timeout=_STEP_S
+        completed = subprocess.run(  # noqa: S603 - the commands are ours
+            command, capture_output=True, text=True, check=False, timeout=_COMMAND_TIMEOUT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise DiskError(f"{' '.join(command)} did not end within {_STEP_S:g} s") from error
-    if done.returncode:
-        said = (done.stderr or done.stdout).strip().splitlines()
-        raise DiskError(f"{' '.join(command)}: {said[0] if said else f'exit code {done.returncode}'}")
-    return done.stdout.strip()
+        raise DiskError(f"{' '.join(command)} did not end within {_COMMAND_TIMEOUT_S:g} s") from error
+    if completed.returncode:
+        lines = (completed.stderr or completed.stdout).strip().splitlines()
+        raise DiskError(f"{' '.join(command)}: {lines[0] if lines else f'exit code {completed.returncode}'}")
+    return completed.stdout.strip()
 
 
-def _lacks_loops() -> str | None:
+def _loop_device_problem() -> str | None:
     if sys.platform != "linux":
         return f"needs Linux's loop devices; this is {sys.platform}"
     if os.geteuid() != 0:
@@ -358,27 +365,27 @@ def _lacks_loops() -> str | None:
         return "needs /dev/loop-control: load the module loop, or leave the container"
     if not os.access("/sys", os.W_OK):
         return "needs /sys to be writable: leave the container, or make it privileged"
-    return _refused()
+    return _try_loop_and_mount()
 
 
-def _refused() -> str | None:
+def _try_loop_and_mount() -> str | None:
     """Whether a loop device can be attached and something mounted at all: containers often may not."""
-    with TemporaryDirectory(prefix="burstlab-try-") as folder:
-        image = Path(folder) / "image"
+    with TemporaryDirectory(prefix="burstlab-try-") as directory:
+        image = Path(directory) / "image"
         try:
             with image.open("wb") as file:
                 file.truncate(2**20)
-            _said_by(["losetup", "-d", _said_by(["losetup", "-f", "--show", str(image)])])
-            _said_by(["mount", "-t", "tmpfs", "none", folder])
-            _said_by(["umount", folder])
+            _run_command(["losetup", "-d", _run_command(["losetup", "-f", "--show", str(image)])])
+            _run_command(["mount", "-t", "tmpfs", "none", directory])
+            _run_command(["umount", directory])
         except DiskError as error:
             return f"needs loop devices and mounts ({error}): leave the container, or make it privileged"
     return None
 
 
-def _lacks(backend: str) -> str | None:
+def _backend_problem(backend: str) -> str | None:
     if backend == "blkio":
-        return None if rule_files() else "needs the blkio cgroup of version 1, which is not mounted here"
+        return None if limit_files() else "needs the blkio cgroup of version 1, which is not mounted here"
     if shutil.which(SERVER) is None:
         return f"needs {SERVER}: apt-get install qemu-system-common"
     return None if os.access("/dev/fuse", os.R_OK | os.W_OK) else "needs /dev/fuse, which is not here"

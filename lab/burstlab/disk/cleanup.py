@@ -5,26 +5,26 @@ from collections.abc import Callable
 from pathlib import Path
 
 from burstlab.disk.block_device import DiskError
-from burstlab.disk.state_dir import own, ownerless, take_down
+from burstlab.disk.state_dir import lock, orphaned_state_dirs, remove
 
 
-def clean(say: Callable[[str], None], parent: Path | None = None) -> int:
+def clean(log: Callable[[str], None], parent: Path | None = None) -> int:
     """Take down every disk without an owner, and answer how many there were.
 
     Raises:
         DiskError: something could not be removed; the message says what holds it.
     """
-    left, folders = [], ownerless(parent)
-    for folder in folders:
+    leftovers, directories = [], orphaned_state_dirs(parent)
+    for directory in directories:
         try:
-            holding = own(folder)
+            lock_fd = lock(directory)
         except OSError:
             continue  # its keeper is at it
         try:
-            left += take_down(folder)
+            leftovers += remove(directory)
         finally:
-            os.close(holding)
-        say(f"taken down: {folder}")
-    if left:
-        raise DiskError("; ".join(left))
-    return len(folders)
+            os.close(lock_fd)
+        log(f"taken down: {directory}")
+    if leftovers:
+        raise DiskError("; ".join(leftovers))
+    return len(directories)

@@ -12,8 +12,8 @@ import click
 from burstlab.disk.options import disk_options
 from burstlab.main import HELP
 
-_PACES_S: Final = {"flood": 0.0, "jobs": 1.0}
-_SHOWN_EVERY_S: Final = 0.25
+_JOB_INTERVALS_S: Final = {"flood": 0.0, "jobs": 1.0}
+_REFRESH_INTERVAL_S: Final = 0.25
 
 _EXAMPLES: Final = """\b
 Examples:
@@ -43,7 +43,7 @@ Page: docs/incident.md
     speeds=click.FloatRange(1, 1_000),
     speed=None,
     least_balance_pct=0,
-    folder_is="Where its image lies, or --clean is to look too",
+    folder_help="Where its image lies, or --clean is to look too",
 )
 @click.option(
     "--credits",
@@ -93,48 +93,50 @@ def disk(
     Its balance is what the lab's CloudWatch says, and a ModifyVolume sent there raises the real limit. Needs
     root and loop devices.
     """
-    from burstlab.disk.block_device import Device  # noqa: PLC0415
+    from burstlab.disk.block_device import ThrottledDevice  # noqa: PLC0415
     from burstlab.disk.job_loop import JobLoop  # noqa: PLC0415
     from burstlab.disk.live_view import open_view  # noqa: PLC0415
-    from burstlab.disk.simulated_disk import SETTINGS, open_box  # noqa: PLC0415
-    from burstlab.disk.throttle import Lapse  # noqa: PLC0415
+    from burstlab.disk.simulated_disk import SETTINGS, open_simulated_disk  # noqa: PLC0415
+    from burstlab.disk.throttle import TimeScale  # noqa: PLC0415
     from burstlab.fake_aws.server import Endpoint  # noqa: PLC0415
     from burstlab.model.clock import LabClock  # noqa: PLC0415 - help needs none of this
     from burstlab.model.fleet import LabFleet  # noqa: PLC0415
     from burstwatch.core.ebs.volume import baseline_iops  # noqa: PLC0415
 
-    with explained():
+    with report_errors():
         if clean:
-            clean_up(folder, is_told=True)
+            clean_up(folder, is_verbose=True)
             return
-        lapse = Lapse.of(speed=speed, real_credits=real_credits)
-        lapse.check(baseline_iops(size_gib))
-        device = Device(backend=backend, size_mib=image_mib, parent=folder)
+        time_scale = TimeScale.of(speed=speed, real_credits=real_credits)
+        time_scale.check(baseline_iops(size_gib))
+        device = ThrottledDevice(backend=backend, size_mib=image_mib, parent=folder)
         clean_up(folder)
         with ExitStack() as stack:
             stack.enter_context(device)
-            fleet = LabFleet(LabClock(speed=lapse.speed), SETTINGS)
-            box = stack.enter_context(
-                open_box(fleet, device, lapse, size_gib=size_gib, balance_pct=balance_pct)
+            fleet = LabFleet(LabClock(speed=time_scale.speed), SETTINGS)
+            simulated_disk = stack.enter_context(
+                open_simulated_disk(fleet, device, time_scale, size_gib=size_gib, balance_pct=balance_pct)
             )
-            lab = stack.enter_context(Endpoint(fleet, port=port))
-            loop = None
+            endpoint = stack.enter_context(Endpoint(fleet, port=port))
+            job_loop = None
             if load != "idle":
-                loop = stack.enter_context(JobLoop(device, pace_s=_PACES_S[load]))
-            tell_the_disk(box.volume_id, device.path, device.mount, lapse, lab.environment)
-            show = stack.enter_context(open_view(box, loop))
-            ends_s = time.monotonic() + (seconds or float("inf"))
-            while time.monotonic() < ends_s:
+                job_loop = stack.enter_context(JobLoop(device, pace_s=_JOB_INTERVALS_S[load]))
+            print_connection(
+                simulated_disk.volume_id, device.path, device.mount, time_scale, endpoint.environment
+            )
+            show = stack.enter_context(open_view(simulated_disk, job_loop))
+            deadline = time.monotonic() + (seconds or float("inf"))
+            while time.monotonic() < deadline:
                 show()
-                box.governor.check()
-                if loop is not None:
-                    loop.check()
-                time.sleep(_SHOWN_EVERY_S)
+                simulated_disk.controller.check()
+                if job_loop is not None:
+                    job_loop.check()
+                time.sleep(_REFRESH_INTERVAL_S)
         click.echo("taken down", err=True)
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def report_errors() -> Iterator[None]:
     """Errors as one message, signals as an end with everything taken down."""
     from burstlab.disk.signals import Stopped, stoppable  # noqa: PLC0415
     from burstwatch.core.errors import BurstwatchError  # noqa: PLC0415
@@ -148,22 +150,24 @@ def explained() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
 
 
-def clean_up(parent: Path | None = None, *, is_told: bool = False) -> None:
+def clean_up(parent: Path | None = None, *, is_verbose: bool = False) -> None:
     """Take down what killed commands left behind; say so where there was something, or it was asked."""
     from burstlab.disk.block_device import DiskError  # noqa: PLC0415
     from burstlab.disk.cleanup import clean  # noqa: PLC0415
 
-    if is_told and os.geteuid() != 0:
+    if is_verbose and os.geteuid() != 0:
         raise DiskError("taking down a disk needs root: run it with sudo")
-    found = clean(lambda words: click.echo(words, err=True), parent)
-    if is_told and not found:
+    count = clean(lambda text: click.echo(text, err=True), parent)
+    if is_verbose and not count:
         click.echo("nothing was left behind", err=True)
 
 
-def tell_the_disk(volume_id: str, path: str, mount: Path, lapse: object, environment: dict[str, str]) -> None:
+def print_connection(
+    volume_id: str, path: str, mount: Path, time_scale: object, environment: dict[str, str]
+) -> None:
     """Where it is, and how AWS clients find its volume; what a shell can use goes to stdout."""
     click.echo(f"{volume_id} is {path}; Ctrl-C takes it down", err=True)
     click.echo(f"mounted on {mount}", err=True)
-    click.echo(str(lapse), err=True)
+    click.echo(str(time_scale), err=True)
     for name, value in environment.items():
         click.echo(f"export {name}={value}")

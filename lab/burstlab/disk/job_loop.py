@@ -10,26 +10,26 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
-from burstlab.disk.block_device import Device, DiskError
+from burstlab.disk.block_device import DiskError, ThrottledDevice
 
 WRITERS: Final = 32
-WRITES: Final = 27
+WRITES_PER_WRITER: Final = 27
 """A job is about 950 operations: a third of a second of burst, or ten of a 100-IOPS baseline."""
 _SCRIPT: Final = Path(__file__).with_name("jobs.py")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One job; moments are seconds of the monotonic clock, ``ended_s`` is None while it runs."""
+    """One job; moments are seconds of the monotonic clock, ``ended_at_s`` is None while it runs."""
 
     number: int
-    started_s: float
-    ended_s: float | None = None
+    started_at_s: float
+    ended_at_s: float | None = None
     exit_code: int | None = None
 
-    def took_s(self, now_s: float) -> float:
+    def duration_s(self, now_s: float) -> float:
         """How long it took, or has taken so far."""
-        return (now_s if self.ended_s is None else self.ended_s) - self.started_s
+        return (now_s if self.ended_at_s is None else self.ended_at_s) - self.started_at_s
 
 
 class JobLoop:
@@ -39,13 +39,13 @@ class JobLoop:
     """
 
     def __init__(
-        self, device: Device, *, pace_s: float, name: str = "ci-job", command: tuple[str, ...] = ()
+        self, device: ThrottledDevice, *, pace_s: float, name: str = "ci-job", command: tuple[str, ...] = ()
     ) -> None:
         self.jobs: list[Job] = []
         self.running: Job | None = None
         self._device = device
-        work = command or (name, str(WRITERS), str(WRITES))
-        kind = "command" if command else "writers"
+        arguments = command or (name, str(WRITERS), str(WRITES_PER_WRITER))
+        job_kind = "command" if command else "writers"
         self._command = [
             sys.executable,
             "-E",
@@ -53,29 +53,29 @@ class JobLoop:
             str(_SCRIPT),
             str(device.mount),
             f"{pace_s}",
-            kind,
-            *work,
+            job_kind,
+            *arguments,
         ]
 
     def __enter__(self) -> Self:
-        self._words = TemporaryFile()
+        self._stderr = TemporaryFile()
         self._process = subprocess.Popen(  # noqa: S603 - the command is ours
-            self._command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._words
+            self._command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._stderr
         )
-        self._device.note(self._process.pid)
+        self._device.register_process(self._process.pid)
         self._reader = Thread(target=self._read, name="job loop", daemon=True)
         self._reader.start()
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.kill()
         self._process.wait()
         self._reader.join()
         assert self._process.stdout is not None
         self._process.stdout.close()
-        self._words.close()
+        self._stderr.close()
 
     def check(self) -> None:
         """Refuse to go on where the loop or a job failed.
@@ -87,26 +87,26 @@ class JobLoop:
         failed = next((job for job in self.jobs if job.exit_code), None)
         if code is None and failed is None:
             return
-        self._words.seek(0)
-        said = self._words.read().decode(errors="replace").strip().splitlines()
-        what = f"job {failed.number} failed" if failed else f"the loop of jobs ended with {code}"
-        raise DiskError(f"{what}: {said[-1] if said else 'it said nothing'}")
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").strip().splitlines()
+        problem = f"job {failed.number} failed" if failed else f"the loop of jobs ended with {code}"
+        raise DiskError(f"{problem}: {lines[-1] if lines else 'it said nothing'}")
 
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            job = _job(json.loads(line))
-            if job.ended_s is None:
+            job = _parse_job(json.loads(line))
+            if job.ended_at_s is None:
                 self.running = job
             else:
                 self.jobs.append(job)
                 self.running = None
 
 
-def _job(told: dict[str, Any]) -> Job:
+def _parse_job(record: dict[str, Any]) -> Job:
     return Job(
-        number=told["job"],
-        started_s=told["started_s"],
-        ended_s=told.get("ended_s"),
-        exit_code=told.get("exit_code"),
+        number=record["job"],
+        started_at_s=record["started_s"],
+        ended_at_s=record.get("ended_s"),
+        exit_code=record.get("exit_code"),
     )

@@ -26,35 +26,33 @@ _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SET_NAME = 15  # PR_SET_NAME
 
 
-def main(folder: Path, pace_s: float, kind: str, work: Sequence[str]) -> None:
+def main(directory: Path, pace_s: float, job_kind: str, arguments: Sequence[str]) -> None:
     """Run jobs until killed, or until nobody reads what is told."""
     _die_with_parent(os.getppid())
     number = 0
     while True:
         number += 1
         started_s = time.monotonic()
-        _tell(job=number, started_s=started_s)
-        if kind == "command":
-            code = _run(work)
+        _write_record(job=number, started_s=started_s)
+        if job_kind == "command":
+            code = _run_command(arguments)
         else:
-            code = _run_job(folder / f"job-{number}", work[0], int(work[1]), int(work[2]))
+            code = _run_job(directory / f"job-{number}", arguments[0], int(arguments[1]), int(arguments[2]))
         ended_s = time.monotonic()
-        _tell(job=number, started_s=started_s, ended_s=ended_s, exit_code=code)
+        _write_record(job=number, started_s=started_s, ended_s=ended_s, exit_code=code)
         time.sleep(max(0.0, pace_s - (ended_s - started_s)))
 
 
-def _tell(**told: Any) -> None:
-    os.write(1, json.dumps(told).encode() + b"\n")
+def _write_record(**record: Any) -> None:
+    os.write(1, json.dumps(record).encode() + b"\n")
 
 
-def _run(command: Sequence[str]) -> int:
-    done = subprocess.run(  # noqa: S603 - asked for by whoever started the loop
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False
-    )
-    return done.returncode
+def _run_command(command: Sequence[str]) -> int:
+    completed = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)  # noqa: S603 - asked for by whoever started the loop
+    return completed.returncode
 
 
-def _run_job(folder: Path, name: str, writers: int, writes: int) -> int:
+def _run_job(directory: Path, name: str, writers: int, writes: int) -> int:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
@@ -62,26 +60,26 @@ def _run_job(folder: Path, name: str, writers: int, writes: int) -> int:
         try:
             _die_with_parent(parent)
             ctypes.CDLL(None).prctl(_SET_NAME, name.encode(), 0, 0, 0)
-            _work(folder, name, writers, writes)
+            _run_writers(directory, name, writers, writes)
             code = 0
         finally:
             os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _work(folder: Path, name: str, writers: int, writes: int) -> None:
+def _run_writers(directory: Path, name: str, writers: int, writes: int) -> None:
     """What a container does to a disk: unpack, write its state, be removed."""
-    folder.mkdir()
+    directory.mkdir()
     threads = [
-        threading.Thread(target=_write, args=(folder / f"layer-{number}", name, writes))
+        threading.Thread(target=_write, args=(directory / f"layer-{number}", name, writes))
         for number in range(writers)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    shutil.rmtree(folder)
-    _sync(folder.parent)
+    shutil.rmtree(directory)
+    _sync_directory(directory.parent)
 
 
 def _write(path: Path, name: str, writes: int) -> None:
@@ -90,19 +88,19 @@ def _write(path: Path, name: str, writes: int) -> None:
     try:
         os.write(file, _BLOCK * _BLOCKS)
         os.fsync(file)
-        synchronous = os.open(path, os.O_WRONLY | os.O_DSYNC)
+        dsync_file = os.open(path, os.O_WRONLY | os.O_DSYNC)
         for number in range(writes):
-            os.pwrite(synchronous, _BLOCK, number % _BLOCKS * len(_BLOCK))
-        os.close(synchronous)
+            os.pwrite(dsync_file, _BLOCK, number % _BLOCKS * len(_BLOCK))
+        os.close(dsync_file)
     finally:
         os.close(file)
 
 
-def _sync(folder: Path) -> None:
+def _sync_directory(directory: Path) -> None:
     """The removal is on disk when a job is done."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    os.fsync(opened)
-    os.close(opened)
+    directory_fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    os.fsync(directory_fd)
+    os.close(directory_fd)
 
 
 def _die_with_parent(parent: int) -> None:

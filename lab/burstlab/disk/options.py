@@ -10,10 +10,10 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def disk_options(
-    *, speeds: click.FloatRange, speed: float | None, least_balance_pct: float, folder_is: str
+    *, speeds: click.FloatRange, speed: float | None, least_balance_pct: float, folder_help: str
 ) -> Callable[[Command], Command]:
-    """Options of a command about disks; ``folder_is`` says what its folder is for."""
-    told = "" if speed else "; default 60, or as --credits says"
+    """Options of a command about disks; ``folder_help`` says what its folder is for."""
+    default_help = "" if speed else "; default 60, or as --credits says"
     options = [
         click.option(
             "--balance",
@@ -28,7 +28,7 @@ def disk_options(
             type=speeds,
             default=speed,
             show_default=speed is not None,
-            help=f"Seconds of the volume's time per second{told}.",
+            help=f"Seconds of the volume's time per second{default_help}.",
         ),
         click.option(
             "--backend",
@@ -40,7 +40,7 @@ def disk_options(
         click.option(
             "--folder",
             type=click.Path(path_type=Path, file_okay=False, exists=True),
-            help=f"{folder_is}; default in memory, or the temporary folder.",
+            help=f"{folder_help}; default in memory, or the temporary folder.",
         ),
     ]
 

@@ -13,16 +13,16 @@ import tarfile
 from pathlib import Path
 from typing import Final
 
-from burstlab.disk.block_device import Device, DiskError
+from burstlab.disk.block_device import DiskError, ThrottledDevice
 
 WRITERS: Final = 32
-WRITES: Final = 2
+WRITES_PER_WRITER: Final = 2
 """Each is fourteen blocks past the cache, one by one: with start and end about 1,000 operations."""
 IMAGE: Final = "localhost/burstlab-job"
 _TOOLS: Final = ("sh", "dd", "rm")
-_FOLDERS: Final = ("bin", "dev", "etc", "proc", "sys", "tmp", "work")
+_DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "sys", "tmp", "work")
 _RUNTIMES: Final = ("crun", "runc")
-_PATIENCE_S: Final = 30.0
+_COMMAND_TIMEOUT_S: Final = 30.0
 SCRIPT: Final = """\
 writer() {
   n=0
@@ -38,7 +38,7 @@ wait
 """
 
 
-def podman_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, ...]:
+def prepare_podman_job(device: ThrottledDevice, *, in_own_cgroup: bool = False) -> tuple[str, ...]:
     """The command that runs one job as a container on this device, tried once.
 
     ``in_own_cgroup`` allows runtimes that cannot do without one.
@@ -57,15 +57,15 @@ def podman_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, ...
         if runtime == "crun":
             options = ("--cgroups", "disabled")
         elif in_own_cgroup and device.backend == "qsd":
-            options = ("--cgroup-parent", f"/{device.folder.name}")
+            options = ("--cgroup-parent", f"/{device.directory.name}")
         else:
             continue
-        podman = _podman(device, runtime)
+        podman = _podman_command(device, runtime)
         try:
             if not refusals:
-                said_by([*podman, "import", str(make_image(device.folder, Path(busybox))), IMAGE])
-            job = _job(podman, device, options)
-            said_by(job)
+                run_command([*podman, "import", str(make_image(device.directory, Path(busybox))), IMAGE])
+            job = _job_command(podman, device, options)
+            run_command(job)
         except DiskError as error:
             refusals.append(f"{runtime}: {error}")
         else:
@@ -73,29 +73,31 @@ def podman_job(device: Device, *, in_own_cgroup: bool = False) -> tuple[str, ...
     raise DiskError(f"podman runs no container here ({'; '.join(refusals) or 'it has no runtime for it'})")
 
 
-def _podman(device: Device, runtime: str) -> tuple[str, ...]:
+def _podman_command(device: ThrottledDevice, runtime: str) -> tuple[str, ...]:
     """Podman with all that it keeps on the device, or beside it."""
     return (
         "podman",
-        *("--root", str(device.mount / "containers"), "--runroot", str(device.folder / "run")),
-        *("--tmpdir", str(device.folder / "tmp"), "--cgroup-manager", "cgroupfs"),
+        *("--root", str(device.mount / "containers"), "--runroot", str(device.directory / "run")),
+        *("--tmpdir", str(device.directory / "tmp"), "--cgroup-manager", "cgroupfs"),
         *("--storage-driver", "overlay", "--runtime", runtime),
     )
 
 
-def _job(podman: tuple[str, ...], device: Device, options: tuple[str, ...]) -> tuple[str, ...]:
+def _job_command(
+    podman: tuple[str, ...], device: ThrottledDevice, options: tuple[str, ...]
+) -> tuple[str, ...]:
     # a machine's own defaults for limits may be above what a container of it may ask for
     limits = ("--ulimit", "nofile=1024:1024", "--ulimit", "nproc=1024:1024")
-    work = ("--volume", f"{device.mount / 'work'}:/work")
-    run = ("run", "--rm", "--network", "none", "--log-driver", "none", *options, *limits, *work)
-    return (*podman, *run, IMAGE, "sh", "-c", SCRIPT, str(WRITERS), str(WRITES))
+    volume = ("--volume", f"{device.mount / 'work'}:/work")
+    run = ("run", "--rm", "--network", "none", "--log-driver", "none", *options, *limits, *volume)
+    return (*podman, *run, IMAGE, "sh", "-c", SCRIPT, str(WRITERS), str(WRITES_PER_WRITER))
 
 
-def make_image(folder: Path, busybox: Path) -> Path:
+def make_image(directory: Path, busybox: Path) -> Path:
     """A root file system of one program."""
-    path = folder / "image.tar"
+    path = directory / "image.tar"
     with tarfile.open(path, "w") as archive:
-        for name in _FOLDERS:
+        for name in _DIRECTORIES:
             entry = tarfile.TarInfo(name)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o755
             archive.addfile(entry)
@@ -107,19 +109,19 @@ def make_image(folder: Path, busybox: Path) -> Path:
     return path
 
 
-def said_by(command: list[str] | tuple[str, ...]) -> str:
+def run_command(command: list[str] | tuple[str, ...]) -> str:
     """What a command printed.
 
     Raises:
         DiskError: it failed, or did not end.
     """
     try:
-        done = subprocess.run(  # noqa: S603 - the command is ours
-            command, capture_output=True, text=True, check=False, timeout=_PATIENCE_S
+        completed = subprocess.run(  # noqa: S603 - the command is ours
+            command, capture_output=True, text=True, check=False, timeout=_COMMAND_TIMEOUT_S
         )
     except subprocess.TimeoutExpired as error:
-        raise DiskError(f"no answer within {_PATIENCE_S:g} s") from error
-    if done.returncode:
-        said = done.stderr.strip().splitlines()
-        raise DiskError(said[-1] if said else f"exit code {done.returncode}")
-    return done.stdout
+        raise DiskError(f"no answer within {_COMMAND_TIMEOUT_S:g} s") from error
+    if completed.returncode:
+        lines = completed.stderr.strip().splitlines()
+        raise DiskError(lines[-1] if lines else f"exit code {completed.returncode}")
+    return completed.stdout

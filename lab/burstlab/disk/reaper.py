@@ -8,33 +8,33 @@ import signal
 import sys
 from pathlib import Path
 
-from burstlab.disk.state_dir import is_ours, own, take_down, wait_until
+from burstlab.disk.state_dir import is_private_directory, lock, remove, wait_until
 
-_PATIENCE_S = 60.0
+_CLEANUP_TIMEOUT_S = 60.0
 
 
-def main(folder: Path) -> int:
+def main(directory: Path) -> int:
     """0 when nothing is left."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     while os.read(0, 4096):
         pass
-    wait_until(lambda: _is_clean(folder), _PATIENCE_S)
-    return 1 if folder.exists() else 0
+    wait_until(lambda: _try_take_down(directory), _CLEANUP_TIMEOUT_S)
+    return 1 if directory.exists() else 0
 
 
-def _is_clean(folder: Path) -> bool:
+def _try_take_down(directory: Path) -> bool:
     """Whether it is gone after another try."""
-    if not is_ours(folder):
+    if not is_private_directory(directory):
         return True
     try:
-        holding = own(folder)
+        lock_fd = lock(directory)
     except OSError:
-        return not is_ours(folder)
+        return not is_private_directory(directory)
     try:
-        return not take_down(folder)
+        return not remove(directory)
     finally:
-        os.close(holding)
+        os.close(lock_fd)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(BaseException):
@@ -21,13 +21,13 @@ def stoppable() -> Iterator[None]:
     """Turn the first signal that asks for the end into ``Stopped``; further ones change nothing."""
 
     def stop(number: int, _: Any) -> None:
-        for each in _ENDING:
-            signal.signal(each, signal.SIG_IGN)
+        for stop_signal in _STOP_SIGNALS:
+            signal.signal(stop_signal, signal.SIG_IGN)
         raise Stopped(number)
 
-    before = {each: signal.signal(each, stop) for each in _ENDING}
+    previous_handlers = {signal_number: signal.signal(signal_number, stop) for signal_number in _STOP_SIGNALS}
     try:
         yield
     finally:
-        for each, handler in before.items():
-            signal.signal(each, handler)
+        for signal_number, handler in previous_handlers.items():
+            signal.signal(signal_number, handler)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from burstlab.disk.block_device import Device
-from burstlab.disk.throttle import Governor, Lapse
+from burstlab.disk.block_device import ThrottledDevice
+from burstlab.disk.throttle import ThrottleController, TimeScale
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
 
-PAST: Final = timedelta(minutes=75)
+HISTORY_BEFORE_START: Final = timedelta(minutes=75)
 """What a volume has lived through when its device appears: calm, so that there is something to read."""
 SETTINGS: Final = LabSettings(lag_s=60, queued=True)
 """What a device did beyond its limit, before the limit was felt, is paid for later rather than forgotten."""
@@ -20,37 +20,37 @@ _FULL_PCT: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Box:
+class SimulatedDisk:
     """A device under the rule of its volume's bucket."""
 
-    device: Device
+    device: ThrottledDevice
     volume_id: str
-    governor: Governor
+    controller: ThrottleController
 
 
 @contextmanager
-def open_box(
+def open_simulated_disk(
     fleet: LabFleet,
-    device: Device,
-    lapse: Lapse,
+    device: ThrottledDevice,
+    time_scale: TimeScale,
     *,
     size_gib: int,
     balance_pct: float = _FULL_PCT,
     tags: Mapping[str, str] | None = None,
-) -> Iterator[Box]:
+) -> Iterator[SimulatedDisk]:
     """Put a volume into the fleet that lives by what this device does."""
-    idle = 0 if balance_pct == _FULL_PCT else baseline_iops(size_gib)
+    idle_iops = 0 if balance_pct == _FULL_PCT else baseline_iops(size_gib)
     volume = LabVolume(
         size_gib=size_gib,
         balance_pct=balance_pct,
-        load=f"steady:{idle}",
+        load=f"steady:{idle_iops}",
         tags=tags or {},
-        starts_at=fleet.clock.now() - PAST,
+        starts_at=fleet.clock.now() - HISTORY_BEFORE_START,
     )
     volume_id = fleet.add(volume)
-    governor = Governor(device, fleet, volume_id, lapse)
-    governor.start()
+    controller = ThrottleController(device, fleet, volume_id, time_scale)
+    controller.start()
     try:
-        yield Box(device=device, volume_id=volume_id, governor=governor)
+        yield SimulatedDisk(device=device, volume_id=volume_id, controller=controller)
     finally:
-        governor.stop()
+        controller.stop()

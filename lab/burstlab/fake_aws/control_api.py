@@ -11,33 +11,33 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from burstlab.fake_aws.faults import Faults, fault_from
-from burstlab.fake_aws.protocols import Answer
+from burstlab.fake_aws.faults import FaultRegistry, parse_fault
+from burstlab.fake_aws.protocols import Response
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import MetricFault
 from burstwatch.core.errors import BurstwatchError
 
 CONTROL_PATH: Final = "/_lab/"
-_WHERE: Final = {"GET": "query, as in ?name=value", "POST": "JSON object"}
+_PARAMETER_SOURCES: Final = {"GET": "query, as in ?name=value", "POST": "JSON object"}
 
 
 class ControlError(BurstwatchError):
     """A control request that cannot be done; the message says what would do."""
 
 
-class Control:
+class ControlApi:
     """Answers under ``/_lab/``."""
 
-    def __init__(self, fleet: LabFleet, faults: Faults) -> None:
+    def __init__(self, fleet: LabFleet, faults: FaultRegistry) -> None:
         self._fleet = fleet
         self._faults = faults
         self._routes: Final[dict[tuple[str, str], Callable[[Mapping[str, Any]], Any]]] = {
             ("GET", ""): self._index,
-            ("GET", "clock"): self._clock,
+            ("GET", "clock"): self._get_clock,
             ("POST", "clock"): self._set_speed,
             ("POST", "advance"): self._advance,
-            ("GET", "volumes"): self._volumes,
+            ("GET", "volumes"): self._list_volumes,
             ("POST", "load"): self._set_load,
             ("POST", "balance"): self._set_balance,
             ("POST", "tags"): self._set_tags,
@@ -48,37 +48,44 @@ class Control:
             ("POST", "status"): self._set_status,
             ("POST", "modify"): self._modify,
             ("POST", "end-modification"): self._end_modification,
-            ("GET", "modifications"): self._modifications,
-            ("GET", "events"): self._events,
+            ("GET", "modifications"): self._list_modifications,
+            ("GET", "events"): self._list_events,
             ("GET", "settings"): lambda _: asdict(self._fleet.settings),
-            ("POST", "settings"): lambda asked: asdict(self._fleet.change_settings(**asked)),
+            ("POST", "settings"): lambda request: asdict(self._fleet.change_settings(**request)),
             ("POST", "gap"): self._hide_metrics,
             ("POST", "metric-fault"): self._set_metric_fault,
-            ("GET", "faults"): lambda _: self._faults.shown(),
+            ("GET", "faults"): lambda _: self._faults.to_document(),
             ("POST", "faults"): self._add_fault,
             ("DELETE", "faults"): self._clear_faults,
             ("POST", "latency"): self._set_latency,
-            ("GET", "calls"): lambda _: self._faults.calls(),
-            ("DELETE", "calls"): self._forget_calls,
+            ("GET", "calls"): lambda _: self._faults.call_counts(),
+            ("DELETE", "calls"): self._reset_calls,
         }
 
-    def answer(self, environ: Mapping[str, Any], body: bytes) -> Answer:
+    def handle(self, environ: Mapping[str, Any], body: bytes) -> Response:
         method = environ["REQUEST_METHOD"]
         path = environ["PATH_INFO"].removeprefix(CONTROL_PATH).strip("/")
         try:
             if method == "GET" and path.startswith("truth/"):
-                return _json(self._truth(path.removeprefix("truth/")))
+                return _json_response(self._get_truth(path.removeprefix("truth/")))
             route = self._routes.get((method, path))
             if route is None:
                 known = ", ".join(f"{known} {CONTROL_PATH}{name}" for known, name in self._routes)
-                return _json({"error": f"no {method} {CONTROL_PATH}{path}; there are {known}"}, status=404)
-            return _json(route(_query(environ) if method == "GET" else _object(body)))
+                return _json_response(
+                    {"error": f"no {method} {CONTROL_PATH}{path}; there are {known}"}, status=404
+                )
+            return _json_response(route(_parse_query(environ) if method == "GET" else _parse_object(body)))
         except KeyError as error:
-            return _json(
-                {"error": f"{CONTROL_PATH}{path} needs {error.args[0]!r} in its {_WHERE[method]}"}, status=400
+            return _json_response(
+                {
+                    "error": (
+                        f"{CONTROL_PATH}{path} needs {error.args[0]!r} in its {_PARAMETER_SOURCES[method]}"
+                    )
+                },
+                status=400,
             )
         except (AwsError, BurstwatchError, ValueError, TypeError) as error:
-            return _json({"error": str(error)}, status=400)
+            return _json_response({"error": str(error)}, status=400)
 
     def _index(self, _: Mapping[str, Any]) -> Any:
         return {
@@ -87,134 +94,139 @@ class Control:
             + [f"GET {CONTROL_PATH}truth/VOLUME_ID"],
         }
 
-    def _clock(self, _: Mapping[str, Any]) -> Any:
+    def _get_clock(self, _: Mapping[str, Any]) -> Any:
         clock = self._fleet.clock
         return {"now": clock.now().isoformat(), "speed": clock.speed}
 
-    def _set_speed(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.clock.set_speed(float(asked["speed"]))
-        return self._clock(asked)
+    def _set_speed(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.clock.set_speed(float(request["speed"]))
+        return self._get_clock(request)
 
-    def _advance(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.clock.advance(float(asked["seconds"]))
-        return self._clock(asked)
+    def _advance(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.clock.advance(float(request["seconds"]))
+        return self._get_clock(request)
 
-    def _volumes(self, _: Mapping[str, Any]) -> Any:
+    def _list_volumes(self, _: Mapping[str, Any]) -> Any:
         with self._fleet.lock:
             return [
                 {"volume_id": volume.volume_id, "size_gib": volume.size_gib, "tags": volume.tags}
                 for volume in self._fleet
             ]
 
-    def _truth(self, volume_id: str) -> Any:
-        return _dated(asdict(self._fleet.truth(volume_id)))
+    def _get_truth(self, volume_id: str) -> Any:
+        return _with_iso_dates(asdict(self._fleet.truth(volume_id)))
 
-    def _set_load(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.set_load(asked["volume_id"], str(asked["load"]), self._later(asked))
-        return {"volume_id": asked["volume_id"], "load": asked["load"]}
+    def _set_load(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.set_load(request["volume_id"], str(request["load"]), self._parse_delay(request))
+        return {"volume_id": request["volume_id"], "load": request["load"]}
 
-    def _set_balance(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.set_balance(asked["volume_id"], float(asked["balance_pct"]))
-        return self._truth(asked["volume_id"])
+    def _set_balance(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.set_balance(request["volume_id"], float(request["balance_pct"]))
+        return self._get_truth(request["volume_id"])
 
-    def _set_tags(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.set_tags(asked["volume_id"], asked["tags"])
-        return {"volume_id": asked["volume_id"], "tags": self._fleet.find(asked["volume_id"]).tags}
+    def _set_tags(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.set_tags(request["volume_id"], request["tags"])
+        return {"volume_id": request["volume_id"], "tags": self._fleet.find(request["volume_id"]).tags}
 
-    def _attach(self, asked: Mapping[str, Any]) -> Any:
-        return {"instance_id": self._fleet.attach(asked["volume_id"], asked.get("instance_id"))}
+    def _attach(self, request: Mapping[str, Any]) -> Any:
+        return {"instance_id": self._fleet.attach(request["volume_id"], request.get("instance_id"))}
 
-    def _detach(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.detach(asked["volume_id"])
-        return {"volume_id": asked["volume_id"]}
+    def _detach(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.detach(request["volume_id"])
+        return {"volume_id": request["volume_id"]}
 
-    def _set_instance(self, asked: Mapping[str, Any]) -> Any:
+    def _set_instance(self, request: Mapping[str, Any]) -> Any:
         states = {"running": self._fleet.start_instance, "stopped": self._fleet.stop_instance}
-        if asked["state"] not in states:
-            raise ControlError(f"instance state is {asked['state']!r}: give one of {', '.join(states)}")
-        states[asked["state"]](asked["instance_id"])
-        return {"instance_id": asked["instance_id"], "state": asked["state"]}
+        if request["state"] not in states:
+            raise ControlError(f"instance state is {request['state']!r}: give one of {', '.join(states)}")
+        states[request["state"]](request["instance_id"])
+        return {"instance_id": request["instance_id"], "state": request["state"]}
 
-    def _set_instance_balance(self, asked: Mapping[str, Any]) -> Any:
-        instance_id, io_pct, byte_pct = asked["instance_id"], asked.get("io_pct"), asked.get("byte_pct")
+    def _set_instance_balance(self, request: Mapping[str, Any]) -> Any:
+        instance_id, io_pct, byte_pct = request["instance_id"], request.get("io_pct"), request.get("byte_pct")
         self._fleet.set_instance_balance(instance_id, io_pct, byte_pct)
         return {"instance_id": instance_id, "io_pct": io_pct, "byte_pct": byte_pct}
 
-    def _set_status(self, asked: Mapping[str, Any]) -> Any:
-        self._fleet.set_status(asked["volume_id"], asked["status"])
-        return {"volume_id": asked["volume_id"], "status": self._fleet.find(asked["volume_id"]).status}
+    def _set_status(self, request: Mapping[str, Any]) -> Any:
+        self._fleet.set_status(request["volume_id"], request["status"])
+        return {"volume_id": request["volume_id"], "status": self._fleet.find(request["volume_id"]).status}
 
-    def _modify(self, asked: Mapping[str, Any]) -> Any:
-        wanted = {name: held for name, held in asked.items() if name != "volume_id"}
-        return _dated(asdict(self._fleet.modify(asked["volume_id"], **wanted)))
+    def _modify(self, request: Mapping[str, Any]) -> Any:
+        parameters = {name: value for name, value in request.items() if name != "volume_id"}
+        return _with_iso_dates(asdict(self._fleet.modify(request["volume_id"], **parameters)))
 
-    def _end_modification(self, asked: Mapping[str, Any]) -> Any:
-        ended = self._fleet.end_modification(asked["volume_id"], asked.get("state", "completed"))
-        return _dated(asdict(ended))
+    def _end_modification(self, request: Mapping[str, Any]) -> Any:
+        modification = self._fleet.end_modification(request["volume_id"], request.get("state", "completed"))
+        return _with_iso_dates(asdict(modification))
 
-    def _modifications(self, asked: Mapping[str, Any]) -> Any:
-        return [_dated(asdict(told)) for told in self._fleet.modifications(asked["volume_id"])]
+    def _list_modifications(self, request: Mapping[str, Any]) -> Any:
+        return [
+            _with_iso_dates(asdict(modification))
+            for modification in self._fleet.modifications(request["volume_id"])
+        ]
 
-    def _events(self, asked: Mapping[str, Any]) -> Any:
-        after = max(0, int(asked.get("after", 0)))
+    def _list_events(self, request: Mapping[str, Any]) -> Any:
+        after = max(0, int(request.get("after", 0)))
         return [{"number": event.number, "event": event.body} for event in self._fleet.events[after:]]
 
-    def _hide_metrics(self, asked: Mapping[str, Any]) -> Any:
-        from_at = self._fleet.clock.now() + timedelta(seconds=float(asked.get("in_seconds", 0)))
-        to_at = from_at + timedelta(seconds=float(asked["seconds"]))
-        self._fleet.hide_metrics(asked["volume_id"], from_at=from_at, to_at=to_at)
+    def _hide_metrics(self, request: Mapping[str, Any]) -> Any:
+        from_at = self._fleet.clock.now() + timedelta(seconds=float(request.get("in_seconds", 0)))
+        to_at = from_at + timedelta(seconds=float(request["seconds"]))
+        self._fleet.hide_metrics(request["volume_id"], from_at=from_at, to_at=to_at)
         return {"from": from_at.isoformat(), "to": to_at.isoformat()}
 
-    def _set_metric_fault(self, asked: Mapping[str, Any]) -> Any:
-        status_code = asked["status_code"]
+    def _set_metric_fault(self, request: Mapping[str, Any]) -> Any:
+        status_code = request["status_code"]
         fault = (
-            MetricFault(status_code=status_code, message=asked.get("message", "")) if status_code else None
+            MetricFault(status_code=status_code, message=request.get("message", "")) if status_code else None
         )
-        self._fleet.set_metric_fault(asked["volume_id"], fault)
-        return {"volume_id": asked["volume_id"], "status_code": status_code}
+        self._fleet.set_metric_fault(request["volume_id"], fault)
+        return {"volume_id": request["volume_id"], "status_code": status_code}
 
-    def _add_fault(self, asked: Mapping[str, Any]) -> Any:
-        self._faults.add(fault_from(asked))
-        return self._faults.shown()
+    def _add_fault(self, request: Mapping[str, Any]) -> Any:
+        self._faults.add(parse_fault(request))
+        return self._faults.to_document()
 
     def _clear_faults(self, _: Mapping[str, Any]) -> Any:
         self._faults.clear()
-        return self._faults.shown()
+        return self._faults.to_document()
 
-    def _set_latency(self, asked: Mapping[str, Any]) -> Any:
-        self._faults.set_latency(float(asked["ms"]), asked.get("action", "*"))
-        return {"ms": asked["ms"], "action": asked.get("action", "*")}
+    def _set_latency(self, request: Mapping[str, Any]) -> Any:
+        self._faults.set_latency(float(request["ms"]), request.get("action", "*"))
+        return {"ms": request["ms"], "action": request.get("action", "*")}
 
-    def _forget_calls(self, _: Mapping[str, Any]) -> Any:
-        self._faults.forget_calls()
-        return self._faults.calls()
+    def _reset_calls(self, _: Mapping[str, Any]) -> Any:
+        self._faults.reset_calls()
+        return self._faults.call_counts()
 
-    def _later(self, asked: Mapping[str, Any]) -> datetime | None:
-        if "in_seconds" not in asked:
+    def _parse_delay(self, request: Mapping[str, Any]) -> datetime | None:
+        if "in_seconds" not in request:
             return None
-        return self._fleet.clock.now() + timedelta(seconds=float(asked["in_seconds"]))
+        return self._fleet.clock.now() + timedelta(seconds=float(request["in_seconds"]))
 
 
-def _query(environ: Mapping[str, Any]) -> Mapping[str, Any]:
+def _parse_query(environ: Mapping[str, Any]) -> Mapping[str, Any]:
     return dict(parse_qsl(environ.get("QUERY_STRING", "")))
 
 
-def _dated(told: Mapping[str, Any]) -> dict[str, Any]:
+def _with_iso_dates(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Moments as JSON has them."""
-    return {name: held.isoformat() if isinstance(held, datetime) else held for name, held in told.items()}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value for name, value in fields.items()
+    }
 
 
-def _object(body: bytes) -> Mapping[str, Any]:
+def _parse_object(body: bytes) -> Mapping[str, Any]:
     if not body:
         return {}
     try:
-        read = json.loads(body)
+        document = json.loads(body)
     except ValueError as error:
         raise ControlError(f"the body is not JSON: {error}") from error
-    if not isinstance(read, dict):
-        raise ControlError(f"the body is a JSON {type(read).__name__}: send one object")
-    return read
+    if not isinstance(document, dict):
+        raise ControlError(f"the body is a JSON {type(document).__name__}: send one object")
+    return document
 
 
-def _json(value: Any, status: int = 200) -> Answer:
-    return Answer(body=json.dumps(value).encode() + b"\n", content_type="application/json", status=status)
+def _json_response(value: Any, status: int = 200) -> Response:
+    return Response(body=json.dumps(value).encode() + b"\n", content_type="application/json", status=status)

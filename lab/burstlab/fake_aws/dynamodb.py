@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from botocore.awsrequest import AWSResponse
 from botocore.exceptions import ReadTimeoutError
 
-from burstlab.fake_aws.dynamodb_expressions import Condition, ExpressionError, Update
-from burstlab.fake_aws.protocols import Answer, Call
+from burstlab.fake_aws.dynamodb_expressions import Condition, ExpressionError, UpdateExpression
+from burstlab.fake_aws.protocols import Call, Response
 from burstlab.model.aws_error import AwsError
 
 if TYPE_CHECKING:
@@ -29,48 +29,48 @@ if TYPE_CHECKING:
 Item: TypeAlias = dict[str, dict[str, Any]]
 Key: TypeAlias = tuple[str, str]
 
-MOST_ITEM_BYTES: Final = 400 * 1024
+MAX_ITEM_BYTES: Final = 400 * 1024
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
-_MOST_PAGE_BYTES: Final = 1024 * 1024
-_MOST_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
-_MOST_ACTIONS: Final = 100
-_MOST_KEY_BYTES: Final = (2048, 1024)
-_READ_BYTES: Final = 4096
-_WRITE_BYTES: Final = 1024
+_MAX_PAGE_BYTES: Final = 1024 * 1024
+_MAX_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
+_MAX_ACTIONS: Final = 100
+_MAX_KEY_BYTES: Final = (2048, 1024)
+_READ_UNIT_BYTES: Final = 4096
+_WRITE_UNIT_BYTES: Final = 1024
 
 
-class LostError(Exception):
+class LostResponseError(Exception):
     """What was asked for is done, and its answer is lost."""
 
 
-class RefusedError(Exception):
-    """An answer that is an error; ``more`` stands beside its code and message."""
+class DynamoDbError(Exception):
+    """An answer that is an error; ``extra_fields`` stands beside its code and message."""
 
-    def __init__(self, code: str, message: str, **more: Any) -> None:
+    def __init__(self, code: str, message: str, **extra_fields: Any) -> None:
         super().__init__(message)
         self.code = code
-        self.more = more
+        self.extra_fields = extra_fields
 
 
 @dataclass(slots=True)
 class Fault:
     """What goes wrong the next ``times`` this operation is called.
 
-    ``reasons`` are the codes of a cancelled transaction, one an action. An answer that ``is_lost`` is to
-    something that was done. As many calls go well before as it ``spares``.
+    ``cancellation_codes`` are the codes of a cancelled transaction, one an action. An answer that
+    ``is_response_lost`` is to something that was done. As many calls go well before as it ``skipped_calls``.
     """
 
     operation: str
     code: str = ""
     message: str = "a fault of the lab"
-    reasons: tuple[str, ...] = ()
+    cancellation_codes: tuple[str, ...] = ()
     times: int = 1
-    spares: int = 0
-    is_lost: bool = False
+    skipped_calls: int = 0
+    is_response_lost: bool = False
 
 
 @dataclass(slots=True)
-class Units:
+class CapacityUnits:
     """Capacity units as AWS counts them."""
 
     read: float = 0.0
@@ -78,7 +78,7 @@ class Units:
 
 
 @dataclass(slots=True)
-class DynamoDb:
+class FakeDynamoDb:
     """A table by this name.
 
     ``latency_s`` is how long a call takes; meanwhile a transaction stands in the way of others on its items.
@@ -89,207 +89,213 @@ class DynamoDb:
     sleep: Callable[[float], None] = time.sleep
     items: dict[str, dict[str, Item]] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-    units: Units = field(default_factory=Units)
+    units: CapacityUnits = field(default_factory=CapacityUnits)
     calls: Counter[str] = field(default_factory=Counter)
     _lock: Lock = field(default_factory=Lock)
-    _busy: set[Key] = field(default_factory=set)
-    _done: dict[str, Any] = field(default_factory=dict)
+    _locked_keys: set[Key] = field(default_factory=set)
+    _completed_requests: dict[str, Any] = field(default_factory=dict)
 
     def attach(self, client: "BaseClient") -> None:
         """Have this client speak to us."""
-        serve: Any = self._serve
-        client.meta.events.register("before-send.dynamodb", serve)
+        send: Any = self._send
+        client.meta.events.register("before-send.dynamodb", send)
 
     def detach(self, client: "BaseClient") -> None:
         """Let go of this client."""
-        serve: Any = self._serve
-        client.meta.events.unregister("before-send.dynamodb", serve)
+        send: Any = self._send
+        client.meta.events.unregister("before-send.dynamodb", send)
 
-    def answer(self, operation: str, body: bytes) -> tuple[int, bytes]:
+    def handle(self, operation: str, body: bytes) -> tuple[int, bytes]:
         """The HTTP status and body that answer this request.
 
         Raises:
             LostError: it was done, and nobody is to hear of it.
         """
-        asked = json.loads(body)
-        fault = self._fault(operation)
+        request = json.loads(body)
+        fault = self._take_fault(operation)
         try:
-            if fault and not fault.is_lost:
-                raise _refusal(fault)
-            status, answer = 200, self._answer(operation, asked)
-        except RefusedError as error:
-            status, answer = 400, {"__type": error.code, "message": str(error), **error.more}
+            if fault and not fault.is_response_lost:
+                raise _to_error(fault)
+            status, response = 200, self._dispatch(operation, request)
+        except DynamoDbError as error:
+            status, response = 400, {"__type": error.code, "message": str(error), **error.extra_fields}
         except ExpressionError as error:
-            status, answer = 400, {"__type": "ValidationException", "message": str(error)}
-        if fault and fault.is_lost:
-            raise LostError
-        return status, json.dumps(answer).encode()
+            status, response = 400, {"__type": "ValidationException", "message": str(error)}
+        if fault and fault.is_response_lost:
+            raise LostResponseError
+        return status, json.dumps(response).encode()
 
-    def _serve(self, request: Any, event_name: str, **_: object) -> AWSResponse:
+    def _send(self, request: Any, event_name: str, **_: object) -> AWSResponse:
         try:
-            status, body = self.answer(event_name.rsplit(".", 1)[1], request.body)
-        except LostError:
+            status, body = self.handle(event_name.rsplit(".", 1)[1], request.body)
+        except LostResponseError:
             raise ReadTimeoutError(endpoint_url=request.url) from None
         headers: Any = {"Content-Type": CONTENT_TYPE, "x-amzn-RequestId": "r-1"}
-        return AWSResponse(request.url, status, headers, _Raw(body))
+        return AWSResponse(request.url, status, headers, _RawBody(body))
 
-    def _fault(self, operation: str) -> Fault | None:
+    def _take_fault(self, operation: str) -> Fault | None:
         with self._lock:
             self.calls[operation] += 1
             for fault in self.faults:
                 if fault.operation != operation or not fault.times:
                     continue
-                if fault.spares:
-                    fault.spares -= 1
+                if fault.skipped_calls:
+                    fault.skipped_calls -= 1
                     continue
                 fault.times -= 1
                 return fault
         return None
 
-    def _answer(self, operation: str, asked: dict[str, Any]) -> dict[str, Any]:
+    def _dispatch(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         match operation:
             case "TransactWriteItems":
-                return self._transact(asked)
+                return self._transact(request)
             case "BatchGetItem":
-                return self._get_batch(asked)
-        _only(asked, operation, _KNOWN)
-        self._check_table(asked)
-        self._wait()
+                return self._get_batch(request)
+        _check_parameters(request, operation, _KNOWN_PARAMETERS)
+        self._check_table(request)
+        self._wait_latency()
         with self._lock:
             match operation:
                 case "GetItem":
-                    return self._get(asked)
+                    return self._get(request)
                 case "Query":
-                    return self._query(asked)
+                    return self._query(request)
                 case "PutItem" | "DeleteItem":
-                    return self._write_one(operation, asked)
+                    return self._write_one(operation, request)
                 case "DescribeTable":
-                    return {"Table": {"TableName": self.table, "TableStatus": "ACTIVE", **_PROTECTED}}
-        raise RefusedError("UnknownOperationException", f"the lab does not know {operation}")
+                    return {"Table": {"TableName": self.table, "TableStatus": "ACTIVE", **_TABLE_SETTINGS}}
+        raise DynamoDbError("UnknownOperationException", f"the lab does not know {operation}")
 
-    def _wait(self) -> None:
+    def _wait_latency(self) -> None:
         if self.latency_s:
             self.sleep(self.latency_s)
 
-    def _check_table(self, asked: Mapping[str, Any]) -> None:
-        if asked["TableName"] != self.table:
-            raise RefusedError("ResourceNotFoundException", "Requested resource not found")
+    def _check_table(self, request: Mapping[str, Any]) -> None:
+        if request["TableName"] != self.table:
+            raise DynamoDbError("ResourceNotFoundException", "Requested resource not found")
 
     def _find(self, key: Key) -> Item | None:
         return self.items.get(key[0], {}).get(key[1])
 
     # Reads
 
-    def _get(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        item = self._find(_key_of(asked["Key"]))
-        self._bill_read([item] if item else [], is_consistent=asked.get("ConsistentRead", False))
+    def _get(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        item = self._find(_key_of(request["Key"]))
+        self._bill_read([item] if item else [], is_consistent=request.get("ConsistentRead", False))
         return {"Item": item} if item else {}
 
-    def _get_batch(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        ((table, request),) = asked["RequestItems"].items()
+    def _get_batch(self, batch: Mapping[str, Any]) -> dict[str, Any]:
+        ((table, table_request),) = batch["RequestItems"].items()
         self._check_table({"TableName": table})
-        _only(request, "BatchGetItem", {"Keys", "ConsistentRead"})
-        keys = [_key_of(key) for key in request["Keys"]]
-        if not 1 <= len(keys) <= _MOST_ACTIONS:
-            raise RefusedError("ValidationException", "1 to 100 keys are read at once")
+        _check_parameters(table_request, "BatchGetItem", {"Keys", "ConsistentRead"})
+        keys = [_key_of(key) for key in table_request["Keys"]]
+        if not 1 <= len(keys) <= _MAX_ACTIONS:
+            raise DynamoDbError("ValidationException", "1 to 100 keys are read at once")
         if len(set(keys)) < len(keys):
-            raise RefusedError("ValidationException", "Provided list of item keys contains duplicates")
-        self._wait()
-        found = []
+            raise DynamoDbError("ValidationException", "Provided list of item keys contains duplicates")
+        self._wait_latency()
+        items = []
         with self._lock:
             for key in keys:
                 item = self._find(key)
-                self._bill_read([item] if item else [], is_consistent=request.get("ConsistentRead", False))
-                found += [item] if item else []
-        return {"Responses": {table: found}, "UnprocessedKeys": {}}
+                self._bill_read(
+                    [item] if item else [], is_consistent=table_request.get("ConsistentRead", False)
+                )
+                items += [item] if item else []
+        return {"Responses": {table: items}, "UnprocessedKeys": {}}
 
-    def _query(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        values = asked["ExpressionAttributeValues"]
-        if asked["KeyConditionExpression"] != "pk = :pk":
-            raise RefusedError("ValidationException", "the lab only knows the key condition pk = :pk")
-        kept = Condition(asked.get("FilterExpression", ""), values, used={":pk"})
-        after = asked.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
+    def _query(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        values = request["ExpressionAttributeValues"]
+        if request["KeyConditionExpression"] != "pk = :pk":
+            raise DynamoDbError("ValidationException", "the lab only knows the key condition pk = :pk")
+        filter_condition = Condition(request.get("FilterExpression", ""), values, used={":pk"})
+        after = request.get("ExclusiveStartKey", {}).get("sk", {}).get("S", "")
         partition = self.items.get(values[":pk"]["S"], {})
-        left = deque(partition[sk] for sk in sorted(partition) if sk > after)
+        remaining = deque(partition[sk] for sk in sorted(partition) if sk > after)
         page: list[Item] = []
         size_bytes = 0
-        while left and size_bytes < _MOST_PAGE_BYTES:
-            page.append(left.popleft())
-            size_bytes += size_of(page[-1])
-        self._bill_read(page, is_consistent=asked.get("ConsistentRead", False))
-        names = [name.strip() for name in asked.get("ProjectionExpression", "").split(",") if name]
-        found = [item for item in page if kept.holds(item)]
-        shown = [{name: item[name] for name in names if name in item} if names else item for item in found]
-        answer = {"Items": shown, "Count": len(shown), "ScannedCount": len(page)}
-        return answer | ({"LastEvaluatedKey": _key_in(page[-1])} if left else {})
+        while remaining and size_bytes < _MAX_PAGE_BYTES:
+            page.append(remaining.popleft())
+            size_bytes += item_size_bytes(page[-1])
+        self._bill_read(page, is_consistent=request.get("ConsistentRead", False))
+        names = [name.strip() for name in request.get("ProjectionExpression", "").split(",") if name]
+        matching = [item for item in page if filter_condition.holds(item)]
+        projected = [
+            {name: item[name] for name in names if name in item} if names else item for item in matching
+        ]
+        response = {"Items": projected, "Count": len(projected), "ScannedCount": len(page)}
+        return response | ({"LastEvaluatedKey": _key_attributes(page[-1])} if remaining else {})
 
     def _bill_read(self, items: Iterable[Item], *, is_consistent: bool) -> None:
-        units = max(1, ceil(sum(map(size_of, items)) / _READ_BYTES))
+        units = max(1, ceil(sum(map(item_size_bytes, items)) / _READ_UNIT_BYTES))
         self.units.read += units if is_consistent else units / 2
 
     # Writes
 
-    def _write_one(self, operation: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        action = _Action(operation.removesuffix("Item"), asked)
-        if action.key in self._busy:
-            raise RefusedError("TransactionConflictException", "Transaction is ongoing for the item")
+    def _write_one(self, operation: str, request: Mapping[str, Any]) -> dict[str, Any]:
+        action = _WriteAction(operation.removesuffix("Item"), request)
+        if action.key in self._locked_keys:
+            raise DynamoDbError("TransactionConflictException", "Transaction is ongoing for the item")
         before = self._find(action.key)
         after = action.apply(before)
         self._bill_write(before, after, 1)
         if not action.holds(before):
-            raise RefusedError("ConditionalCheckFailedException", "The conditional request failed")
+            raise DynamoDbError("ConditionalCheckFailedException", "The conditional request failed")
         self._store(action.key, after)
         return {}
 
-    def _transact(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        _only(asked, "TransactWriteItems", {"TransactItems", "ClientRequestToken"})
-        actions = list(self._actions(asked))
+    def _transact(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        _check_parameters(request, "TransactWriteItems", {"TransactItems", "ClientRequestToken"})
+        actions = list(self._actions(request))
         keys = [action.key for action in actions]
         if len(set(keys)) < len(keys):
             message = "Transaction request cannot include multiple operations on one item"
-            raise RefusedError("ValidationException", message)
+            raise DynamoDbError("ValidationException", message)
         with self._lock:
-            if self._is_repeated(asked):
+            if self._is_repeated_request(request):
                 return {}
-            conflicts = self._busy.intersection(keys)
+            conflicts = self._locked_keys.intersection(keys)
             if not conflicts:
-                self._busy.update(keys)
+                self._locked_keys.update(keys)
         if conflicts:
-            raise _cancelled("TransactionConflict" if key in conflicts else "None" for key in keys)
+            raise _transaction_cancelled(
+                "TransactionConflict" if key in conflicts else "None" for key in keys
+            )
         try:
-            self._wait()
+            self._wait_latency()
             with self._lock:
                 self._write_all(actions)
-                self._done[asked["ClientRequestToken"]] = deepcopy(asked["TransactItems"])
+                self._completed_requests[request["ClientRequestToken"]] = deepcopy(request["TransactItems"])
         finally:
             with self._lock:
-                self._busy.difference_update(keys)
+                self._locked_keys.difference_update(keys)
         return {}
 
-    def _actions(self, asked: Mapping[str, Any]) -> Iterator["_Action"]:
-        if not 1 <= len(asked["TransactItems"]) <= _MOST_ACTIONS:
-            raise RefusedError("ValidationException", "a transaction has 1 to 100 actions")
-        for one in asked["TransactItems"]:
-            ((kind, what),) = one.items()
-            self._check_table(what)
-            yield _Action(kind, what)
+    def _actions(self, request: Mapping[str, Any]) -> Iterator["_WriteAction"]:
+        if not 1 <= len(request["TransactItems"]) <= _MAX_ACTIONS:
+            raise DynamoDbError("ValidationException", "a transaction has 1 to 100 actions")
+        for entry in request["TransactItems"]:
+            ((operation, parameters),) = entry.items()
+            self._check_table(parameters)
+            yield _WriteAction(operation, parameters)
 
-    def _is_repeated(self, asked: Mapping[str, Any]) -> bool:
-        done = self._done.get(asked["ClientRequestToken"])
-        if done is not None and done != asked["TransactItems"]:
-            raise RefusedError("IdempotentParameterMismatchException", "another request had this token")
-        return done is not None
+    def _is_repeated_request(self, request: Mapping[str, Any]) -> bool:
+        completed = self._completed_requests.get(request["ClientRequestToken"])
+        if completed is not None and completed != request["TransactItems"]:
+            raise DynamoDbError("IdempotentParameterMismatchException", "another request had this token")
+        return completed is not None
 
-    def _write_all(self, actions: Iterable["_Action"]) -> None:
+    def _write_all(self, actions: Iterable["_WriteAction"]) -> None:
         pairs = [(action, self._find(action.key)) for action in actions]
         after = [action.apply(before) for action, before in pairs]
-        if sum(size_of(item) for item in after if item) > _MOST_TRANSACTION_BYTES:
-            raise RefusedError("ValidationException", "a transaction holds 4 MB at most")
+        if sum(item_size_bytes(item) for item in after if item) > _MAX_TRANSACTION_BYTES:
+            raise DynamoDbError("ValidationException", "a transaction holds 4 MB at most")
         for (_, before), item in zip(pairs, after, strict=True):
             self._bill_write(before, item, 2)
-        held = [action.holds(before) for action, before in pairs]
-        if not all(held):
-            raise _cancelled("None" if is_held else "ConditionalCheckFailed" for is_held in held)
+        results = [action.holds(before) for action, before in pairs]
+        if not all(results):
+            raise _transaction_cancelled("None" if holds else "ConditionalCheckFailed" for holds in results)
         for (action, _), item in zip(pairs, after, strict=True):
             self._store(action.key, item)
 
@@ -300,58 +306,58 @@ class DynamoDb:
         else:
             partition[key[1]] = item
 
-    def _bill_write(self, before: Item | None, after: Item | None, times: int) -> None:
-        largest = max(size_of(item) if item else 0 for item in (before, after))
-        self.units.write += times * max(1, ceil(largest / _WRITE_BYTES))
+    def _bill_write(self, before: Item | None, after: Item | None, factor: int) -> None:
+        largest = max(item_size_bytes(item) if item else 0 for item in (before, after))
+        self.units.write += factor * max(1, ceil(largest / _WRITE_UNIT_BYTES))
 
 
 class DynamoDbApi:
     """Answers over HTTP for the tables it is given, whatever the region; the others are moto's."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, DynamoDb] = {}
+        self.tables: dict[str, FakeDynamoDb] = {}
 
-    def answers(self, call: Call) -> bool:
+    def handles(self, call: Call) -> bool:
         return _table_of(call.body) in self.tables
 
-    def answer(self, call: Call) -> Answer:
+    def handle(self, call: Call) -> Response:
         try:
-            status, body = self.tables[_table_of(call.body)].answer(call.action, call.body)
-        except LostError as error:
+            status, body = self.tables[_table_of(call.body)].handle(call.action, call.body)
+        except LostResponseError as error:
             raise AwsError("InternalServerError", "the answer is lost", 500) from error
-        return Answer(body=body, content_type=CONTENT_TYPE, status=status)
+        return Response(body=body, content_type=CONTENT_TYPE, status=status)
 
 
 def _table_of(body: bytes) -> str:
     """The table that a request is about, empty where it names none."""
-    asked = json.loads(body or b"{}")
-    if batch := asked.get("RequestItems"):
+    request = json.loads(body or b"{}")
+    if batch := request.get("RequestItems"):
         return str(next(iter(batch)))
-    if actions := asked.get("TransactItems"):
+    if actions := request.get("TransactItems"):
         return str(next(iter(actions[0].values()))["TableName"])
-    return str(asked.get("TableName", ""))
+    return str(request.get("TableName", ""))
 
 
-class _Action:
+class _WriteAction:
     """One write, alone or in a transaction."""
 
-    def __init__(self, kind: str, what: Mapping[str, Any]) -> None:
-        _only(what, kind, _KNOWN)
-        self._kind = kind
-        self._item: Item | None = what.get("Item")
-        self.key = _key_of(what["Item"] if kind == "Put" else what["Key"])
-        values = what.get("ExpressionAttributeValues", {})
-        self._update = Update(what.get("UpdateExpression", ""), values)
-        self._condition = Condition(what.get("ConditionExpression", ""), values, used=self._update.used)
+    def __init__(self, operation: str, parameters: Mapping[str, Any]) -> None:
+        _check_parameters(parameters, operation, _KNOWN_PARAMETERS)
+        self._operation = operation
+        self._item: Item | None = parameters.get("Item")
+        self.key = _key_of(parameters["Item"] if operation == "Put" else parameters["Key"])
+        values = parameters.get("ExpressionAttributeValues", {})
+        self._update = UpdateExpression(parameters.get("UpdateExpression", ""), values)
+        self._condition = Condition(parameters.get("ConditionExpression", ""), values, used=self._update.used)
         if self._item is not None:
-            _check(self._item)
+            _check_item_size(self._item)
 
     def holds(self, before: Item | None) -> bool:
         return self._condition.holds(before or {})
 
     def apply(self, before: Item | None) -> Item | None:
         """What is there afterwards."""
-        match self._kind:
+        match self._operation:
             case "Put":
                 return self._item
             case "Delete":
@@ -359,11 +365,11 @@ class _Action:
             case "ConditionCheck":
                 return before
         key = {"pk": {"S": self.key[0]}, "sk": {"S": self.key[1]}}
-        return _check(self._update.apply(dict(before or key)))
+        return _check_item_size(self._update.apply(dict(before or key)))
 
 
-_PROTECTED: Final = {"DeletionProtectionEnabled": True}
-_KNOWN: Final = frozenset(
+_TABLE_SETTINGS: Final = {"DeletionProtectionEnabled": True}
+_KNOWN_PARAMETERS: Final = frozenset(
     {
         "TableName",
         "Key",
@@ -380,7 +386,7 @@ _KNOWN: Final = frozenset(
 )
 
 
-class _Raw:
+class _RawBody:
     """A body as botocore reads it."""
 
     def __init__(self, body: bytes) -> None:
@@ -390,20 +396,20 @@ class _Raw:
         yield self._body
 
 
-def _only(asked: Mapping[str, Any], operation: str, known: Iterable[str]) -> None:
-    if unknown := asked.keys() - set(known):
-        raise RefusedError("ValidationException", f"the lab does not know {sorted(unknown)} of {operation}")
+def _check_parameters(request: Mapping[str, Any], operation: str, known: Iterable[str]) -> None:
+    if unknown := request.keys() - set(known):
+        raise DynamoDbError("ValidationException", f"the lab does not know {sorted(unknown)} of {operation}")
 
 
-def _refusal(fault: Fault) -> RefusedError:
-    if fault.reasons:
-        return _cancelled(fault.reasons)
-    return RefusedError(fault.code, fault.message)
+def _to_error(fault: Fault) -> DynamoDbError:
+    if fault.cancellation_codes:
+        return _transaction_cancelled(fault.cancellation_codes)
+    return DynamoDbError(fault.code, fault.message)
 
 
-def _cancelled(codes: Iterable[str]) -> RefusedError:
+def _transaction_cancelled(codes: Iterable[str]) -> DynamoDbError:
     reasons = [{"Code": code, **({} if code == "None" else {"Message": code})} for code in codes]
-    return RefusedError(
+    return DynamoDbError(
         "TransactionCanceledException",
         f"Transaction cancelled, please refer cancellation reasons for specific reasons"
         f" [{', '.join(str(reason['Code']) for reason in reasons)}]",
@@ -413,32 +419,32 @@ def _cancelled(codes: Iterable[str]) -> RefusedError:
 
 def _key_of(item: Mapping[str, Any]) -> Key:
     key = item["pk"]["S"], item["sk"]["S"]
-    for text, most in zip(key, _MOST_KEY_BYTES, strict=True):
-        if not 1 <= len(text.encode()) <= most:
-            raise RefusedError(
+    for text, max_bytes in zip(key, _MAX_KEY_BYTES, strict=True):
+        if not 1 <= len(text.encode()) <= max_bytes:
+            raise DynamoDbError(
                 "ValidationException", f"One or more parameter values were invalid: key {text}"
             )
     return key
 
 
-def _key_in(item: Item) -> Item:
+def _key_attributes(item: Item) -> Item:
     return {name: item[name] for name in ("pk", "sk")}
 
 
-def _check(item: Item) -> Item:
-    if size_of(item) > MOST_ITEM_BYTES:
-        raise RefusedError("ValidationException", "Item size has exceeded the maximum allowed size")
+def _check_item_size(item: Item) -> Item:
+    if item_size_bytes(item) > MAX_ITEM_BYTES:
+        raise DynamoDbError("ValidationException", "Item size has exceeded the maximum allowed size")
     return item
 
 
-def size_of(item: Item) -> int:
+def item_size_bytes(item: Item) -> int:
     """What an item measures, names included, as AWS describes it."""
-    return sum(len(name.encode()) + _value_size(typed) for name, typed in item.items())
+    return sum(len(name.encode()) + _value_size_bytes(typed) for name, typed in item.items())
 
 
-def _value_size(typed: Mapping[str, Any]) -> int:
-    ((kind, value),) = typed.items()
-    match kind:
+def _value_size_bytes(typed: Mapping[str, Any]) -> int:
+    ((attribute_type, value),) = typed.items()
+    match attribute_type:
         case "S":
             return len(value.encode())
         case "N":
@@ -448,4 +454,4 @@ def _value_size(typed: Mapping[str, Any]) -> int:
             return len(b64decode(value))
         case "SS":
             return sum(len(member.encode()) for member in value)
-    raise RefusedError("ValidationException", f"the lab does not know attributes of type {kind}")
+    raise DynamoDbError("ValidationException", f"the lab does not know attributes of type {attribute_type}")

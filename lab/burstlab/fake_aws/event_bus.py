@@ -15,7 +15,7 @@ class EventBus:
     def __init__(self, fleet: LabFleet) -> None:
         self._fleet = fleet
         self._lock = Lock()
-        self._delivered = 0
+        self._delivered_count = 0
 
     def deliver(self) -> None:
         """Send the events that arrived since the last time to the queues of the rules that match them."""
@@ -26,10 +26,10 @@ class EventBus:
         settings = self._fleet.settings
         bus = events_backends[settings.account_id][settings.region].event_buses["default"]
         with self._lock:
-            arrived = self._fleet.events
-            for event in arrived[self._delivered :]:
+            events = self._fleet.events
+            for event in events[self._delivered_count :]:
                 for rule in bus.rules.values():
                     if all(":sqs:" in target["Arn"] for target in rule.targets):
-                        message: dict[str, Any] = {**event.body, "time": event.at.timestamp()}
+                        message: dict[str, Any] = {**event.body, "time": event.occurred_at.timestamp()}
                         rule.send_to_targets(message, transform_input=False)
-            self._delivered = len(arrived)
+            self._delivered_count = len(events)

@@ -10,7 +10,7 @@ from burstlab.fake_aws.protocols import Call
 from burstlab.model.aws_error import AwsError
 
 KINDS: Final = ("error", "throttle", "reset", "timeout")
-_THROTTLED: Final = {
+_THROTTLE_ERRORS: Final = {
     "ec2": AwsError("RequestLimitExceeded", "Request limit exceeded.", 503),
     "monitoring": AwsError("Throttling", "Rate exceeded", 400),
 }
@@ -20,7 +20,7 @@ _THROTTLED: Final = {
 class Fault:
     """What happens to calls of ``action`` (``*`` for all).
 
-    Kinds: ``error`` answers ``code``; ``throttle`` answers the service's own throttling code; ``reset``
+    Kinds: ``to_error`` answers ``code``; ``throttle`` answers the service's own throttling code; ``reset``
     breaks the connection; ``timeout`` never answers. It strikes every ``every``-th matching call, at most
     ``times`` times. With ``volume_ids`` a call matches when it names one of them. With ``after_effect`` what
     was asked for is done first, and only the answer goes wrong.
@@ -42,38 +42,38 @@ class Fault:
         if self.every < 1 or (self.times is not None and self.times < 1):
             raise ValueError(f"fault every {self.every}, times {self.times}: both count from 1")
 
-    def concerns(self, call: Call) -> bool:
+    def matches(self, call: Call) -> bool:
         if self.action not in ("*", call.action):
             return False
         return not self.volume_ids or any(volume_id.encode() in call.body for volume_id in self.volume_ids)
 
-    def error(self, call: Call) -> AwsError:
+    def to_error(self, call: Call) -> AwsError:
         if self.kind == "throttle":
-            return _THROTTLED.get(call.service, AwsError("ThrottlingException", "Rate exceeded", 400))
+            return _THROTTLE_ERRORS.get(call.service, AwsError("ThrottlingException", "Rate exceeded", 400))
         return AwsError(self.code, self.message, self.status)
 
 
-class Faults:
+class FaultRegistry:
     """The faults in force, the latency of calls, and how many calls of each action came in."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._faults: list[Fault] = []
-        self._seen: list[int] = []
-        self._struck: list[int] = []
+        self._match_counts: list[int] = []
+        self._hit_counts: list[int] = []
         self._calls: Counter[str] = Counter()
         self._latency_ms: dict[str, float] = {}
 
     def add(self, fault: Fault) -> None:
         with self._lock:
             self._faults.append(fault)
-            self._seen.append(0)
-            self._struck.append(0)
+            self._match_counts.append(0)
+            self._hit_counts.append(0)
 
     def clear(self) -> None:
         """Nothing goes wrong from now on; latency stays."""
         with self._lock:
-            self._faults, self._seen, self._struck = [], [], []
+            self._faults, self._match_counts, self._hit_counts = [], [], []
 
     def set_latency(self, latency_ms: float, action: str = "*") -> None:
         """Every call of ``action`` takes this much longer (wall time)."""
@@ -86,25 +86,25 @@ class Faults:
         with self._lock:
             return self._latency_ms.get(action, self._latency_ms.get("*", 0.0)) / 1_000
 
-    def strike(self, call: Call) -> Fault | None:
+    def next_fault(self, call: Call) -> Fault | None:
         """Count the call and answer the first fault that hits it."""
         with self._lock:
             self._calls[call.action or f"{call.service}:unnamed"] += 1
             for index, fault in enumerate(self._faults):
-                if fault.concerns(call) and self._hits(index, fault):
+                if fault.matches(call) and self._takes_effect(index, fault):
                     return fault
             return None
 
-    def calls(self) -> dict[str, int]:
+    def call_counts(self) -> dict[str, int]:
         """How many calls of each action came in, faulty ones included."""
         with self._lock:
             return dict(self._calls)
 
-    def forget_calls(self) -> None:
+    def reset_calls(self) -> None:
         with self._lock:
             self._calls.clear()
 
-    def shown(self) -> list[dict[str, Any]]:
+    def to_document(self) -> list[dict[str, Any]]:
         """The faults in force with how often each has struck."""
         with self._lock:
             return [
@@ -113,22 +113,22 @@ class Faults:
                     "kind": fault.kind,
                     "code": fault.code,
                     "after_effect": fault.after_effect,
-                    "struck": struck,
+                    "struck": hit_count,
                 }
-                for fault, struck in zip(self._faults, self._struck, strict=True)
+                for fault, hit_count in zip(self._faults, self._hit_counts, strict=True)
             ]
 
-    def _hits(self, index: int, fault: Fault) -> bool:
-        if fault.times is not None and self._struck[index] >= fault.times:
+    def _takes_effect(self, index: int, fault: Fault) -> bool:
+        if fault.times is not None and self._hit_counts[index] >= fault.times:
             return False
-        self._seen[index] += 1
-        if self._seen[index] % fault.every:
+        self._match_counts[index] += 1
+        if self._match_counts[index] % fault.every:
             return False
-        self._struck[index] += 1
+        self._hit_counts[index] += 1
         return True
 
 
-def fault_from(mapping: Mapping[str, Any]) -> Fault:
+def parse_fault(mapping: Mapping[str, Any]) -> Fault:
     """Read a fault from JSON.
 
     Raises:

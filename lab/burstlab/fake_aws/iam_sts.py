@@ -9,14 +9,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from burstlab.fake_aws.ec2.session_policy import Policy
-from burstlab.fake_aws.protocols import Answer, Call, form, xml
+from burstlab.fake_aws.protocols import Call, Response, parse_form, render_xml
 from burstlab.model.aws_error import AwsError
 
 _IAM: Final = "https://iam.amazonaws.com/doc/2010-05-08/"
 _STS: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
-_MOST_ACTIONS: Final = 100
-_ACTIONS: Final = frozenset({"GetCallerIdentity", "SimulatePrincipalPolicy", "AssumeRole"})
-_USER: Final = "AIDABURSTLAB"
+_MAX_ACTIONS: Final = 100
+_HANDLED_ACTIONS: Final = frozenset({"GetCallerIdentity", "SimulatePrincipalPolicy", "AssumeRole"})
+_USER_ID: Final = "AIDABURSTLAB"
 
 QUOTAS: Final[Mapping[str, tuple[str, float]]] = {
     "L-D18FCD1D": ("Storage for General Purpose SSD (gp2) volumes, in TiB", 50.0),
@@ -32,75 +32,77 @@ QUOTAS: Final[Mapping[str, tuple[str, float]]] = {
 class AccountApi:
     """Answers for the account; every caller is ``arn``, which is moto's name for somebody.
 
-    Everything is allowed but the actions in ``denied``. ``sessions`` are the policies of roles that were
-    assumed, by access key: all of them have to allow what is done. ``quotas`` are the values by code; one
-    that is taken out is not told, as AWS does where an account never had a value of its own.
+    Everything is allowed but the actions in ``denied_actions``. ``sessions`` are the policies of roles that
+    were assumed, by access key: all of them have to allow what is done. ``quotas`` are the values by code;
+    one that is taken out is not told, as AWS does where an account never had a value of its own.
     """
 
     def __init__(self, account_id: str) -> None:
         self.arn = f"arn:aws:sts::{account_id}:user/moto"
-        self.denied: set[str] = set()
+        self.denied_actions: set[str] = set()
         self.sessions: dict[str, list[Policy]] = {}
         self.quotas = {code: value for code, (_, value) in QUOTAS.items()}
 
-    def answers(self, call: Call) -> bool:
-        return call.service == "servicequotas" or call.action in _ACTIONS
+    def handles(self, call: Call) -> bool:
+        return call.service == "servicequotas" or call.action in _HANDLED_ACTIONS
 
-    def answer(self, call: Call) -> Answer:
+    def handle(self, call: Call) -> Response:
         if call.action == "GetCallerIdentity":
-            return _told(
-                call.action, _STS, {"UserId": _USER, "Account": self.arn.split(":")[4], "Arn": self.arn}
+            return _query_response(
+                call.action, _STS, {"UserId": _USER_ID, "Account": self.arn.split(":")[4], "Arn": self.arn}
             )
         if call.action == "AssumeRole":
-            return self._assume(form(call.body))
+            return self._assume_role(parse_form(call.body))
         if call.service == "iam":
-            results = list(self._decide(form(call.body)))
-            return _told(call.action, _IAM, {"EvaluationResults": results, "IsTruncated": False})
+            results = list(self._simulate_policy(parse_form(call.body)))
+            return _query_response(call.action, _IAM, {"EvaluationResults": results, "IsTruncated": False})
         if call.action != "ListServiceQuotas":
             raise AwsError("UnknownOperationException", f"the lab does not know {call.action} of its quotas")
         if json.loads(call.body or b"{}").get("ServiceCode") != "ebs":
             raise AwsError("NoSuchResourceException", "the lab has quotas of ebs only")
-        told = {"Quotas": [_quota(code, value) for code, value in self.quotas.items()]}
-        return Answer(body=json.dumps(told).encode(), content_type="application/x-amz-json-1.1")
+        document = {"Quotas": [_quota_document(code, value) for code, value in self.quotas.items()]}
+        return Response(body=json.dumps(document).encode(), content_type="application/x-amz-json-1.1")
 
-    def _assume(self, asked: Mapping[str, str]) -> Answer:
+    def _assume_role(self, request: Mapping[str, str]) -> Response:
         """A session of a role that moto holds; the policy it was asked with narrows what it may do."""
-        account, role = asked["RoleArn"].split(":")[4], asked["RoleArn"].rpartition("/")[2]
-        policies = _policies_of(account, role)
+        account, role = request["RoleArn"].split(":")[4], request["RoleArn"].rpartition("/")[2]
+        policies = _role_policies(account, role)
         if policies is None:
-            denied = f"sts:AssumeRole on resource: {asked['RoleArn']}"
-            raise AwsError("AccessDenied", f"User: {self.arn} is not authorized to perform: {denied}", 403)
+            denied_action = f"sts:AssumeRole on resource: {request['RoleArn']}"
+            raise AwsError(
+                "AccessDenied", f"User: {self.arn} is not authorized to perform: {denied_action}", 403
+            )
         key = f"ASIA{uuid.uuid4().hex[:16].upper()}"
-        self.sessions[key] = [*policies, *([json.loads(asked["Policy"])] if "Policy" in asked else [])]
+        self.sessions[key] = [*policies, *([json.loads(request["Policy"])] if "Policy" in request else [])]
         credentials = {
             "AccessKeyId": key,
             "SecretAccessKey": uuid.uuid4().hex,
             "SessionToken": uuid.uuid4().hex,
             "Expiration": "2099-01-01T00:00:00Z",
         }
-        return _told("AssumeRole", _STS, {"Credentials": credentials})
+        return _query_response("AssumeRole", _STS, {"Credentials": credentials})
 
-    def _decide(self, asked: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-        if "PolicySourceArn" not in asked:
+    def _simulate_policy(self, request: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+        if "PolicySourceArn" not in request:
             raise AwsError("InvalidInput", "PolicySourceArn is required")
-        for number in range(1, _MOST_ACTIONS + 1):
-            if (action := asked.get(f"ActionNames.member.{number}")) is None:
+        for number in range(1, _MAX_ACTIONS + 1):
+            if (action := request.get(f"ActionNames.member.{number}")) is None:
                 return
-            decision = "implicitDeny" if action in self.denied else "allowed"
-            resource = asked.get("ResourceArns.member.1", "*")
+            decision = "implicitDeny" if action in self.denied_actions else "allowed"
+            resource = request.get("ResourceArns.member.1", "*")
             yield {"EvalActionName": action, "EvalResourceName": resource, "EvalDecision": decision}
 
 
-def _policies_of(account: str, role_name: str) -> list[Policy] | None:
+def _role_policies(account: str, role_name: str) -> list[Policy] | None:
     """The policies in a role; None where there is no such role."""
     from moto.iam.models import iam_backends  # noqa: PLC0415 - heavy, seldom needed
 
     roles = iam_backends[account]["aws"].roles.values()
-    role = next((each for each in roles if each.name == role_name), None)
-    return None if role is None else [json.loads(held) for held in role.policies.values()]
+    role = next((candidate for candidate in roles if candidate.name == role_name), None)
+    return None if role is None else [json.loads(policy) for policy in role.policies.values()]
 
 
-def _quota(code: str, value: float) -> dict[str, Any]:
+def _quota_document(code: str, value: float) -> dict[str, Any]:
     return {
         "ServiceCode": "ebs",
         "ServiceName": "Amazon Elastic Block Store (Amazon EBS)",
@@ -113,10 +115,11 @@ def _quota(code: str, value: float) -> dict[str, Any]:
     }
 
 
-def _told(action: str, namespace: str, result: Mapping[str, Any]) -> Answer:
+def _query_response(action: str, namespace: str, result: Mapping[str, Any]) -> Response:
     """A successful answer in the query protocol."""
     text = (
-        f'<{action}Response xmlns="{namespace}"><{action}Result>{xml(result, "member")}</{action}Result>'
+        f"<{action}Response"
+        f' xmlns="{namespace}"><{action}Result>{render_xml(result, "member")}</{action}Result>'
         f"<ResponseMetadata><RequestId>{uuid.uuid4()}</RequestId></ResponseMetadata></{action}Response>"
     )
-    return Answer(body=text.encode(), content_type="text/xml")
+    return Response(body=text.encode(), content_type="text/xml")

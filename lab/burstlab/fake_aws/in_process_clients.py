@@ -13,19 +13,19 @@ from botocore.exceptions import ClientError
 from burstlab.fake_aws.metrics import read_datapoints
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
-from burstlab.model.modification import Modification, Shape, Wanted
+from burstlab.model.modification import Modification, ModifyRequest, VolumeSpec
 from burstlab.model.simulated_volume import SimulatedVolume
-from burstwatch.adapters.aws.cloudwatch import MetricQuery, MetricsRead
+from burstwatch.adapters.aws.cloudwatch import MetricQuery, MetricsResult
 from burstwatch.core.buckets.series import PERIOD_S, Series
 
 
-def refused(code: str, message: str, status: int, operation: str) -> ClientError:
+def client_error(code: str, message: str, status: int, operation: str) -> ClientError:
     """An error as botocore raises it."""
-    answer: Any = {
+    response: Any = {
         "Error": {"Code": code, "Message": message},
         "ResponseMetadata": {"HTTPStatusCode": status, "RequestId": "1", "HTTPHeaders": {}},
     }
-    return ClientError(answer, operation)
+    return ClientError(response, operation)
 
 
 class InProcessEc2:
@@ -40,39 +40,46 @@ class InProcessEc2:
         Filters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
         **_: object,
     ) -> dict[str, Any]:
-        self._fleet.changes()
-        chosen = {each["Name"]: each["Values"] for each in Filters}
-        if missing := [each for each in VolumeIds if each not in self._fleet]:
-            raise refused("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
-        types = chosen.get("volume-type")
-        told = (described(volume) for volume in self._named(VolumeIds or chosen.get("volume-id")))
-        return {"Volumes": [each for each in told if types is None or each["VolumeType"] in types]}
+        self._fleet.changes_in_progress()
+        values_by_filter = {entry["Name"]: entry["Values"] for entry in Filters}
+        if missing := [entry for entry in VolumeIds if entry not in self._fleet]:
+            raise client_error("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
+        types = values_by_filter.get("volume-type")
+        volumes = (
+            volume_document(volume)
+            for volume in self._find_volumes(VolumeIds or values_by_filter.get("volume-id"))
+        )
+        return {"Volumes": [entry for entry in volumes if types is None or entry["VolumeType"] in types]}
 
     def describe_volumes_modifications(
         self,
         Filters: Sequence[Mapping[str, Any]] = (),  # noqa: N803
         **_: object,
     ) -> dict[str, Any]:
-        self._fleet.changes()
-        chosen = {each["Name"]: each["Values"] for each in Filters}
-        states = chosen.get("modification-state")
-        told = [
-            told_modification(volume.volume_id, record)
-            for volume in self._named(chosen.get("volume-id"))
+        self._fleet.changes_in_progress()
+        values_by_filter = {entry["Name"]: entry["Values"] for entry in Filters}
+        states = values_by_filter.get("modification-state")
+        modifications = [
+            modification_document(volume.volume_id, record)
+            for volume in self._find_volumes(values_by_filter.get("volume-id"))
             if (record := volume.modification) is not None
         ]
         return {
             "VolumesModifications": [
-                each for each in told if not states or each["ModificationState"] in states
+                entry for entry in modifications if not states or entry["ModificationState"] in states
             ]
         }
 
     def describe_instances(self, InstanceIds: Sequence[str] = (), **_: object) -> dict[str, Any]:  # noqa: N803
-        return {"Reservations": [{"Instances": [self._instance(each)]} for each in InstanceIds]}
+        return {
+            "Reservations": [
+                {"Instances": [self._instance_document(instance_id)]} for instance_id in InstanceIds
+            ]
+        }
 
-    def _instance(self, instance_id: str) -> dict[str, Any]:
-        known = self._fleet.instances.get(instance_id)
-        state = known.state if known else "running"
+    def _instance_document(self, instance_id: str) -> dict[str, Any]:
+        instance = self._fleet.instances.get(instance_id)
+        state = instance.state if instance else "running"
         return {"InstanceId": instance_id, "State": {"Name": state}, "InstanceType": "t2.micro"}
 
     def describe_instance_types(self, **_: object) -> dict[str, Any]:
@@ -86,26 +93,29 @@ class InProcessEc2:
         Throughput: int | None = None,  # noqa: N803
     ) -> dict[str, Any]:
         try:
-            wanted = Wanted(volume_type=VolumeType, iops=Iops, throughput_mib_s=Throughput)
+            request = ModifyRequest(volume_type=VolumeType, iops=Iops, throughput_mib_s=Throughput)
             if VolumeId not in self._fleet:
                 raise AwsError("InvalidVolume.NotFound", "no such volume")  # noqa: TRY301 - told as the rest is
-            modification = self._fleet.modify(VolumeId, wanted)
+            modification = self._fleet.modify(VolumeId, request)
         except AwsError as error:
-            raise refused(error.code, str(error), error.status, "ModifyVolume") from error
-        return {"VolumeModification": told_modification(VolumeId, modification)}
+            raise client_error(error.code, str(error), error.status, "ModifyVolume") from error
+        return {"VolumeModification": modification_document(VolumeId, modification)}
 
-    def _named(self, volume_ids: Iterable[str] | None) -> Iterable[SimulatedVolume]:
+    def _find_volumes(self, volume_ids: Iterable[str] | None) -> Iterable[SimulatedVolume]:
         if volume_ids is None:
             return self._fleet
-        return [volume for each in volume_ids if (volume := self._fleet.get(each)) is not None]
+        return [volume for volume_id in volume_ids if (volume := self._fleet.get(volume_id)) is not None]
 
 
 class InProcessCloudWatch:
-    """The watchdog's reader of metrics; ``asked`` counts what AWS would bill, by the subject's id."""
+    """The watchdog's reader of metrics.
+
+    ``billed_metrics`` counts what AWS would bill, by the subject's id.
+    """
 
     def __init__(self, fleet: LabFleet) -> None:
         self._fleet = fleet
-        self.asked: Counter[str] = Counter()
+        self.billed_metrics: Counter[str] = Counter()
 
     def read(
         self,
@@ -114,16 +124,16 @@ class InProcessCloudWatch:
         end_s: float,
         *,
         on_batch: Callable[[], None] = lambda: None,
-    ) -> MetricsRead:
-        self.asked.update(query.subject_id for query in queries)
+    ) -> MetricsResult:
+        self.billed_metrics.update(query.resource_id for query in queries)
         on_batch()
-        return MetricsRead(series={query: self._series(query, start_s, end_s) for query in queries})
+        return MetricsResult(series={query: self._series(query, start_s, end_s) for query in queries})
 
     def _series(self, query: MetricQuery, start_s: float, end_s: float) -> Series:
-        if query.subject_id not in self._fleet:
+        if query.resource_id not in self._fleet:
             return Series()
         points = read_datapoints(
-            self._fleet.find(query.subject_id),
+            self._fleet.find(query.resource_id),
             query.metric,
             query.stat,
             period_s=PERIOD_S,
@@ -132,41 +142,41 @@ class InProcessCloudWatch:
             now_s=self._fleet.clock.now_s(),
             settings=self._fleet.settings,
         )
-        return Series.of(zip(points.starts_s, points.values, strict=True))
+        return Series.from_pairs(zip(points.starts_s, points.values, strict=True))
 
 
-def described(volume: SimulatedVolume) -> dict[str, Any]:
+def volume_document(volume: SimulatedVolume) -> dict[str, Any]:
     """What DescribeVolumes tells of a volume, as far as the watchdog reads it."""
-    shown, attachment = volume.shown(), volume.attachment
+    configuration, attachment = volume.describe_configuration(), volume.attachment
     return {
         "VolumeId": volume.volume_id,
-        "VolumeType": shown.volume_type,
+        "VolumeType": configuration.volume_type,
         "Size": volume.size_gib,
-        "Iops": shown.iops,
+        "Iops": configuration.iops,
         "CreateTime": volume.created_at,
         "Attachments": [{"InstanceId": attachment.instance_id, "State": "attached"}] if attachment else [],
         "Tags": [{"Key": key, "Value": value} for key, value in volume.tags.items()],
-        **({"Throughput": shown.throughput_mib_s} if shown.throughput_mib_s else {}),
+        **({"Throughput": configuration.throughput_mib_s} if configuration.throughput_mib_s else {}),
     }
 
 
-def told_modification(volume_id: str, told: Modification) -> dict[str, Any]:
+def modification_document(volume_id: str, modification: Modification) -> dict[str, Any]:
     """What DescribeVolumesModifications tells of a modification."""
     return {
         "VolumeId": volume_id,
-        "ModificationState": told.state,
-        "StartTime": told.started_at,
-        "EndTime": told.ended_at,
-        "Progress": told.progress_pct,
-        **_shape("Original", told.original),
-        **_shape("Target", told.target),
+        "ModificationState": modification.state,
+        "StartTime": modification.started_at,
+        "EndTime": modification.ended_at,
+        "Progress": modification.progress_pct,
+        **_spec_document("Original", modification.original),
+        **_spec_document("Target", modification.target),
     }
 
 
-def _shape(side: str, shape: Shape) -> dict[str, Any]:
+def _spec_document(side: str, spec: VolumeSpec) -> dict[str, Any]:
     return {
-        f"{side}VolumeType": shape.volume_type,
-        f"{side}Size": shape.size_gib,
-        f"{side}Iops": shape.iops,
-        f"{side}Throughput": shape.throughput_mib_s,
+        f"{side}VolumeType": spec.volume_type,
+        f"{side}Size": spec.size_gib,
+        f"{side}Iops": spec.iops,
+        f"{side}Throughput": spec.throughput_mib_s,
     }

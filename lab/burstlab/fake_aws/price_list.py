@@ -10,7 +10,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from burstlab.fake_aws.protocols import Answer, Call
+from burstlab.fake_aws.protocols import Call, Response
 from burstlab.model.aws_error import AwsError
 from burstwatch.core.ebs.pricing import US_EAST_1, VolumeType
 
@@ -26,58 +26,70 @@ REGIONS: Final = {
 }
 """The regions on the list: what their usage types begin with, and how the list calls them."""
 
-MOST_PAGE: Final = 100
-_ENDPOINTS: Final = frozenset({"us-east-1", "eu-central-1", "ap-south-1"})
-_ELSEWHERE: Final = 1.1
-_KNOWN: Final = frozenset({"ServiceCode", "Filters", "FormatVersion", "MaxResults", "NextToken"})
-_MEDIA: Final = {"gp2": "General Purpose", "gp3": "General Purpose", "io1": "Provisioned IOPS"}
-_OTHERS: Final = {"st1": 0.045, "sc1": 0.015, "standard": 0.05}
+MAX_PAGE: Final = 100
+_ENDPOINT_REGIONS: Final = frozenset({"us-east-1", "eu-central-1", "ap-south-1"})
+_OTHER_REGIONS_FACTOR: Final = 1.1
+_KNOWN_PARAMETERS: Final = frozenset({"ServiceCode", "Filters", "FormatVersion", "MaxResults", "NextToken"})
+_VOLUME_TYPE_NAMES: Final = {"gp2": "General Purpose", "gp3": "General Purpose", "io1": "Provisioned IOPS"}
+_OTHER_TYPES_USD: Final = {"st1": 0.045, "sc1": 0.015, "standard": 0.05}
 
 
 class PriceListApi:
-    """Answers for the Price List; usage types ``withheld`` are left out, as where a type is not sold."""
+    """Answers for the Price List.
+
+    Usage types ``excluded_usage_types`` are left out, as where a type is not sold.
+    """
 
     def __init__(self) -> None:
-        self.withheld: set[str] = set()
+        self.excluded_usage_types: set[str] = set()
 
-    def answers(self, call: Call) -> bool:
+    def handles(self, call: Call) -> bool:
         return call.service == "pricing"
 
-    def answer(self, call: Call) -> Answer:
+    def handle(self, call: Call) -> Response:
         if call.action != "GetProducts":
             raise AwsError(
                 "UnknownOperationException", f"the lab does not know {call.action} of the Price List"
             )
-        if call.region not in _ENDPOINTS:
+        if call.region not in _ENDPOINT_REGIONS:
             raise AwsError("UnknownEndpoint", f"the Price List has no endpoint in {call.region}")
-        asked = json.loads(call.body or b"{}")
-        if unknown := asked.keys() - _KNOWN:
-            raise _invalid(f"the lab does not know {sorted(unknown)} of GetProducts")
-        if asked.get("ServiceCode") != "AmazonEC2":
-            raise AwsError("NotFoundException", f"the lab has no prices of {asked.get('ServiceCode')}")
-        products = [each for each in self._products() if _passes(each, asked.get("Filters", ()))]
-        told = _page(products, asked)
-        return Answer(body=json.dumps(told).encode(), content_type="application/x-amz-json-1.1")
+        request = json.loads(call.body or b"{}")
+        if unknown := request.keys() - _KNOWN_PARAMETERS:
+            raise _invalid_parameter(f"the lab does not know {sorted(unknown)} of GetProducts")
+        if request.get("ServiceCode") != "AmazonEC2":
+            raise AwsError("NotFoundException", f"the lab has no prices of {request.get('ServiceCode')}")
+        products = [
+            product
+            for product in self._iter_products()
+            if _matches_filters(product, request.get("Filters", ()))
+        ]
+        response = _page(products, request)
+        return Response(body=json.dumps(response).encode(), content_type="application/x-amz-json-1.1")
 
-    def _products(self) -> Iterator[dict[str, Any]]:
+    def _iter_products(self) -> Iterator[dict[str, Any]]:
         for region in REGIONS:
-            for product in _products_of(region):
-                if product["product"]["attributes"]["usagetype"].rpartition("EBS:")[2] not in self.withheld:
+            for product in _region_products(region):
+                if (
+                    product["product"]["attributes"]["usagetype"].rpartition("EBS:")[2]
+                    not in self.excluded_usage_types
+                ):
                     yield product
 
 
-def _products_of(region: str) -> Iterator[dict[str, Any]]:
+def _region_products(region: str) -> Iterator[dict[str, Any]]:
     """What stands on the list for a region, among it what a reader has to leave aside."""
-    factor = 1.0 if region == US_EAST_1.region else _ELSEWHERE
-    for kind, price in US_EAST_1.by_type.items():
-        name = "piops" if kind is VolumeType.IO1 else str(kind)
-        unit = "GB-month" if kind is VolumeType.IO2 else "GB-Mo"
+    factor = 1.0 if region == US_EAST_1.region else _OTHER_REGIONS_FACTOR
+    for volume_type, price in US_EAST_1.by_type.items():
+        name = "piops" if volume_type is VolumeType.IO1 else str(volume_type)
+        unit = "GB-month" if volume_type is VolumeType.IO2 else "GB-Mo"
         usage = f"VolumeUsage.{name}"
-        yield _product(region, "Storage", usage, unit, price.usd_per_gib * factor, volumeApiName=str(kind))
-        yield _local_zone(region, usage, unit, price.usd_per_gib * 2, str(kind))
-        for tier, (above, usd) in enumerate(price.iops_tiers, start=1):
+        yield _product(
+            region, "Storage", usage, unit, price.usd_per_gib * factor, volumeApiName=str(volume_type)
+        )
+        yield _local_zone_product(region, usage, unit, price.usd_per_gib * 2, str(volume_type))
+        for tier, (min_iops, usd) in enumerate(price.iops_tiers, start=1):
             suffix = "" if tier == 1 else f".tier{tier}"
-            begin = str(above) if kind is VolumeType.GP3 else "0"
+            begin = str(min_iops) if volume_type is VolumeType.GP3 else "0"
             usage = f"VolumeP-IOPS.{name}{suffix}"
             yield _product(region, "System Operation", usage, "IOPS-Mo", usd * factor, begin=begin)
         if price.usd_per_mib_s:
@@ -88,20 +100,20 @@ def _products_of(region: str) -> Iterator[dict[str, Any]]:
                 "GiBps-mo",
                 price.usd_per_mib_s * 1024 * factor,
             )
-    for kind_name, usd in _OTHERS.items():
-        usage = "VolumeUsage" if kind_name == "standard" else f"VolumeUsage.{kind_name}"
-        yield _product(region, "Storage", usage, "GB-Mo", usd * factor, volumeApiName=kind_name)
+    for type_name, usd in _OTHER_TYPES_USD.items():
+        usage = "VolumeUsage" if type_name == "standard" else f"VolumeUsage.{type_name}"
+        yield _product(region, "Storage", usage, "GB-Mo", usd * factor, volumeApiName=type_name)
     yield _product(region, "System Operation", "VolumeIOUsage", "IOs", 0.00000005 * factor)
     yield _product(region, "Storage Snapshot", "SnapshotUsage", "GB-Mo", 0.05 * factor)
 
 
-def _local_zone(region: str, usage: str, unit: str, usd: float, kind: str) -> dict[str, Any]:
+def _local_zone_product(region: str, usage: str, unit: str, usd: float, type_name: str) -> dict[str, Any]:
     """A row of a Local Zone, which AWS lists under its region."""
-    row = _product(region, "Storage", usage, unit, usd, volumeApiName=kind)
-    told = row["product"]["attributes"]
-    told["locationType"], told["location"] = "AWS Local Zone", "US East (Boston)"
-    told["usagetype"] = f"USE1-BOS1-EBS:{usage}"
-    return row
+    product = _product(region, "Storage", usage, unit, usd, volumeApiName=type_name)
+    attributes = product["product"]["attributes"]
+    attributes["locationType"], attributes["location"] = "AWS Local Zone", "US East (Boston)"
+    attributes["usagetype"] = f"USE1-BOS1-EBS:{usage}"
+    return product
 
 
 def _product(
@@ -110,7 +122,7 @@ def _product(
     prefix, location = REGIONS[region]
     sku = hashlib.sha256(f"{region}{usage}{usd}".encode()).hexdigest()[:16].upper()
     term, dimension = f"{sku}.JRTCKXETXF", f"{sku}.JRTCKXETXF.6YS6EN2CT7"
-    kind = attributes.get("volumeApiName")
+    type_name = attributes.get("volumeApiName")
     return {
         "product": {
             "productFamily": family,
@@ -122,7 +134,9 @@ def _product(
                 "regionCode": region,
                 "usagetype": f"{prefix}EBS:{usage}",
                 "operation": "",
-                **({"volumeType": _MEDIA.get(kind, "Provisioned IOPS")} if kind else {}),
+                **(
+                    {"volumeType": _VOLUME_TYPE_NAMES.get(type_name, "Provisioned IOPS")} if type_name else {}
+                ),
                 **attributes,
             },
             "sku": sku,
@@ -154,31 +168,31 @@ def _product(
     }
 
 
-def _passes(product: Mapping[str, Any], filters: Sequence[Mapping[str, str]]) -> bool:
-    told = {"productFamily": product["product"]["productFamily"], **product["product"]["attributes"]}
-    for each in filters:
-        if each.get("Type") != "TERM_MATCH":
-            raise _invalid(f"the lab only knows filters of type TERM_MATCH, not {each.get('Type')}")
-        if str(told.get(each["Field"], "")).lower() != each["Value"].lower():
+def _matches_filters(product: Mapping[str, Any], filters: Sequence[Mapping[str, str]]) -> bool:
+    attributes = {"productFamily": product["product"]["productFamily"], **product["product"]["attributes"]}
+    for term in filters:
+        if term.get("Type") != "TERM_MATCH":
+            raise _invalid_parameter(f"the lab only knows filters of type TERM_MATCH, not {term.get('Type')}")
+        if str(attributes.get(term["Field"], "")).lower() != term["Value"].lower():
             return False
     return True
 
 
-def _page(products: Sequence[Mapping[str, Any]], asked: Mapping[str, Any]) -> dict[str, Any]:
-    most = int(asked.get("MaxResults", MOST_PAGE))
-    if not 1 <= most <= MOST_PAGE:
-        raise _invalid(f"MaxResults must be between 1 and {MOST_PAGE}; it is {most}")
-    first = _first_of(asked.get("NextToken"))
-    told: dict[str, Any] = {
+def _page(products: Sequence[Mapping[str, Any]], request: Mapping[str, Any]) -> dict[str, Any]:
+    max_results = int(request.get("MaxResults", MAX_PAGE))
+    if not 1 <= max_results <= MAX_PAGE:
+        raise _invalid_parameter(f"MaxResults must be between 1 and {MAX_PAGE}; it is {max_results}")
+    first = _parse_token(request.get("NextToken"))
+    response: dict[str, Any] = {
         "FormatVersion": "aws_v1",
-        "PriceList": [json.dumps(each) for each in products[first : first + most]],
+        "PriceList": [json.dumps(product) for product in products[first : first + max_results]],
     }
-    if first + most < len(products):
-        told["NextToken"] = urlsafe_b64encode(str(first + most).encode()).decode()
-    return told
+    if first + max_results < len(products):
+        response["NextToken"] = urlsafe_b64encode(str(first + max_results).encode()).decode()
+    return response
 
 
-def _first_of(token: str | None) -> int:
+def _parse_token(token: str | None) -> int:
     if not token:
         return 0
     try:
@@ -187,5 +201,5 @@ def _first_of(token: str | None) -> int:
         raise AwsError("InvalidNextTokenException", "the token is not one of this endpoint's") from None
 
 
-def _invalid(message: str) -> AwsError:
+def _invalid_parameter(message: str) -> AwsError:
     return AwsError("InvalidParameterException", message)

@@ -30,7 +30,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Response:
     """A response before it goes out."""
 
     body: bytes
@@ -41,7 +41,7 @@ class Answer:
 
 def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
     """Tell service, region, action and protocol from a signed request; unknown parts are empty."""
-    service, region = _scope(environ.get("HTTP_AUTHORIZATION", ""))
+    service, region = _credential_scope(environ.get("HTTP_AUTHORIZATION", ""))
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     path = environ.get("PATH_INFO", "")
     if environ.get("HTTP_SMITHY_PROTOCOL") == "rpc-v2-cbor":
@@ -52,18 +52,20 @@ def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
         action = target.rsplit(".", 1)[-1]
         return Call(service=service, region=region, action=action, protocol="json", body=body)
     protocol = "ec2" if service == "ec2" else "query"
-    key, action = _access_key(environ.get("HTTP_AUTHORIZATION", "")), ""
+    access_key, action = _access_key(environ.get("HTTP_AUTHORIZATION", "")), ""
     if environ.get("CONTENT_TYPE", "").startswith("application/x-www-form-urlencoded"):
-        action = _action(body)
-    return Call(service=service, region=region, action=action, protocol=protocol, body=body, access_key=key)
+        action = _form_action(body)
+    return Call(
+        service=service, region=region, action=action, protocol=protocol, body=body, access_key=access_key
+    )
 
 
-def form(body: bytes) -> dict[str, str]:
+def parse_form(body: bytes) -> dict[str, str]:
     """The parameters of a call in the ec2 or query protocol."""
     return dict(parse_qsl(body.decode(), keep_blank_values=True))
 
 
-def nested(parameters: Mapping[str, str]) -> Any:
+def to_nested(parameters: Mapping[str, str]) -> Any:
     """Turn ``A.member.1.B=x`` into ``{"A": [{"B": "x"}]}``."""
     tree: dict[str, Any] = {}
     for name, value in parameters.items():
@@ -72,7 +74,7 @@ def nested(parameters: Mapping[str, str]) -> Any:
         for part in parents:
             node = node.setdefault(part, {})
         node[leaf] = value
-    return _lists(tree)
+    return _to_lists(tree)
 
 
 def read_cbor(body: bytes) -> Any:
@@ -87,13 +89,13 @@ class Timestamps(list[int]):
     """Instants in seconds since the epoch, to be written as timestamps."""
 
 
-def cbor(value: Any) -> bytes:  # noqa: PLR0911 - one line for each kind of value
+def encode_cbor(value: Any) -> bytes:  # noqa: PLR0911 - one line for each kind of value
     """Encode what an answer is made of: mappings, lists, text, numbers, booleans, Timestamps."""
     if isinstance(value, str):
         data = value.encode()
         return _cbor_head(0x60, len(data)) + data
     if isinstance(value, Timestamps):
-        return _cbor_head(0x80, len(value)) + b"".join(_TIMESTAMP.pack(0xC1, 0x1A, at) for at in value)
+        return _cbor_head(0x80, len(value)) + b"".join(_TIMESTAMP.pack(0xC1, 0x1A, at_s) for at_s in value)
     if isinstance(value, bool):
         return b"\xf5" if value else b"\xf4"
     if isinstance(value, float):
@@ -101,62 +103,66 @@ def cbor(value: Any) -> bytes:  # noqa: PLR0911 - one line for each kind of valu
     if isinstance(value, int):
         return _cbor_head(0x00, value) if value >= 0 else _cbor_head(0x20, -1 - value)
     if isinstance(value, Mapping):
-        return _cbor_head(0xA0, len(value)) + b"".join(cbor(key) + cbor(held) for key, held in value.items())
-    return _cbor_head(0x80, len(value)) + b"".join(map(cbor, value))
+        return _cbor_head(0xA0, len(value)) + b"".join(
+            encode_cbor(key) + encode_cbor(element) for key, element in value.items()
+        )
+    return _cbor_head(0x80, len(value)) + b"".join(map(encode_cbor, value))
 
 
-def xml(value: Any, item: str) -> str:
+def render_xml(value: Any, item: str) -> str:
     """Render nested mappings and lists as elements; lists become ``item`` elements."""
     if isinstance(value, Mapping):
         return "".join(
-            f"<{name}>{xml(held, item)}</{name}>" for name, held in value.items() if held is not None
+            f"<{name}>{render_xml(element, item)}</{name}>"
+            for name, element in value.items()
+            if element is not None
         )
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):
-        return "".join(f"<{item}>{xml(held, item)}</{item}>" for held in value)
+        return "".join(f"<{item}>{render_xml(element, item)}</{item}>" for element in value)
     return escape(str(value))
 
 
-def ec2_answer(action: str, inside: str) -> Answer:
+def ec2_response(action: str, elements: str) -> Response:
     """A successful answer in the ec2 protocol around rendered elements."""
     text = (
         f'<?xml version="1.0" encoding="UTF-8"?>\n<{action}Response xmlns="{EC2_NAMESPACE}">'
-        f"<requestId>{uuid.uuid4()}</requestId>{inside}</{action}Response>"
+        f"<requestId>{uuid.uuid4()}</requestId>{elements}</{action}Response>"
     )
-    return Answer(body=text.encode(), content_type="text/xml;charset=UTF-8")
+    return Response(body=text.encode(), content_type="text/xml;charset=UTF-8")
 
 
-def cloudwatch_answer(call: Call, result: Mapping[str, Any]) -> Answer:
+def cloudwatch_response(call: Call, result: Mapping[str, Any]) -> Response:
     """A successful CloudWatch answer in the protocol the call came in."""
     if call.protocol == "cbor":
-        return Answer(body=cbor(result), content_type="application/cbor", headers=_CBOR_HEADERS)
+        return Response(body=encode_cbor(result), content_type="application/cbor", headers=_CBOR_HEADERS)
     if call.protocol == "json":
         body = json.dumps(result, separators=(",", ":")).encode()
-        return Answer(body=body, content_type="application/x-amz-json-1.0")
+        return Response(body=body, content_type="application/x-amz-json-1.0")
     text = (
         f'<{call.action}Response xmlns="{CLOUDWATCH_NAMESPACE}"><{call.action}Result>'
-        f"{xml(_dated(result), 'member')}</{call.action}Result>"
+        f"{render_xml(_with_iso_timestamps(result), 'member')}</{call.action}Result>"
         f"<ResponseMetadata><RequestId>{uuid.uuid4()}</RequestId></ResponseMetadata></{call.action}Response>"
     )
-    return Answer(body=text.encode(), content_type="text/xml")
+    return Response(body=text.encode(), content_type="text/xml")
 
 
-def error_answer(call: Call, error: AwsError) -> Answer:
+def error_response(call: Call, error: AwsError) -> Response:
     """The error in the shape of the call's protocol."""
     if call.protocol in ("json", "cbor"):
         sender = "Sender" if error.status < 500 else "Receiver"  # noqa: PLR2004 - HTTP's own border
         headers = {"x-amzn-query-error": f"{error.code};{sender}"} if call.service == "monitoring" else {}
-        told = {"__type": f"com.amazonaws.{call.service}#{error.code}", "message": error.message}
+        document = {"__type": f"com.amazonaws.{call.service}#{error.code}", "message": error.message}
         if call.protocol == "cbor":
-            return Answer(
-                body=cbor(told),
+            return Response(
+                body=encode_cbor(document),
                 content_type="application/cbor",
                 status=error.status,
                 headers={**headers, **_CBOR_HEADERS},
             )
-        return Answer(
-            body=json.dumps(told).encode(),
+        return Response(
+            body=json.dumps(document).encode(),
             content_type="application/x-amz-json-1.0",
             status=error.status,
             headers=headers,
@@ -173,7 +179,7 @@ def error_answer(call: Call, error: AwsError) -> Answer:
             f"<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>{message}</Message></Error>"
             f"<RequestId>{uuid.uuid4()}</RequestId></ErrorResponse>"
         )
-    return Answer(body=text.encode(), content_type="text/xml", status=error.status)
+    return Response(body=text.encode(), content_type="text/xml", status=error.status)
 
 
 _TIMESTAMP: Final = struct.Struct(">BBI")
@@ -182,19 +188,19 @@ _CBOR_HEADERS: Final = {"smithy-protocol": "rpc-v2-cbor"}
 
 
 def _cbor_head(major: int, number: int) -> bytes:
-    for least, mark, code in (
+    for limit, additional_info, code in (
         (24, 0, ""),
         (2**8, 24, ">B"),
         (2**16, 25, ">H"),
         (2**32, 26, ">I"),
         (2**64, 27, ">Q"),
     ):
-        if number < least:
-            return bytes([major | (mark or number)]) + (struct.pack(code, number) if code else b"")
+        if number < limit:
+            return bytes([major | (additional_info or number)]) + (struct.pack(code, number) if code else b"")
     raise ValueError(f"{number} does not fit into CBOR's 64 bits")
 
 
-def _scope(authorization: str) -> tuple[str, str]:
+def _credential_scope(authorization: str) -> tuple[str, str]:
     """Signing name and region of a version 4 signature."""
     _, _, rest = authorization.partition("Credential=")
     parts = rest.split(",")[0].split("/")
@@ -206,29 +212,29 @@ def _access_key(authorization: str) -> str:
     return authorization.partition("Credential=")[2].partition("/")[0]
 
 
-def _action(body: bytes) -> str:
+def _form_action(body: bytes) -> str:
     for part in body.split(b"&"):
         if part.startswith(b"Action="):
             return part[len(b"Action=") :].decode()
     return ""
 
 
-def _lists(node: Any) -> Any:
+def _to_lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
     if "member" in node and len(node) == 1:
-        return [_lists(held) for _, held in sorted(node["member"].items(), key=_by_number)]
-    return {name: _lists(held) for name, held in node.items()}
+        return [_to_lists(child) for _, child in sorted(node["member"].items(), key=_member_number)]
+    return {name: _to_lists(child) for name, child in node.items()}
 
 
-def _by_number(entry: tuple[str, Any]) -> int:
+def _member_number(entry: tuple[str, Any]) -> int:
     return int(entry[0])
 
 
-def _dated(value: Any) -> Any:
+def _with_iso_timestamps(value: Any) -> Any:
     """Timestamps as the query protocol writes them."""
     if isinstance(value, Timestamps):
-        return [iso(datetime.fromtimestamp(at, tz=UTC)) for at in value]
+        return [iso(datetime.fromtimestamp(at_s, tz=UTC)) for at_s in value]
     if isinstance(value, Mapping):
-        return {name: _dated(held) for name, held in value.items()}
-    return [_dated(held) for held in value] if isinstance(value, list) else value
+        return {name: _with_iso_timestamps(element) for name, element in value.items()}
+    return [_with_iso_timestamps(element) for element in value] if isinstance(value, list) else value

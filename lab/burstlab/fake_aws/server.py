@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHandler
 
 from burstlab.fake_aws.cloudwatch import CloudWatchApi
-from burstlab.fake_aws.control_api import CONTROL_PATH, Control
+from burstlab.fake_aws.control_api import CONTROL_PATH, ControlApi
 from burstlab.fake_aws.dynamodb import DynamoDbApi
 from burstlab.fake_aws.ec2.api import Ec2Api
 from burstlab.fake_aws.event_bus import EventBus
-from burstlab.fake_aws.faults import Fault, Faults
+from burstlab.fake_aws.faults import Fault, FaultRegistry
 from burstlab.fake_aws.iam_sts import AccountApi
 from burstlab.fake_aws.price_list import PriceListApi
-from burstlab.fake_aws.protocols import Answer, Call, error_answer, read_call
-from burstlab.fake_aws.request_throttle import Throttle
+from burstlab.fake_aws.protocols import Call, Response, error_response, read_call
+from burstlab.fake_aws.request_throttle import RequestThrottle
 from burstlab.fake_aws.ssm import ParameterStore
 from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 ACCESS_KEY: Final = "burstlab"
-_LONGEST_SILENCE_S: Final = 300
+_MAX_HANG_S: Final = 300
 _BACKLOG: Final = 128
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
@@ -52,8 +52,8 @@ class Endpoint:
     def __init__(self, fleet: LabFleet, *, host: str = "127.0.0.1", port: int = 0) -> None:
         self.fleet = fleet
         self.clock = fleet.clock
-        self.faults = Faults()
-        self.throttle = Throttle(fleet.clock.now_s)
+        self.faults = FaultRegistry()
+        self.throttle = RequestThrottle(fleet.clock.now_s)
         self._address = (host, port)
         self.parameters = ParameterStore(fleet.clock)
         self.prices = PriceListApi()
@@ -74,9 +74,9 @@ class Endpoint:
             "sts": self.account,
             "servicequotas": self.account,
         }
-        self._control = Control(fleet, self.faults)
+        self._control = ControlApi(fleet, self.faults)
         self._moto = _Moto()
-        self._stopping = Event()
+        self._stop_requested = Event()
         self._server: BaseWSGIServer | None = None
         self._thread: Thread | None = None
 
@@ -87,9 +87,9 @@ class Endpoint:
         return f"http://{self._server.host}:{self._server.port}"
 
     @property
-    def metrics_asked(self) -> int:
+    def metrics_requested(self) -> int:
         """How many metrics were asked for, as AWS bills them."""
-        return self._cloudwatch.metrics_asked
+        return self._cloudwatch.metrics_requested
 
     @property
     def environment(self) -> dict[str, str]:
@@ -118,7 +118,7 @@ class Endpoint:
 
     def start(self) -> str:
         """Serve from a thread of its own and answer the URL."""
-        self._stopping.clear()
+        self._stop_requested.clear()
         self._server = _Server(*self._address, self)
         self._thread = Thread(
             target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, name="burstlab", daemon=True
@@ -128,7 +128,7 @@ class Endpoint:
 
     def stop(self) -> None:
         """Stop serving and close every connection; calls being held are let go."""
-        self._stopping.set()
+        self._stop_requested.set()
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -140,7 +140,7 @@ class Endpoint:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
 
@@ -148,63 +148,63 @@ class Endpoint:
         """Answer one request (WSGI)."""
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
         if environ["PATH_INFO"].startswith(CONTROL_PATH):
-            return self._send(self._control.answer(environ, body), start_response)
+            return self._send(self._control.handle(environ, body), start_response)
         if environ["REQUEST_METHOD"] == "HEAD":
-            return self._send(Answer(body=b"", content_type="text/plain"), start_response)
+            return self._send(Response(body=b"", content_type="text/plain"), start_response)
         call = read_call(environ, body)
-        fault = self.faults.strike(call)
-        if fault is None and not self.throttle.admits(call):
+        fault = self.faults.next_fault(call)
+        if fault is None and not self.throttle.try_acquire(call):
             fault = Fault(kind="throttle")
-        self._stopping.wait(self.faults.latency_s(call.action))
+        self._stop_requested.wait(self.faults.latency_s(call.action))
         if fault is None:
-            return self._carry_out(call, environ, body, start_response)
+            return self._handle(call, environ, body, start_response)
         if fault.after_effect:
-            b"".join(self._carry_out(call, environ, body, _to_nobody))
-        return self._fail(fault, call, environ, start_response)
+            b"".join(self._handle(call, environ, body, _discard_response))
+        return self._apply_fault(fault, call, environ, start_response)
 
-    def _carry_out(
+    def _handle(
         self, call: Call, environ: "WSGIEnvironment", body: bytes, start_response: "StartResponse"
     ) -> Iterable[bytes]:
-        answer = self._answer(call)
-        if answer is None:
+        response = self._own_response(call)
+        if response is None:
             return self._moto(environ, body, start_response)
-        return self._send(answer, start_response)
+        return self._send(response, start_response)
 
-    def _answer(self, call: Call) -> Answer | None:
+    def _own_response(self, call: Call) -> Response | None:
         """The lab's own answer, or None where moto is to answer."""
         if call.service == "sqs":
             self._event_bus.deliver()
         api = self._apis.get(call.service)
-        if api is None or not api.answers(call):
+        if api is None or not api.handles(call):
             return None
         try:
-            return api.answer(call)
+            return api.handle(call)
         except AwsError as error:
-            return error_answer(call, error)
+            return error_response(call, error)
 
-    def _fail(
+    def _apply_fault(
         self, fault: Fault, call: Call, environ: "WSGIEnvironment", start_response: "StartResponse"
     ) -> Iterable[bytes]:
         if fault.kind in ("error", "throttle"):
-            return self._send(error_answer(call, fault.error(call)), start_response)
+            return self._send(error_response(call, fault.to_error(call)), start_response)
         if fault.kind == "timeout":
-            self._stopping.wait(_LONGEST_SILENCE_S)
+            self._stop_requested.wait(_MAX_HANG_S)
         connection: socket.socket = environ["werkzeug.socket"]
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
         raise ConnectionAbortedError(f"{call.action}: connection broken on request")
 
-    def _send(self, answer: Answer, start_response: "StartResponse") -> list[bytes]:
+    def _send(self, response: Response, start_response: "StartResponse") -> list[bytes]:
         headers = {
-            "Content-Type": answer.content_type,
-            "Content-Length": str(len(answer.body)),
+            "Content-Type": response.content_type,
+            "Content-Length": str(len(response.body)),
             "x-amzn-RequestId": str(uuid.uuid4()),
-            **answer.headers,
+            **response.headers,
         }
-        start_response(f"{answer.status} {_REASONS.get(answer.status, 'Error')}", list(headers.items()))
-        return [answer.body]
+        start_response(f"{response.status} {_REASONS.get(response.status, 'Error')}", list(headers.items()))
+        return [response.body]
 
 
-def _to_nobody(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
+def _discard_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
     """Begin a response nobody gets."""
 
 
@@ -227,10 +227,10 @@ class _Moto:
         self, environ: "WSGIEnvironment", body: bytes, start_response: "StartResponse"
     ) -> Iterator[bytes]:
         environ["wsgi.input"] = BytesIO(body)
-        answer: Iterator[bytes] = self._loaded()(environ, start_response)
-        return answer
+        response: Iterator[bytes] = self._load()(environ, start_response)
+        return response
 
-    def _loaded(self) -> Any:
+    def _load(self) -> Any:
         with self._lock:
             if self._application is None:
                 from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - half a second, often not needed
@@ -242,7 +242,7 @@ class _Moto:
             return self._application
 
 
-class _Quiet(WSGIRequestHandler):
+class _RequestHandler(WSGIRequestHandler):
     """Logs no requests, keeps connections open as AWS does, and holds no small answer back."""
 
     protocol_version = "HTTP/1.1"
@@ -259,9 +259,11 @@ class _Quiet(WSGIRequestHandler):
         environ = self.make_environ()
         status, headers = "", list[tuple[str, str]]()
 
-        def start_response(given: str, fields: list[tuple[str, str]], _exc_info: Any = None, /) -> Any:
+        def start_response(
+            new_status: str, new_headers: list[tuple[str, str]], _exc_info: Any = None, /
+        ) -> Any:
             nonlocal status, headers
-            status, headers = given, fields
+            status, headers = new_status, new_headers
 
         try:
             body = b"".join(self.server.app(environ, start_response))
@@ -302,8 +304,8 @@ class _Server(ThreadedWSGIServer):
     def __init__(self, host: str, port: int, application: Endpoint) -> None:
         self.clock = application.clock
         self._connections: set[socket.socket] = set()
-        with _listen(host, port) as listening:
-            super().__init__(host, port, application, handler=_Quiet, fd=listening.fileno())
+        with _listen(host, port) as listener:
+            super().__init__(host, port, application, handler=_RequestHandler, fd=listener.fileno())
 
     def get_request(self) -> tuple[socket.socket, Any]:
         connection, address = super().get_request()

@@ -6,31 +6,32 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Condition, Event, Thread
 from types import TracebackType
 from typing import Any, Final, Self
 
 _PATH: Final = "/services/T0BURSTLAB/B0BURSTLAB/notASecretOnlyALab"
-_MOST_BYTES: Final = 1_000_000
+_MAX_BODY_BYTES: Final = 1_000_000
 _BURST: Final = 4
 """Slack takes one message a second, and a few more at once."""
 
-_MOST_BLOCKS: Final = 50
-_MOST_FIELDS: Final = 10
-_MOST_ELEMENTS: Final = 10
-_MOST_ACTIONS: Final = 25
-_LONGEST_MESSAGE: Final = 40_000
-_LONGEST_OF_ALL: Final = 13_000
+_MAX_BLOCKS: Final = 50
+_MAX_FIELDS: Final = 10
+_MAX_ELEMENTS: Final = 10
+_MAX_ACTIONS: Final = 25
+_MAX_MESSAGE_CHARS: Final = 40_000
+_MAX_TOTAL_CHARS: Final = 13_000
 """Of the texts of all blocks together: not documented, seen near 13,200."""
 
-_LONGEST_TEXT: Final = 3_000
-_LONGEST_FIELD: Final = 2_000
-_LONGEST_HEADER: Final = 150
-_LONGEST_BUTTON: Final = 75
-_LONGEST_ID: Final = 255
-_LONGEST_URL: Final = 3_000
-_LONGEST_ALT: Final = 2_000
+_MAX_TEXT_CHARS: Final = 3_000
+_MAX_FIELD_CHARS: Final = 2_000
+_MAX_HEADER_CHARS: Final = 150
+_MAX_BUTTON_CHARS: Final = 75
+_MAX_ID_CHARS: Final = 255
+_MAX_URL_CHARS: Final = 3_000
+_MAX_ALT_CHARS: Final = 2_000
 
 
 class Drip(StrEnum):
@@ -42,7 +43,7 @@ class Drip(StrEnum):
     BODY = "body"
 
 
-_DRIPS: Final[Mapping[Drip, tuple[bytes, bytes]]] = {
+_DRIP_BYTES: Final[Mapping[Drip, tuple[bytes, bytes]]] = {
     Drip.SILENCE: (b"", b""),
     Drip.CONTINUE: (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     Drip.HEADERS: (b"HTTP/1.1 200 OK\r\nX-Drip: ", b"x"),
@@ -61,20 +62,20 @@ class Message:
     payload: Mapping[str, Any]
     at_s: float
     status: int
-    faults: Sequence[str] = ()
+    problems: Sequence[str] = ()
 
     @property
     def text(self) -> str:
         return str(self.payload.get("text", ""))
 
     @property
-    def words(self) -> str:
+    def full_text(self) -> str:
         """Every text of the message, a line each."""
-        return "\n".join([self.text, *_texts(self.payload.get("blocks", []))])
+        return "\n".join([self.text, *_collect_texts(self.payload.get("blocks", []))])
 
 
 @dataclass(slots=True, kw_only=True)
-class _Refusal:
+class _PlannedResponse:
     """An answer that was asked for, so many times."""
 
     status: int
@@ -84,7 +85,7 @@ class _Refusal:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Response:
     status: int
     body: str
     headers: Mapping[str, str] = field(default_factory=dict)
@@ -103,10 +104,10 @@ class SlackReceiver:
         self._clock = clock
         self._changed = Condition()
         self._messages: list[Message] = []
-        self._refusals: list[_Refusal] = []
-        self._credit, self._credited_at_s = float(_BURST), clock()
+        self._planned_responses: list[_PlannedResponse] = []
+        self._tokens, self._refilled_at_s = float(_BURST), clock()
         self._drip: tuple[Drip, float] | None = None
-        self._is_over = Event()
+        self._stop_requested = Event()
         self._server: ThreadingHTTPServer | None = None
         self._thread: Thread | None = None
 
@@ -119,33 +120,36 @@ class SlackReceiver:
     @property
     def messages(self) -> list[Message]:
         """What was accepted, in the order of arrival."""
-        return [message for message in self.posted if message.status == 200]  # noqa: PLR2004 - OK
+        return [message for message in self.all_messages if message.status == 200]  # noqa: PLR2004 - OK
 
     @property
-    def posted(self) -> list[Message]:
+    def all_messages(self) -> list[Message]:
         """Everything that was posted here, refused or not."""
         with self._changed:
             return list(self._messages)
 
-    def wait_for(self, wanted: Callable[[Message], bool], *, within_s: float) -> Message | None:
+    def wait_for(self, predicate: Callable[[Message], bool], *, timeout_s: float) -> Message | None:
         """The first accepted message that is wanted, as soon as it is there; None when it does not come."""
 
         def find() -> Message | None:
-            return next((m for m in self._messages if m.status == 200 and wanted(m)), None)  # noqa: PLR2004
+            accepted = (message for message in self._messages if message.status == HTTPStatus.OK)
+            return next(filter(predicate, accepted), None)
 
         with self._changed:
-            return self._changed.wait_for(find, within_s) or None
+            return self._changed.wait_for(find, timeout_s) or None
 
-    def refuse(self, status: int, body: str, *, times: int = 1, retry_after_s: int | None = None) -> None:
+    def respond_with(
+        self, status: int, body: str, *, times: int = 1, retry_after_s: int | None = None
+    ) -> None:
         """Answer the next messages so, whatever they are."""
         with self._changed:
-            self._refusals.append(
-                _Refusal(status=status, body=body, retry_after_s=retry_after_s, times=times)
+            self._planned_responses.append(
+                _PlannedResponse(status=status, body=body, retry_after_s=retry_after_s, times=times)
             )
 
-    def drip(self, drip: Drip, *, every_s: float = 0.5) -> None:
+    def start_drip(self, drip: Drip, *, interval_s: float = 0.5) -> None:
         """From now on give no answer that ends, but for a little of one every so many seconds."""
-        self._drip = (drip, every_s)
+        self._drip = (drip, interval_s)
 
     def start(self) -> str:
         """Serve from a thread of its own and answer the webhook's address."""
@@ -158,7 +162,7 @@ class SlackReceiver:
         return self.url
 
     def stop(self) -> None:
-        self._is_over.set()
+        self._stop_requested.set()
         if self._server is not None and self._thread is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -170,62 +174,62 @@ class SlackReceiver:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
 
-    def take(self, path: str, content_type: str, body: bytes) -> _Answer:
+    def handle_post(self, path: str, content_type: str, body: bytes) -> _Response:
         """Answer one POST."""
         if path != _PATH:
-            return _Answer(404, "no_service")
-        payload = _payload(content_type, body)
+            return _Response(404, "no_service")
+        payload = _parse_payload(content_type, body)
         if payload is None:
-            return _Answer(400, "invalid_payload")
-        faults = faults_of(payload)
+            return _Response(400, "invalid_payload")
+        problems = find_problems(payload)
         with self._changed:
-            answer = self._asked_for() or self._too_fast() or _verdict(payload, faults)
-            message = Message(payload=payload, at_s=self._clock(), status=answer.status, faults=faults)
+            response = self._take_planned_response() or self._check_rate() or _to_response(payload, problems)
+            message = Message(payload=payload, at_s=self._clock(), status=response.status, problems=problems)
             self._messages.append(message)
             self._changed.notify_all()
-        return answer
+        return response
 
-    def hold(self, body: bytes, send: Callable[[bytes], object]) -> bool:
+    def hold_connection(self, body: bytes, send: Callable[[bytes], object]) -> bool:
         """Drip onto one connection until its client leaves; False where nothing drips."""
         if self._drip is None:
             return False
-        drip, every_s = self._drip
-        payload = _payload("application/json", body) or {}
+        drip, interval_s = self._drip
+        payload = _parse_payload("application/json", body) or {}
         with self._changed:
             self._messages.append(Message(payload=payload, at_s=self._clock(), status=0))
             self._changed.notify_all()
-        first, again = _DRIPS[drip]
+        first, repeated = _DRIP_BYTES[drip]
         try:
             send(first)
-            while not self._is_over.wait(every_s):
-                send(again)
+            while not self._stop_requested.wait(interval_s):
+                send(repeated)
         except OSError:
             pass
         return True
 
-    def _asked_for(self) -> _Answer | None:
-        if not self._refusals:
+    def _take_planned_response(self) -> _Response | None:
+        if not self._planned_responses:
             return None
-        refusal = self._refusals[0]
-        refusal.times -= 1
-        if not refusal.times:
-            self._refusals.pop(0)
-        after = {} if refusal.retry_after_s is None else {"Retry-After": str(refusal.retry_after_s)}
-        return _Answer(refusal.status, refusal.body, after)
+        planned = self._planned_responses[0]
+        planned.times -= 1
+        if not planned.times:
+            self._planned_responses.pop(0)
+        headers = {} if planned.retry_after_s is None else {"Retry-After": str(planned.retry_after_s)}
+        return _Response(planned.status, planned.body, headers)
 
-    def _too_fast(self) -> _Answer | None:
+    def _check_rate(self) -> _Response | None:
         if self._per_s is None:
             return None
         now_s = self._clock()
-        earned = (now_s - self._credited_at_s) * self._per_s
-        self._credit, self._credited_at_s = min(float(_BURST), self._credit + earned), now_s
-        if self._credit < 1:
-            return _Answer(429, "rate_limited", {"Retry-After": "1"})
-        self._credit -= 1
+        refill = (now_s - self._refilled_at_s) * self._per_s
+        self._tokens, self._refilled_at_s = min(float(_BURST), self._tokens + refill), now_s
+        if self._tokens < 1:
+            return _Response(429, "rate_limited", {"Retry-After": "1"})
+        self._tokens -= 1
         return None
 
 
@@ -237,16 +241,16 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*arguments)
 
     def do_POST(self) -> None:
-        length = min(int(self.headers.get("Content-Length") or 0), _MOST_BYTES)
+        length = min(int(self.headers.get("Content-Length") or 0), _MAX_BODY_BYTES)
         content_type = self.headers.get("Content-Type", "")
-        posted = self.rfile.read(length)
-        if self._receiver.hold(posted, self.wfile.write):
+        payload = self.rfile.read(length)
+        if self._receiver.hold_connection(payload, self.wfile.write):
             self.close_connection = True
             return
-        answer = self._receiver.take(self.path, content_type, posted)
-        body = answer.body.encode()
-        self.send_response(answer.status)
-        for name, value in {"Content-Type": "text/html", **answer.headers}.items():
+        response = self._receiver.handle_post(self.path, content_type, payload)
+        body = response.body.encode()
+        self.send_response(response.status)
+        for name, value in {"Content-Type": "text/html", **response.headers}.items():
             self.send_header(name, value)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -256,167 +260,180 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
 
-def _payload(content_type: str, body: bytes) -> Mapping[str, Any] | None:
+def _parse_payload(content_type: str, body: bytes) -> Mapping[str, Any] | None:
     if not content_type.startswith("application/json"):
         return None
     try:
-        read = json.loads(body)
+        document = json.loads(body)
     except ValueError:
         return None
-    return read if isinstance(read, dict) else None
+    return document if isinstance(document, dict) else None
 
 
-def _verdict(payload: Mapping[str, Any], faults: Sequence[str]) -> _Answer:
-    if not faults:
-        return _Answer(200, "ok")
-    return _Answer(400, "no_text" if not payload.get("text") else "invalid_blocks")
+def _to_response(payload: Mapping[str, Any], problems: Sequence[str]) -> _Response:
+    if not problems:
+        return _Response(200, "ok")
+    return _Response(400, "no_text" if not payload.get("text") else "invalid_blocks")
 
 
-def faults_of(payload: Mapping[str, Any]) -> list[str]:
+def find_problems(payload: Mapping[str, Any]) -> list[str]:
     """What Slack would find wrong with a message, each fault with its place."""
-    faults: list[str] = []
+    problems: list[str] = []
     text = payload.get("text")
     if not isinstance(text, str) or not text.strip():
-        faults.append("text: there is none, and notifications show nothing else")
+        problems.append("text: there is none, and notifications show nothing else")
     else:
-        faults += _length_faults(text, _LONGEST_MESSAGE, "text")
+        problems += _check_length(text, _MAX_MESSAGE_CHARS, "text")
     blocks = payload.get("blocks", [])
     if not isinstance(blocks, list):
-        return [*faults, "blocks: not a list"]
-    if len(blocks) > _MOST_BLOCKS:
-        faults.append(f"blocks: {len(blocks)}, more than {_MOST_BLOCKS}")
+        return [*problems, "blocks: not a list"]
+    if len(blocks) > _MAX_BLOCKS:
+        problems.append(f"blocks: {len(blocks)}, more than {_MAX_BLOCKS}")
     ids = [block["block_id"] for block in blocks if isinstance(block, dict) and "block_id" in block]
     if len(set(ids)) < len(ids):
-        faults.append("blocks: a block_id stands twice")
-    if (length := sum(map(_length, _texts(blocks)))) > _LONGEST_OF_ALL:
-        faults.append(f"blocks: {length} characters in all, more than {_LONGEST_OF_ALL}")
+        problems.append("blocks: a block_id stands twice")
+    if (length := sum(map(_count_utf16_units, _collect_texts(blocks)))) > _MAX_TOTAL_CHARS:
+        problems.append(f"blocks: {length} characters in all, more than {_MAX_TOTAL_CHARS}")
     for number, block in enumerate(blocks):
-        faults += _block_faults(block, f"blocks[{number}]")
-    return faults
+        problems += _check_block(block, f"blocks[{number}]")
+    return problems
 
 
-def _block_faults(block: Any, at: str) -> list[str]:
+def _check_block(block: Any, path: str) -> list[str]:
     if not isinstance(block, dict):
-        return [f"{at}: not an object"]
-    kind = block.get("type")
-    if not isinstance(kind, str) or kind not in _BLOCKS:
-        return [f"{at}: type {kind!r} is none of {', '.join(_BLOCKS)}"]
-    known, check = _BLOCKS[kind]
-    faults = [f"{at}.{name}: unknown" for name in block if name not in (*known, "type", "block_id")]
+        return [f"{path}: not an object"]
+    block_type = block.get("type")
+    if not isinstance(block_type, str) or block_type not in _BLOCK_TYPES:
+        return [f"{path}: type {block_type!r} is none of {', '.join(_BLOCK_TYPES)}"]
+    known_fields, check = _BLOCK_TYPES[block_type]
+    problems = [
+        f"{path}.{name}: unknown" for name in block if name not in (*known_fields, "type", "block_id")
+    ]
     if "block_id" in block:
-        faults += _length_faults(block["block_id"], _LONGEST_ID, f"{at}.block_id")
-    return faults + check(block, at)
+        problems += _check_length(block["block_id"], _MAX_ID_CHARS, f"{path}.block_id")
+    return problems + check(block, path)
 
 
-def _header_faults(block: Mapping[str, Any], at: str) -> list[str]:
-    return _text_faults(block.get("text"), f"{at}.text", _LONGEST_HEADER, ("plain_text",))
+def _check_header(block: Mapping[str, Any], path: str) -> list[str]:
+    return _check_text(block.get("text"), f"{path}.text", _MAX_HEADER_CHARS, ("plain_text",))
 
 
-def _section_faults(block: Mapping[str, Any], at: str) -> list[str]:
+def _check_section(block: Mapping[str, Any], path: str) -> list[str]:
     if "text" not in block and "fields" not in block:
-        return [f"{at}: neither text nor fields"]
-    faults = _text_faults(block["text"], f"{at}.text") if "text" in block else []
+        return [f"{path}: neither text nor fields"]
+    problems = _check_text(block["text"], f"{path}.text") if "text" in block else []
     if "fields" in block:
-        faults += _list_faults(block["fields"], f"{at}.fields", _MOST_FIELDS, _field_faults)
+        problems += _check_list(block["fields"], f"{path}.fields", _MAX_FIELDS, _check_field)
     if "accessory" in block:
-        faults += _element_faults(block["accessory"], f"{at}.accessory")
-    return faults
+        problems += _check_element(block["accessory"], f"{path}.accessory")
+    return problems
 
 
-def _field_faults(given: Any, at: str) -> list[str]:
-    return _text_faults(given, at, _LONGEST_FIELD)
+def _check_field(field: Any, path: str) -> list[str]:
+    return _check_text(field, path, _MAX_FIELD_CHARS)
 
 
-def _context_faults(block: Mapping[str, Any], at: str) -> list[str]:
-    return _list_faults(block.get("elements"), f"{at}.elements", _MOST_ELEMENTS, _context_element_faults)
+def _check_context(block: Mapping[str, Any], path: str) -> list[str]:
+    return _check_list(block.get("elements"), f"{path}.elements", _MAX_ELEMENTS, _check_context_element)
 
 
-def _context_element_faults(element: Any, at: str) -> list[str]:
+def _check_context_element(element: Any, path: str) -> list[str]:
     is_image = isinstance(element, dict) and element.get("type") == "image"
-    return _image_faults(element, at) if is_image else _text_faults(element, at)
+    return _check_image(element, path) if is_image else _check_text(element, path)
 
 
-def _actions_faults(block: Mapping[str, Any], at: str) -> list[str]:
-    return _list_faults(block.get("elements"), f"{at}.elements", _MOST_ACTIONS, _element_faults)
+def _check_actions(block: Mapping[str, Any], path: str) -> list[str]:
+    return _check_list(block.get("elements"), f"{path}.elements", _MAX_ACTIONS, _check_element)
 
 
-def _element_faults(element: Any, at: str) -> list[str]:
+def _check_element(element: Any, path: str) -> list[str]:
     if isinstance(element, dict) and element.get("type") == "image":
-        return _image_faults(element, at)
+        return _check_image(element, path)
     if not isinstance(element, dict) or element.get("type") != "button":
-        return [f"{at}: neither button nor image, which is all a webhook needs"]
-    faults = _text_faults(element.get("text"), f"{at}.text", _LONGEST_BUTTON, ("plain_text",))
-    limits = {"url": _LONGEST_URL, "value": _LONGEST_ALT, "action_id": _LONGEST_ID}
+        return [f"{path}: neither button nor image, which is all a webhook needs"]
+    problems = _check_text(element.get("text"), f"{path}.text", _MAX_BUTTON_CHARS, ("plain_text",))
+    limits = {"url": _MAX_URL_CHARS, "value": _MAX_ALT_CHARS, "action_id": _MAX_ID_CHARS}
     for name, limit in limits.items():
-        faults += _length_faults(element[name], limit, f"{at}.{name}") if name in element else []
-    return faults
+        problems += _check_length(element[name], limit, f"{path}.{name}") if name in element else []
+    return problems
 
 
-def _image_faults(block: Mapping[str, Any], at: str) -> list[str]:
-    faults = _length_faults(block.get("image_url"), _LONGEST_URL, f"{at}.image_url")
-    faults += _length_faults(block.get("alt_text"), _LONGEST_ALT, f"{at}.alt_text")
+def _check_image(block: Mapping[str, Any], path: str) -> list[str]:
+    problems = _check_length(block.get("image_url"), _MAX_URL_CHARS, f"{path}.image_url")
+    problems += _check_length(block.get("alt_text"), _MAX_ALT_CHARS, f"{path}.alt_text")
     if "title" in block:
-        faults += _text_faults(block["title"], f"{at}.title", _LONGEST_FIELD, ("plain_text",))
-    return faults
+        problems += _check_text(block["title"], f"{path}.title", _MAX_FIELD_CHARS, ("plain_text",))
+    return problems
 
 
-def _text_faults(
-    text: Any, at: str, longest: int = _LONGEST_TEXT, kinds: Sequence[str] = ("plain_text", "mrkdwn")
+def _check_text(
+    text: Any,
+    path: str,
+    max_chars: int = _MAX_TEXT_CHARS,
+    text_types: Sequence[str] = ("plain_text", "mrkdwn"),
 ) -> list[str]:
     if not isinstance(text, dict):
-        return [f"{at}: not a text object"]
-    if text.get("type") not in kinds:
-        return [f"{at}: type {text.get('type')!r} is not {' or '.join(kinds)}"]
-    own = "emoji" if text["type"] == "plain_text" else "verbatim"
-    faults = [f"{at}.{name}: unknown" for name in text if name not in ("type", "text", own)]
-    if not isinstance(text.get(own, False), bool):
-        faults.append(f"{at}.{own}: neither true nor false")
-    return faults + _length_faults(text.get("text"), longest, f"{at}.text")
+        return [f"{path}: not a text object"]
+    if text.get("type") not in text_types:
+        return [f"{path}: type {text.get('type')!r} is not {' or '.join(text_types)}"]
+    type_specific_field = "emoji" if text["type"] == "plain_text" else "verbatim"
+    problems = [
+        f"{path}.{name}: unknown" for name in text if name not in ("type", "text", type_specific_field)
+    ]
+    if not isinstance(text.get(type_specific_field, False), bool):
+        problems.append(f"{path}.{type_specific_field}: neither true nor false")
+    return problems + _check_length(text.get("text"), max_chars, f"{path}.text")
 
 
-def _length_faults(text: Any, longest: int, at: str) -> list[str]:
+def _check_length(text: Any, max_chars: int, path: str) -> list[str]:
     if not isinstance(text, str) or not text:
-        return [f"{at}: no text"]
-    return [f"{at}: {_length(text)} characters, more than {longest}"] if _length(text) > longest else []
+        return [f"{path}: no text"]
+    return (
+        [f"{path}: {_count_utf16_units(text)} characters, more than {max_chars}"]
+        if _count_utf16_units(text) > max_chars
+        else []
+    )
 
 
-def _length(text: str) -> int:
+def _count_utf16_units(text: str) -> int:
     """In UTF-16 units, the strictest of the ways in which Slack may count characters."""
     return len(text.encode("utf-16-le")) // 2
 
 
-def _list_faults(given: Any, at: str, most: int, check: Callable[[Any, str], list[str]]) -> list[str]:
-    if not isinstance(given, list) or not given:
-        return [f"{at}: no list of at least one"]
-    faults = [f"{at}: {len(given)}, more than {most}"] if len(given) > most else []
-    for number, one in enumerate(given):
-        faults += check(one, f"{at}[{number}]")
-    return faults
+def _check_list(
+    elements: Any, path: str, max_elements: int, check: Callable[[Any, str], list[str]]
+) -> list[str]:
+    if not isinstance(elements, list) or not elements:
+        return [f"{path}: no list of at least one"]
+    problems = [f"{path}: {len(elements)}, more than {max_elements}"] if len(elements) > max_elements else []
+    for number, element in enumerate(elements):
+        problems += check(element, f"{path}[{number}]")
+    return problems
 
 
-def _no_faults(_block: Mapping[str, Any], _at: str) -> list[str]:
+def _accept(_block: Mapping[str, Any], _at: str) -> list[str]:
     return []
 
 
-_BLOCKS: Final[Mapping[str, tuple[Sequence[str], Callable[[Mapping[str, Any], str], list[str]]]]] = {
-    "header": (("text",), _header_faults),
-    "section": (("text", "fields", "accessory", "expand"), _section_faults),
-    "context": (("elements",), _context_faults),
-    "actions": (("elements",), _actions_faults),
-    "image": (("image_url", "alt_text", "title"), _image_faults),
-    "divider": ((), _no_faults),
+_BLOCK_TYPES: Final[Mapping[str, tuple[Sequence[str], Callable[[Mapping[str, Any], str], list[str]]]]] = {
+    "header": (("text",), _check_header),
+    "section": (("text", "fields", "accessory", "expand"), _check_section),
+    "context": (("elements",), _check_context),
+    "actions": (("elements",), _check_actions),
+    "image": (("image_url", "alt_text", "title"), _check_image),
+    "divider": ((), _accept),
 }
 """The blocks a webhook's message is made of here, with the fields Slack knows of each."""
 
 
-def _texts(value: Any) -> list[str]:
+def _collect_texts(value: Any) -> list[str]:
     """Every text below, in reading order."""
     match value:
         case {"type": "plain_text" | "mrkdwn", "text": str(text)}:
             return [text]
         case dict():
-            return [text for below in value.values() for text in _texts(below)]
+            return [text for child in value.values() for text in _collect_texts(child)]
         case list():
-            return [text for below in value for text in _texts(below)]
+            return [text for child in value for text in _collect_texts(child)]
         case _:
             return []

@@ -1,6 +1,6 @@
 """AWS's clients in the same process, each call of which is an effect that may be struck."""
 
-# ruff: noqa: N803 - AWS's names
+# ruff: noqa: N803 - the parameter names of AWS
 
 import json
 from base64 import b64decode, b64encode
@@ -14,17 +14,17 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from burstlab.fake_aws.dynamodb import DynamoDb
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.in_process_clients import InProcessEc2
 from burstlab.fake_aws.metrics import read_datapoints
 from burstlab.fault_injection import fault_models
-from burstlab.fault_injection.effects import Nature, Wire
+from burstlab.fault_injection.effects import FaultInjector, FaultModel
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import BALANCES
 
-_INSTANCE: Final = "m5.xlarge"
-_LIMITS: Final = {
-    "InstanceType": _INSTANCE,
+_INSTANCE_TYPE: Final = "m5.xlarge"
+_INSTANCE_TYPE_DOCUMENT: Final = {
+    "InstanceType": _INSTANCE_TYPE,
     "EbsInfo": {
         "EbsOptimizedSupport": "default",
         "EbsOptimizedInfo": {
@@ -38,57 +38,65 @@ _LIMITS: Final = {
 
 
 class Ec2(InProcessEc2):
-    """EC2; ``note_send`` hears of each ModifyVolume before anything becomes of it."""
+    """EC2; ``record_modify`` hears of each ModifyVolume before anything becomes of it."""
 
-    def __init__(self, fleet: LabFleet, wire: Wire, note_send: Callable[[str], None]) -> None:
+    def __init__(
+        self, fleet: LabFleet, injector: FaultInjector, record_modify: Callable[[str], None]
+    ) -> None:
         super().__init__(fleet)
-        self._wire = wire
-        self._note_send = note_send
-        self._modify = fault_models.modify_volume(fleet.clock.now_s)
+        self._injector = injector
+        self._record_modify = record_modify
+        self._modify_model = fault_models.make_modify_volume_model(fleet.clock.now_s)
 
     def describe_volumes(
         self, VolumeIds: Sequence[str] = (), Filters: Sequence[Mapping[str, Any]] = (), **rest: object
     ) -> dict[str, Any]:
-        nature = fault_models.DESCRIBE_NAMED if VolumeIds else fault_models.DESCRIBE_VOLUMES
-        do = partial(super().describe_volumes, VolumeIds=VolumeIds, Filters=Filters, **rest)
-        return self._read("DescribeVolumes", nature, do, (VolumeIds, Filters))
+        model = fault_models.DESCRIBE_NAMED if VolumeIds else fault_models.DESCRIBE_VOLUMES
+        action = partial(super().describe_volumes, VolumeIds=VolumeIds, Filters=Filters, **rest)
+        return self._read("DescribeVolumes", model, action, (VolumeIds, Filters))
 
     def describe_volumes_modifications(
         self, Filters: Sequence[Mapping[str, Any]] = (), **rest: object
     ) -> dict[str, Any]:
-        do = partial(super().describe_volumes_modifications, Filters=Filters, **rest)
-        return self._read("DescribeVolumesModifications", fault_models.DESCRIBE_MODIFICATIONS, do, Filters)
+        action = partial(super().describe_volumes_modifications, Filters=Filters, **rest)
+        return self._read(
+            "DescribeVolumesModifications", fault_models.DESCRIBE_MODIFICATIONS, action, Filters
+        )
 
     def describe_instances(self, InstanceIds: Sequence[str] = (), **rest: object) -> dict[str, Any]:
-        running = {"State": {"Name": "running"}, "InstanceType": _INSTANCE}
-        told = {"Reservations": [{"Instances": [{"InstanceId": each, **running}]} for each in InstanceIds]}
+        running = {"State": {"Name": "running"}, "InstanceType": _INSTANCE_TYPE}
+        response = {
+            "Reservations": [
+                {"Instances": [{"InstanceId": instance_id, **running}]} for instance_id in InstanceIds
+            ]
+        }
         return self._read(
-            "DescribeInstances", fault_models.DESCRIBE_INSTANCES, lambda: told, (InstanceIds, rest)
+            "DescribeInstances", fault_models.DESCRIBE_INSTANCES, lambda: response, (InstanceIds, rest)
         )
 
     def describe_instance_types(self, **request: object) -> dict[str, Any]:
-        told = {"InstanceTypes": [_LIMITS]}
-        return self._read("DescribeInstanceTypes", fault_models.DESCRIBE_TYPES, lambda: told, request)
+        response = {"InstanceTypes": [_INSTANCE_TYPE_DOCUMENT]}
+        return self._read("DescribeInstanceTypes", fault_models.DESCRIBE_TYPES, lambda: response, request)
 
-    def modify_volume(self, VolumeId: str, **asked: Any) -> dict[str, Any]:  # type: ignore[override]
-        self._note_send(VolumeId)
-        do = partial(super().modify_volume, VolumeId=VolumeId, **asked)
-        answer: dict[str, Any] = self._wire.carry(
-            "ec2:ModifyVolume", self._modify, do, about=frozenset({VolumeId})
+    def modify_volume(self, VolumeId: str, **parameters: Any) -> dict[str, Any]:  # type: ignore[override]
+        self._record_modify(VolumeId)
+        action = partial(super().modify_volume, VolumeId=VolumeId, **parameters)
+        response: dict[str, Any] = self._injector.perform(
+            "ec2:ModifyVolume", self._modify_model, action, volume_ids=frozenset({VolumeId})
         )
-        return answer
+        return response
 
     def _read(
-        self, operation: str, nature: Nature, do: Callable[[], dict[str, Any]], question: object
+        self, operation: str, model: FaultModel, action: Callable[[], dict[str, Any]], request: object
     ) -> dict[str, Any]:
-        about = frozenset(_volumes_in(repr(question)))
-        answer: dict[str, Any] = self._wire.carry(
-            f"ec2:{operation}", nature, do, about=about, question=repr(question)
+        volume_ids = frozenset(_volume_ids_in(repr(request)))
+        response: dict[str, Any] = self._injector.perform(
+            f"ec2:{operation}", model, action, volume_ids=volume_ids, request_key=repr(request)
         )
-        return answer
+        return response
 
 
-def _volumes_in(text: str) -> Iterable[str]:
+def _volume_ids_in(text: str) -> Iterable[str]:
     parts = text.split("vol-")[1:]
     return (f"vol-{part[:17]}" for part in parts)
 
@@ -96,10 +104,10 @@ def _volumes_in(text: str) -> Iterable[str]:
 class CloudWatch:
     """GetMetricData; ``nature`` says how patient its client is."""
 
-    def __init__(self, fleet: LabFleet, wire: Wire, nature: Nature) -> None:
+    def __init__(self, fleet: LabFleet, injector: FaultInjector, model: FaultModel) -> None:
         self._fleet = fleet
-        self._wire = wire
-        self._nature = nature
+        self._injector = injector
+        self._model = model
 
     def get_metric_data(
         self,
@@ -110,14 +118,18 @@ class CloudWatch:
     ) -> dict[str, Any]:
         from_s, to_s = int(StartTime.timestamp()), int(EndTime.timestamp())
 
-        def do() -> dict[str, Any]:
-            return {"MetricDataResults": [self._answer(each, from_s, to_s) for each in MetricDataQueries]}
+        def read() -> dict[str, Any]:
+            return {
+                "MetricDataResults": [self._query_result(query, from_s, to_s) for query in MetricDataQueries]
+            }
 
-        about = frozenset(_volumes_in(repr(MetricDataQueries)))
-        answer: dict[str, Any] = self._wire.carry("cloudwatch:GetMetricData", self._nature, do, about=about)
-        return answer
+        volume_ids = frozenset(_volume_ids_in(repr(MetricDataQueries)))
+        response: dict[str, Any] = self._injector.perform(
+            "cloudwatch:GetMetricData", self._model, read, volume_ids=volume_ids
+        )
+        return response
 
-    def _answer(self, query: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
+    def _query_result(self, query: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
         stat = query["MetricStat"]
         name, (dimension,) = stat["Metric"]["MetricName"], stat["Metric"]["Dimensions"]
         times: Sequence[int] = ()
@@ -141,7 +153,7 @@ _TOKENS: Final = count()
 """No two transactions of a table bear the same, whoever writes them."""
 
 
-class Unbilled(DynamoDb):
+class UnbilledDynamoDb(FakeDynamoDb):
     """The lab's table, whose units nobody counts."""
 
     __slots__ = ()
@@ -157,89 +169,89 @@ class DynamoClient:
 
     meta = SimpleNamespace(region_name="us-east-1")
 
-    def __init__(self, table: DynamoDb, wire: Wire | None = None) -> None:
-        """Without a ``wire`` nothing of it is an effect: so looks who only judges."""
+    def __init__(self, table: FakeDynamoDb, injector: FaultInjector | None = None) -> None:
+        """Without a ``injector`` nothing of it is an effect: so looks who only judges."""
         self._table = table
-        self._wire = wire
+        self._injector = injector
 
     def get_item(self, **request: Any) -> Any:
-        return self._carry("GetItem", request)
+        return self._perform("GetItem", request)
 
     def batch_get_item(self, **request: Any) -> Any:
-        return self._carry("BatchGetItem", request)
+        return self._perform("BatchGetItem", request)
 
     def query(self, **request: Any) -> Any:
-        return self._carry("Query", request)
+        return self._perform("Query", request)
 
     def put_item(self, **request: Any) -> Any:
-        return self._carry("PutItem", request)
+        return self._perform("PutItem", request)
 
     def delete_item(self, **request: Any) -> Any:
-        return self._carry("DeleteItem", request)
+        return self._perform("DeleteItem", request)
 
     def transact_write_items(self, **request: Any) -> Any:
-        return self._carry("TransactWriteItems", request | {"ClientRequestToken": str(next(_TOKENS))})
+        return self._perform("TransactWriteItems", request | {"ClientRequestToken": str(next(_TOKENS))})
 
-    def _carry(self, operation: str, request: dict[str, Any]) -> Any:
-        if request.get("ExclusiveStartKey") == fault_models.FROM_THE_START:
+    def _perform(self, operation: str, request: dict[str, Any]) -> Any:
+        if request.get("ExclusiveStartKey") == fault_models.START_KEY:
             del request["ExclusiveStartKey"]
         body = json.dumps(request, default=_to_base64).encode()
-        if self._wire is None:
-            return self._ask(operation, body)
-        nature = fault_models.DYNAMO_READS.get(operation, fault_models.DYNAMO_WRITE)
+        if self._injector is None:
+            return self._send(operation, body)
+        model = fault_models.DYNAMO_READS.get(operation, fault_models.DYNAMO_WRITE)
         if operation == "TransactWriteItems":
-            nature = fault_models.DYNAMO_TRANSACT
-        about = frozenset(_volumes_in(body.decode()))
-        return self._wire.carry(
-            f"dynamodb:{operation}", nature, lambda: self._ask(operation, body), about=about
+            model = fault_models.DYNAMO_TRANSACT
+        volume_ids = frozenset(_volume_ids_in(body.decode()))
+        return self._injector.perform(
+            f"dynamodb:{operation}", model, lambda: self._send(operation, body), volume_ids=volume_ids
         )
 
-    def _ask(self, operation: str, body: bytes) -> Any:
-        status, said = self._table.answer(operation, body)
-        answer = json.loads(said, object_hook=_from_base64)
+    def _send(self, operation: str, body: bytes) -> Any:
+        status, response_body = self._table.handle(operation, body)
+        response = json.loads(response_body, object_hook=_from_base64)
         if status == 200:  # noqa: PLR2004 - HTTP's OK
-            return answer
-        told: Any = {
-            "Error": {"Code": answer["__type"], "Message": answer["message"]},
-            "CancellationReasons": answer.get("CancellationReasons", []),
+            return response
+        error_response: Any = {
+            "Error": {"Code": response["__type"], "Message": response["message"]},
+            "CancellationReasons": response.get("CancellationReasons", []),
             "ResponseMetadata": {"HTTPStatusCode": status, "RequestId": "1", "HTTPHeaders": {}},
         }
-        raise ClientError(told, operation)
+        raise ClientError(error_response, operation)
 
 
 def _to_base64(value: Any) -> str:
     return b64encode(value).decode()
 
 
-def _from_base64(found: dict[str, Any]) -> dict[str, Any]:
-    return {"B": b64decode(found["B"])} if found.keys() == {"B"} else found
+def _from_base64(value: dict[str, Any]) -> dict[str, Any]:
+    return {"B": b64decode(value["B"])} if value.keys() == {"B"} else value
 
 
 @dataclass
 class Sqs:
-    """The queue between two functions; ``waiting`` are the bodies of its messages.
+    """The queue between two functions; ``message_bodies`` are the bodies of its messages.
 
-    ``forgeries`` is for how many minutes somebody else sends requests as well.
+    ``forged_minutes_left`` is for how many minutes somebody else sends requests as well.
     """
 
-    wire: Wire
+    injector: FaultInjector
     now_s: Callable[[], float]
-    waiting: list[str] = field(default_factory=list)
-    forgeries: int = 0
-    _known: dict[str, float] = field(default_factory=dict)
+    message_bodies: list[str] = field(default_factory=list)
+    forged_minutes_left: int = 0
+    _sent_at_s: dict[str, float] = field(default_factory=dict)
 
-    _REMEMBERS_S = 300.0
-    _FORGED_MIN = 20
+    _DEDUPLICATION_S = 300.0
+    _FORGERY_MINUTES = 20
     """From the first flip of the story to after the last return."""
 
-    def forge(self, volume_ids: Iterable[str]) -> None:
+    def add_forged_requests(self, volume_ids: Iterable[str]) -> None:
         """What somebody else sends in this minute."""
-        if self.forgeries > 0:
-            self.forgeries -= 1
-            self.waiting += fault_models.forged_requests(volume_ids, int(self.now_s()))
+        if self.forged_minutes_left > 0:
+            self.forged_minutes_left -= 1
+            self.message_bodies += fault_models.forge_requests(volume_ids, int(self.now_s()))
 
-    def _let_forge(self) -> None:
-        self.forgeries = self._FORGED_MIN
+    def _start_forgery(self) -> None:
+        self.forged_minutes_left = self._FORGERY_MINUTES
 
     def change_message_visibility(self, **_: object) -> None:
         """What failed is tried again in a minute as it is."""
@@ -247,54 +259,59 @@ class Sqs:
     def send_message_batch(self, QueueUrl: str, Entries: Sequence[Mapping[str, str]]) -> Any:  # noqa: ARG002
         sent: list[str] = []
 
-        def do() -> Any:
+        def send() -> Any:
             for entry in Entries:
-                mark = entry["MessageDeduplicationId"]
-                is_known = self.now_s() - self._known.get(mark, float("-inf")) < self._REMEMBERS_S
-                if not is_known or sent:
-                    self.waiting.append(entry["MessageBody"])
-                    self._known[mark] = self.now_s()
+                deduplication_id = entry["MessageDeduplicationId"]
+                is_duplicate = (
+                    self.now_s() - self._sent_at_s.get(deduplication_id, float("-inf"))
+                    < self._DEDUPLICATION_S
+                )
+                if not is_duplicate or sent:
+                    self.message_bodies.append(entry["MessageBody"])
+                    self._sent_at_s[deduplication_id] = self.now_s()
             sent.append("all")
             return {"Successful": [{"Id": entry["Id"]} for entry in Entries]}
 
-        about = frozenset(entry["MessageGroupId"] for entry in Entries)
-        nature = replace(fault_models.SEND_MESSAGES, forges=self._let_forge)
-        return self.wire.carry("sqs:SendMessageBatch", nature, do, about=about)
+        volume_ids = frozenset(entry["MessageGroupId"] for entry in Entries)
+        model = replace(fault_models.SEND_MESSAGES, start_forgery=self._start_forgery)
+        return self.injector.perform("sqs:SendMessageBatch", model, send, volume_ids=volume_ids)
 
 
 @dataclass
 class Sns:
     """The alerts topic, and what people got from it."""
 
-    wire: Wire
-    hear: Callable[[Mapping[str, Any]], None]
+    injector: FaultInjector
+    record_alert: Callable[[Mapping[str, Any]], None]
 
     def publish(self, Message: str, **_: Any) -> Any:
         document = json.loads(json.loads(Message)["lambda"])
-        about = frozenset({document["volume"]["volume_id"]} if document["volume"] else ())
-        return self.wire.carry("sns:Publish", fault_models.PUBLISH, lambda: self.hear(document), about=about)
+        volume_ids = frozenset({document["volume"]["volume_id"]} if document["volume"] else ())
+        return self.injector.perform(
+            "sns:Publish", fault_models.PUBLISH, lambda: self.record_alert(document), volume_ids=volume_ids
+        )
 
 
 @dataclass
 class Ssm:
     """Parameter Store: what the stack wrote."""
 
-    wire: Wire
+    injector: FaultInjector
     parameters: Mapping[str, str]
-    since: datetime
+    modified_at: datetime
 
     def get_parameters(self, Names: Sequence[str]) -> Any:
-        held = [self._told(name) for name in Names if name in self.parameters]
-        return self._read("GetParameters", {"Parameters": held})
+        documents = [self._to_document(name) for name in Names if name in self.parameters]
+        return self._read("GetParameters", {"Parameters": documents})
 
     def get_parameters_by_path(self, Path: str, **_: Any) -> Any:
-        held = [self._told(name) for name in self.parameters if name.startswith(Path)]
-        return self._read("GetParametersByPath", {"Parameters": held})
+        documents = [self._to_document(name) for name in self.parameters if name.startswith(Path)]
+        return self._read("GetParametersByPath", {"Parameters": documents})
 
-    def _told(self, name: str) -> dict[str, Any]:
-        return {"Name": name, "Value": self.parameters[name], "LastModifiedDate": self.since}
+    def _to_document(self, name: str) -> dict[str, Any]:
+        return {"Name": name, "Value": self.parameters[name], "LastModifiedDate": self.modified_at}
 
-    def _read(self, operation: str, answer: dict[str, Any]) -> Any:
-        return self.wire.carry(
-            f"ssm:{operation}", fault_models.PARAMETERS, lambda: answer, question=operation
+    def _read(self, operation: str, response: dict[str, Any]) -> Any:
+        return self.injector.perform(
+            f"ssm:{operation}", fault_models.GET_PARAMETERS, lambda: response, request_key=operation
         )

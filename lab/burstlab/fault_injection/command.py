@@ -9,14 +9,26 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from burstlab.fault_injection.deployments import HOUSES
-from burstlab.fault_injection.effects import SAYS
-from burstlab.fault_injection.runs import Campaign, NothingToStrikeError, campaign, chosen, clean_run
-from burstlab.fault_injection.text import complaint, document, senseless, sentences, table
+from burstlab.fault_injection.deployments import DEPLOYMENTS
+from burstlab.fault_injection.effects import FAULT_DESCRIPTIONS
+from burstlab.fault_injection.runs import (
+    Campaign,
+    NoSuchFaultError,
+    run_campaign,
+    run_without_faults,
+    select_faults,
+)
+from burstlab.fault_injection.text import (
+    build_not_applicable_table,
+    build_table,
+    describe_violation,
+    summarise,
+    to_document,
+)
 from burstlab.main import HELP
 
 _COLUMNS: Final = 80
-_MOST_SHOWN: Final = 20
+_MAX_SHOWN: Final = 20
 _EPILOG: Final = """\b
 Examples:
   burstlab faults
@@ -29,7 +41,7 @@ Examples:
 @click.option(
     "--on",
     "houses",
-    type=click.Choice(list(HOUSES)),
+    type=click.Choice(list(DEPLOYMENTS)),
     multiple=True,
     help="From a desk with its ledger in SQLite, or deployed with DynamoDB. Default: both.",
 )
@@ -55,58 +67,63 @@ def faults(
     write of the ledger, each alert and each ModifyVolume is struck in turn with each fault that makes sense;
     the story then goes on by itself and is judged by its laws. Exits with 1 where a run breaks one.
     """
-    told = [_play(house, only, fault, workers=workers, lists=lists) for house in houses or HOUSES]
-    found = [each for each in told if each is not None]
-    if not found:
-        raise click.ClickException(_no_such(only, fault, houses or list(HOUSES)))
+    results = [
+        _run_selected(deployment, only, fault, workers=workers, is_list_only=lists)
+        for deployment in houses or DEPLOYMENTS
+    ]
+    campaigns = [result for result in results if result is not None]
+    if not campaigns:
+        raise click.ClickException(_explain_nothing_selected(only, fault, houses or list(DEPLOYMENTS)))
     if as_json:
-        click.echo(json.dumps(document(found), indent=1))
+        click.echo(json.dumps(to_document(campaigns), indent=1))
     else:
-        _show(found, lists=lists)
-    if any(each.broken for each in found):
+        _print_results(campaigns, is_list_only=lists)
+    if any(result.failed_outcomes for result in campaigns):
         sys.exit(1)
 
 
-def _play(house: str, only: str | None, fault: str | None, *, workers: int, lists: bool) -> Campaign | None:
+def _run_selected(
+    deployment: str, only: str | None, fault: str | None, *, workers: int, is_list_only: bool
+) -> Campaign | None:
     """The runs that are wanted; None where this way to run knows none of them."""
-    clean = clean_run(house)
-    if lists:
-        return Campaign(house=house, clean=clean)
+    clean = run_without_faults(deployment)
+    if is_list_only:
+        return Campaign(deployment=deployment, clean=clean)
     try:
-        wanted = chosen(clean, only, fault)
-    except NothingToStrikeError:
+        selected = select_faults(clean, only, fault)
+    except NoSuchFaultError:
         return None
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{house}: runs played", total=len(wanted))
-        return campaign(house, wanted, workers=workers, progress=lambda _: progress.advance(task))
+        task = progress.add_task(f"{deployment}: runs played", total=len(selected))
+        return run_campaign(deployment, selected, workers=workers, progress=lambda _: progress.advance(task))
 
 
-def _no_such(only: str | None, fault: str | None, houses: Sequence[str]) -> str:
+def _explain_nothing_selected(only: str | None, fault: str | None, deployments: Sequence[str]) -> str:
     """Why there is nothing to play."""
     reasons = []
-    for house in houses:
+    for deployment in deployments:
         try:
-            chosen(clean_run(house), only, fault)
-        except NothingToStrikeError as error:
+            select_faults(run_without_faults(deployment), only, fault)
+        except NoSuchFaultError as error:
             reasons.append(str(error))
     return "\n".join(dict.fromkeys(reasons))
 
 
-def _show(told: Sequence[Campaign], *, lists: bool) -> None:
+def _print_results(campaigns: Sequence[Campaign], *, is_list_only: bool) -> None:
     console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
-    for each in told:
-        if lists:
-            console.print(senseless(each))
+    for result in campaigns:
+        if is_list_only:
+            console.print(build_not_applicable_table(result))
             continue
-        console.print(table(each))
-        for said in sentences(each):
-            console.print(said)
-        for outcome in each.broken[:_MOST_SHOWN]:
-            console.print(complaint(each.house, outcome))
-        if (more := len(each.broken) - _MOST_SHOWN) > 0:
-            console.print(f"and {more} more: see --json")
+        console.print(build_table(result))
+        for sentence in summarise(result):
+            console.print(sentence)
+        for outcome in result.failed_outcomes[:_MAX_SHOWN]:
+            console.print(describe_violation(result.deployment, outcome))
+        if (hidden_count := len(result.failed_outcomes) - _MAX_SHOWN) > 0:
+            console.print(f"and {hidden_count} more: see --json")
         console.print()
-    if lists:
-        for fault, says in SAYS.items():
-            console.print(f"{fault}: {says}")
+    if is_list_only:
+        for fault, description in FAULT_DESCRIPTIONS.items():
+            console.print(f"{fault}: {description}")

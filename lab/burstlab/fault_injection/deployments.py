@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
 from burstlab.fault_injection import fault_models
-from burstlab.fault_injection.clients import CloudWatch, DynamoClient, Ec2, Sns, Sqs, Ssm, Unbilled
-from burstlab.fault_injection.effects import ITEM_FAULTS, SAME, Fault, Killed, Nature
-from burstlab.fault_injection.world import NAMES, POLICY, SINCE, SimulatedShell, World
+from burstlab.fault_injection.clients import CloudWatch, DynamoClient, Ec2, Sns, Sqs, Ssm, UnbilledDynamoDb
+from burstlab.fault_injection.effects import ITEM_FAULTS, UNCHANGED, Fault, FaultModel, ProcessKilled
+from burstlab.fault_injection.world import DEPLOYED_AT, NAMES, POLICY, SimulatedServices, World
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-from burstwatch.adapters.aws.drain_metrics import CauseReader
+from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.aws.flip_queue import FlipQueue
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
-from burstwatch.adapters.ledger.dynamodb_notes import Notes
+from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.sns import SnsChannel
 from burstwatch.adapters.policy.parameter_store import PolicyParameter
@@ -26,13 +26,13 @@ from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Change, Delivery, Ledger
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_instant
 from burstwatch.engine.watch_pass import run_tick
 from burstwatch.handlers import flip, settle, watch
-from burstwatch.handlers.runtime import Footing
-from burstwatch.wiring.bootstrap import origin_of
+from burstwatch.handlers.runtime import FunctionRuntime
+from burstwatch.wiring.bootstrap import ledger_origin
 from burstwatch.wiring.function_settings import FunctionClock, FunctionSettings
 
 _REGION: Final = "us-east-1"
@@ -40,21 +40,21 @@ _ACCOUNT: Final = "123456789012"
 _SWEEP_S: Final = 300
 
 
-class House(Protocol):
+class Deployment(Protocol):
     """A way to run; ``ledger`` is for who judges, and none of what it does is an effect."""
 
     name: str
     ledger: Ledger
 
-    def minute(self, tick_s: int) -> None:
+    def run_minute(self, tick_s: int) -> None:
         """Do what is due at a whole minute."""
         ...
 
-    def operate(self, do: Callable[[Any], object]) -> bool:
+    def run_operator_change(self, change: Callable[[Any], object]) -> bool:
         """A person changes something in the ledger; False where that failed, and is to be tried again."""
         ...
 
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def deliver_event(self, event: Mapping[str, Any]) -> None:
         """An event comes from EventBridge, where anybody listens."""
         ...
 
@@ -68,144 +68,156 @@ class House(Protocol):
         ...
 
 
-def _attempt(world: World, do: Callable[[], object], *, reborn: Callable[[], object]) -> bool:
+def _run_process(world: World, work: Callable[[], object], *, restart: Callable[[], object]) -> bool:
     """Whether a process did its work to the end."""
     try:
-        do()
-    except Killed:
-        reborn()
+        work()
+    except ProcessKilled:
+        restart()
     except BurstwatchError:
         world.failed_passes += 1
     except Exception as error:  # noqa: BLE001 - judged as a mistake of the product's
-        world.bugs.append(f"{type(error).__name__}: {error}")
+        world.internal_errors.append(f"{type(error).__name__}: {error}")
     else:
         return True
     return False
 
 
-def _cloudwatch(world: World, nature: Nature) -> Any:
-    return CloudWatch(world.fleet, world.wire, nature)
+def _make_cloudwatch(world: World, model: FaultModel) -> Any:
+    return CloudWatch(world.fleet, world.injector, model)
 
 
 @cache
-def _policy() -> Policy:
+def _parse_policy_once() -> Policy:
     return parse_policy(POLICY.encode(), source="the campaign's policy")
 
 
-def _do_not_sleep(_: float) -> None:
+def _skip_sleep(_: float) -> None:
     """Simulated time does not go by in pauses of milliseconds."""
 
 
-def _shell(world: World, ledger: Ledger, ec2: Any, channels: Any, **rest: Any) -> SimulatedShell:
-    return SimulatedShell(
+def _make_services(world: World, ledger: Ledger, ec2: Any, channels: Any, **extra: Any) -> SimulatedServices:
+    return SimulatedServices(
         ec2=Ec2Reader(ec2),
         cloudwatch=CloudWatchReader(
-            _cloudwatch(world, fault_models.GET_METRICS), workers=1, sleep=_do_not_sleep
+            _make_cloudwatch(world, fault_models.GET_METRICS), workers=1, sleep=_skip_sleep
         ),
-        causes=CauseReader(_cloudwatch(world, fault_models.GET_CAUSES)),
+        drain_metrics_reader=DrainMetricsReader(_make_cloudwatch(world, fault_models.GET_DRAIN_METRICS)),
         ledger=ledger,
         calls=CallCounter(),
-        policy=_policy(),
-        place=Place(region=_REGION, account=_ACCOUNT),
+        policy=_parse_policy_once(),
+        location=AwsLocation(region=_REGION, account=_ACCOUNT),
         channels=channels,
         clock=world.fleet.clock.now_s,
-        **rest,
+        **extra,
     )
 
 
 # From a desk
 
-_WRITES: Final = frozenset(
-    (
-        "commit",
-        "begin",
-        "place_hold",
-        "lift_hold",
-        "claim_tick",
-        "renew_tick",
-        "complete_tick",
-        "bundle",
-        "claim",
-        "delivered",
-        "not_delivered",
-    )
-)
-_READS: Final = frozenset(("states", "states_of", "holds", "window_marks", "roster", "waiting", "entries"))
+_LEDGER_WRITES: Final[Mapping[str, str]] = {
+    "commit": "ledger.commit",
+    "record_intent": "ledger.begin",
+    "place_hold": "ledger.place_hold",
+    "lift_hold": "ledger.lift_hold",
+    "claim_tick": "ledger.claim_tick",
+    "renew_tick": "ledger.renew_tick",
+    "complete_tick": "ledger.complete_tick",
+    "replace_with_digest": "ledger.bundle",
+    "claim_delivery": "ledger.claim",
+    "mark_delivered": "ledger.delivered",
+    "mark_undelivered": "ledger.not_delivered",
+}
+_LEDGER_READS: Final[Mapping[str, str]] = {
+    "states": "ledger.states",
+    "states_of": "ledger.states_of",
+    "holds": "ledger.holds",
+    "manual_overrides": "ledger.window_marks",
+    "fleet_snapshot": "ledger.roster",
+    "pending_deliveries": "ledger.waiting",
+    "entries": "ledger.entries",
+}
+_EFFECT_NAMES: Final = {**_LEDGER_WRITES, **_LEDGER_READS}
+"""The methods that are effects, and what the effects are called in reports."""
 
 
-class LedgerFile:
+class FaultInjectingLedger:
     """The SQLite ledger of one process; each of its methods is an effect."""
 
     def __init__(self, ledger: SqliteLedger, world: World) -> None:
         self._ledger = ledger
-        self._wire = world.wire
+        self._injector = world.injector
 
     def __getattr__(self, name: str) -> Any:
-        known = getattr(self._ledger, name)
-        if name not in _WRITES | _READS:
-            return known
+        attribute = getattr(self._ledger, name)
+        if name not in _EFFECT_NAMES:
+            return attribute
 
-        def carry(*given: Any, **named: Any) -> Any:
-            about = _volumes_of(given)
-            nature = _FILE_WRITE
-            if name in _READS:
-                nature = self._reading(name, lambda: known(*given, **named))
-            return self._wire.carry(f"ledger.{name}", nature, lambda: known(*given, **named), about=about)
+        def carry(*args: Any, **kwargs: Any) -> Any:
+            volume_ids = _volume_ids_of(args)
+            model = _WRITE_MODEL
+            if name in _LEDGER_READS:
+                model = self._read_model(name, lambda: attribute(*args, **kwargs))
+            return self._injector.perform(
+                _EFFECT_NAMES[name], model, lambda: attribute(*args, **kwargs), volume_ids=volume_ids
+            )
 
         return carry
 
-    def _reading(self, name: str, again: Callable[[], Any]) -> Nature:
+    def _read_model(self, name: str, read: Callable[[], Any]) -> FaultModel:
         """A read, of which one row may be damaged."""
-        if name not in _ROWS:
-            return _FILE_READ
-        alters: dict[str, Any] = {fault: partial(self._spoiled, name, fault, again) for fault in ITEM_FAULTS}
-        return replace(_FILE_READ, alters=alters)
+        if name not in _DAMAGED_COLUMNS:
+            return _READ_MODEL
+        alters: dict[str, Any] = {
+            fault: partial(self._read_damaged, name, fault, read) for fault in ITEM_FAULTS
+        }
+        return replace(_READ_MODEL, alterations=alters)
 
-    def _spoiled(self, name: str, fault: Fault, again: Callable[[], Any], *_: Any) -> Any:
+    def _read_damaged(self, name: str, fault: Fault, read: Callable[[], Any], *_: Any) -> Any:
         """What the read answers while its first row is damaged."""
-        table, key, column = _ROWS[name]
+        table, key, column = _DAMAGED_COLUMNS[name]
         connection = self._ledger._connection  # noqa: SLF001 - nobody else damages it
         row = connection.execute(f"SELECT {key}, {column} FROM {table} LIMIT 1").fetchone()  # noqa: S608 - ours
-        spoiled = fault_models.spoil(row[1], fault) if row and isinstance(row[1], str) else None
+        damaged = fault_models.damage_document(row[1], fault) if row and isinstance(row[1], str) else None
         if row and isinstance(row[1], int) and fault is not Fault.LATER:
-            spoiled = "noon"
-        if row is None or spoiled is None:
-            return SAME
-        put_in = f"UPDATE {table} SET {column} = ? WHERE {key} = ?"  # noqa: S608 - as above
-        connection.execute(put_in, (spoiled, row[0]))
+            damaged = "noon"
+        if row is None or damaged is None:
+            return UNCHANGED
+        statement = f"UPDATE {table} SET {column} = ? WHERE {key} = ?"  # noqa: S608 - as above
+        connection.execute(statement, (damaged, row[0]))
         try:
-            return again()
+            return read()
         finally:
-            connection.execute(put_in, (row[1], row[0]))
+            connection.execute(statement, (row[1], row[0]))
 
 
-_ROWS: Final[Mapping[str, tuple[str, str, str]]] = {
+_DAMAGED_COLUMNS: Final[Mapping[str, tuple[str, str, str]]] = {
     "states": ("states", "volume_id", "body"),
     "states_of": ("states", "volume_id", "body"),
     "holds": ("holds", "subject", "until_s"),
-    "waiting": ("deliveries", "id", "document"),
+    "pending_deliveries": ("deliveries", "id", "document"),
 }
 """Where what a method reads is: table, key and column."""
 
-_FILE_WRITE: Final = fault_models.ledger_file(changes=True)
-_FILE_READ: Final = fault_models.ledger_file(changes=False)
+_WRITE_MODEL: Final = fault_models.make_ledger_file_model(is_write=True)
+_READ_MODEL: Final = fault_models.make_ledger_file_model(is_write=False)
 
 
-def _volumes_of(given: tuple[Any, ...]) -> frozenset[str]:
+def _volume_ids_of(args: tuple[Any, ...]) -> frozenset[str]:
     """The volumes that a call of the ledger is about."""
-    match given:
+    match args:
         case [Change(volume_id=volume_id), *_]:
             return frozenset({volume_id})
-        case [[*changes], *_] if all(isinstance(each, Change) for each in changes):
-            return frozenset(each.volume_id for each in changes)
+        case [[*changes], *_] if all(isinstance(change, Change) for change in changes):
+            return frozenset(change.volume_id for change in changes)
         case [Delivery(alert=alert)]:
             return frozenset(filter(None, [alert.volume_id]))
-        case [set() | frozenset() as ids]:
-            return frozenset(ids)
+        case [set() | frozenset() as volume_ids]:
+            return frozenset(volume_ids)
     return frozenset()
 
 
-class People:
+class RecordingChannel:
     """A channel to people."""
 
     name = "people"
@@ -215,48 +227,54 @@ class People:
 
     def send(self, alert: Alert) -> None:
         """Hand an alert over."""
-        about = frozenset(filter(None, [alert.volume_id]))
-        do = lambda: self._world.hear(alert.to_document())  # noqa: E731 - it is done by the wire
-        self._world.wire.carry("channel.send", fault_models.CHANNEL, do, about=about)
+        volume_ids = frozenset(filter(None, [alert.volume_id]))
+        deliver = lambda: self._world.record_alert(alert.to_document())  # noqa: E731 - it is done by the wire
+        self._world.injector.perform("channel.send", fault_models.CHANNEL, deliver, volume_ids=volume_ids)
 
 
-class Desk:
+class CliDeployment:
     """``burstctl watch --act``: one process, a ledger in a file, a pass a minute."""
 
     name = "desk"
 
-    def __init__(self, world: World, folder: Path) -> None:
+    def __init__(self, world: World, directory: Path) -> None:
         self._world = world
-        self._path = folder / "ledger.db"
+        self._path = directory / "ledger.db"
         self.ledger: Ledger = SqliteLedger.open(self._path)
-        self._own: SqliteLedger | None = None
-        self._be_born()
+        self._process_ledger: SqliteLedger | None = None
+        self._restart()
 
-    def _be_born(self) -> None:
+    def _restart(self) -> None:
         """Everything that the process before knew is in the file."""
         world = self._world
-        if self._own is not None:
-            self._own.close()
-        self._own = SqliteLedger.open(self._path)
-        ec2 = Ec2(world.fleet, world.wire, world.note_send)
-        ledger = cast("Ledger", LedgerFile(self._own, world))
-        self._shell = _shell(world, ledger, ec2, [People(world)], modifier=Ec2Modifier(cast("Any", ec2)))
+        if self._process_ledger is not None:
+            self._process_ledger.close()
+        self._process_ledger = SqliteLedger.open(self._path)
+        ec2 = Ec2(world.fleet, world.injector, world.record_modify)
+        ledger = cast("Ledger", FaultInjectingLedger(self._process_ledger, world))
+        self._services = _make_services(
+            world, ledger, ec2, [RecordingChannel(world)], modifier=Ec2Modifier(cast("Any", ec2))
+        )
 
-    def minute(self, tick_s: int) -> None:
-        self._world.wire.begin("watch")
-        _attempt(self._world, lambda: self._pass(tick_s), reborn=self._be_born)
+    def run_minute(self, tick_s: int) -> None:
+        self._world.injector.start_process("watch")
+        _run_process(self._world, lambda: self._run_pass(tick_s), restart=self._restart)
 
-    def _pass(self, tick_s: int) -> None:
-        report = run_tick(self._shell, tick_s=tick_s, now_s=self._world.now_s)
+    def _run_pass(self, tick_s: int) -> None:
+        report = run_tick(self._services, tick_at_s=tick_s, now_s=self._world.now_s)
         if report is not None:
-            self._world.bugs += report.bugs
+            self._world.internal_errors += report.internal_errors
 
-    def operate(self, do: Callable[[Any], object]) -> bool:
-        self._world.wire.begin("operator")
-        with SqliteLedger.open(self._path) as own:
-            return _attempt(self._world, lambda: do(LedgerFile(own, self._world)), reborn=lambda: None)
+    def run_operator_change(self, change: Callable[[Any], object]) -> bool:
+        self._world.injector.start_process("operator")
+        with SqliteLedger.open(self._path) as operator_ledger:
+            return _run_process(
+                self._world,
+                lambda: change(FaultInjectingLedger(operator_ledger, self._world)),
+                restart=lambda: None,
+            )
 
-    def tell(self, event: Mapping[str, Any]) -> None:
+    def deliver_event(self, event: Mapping[str, Any]) -> None:
         """Nobody listens at a desk."""
 
     @property
@@ -264,198 +282,214 @@ class Desk:
         return True
 
     def close(self) -> None:
-        for ledger in (self.ledger, self._own):
+        for ledger in (self.ledger, self._process_ledger):
             cast("SqliteLedger", ledger).close()
 
 
 # Deployed
 
 _TABLE: Final = "burstwatch-ledger"
-_NAME: Final = "burstwatch"
-_POLICY_NAME: Final = f"/burstwatch/{_NAME}/policy"
-_TOPIC: Final = f"arn:aws:sns:{_REGION}:{_ACCOUNT}:alerts"
-_QUEUE: Final = f"https://sqs.{_REGION}.amazonaws.com/{_ACCOUNT}/flips.fifo"
-_CARD: Final = {
+_DEPLOYMENT_NAME: Final = "burstwatch"
+_POLICY_NAME: Final = f"/burstwatch/{_DEPLOYMENT_NAME}/policy"
+_TOPIC_ARN: Final = f"arn:aws:sns:{_REGION}:{_ACCOUNT}:alerts"
+_QUEUE_URL: Final = f"https://sqs.{_REGION}.amazonaws.com/{_ACCOUNT}/flips.fifo"
+_DEPLOYMENT_RECORD: Final = {
     "schema": "burstwatch.deployment/v1",
-    "name": _NAME,
+    "name": _DEPLOYMENT_NAME,
     "ledger": f"dynamodb:{_TABLE}",
     "policy": _POLICY_NAME,
-    "topic_arn": _TOPIC,
+    "topic_arn": _TOPIC_ARN,
     "flips": True,
     "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
 }
-_LASTS_S: Final = {"watch": 300.0, "flip": 50.0, "settle": 30.0}
+_FUNCTION_TIMEOUT_S: Final = {"watch": 300.0, "flip": 50.0, "settle": 30.0}
 """After so long Lambda ends a function, as the stack has it."""
 
-_PATIENCE_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0}
+_CLIENT_TIMEOUT_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0}
 """Three attempts of 8 s, or two, as the clients of the functions are configured."""
 
-_RUNS: Final[Mapping[str, Callable[..., object]]] = {
+_HANDLERS: Final[Mapping[str, Callable[..., object]]] = {
     "watch": watch.run,
     "flip": flip.run,
     "settle": settle.run,
 }
-_ON_THE_WAY_S: Final = 3
+_MESSAGE_DELAY_S: Final = 3
 """How long a message takes from one function to another."""
 
-_MOST_RECEIVES: Final = 5
-_MOST_EVENT_RECEIVES: Final = 3
+_MAX_FLIP_RECEIVES: Final = 5
+_MAX_EVENT_RECEIVES: Final = 3
 
 
-class _Ears:
+class _RecordingTelemetry:
     """Instruments that hear only of mistakes."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def left_s(self) -> float:
+    def remaining_s(self) -> float:
         """Who strikes ends a function that takes too long."""
         return float("inf")
 
-    def measure(self, *_: object) -> None:
+    def emit_metric(self, *_: object) -> None:
         """Nobody counts here."""
 
-    info = warn = error = measure
+    info = warn = error = emit_metric
 
-    def bug(self, message: str, error: Exception, *_: object) -> None:
-        self._world.bugs.append(f"{message}: {type(error).__name__}: {error}")
+    def internal_error(self, message: str, error: Exception, *_: object) -> None:
+        self._world.internal_errors.append(f"{message}: {type(error).__name__}: {error}")
 
 
-class _Waiting:
+class _QueuedMessage:
     """A message or an event that was not done yet, and how often it was tried."""
 
-    def __init__(self, body: Any, sent_s: float = 0.0) -> None:
+    def __init__(self, body: Any, sent_at_s: float = 0.0) -> None:
         self.body = body
-        self.sent_s = sent_s
-        self.tries = 0
+        self.sent_at_s = sent_at_s
+        self.receive_count = 0
 
-    def record(self, message_id: str) -> dict[str, Any]:
+    def to_record(self, message_id: str) -> dict[str, Any]:
         """As Lambda takes it from a queue."""
-        attributes = {"SentTimestamp": str(int(self.sent_s * 1000))}
+        attributes = {"SentTimestamp": str(int(self.sent_at_s * 1000))}
         return {"messageId": message_id, "body": json.dumps(self.body), "attributes": attributes}
 
 
-class Deployed:
+class LambdaDeployment:
     """The stack: watch, flip and settle, each a process of its own; ledger, topic, queue and parameters."""
 
     name = "deployed"
 
-    def __init__(self, world: World, folder: Path) -> None:  # noqa: ARG002 - as every house is made
+    def __init__(self, world: World, directory: Path) -> None:  # noqa: ARG002 - as every house is made
         self._world = world
-        self._table = Unbilled(table=_TABLE)
-        self.ledger: Ledger = self._open(DynamoClient(self._table))
-        self._sqs = Sqs(world.wire, world.fleet.clock.now_s)
-        self._footings: dict[str, Footing] = {}
-        self._messages: list[_Waiting] = []
-        self._events: list[_Waiting] = []
-        self._say: Any = _Ears(world)
+        self._table = UnbilledDynamoDb(table=_TABLE)
+        self.ledger: Ledger = self._open_ledger(DynamoClient(self._table))
+        self._sqs = Sqs(world.injector, world.fleet.clock.now_s)
+        self._runtimes: dict[str, FunctionRuntime] = {}
+        self._messages: list[_QueuedMessage] = []
+        self._events: list[_QueuedMessage] = []
+        self._telemetry: Any = _RecordingTelemetry(world)
 
-    def _open(self, client: DynamoClient) -> DynamoLedger:
+    def _open_ledger(self, client: DynamoClient) -> DynamoLedger:
         clock = self._world.fleet.clock.now_s
-        return DynamoLedger(client, _TABLE, workers=1, sleep=_do_not_sleep, clock=clock)
+        return DynamoLedger(client, _TABLE, workers=1, sleep=_skip_sleep, clock=clock)
 
-    def _stand(self, verb: str) -> Footing:
+    def _runtime(self, function: str) -> FunctionRuntime:
         """The footing of a function: made by its first invocation, kept while it lives."""
-        if verb not in self._footings:
-            self._footings[verb] = self._build(verb)
-        return self._footings[verb]
+        if function not in self._runtimes:
+            self._runtimes[function] = self._build_runtime(function)
+        return self._runtimes[function]
 
-    def _build(self, verb: str) -> Footing:
+    def _build_runtime(self, function: str) -> FunctionRuntime:
         world, now_s = self._world, self._world.fleet.clock.now_s
-        client = DynamoClient(self._table, world.wire)
-        ledger = self._open(client)
-        ledger.bind(origin_of(_ACCOUNT, _REGION))
-        ec2 = Ec2(world.fleet, world.wire, world.note_send)
-        topic = SnsChannel(cast("Any", Sns(world.wire, world.hear)), _TOPIC)
+        client = DynamoClient(self._table, world.injector)
+        ledger = self._open_ledger(client)
+        ledger.bind(ledger_origin(_ACCOUNT, _REGION))
+        ec2 = Ec2(world.fleet, world.injector, world.record_modify)
+        topic = SnsChannel(cast("Any", Sns(world.injector, world.record_alert)), _TOPIC_ARN)
         ssm: Any = Ssm(
-            world.wire,
-            {_POLICY_NAME: POLICY, f"/burstwatch/deployments/{_NAME}": json.dumps(_CARD)},
-            SINCE,
+            world.injector,
+            {
+                _POLICY_NAME: POLICY,
+                f"/burstwatch/deployments/{_DEPLOYMENT_NAME}": json.dumps(_DEPLOYMENT_RECORD),
+            },
+            DEPLOYED_AT,
         )
-        notes = Notes(client, _TABLE, sleep=_do_not_sleep)
-        return Footing(
+        notes = DynamoKeyValueStore(client, _TABLE, sleep=_skip_sleep)
+        return FunctionRuntime(
             settings=FunctionSettings(
                 region=_REGION,
                 table=_TABLE,
                 clock=FunctionClock.WALL,
-                topic_arn=_TOPIC,
+                topic_arn=_TOPIC_ARN,
                 policy_parameter=_POLICY_NAME,
-                deployment=_NAME,
-                flip_queue_url=_QUEUE,
+                deployment=_DEPLOYMENT_NAME,
+                flip_queue_url=_QUEUE_URL,
             ),
-            base=_shell(world, ledger, ec2, [topic]),
-            policies=PolicyParameter(ssm, _POLICY_NAME, deployment=_NAME, notes=notes, clock=now_s),
-            notes=notes,
-            parameters=ssm,
+            base=_make_services(world, ledger, ec2, [topic]),
+            policy_parameter=PolicyParameter(
+                ssm, _POLICY_NAME, deployment=_DEPLOYMENT_NAME, store=notes, clock=now_s
+            ),
+            store=notes,
+            ssm_client=ssm,
             modifier=Ec2Modifier(cast("Any", ec2)),
-            queue=None if verb == "flip" else FlipQueue(cast("Any", self._sqs), _QUEUE),
+            queue=None if function == "flip" else FlipQueue(cast("Any", self._sqs), _QUEUE_URL),
             clock=now_s,
         )
 
-    def minute(self, tick_s: int) -> None:
+    def run_minute(self, tick_s: int) -> None:
         """The schedules first, then what they asked for, then what EventBridge has."""
-        kinds = ["sweep", "focus"] if tick_s % _SWEEP_S == 0 else ["focus"]
-        for kind in kinds:
-            self._invoke("watch", {"mode": kind, "time": format_instant(tick_s)})
-        self._world.fleet.clock.advance(_ON_THE_WAY_S)
-        self._sqs.forge(NAMES)
-        self._messages += map(_Waiting, self._sqs.waiting)
-        self._sqs.waiting.clear()
-        self._messages = self._work("flip", self._messages)
-        self._events = self._settle(self._events)
+        modes = ["sweep", "focus"] if tick_s % _SWEEP_S == 0 else ["focus"]
+        for mode in modes:
+            self._invoke("watch", {"mode": mode, "time": format_instant(tick_s)})
+        self._world.fleet.clock.advance(_MESSAGE_DELAY_S)
+        self._sqs.add_forged_requests(NAMES)
+        self._messages += map(_QueuedMessage, self._sqs.message_bodies)
+        self._sqs.message_bodies.clear()
+        self._messages = self._process_messages("flip", self._messages)
+        self._events = self._process_events(self._events)
 
-    def _work(self, verb: str, waiting: list[_Waiting]) -> list[_Waiting]:
+    def _process_messages(self, function: str, messages: list[_QueuedMessage]) -> list[_QueuedMessage]:
         """Those that failed, and are tried again in a minute."""
-        left = []
-        for one in waiting:
-            one.tries += 1
-            if not self._invoke(verb, one.body) and one.tries < _MOST_RECEIVES:
-                left.append(one)
-        return left
+        failed = []
+        for message in messages:
+            message.receive_count += 1
+            if not self._invoke(function, message.body) and message.receive_count < _MAX_FLIP_RECEIVES:
+                failed.append(message)
+        return failed
 
-    def _settle(self, waiting: list[_Waiting]) -> list[_Waiting]:
+    def _process_events(self, events: list[_QueuedMessage]) -> list[_QueuedMessage]:
         """Those of a batch of events that failed, and are tried again in a minute."""
-        if not waiting:
+        if not events:
             return []
-        records = [one.record(str(number)) for number, one in enumerate(waiting)]
-        answers: list[Any] = []
-        if not self._invoke("settle", {"Records": records}, answers.append):
+        records = [event.to_record(str(number)) for number, event in enumerate(events)]
+        responses: list[Any] = []
+        if not self._invoke("settle", {"Records": records}, responses.append):
             failed = {record["messageId"] for record in records}
         else:
-            failed = {each["itemIdentifier"] for each in answers[0]["batchItemFailures"]}
-        for one in waiting:
-            one.tries += 1
+            failed = {failure["itemIdentifier"] for failure in responses[0]["batchItemFailures"]}
+        for event in events:
+            event.receive_count += 1
         return [
-            one
-            for one, record in zip(waiting, records, strict=True)
-            if record["messageId"] in failed and one.tries < _MOST_EVENT_RECEIVES
+            event
+            for event, record in zip(events, records, strict=True)
+            if record["messageId"] in failed and event.receive_count < _MAX_EVENT_RECEIVES
         ]
 
     def _invoke(
-        self, verb: str, event: Any, answer: Callable[[object], object] = lambda _answer: None
+        self, function: str, event: Any, on_response: Callable[[object], object] = lambda _answer: None
     ) -> bool:
-        self._world.wire.begin(verb, lasts_s=_LASTS_S[verb], patience_s=_PATIENCE_S[verb])
+        self._world.injector.start_process(
+            function,
+            process_timeout_s=_FUNCTION_TIMEOUT_S[function],
+            client_timeout_s=_CLIENT_TIMEOUT_S[function],
+        )
         now_s = self._world.fleet.clock.now_s
-        return _attempt(
+        return _run_process(
             self._world,
-            lambda: answer(_RUNS[verb](event, self._stand(verb), self._say, wall_s=now_s())),
-            reborn=lambda: self._footings.pop(verb, None),
+            lambda: on_response(
+                _HANDLERS[function](event, self._runtime(function), self._telemetry, wall_s=now_s())
+            ),
+            restart=lambda: self._runtimes.pop(function, None),
         )
 
-    def operate(self, do: Callable[[Any], object]) -> bool:
-        self._world.wire.begin("operator")
-        own = self._open(DynamoClient(self._table, self._world.wire))
-        return _attempt(self._world, lambda: do(own), reborn=lambda: None)
+    def run_operator_change(self, change: Callable[[Any], object]) -> bool:
+        self._world.injector.start_process("operator")
+        operator_ledger = self._open_ledger(DynamoClient(self._table, self._world.injector))
+        return _run_process(self._world, lambda: change(operator_ledger), restart=lambda: None)
 
-    def tell(self, event: Mapping[str, Any]) -> None:
-        self._events.append(_Waiting(event, self._world.fleet.clock.now_s()))
+    def deliver_event(self, event: Mapping[str, Any]) -> None:
+        self._events.append(_QueuedMessage(event, self._world.fleet.clock.now_s()))
 
     @property
     def is_idle(self) -> bool:
-        return not (self._messages or self._events or self._sqs.waiting or self._sqs.forgeries)
+        return not (
+            self._messages or self._events or self._sqs.message_bodies or self._sqs.forged_minutes_left
+        )
 
     def close(self) -> None:
         """Nothing is open: the table is in memory."""
 
 
-HOUSES: Final[Mapping[str, Callable[[World, Path], House]]] = {Desk.name: Desk, Deployed.name: Deployed}
+DEPLOYMENTS: Final[Mapping[str, Callable[[World, Path], Deployment]]] = {
+    CliDeployment.name: CliDeployment,
+    LambdaDeployment.name: LambdaDeployment,
+}

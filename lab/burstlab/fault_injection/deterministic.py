@@ -13,10 +13,10 @@ from burstwatch.adapters.policy import parameter_store
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.engine import flip_executor, watch_pass
 
-_WITH_THREADS: Final = (flip_executor, cloudwatch, metric_history, dynamodb_table)
+_THREADED_MODULES: Final = (flip_executor, cloudwatch, metric_history, dynamodb_table)
 
 
-class Inline:
+class InlineExecutor:
     """In place of a pool of threads: what is submitted is done before it is answered."""
 
     def __init__(self, *_: object, **__: object) -> None:
@@ -28,39 +28,41 @@ class Inline:
     def __exit__(self, *_: object) -> None:
         """Nothing is left to do."""
 
-    def submit(self, do: Callable[..., Any], *given: Any) -> "Future[Any]":
+    def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
         try:
-            future.set_result(do(*given))
+            future.set_result(function(*args))
         except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
             future.set_exception(error)
         return future
 
-    def map(self, do: Callable[..., Any], *given: Any) -> Iterator[Any]:
-        return map(do, *given)
+    def map(self, function: Callable[..., Any], *iterables: Any) -> Iterator[Any]:
+        return map(function, *iterables)
 
     def shutdown(self, **_: object) -> None:
         """Nothing is left to do."""
 
 
 @contextmanager
-def alone(clock: Callable[[], float]) -> Iterator[None]:
+def deterministic_execution(clock: Callable[[], float]) -> Iterator[None]:
     """Let nothing happen at the same time, and a policy be read once, which always says the same.
 
     How long a pass or an intent has waited is told by ``clock``, like all else.
     """
-    with ExitStack() as changed:
-        for module in _WITH_THREADS:
-            changed.enter_context(patch.object(module, "ThreadPoolExecutor", Inline))
-        for passing in (flip_executor, watch_pass):
-            changed.enter_context(patch.object(passing, "monotonic", clock))
-        changed.enter_context(
-            patch.object(flip_executor, "_Task", partial(vars(flip_executor)["_Task"], monotonic=clock))
+    with ExitStack() as patches:
+        for module in _THREADED_MODULES:
+            patches.enter_context(patch.object(module, "ThreadPoolExecutor", InlineExecutor))
+        for timed_module in (flip_executor, watch_pass):
+            patches.enter_context(patch.object(timed_module, "monotonic", clock))
+        patches.enter_context(
+            patch.object(
+                flip_executor, "_ModifyTask", partial(vars(flip_executor)["_ModifyTask"], monotonic=clock)
+            )
         )
-        changed.enter_context(patch.object(parameter_store, "parse_policy", _parse))
+        patches.enter_context(patch.object(parameter_store, "parse_policy", _parse_policy_once))
         yield
 
 
 @cache
-def _parse(document: bytes, *, source: str) -> Any:
+def _parse_policy_once(document: bytes, *, source: str) -> Any:
     return parse_policy(document, source=source)

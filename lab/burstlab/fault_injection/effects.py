@@ -21,7 +21,7 @@ class Fault(StrEnum):
     CRASH = "crash"
     CRASH_AFTER = "crash-after"
     THROTTLE = "throttle"
-    NEIGHBOURS = "neighbours"
+    NOISY_NEIGHBOUR = "neighbours"
     PARTIAL = "partial"
     EMPTY = "empty"
     STALE = "stale"
@@ -34,7 +34,7 @@ class Fault(StrEnum):
     FORGED = "forged"
 
 
-SAYS: Final[Mapping[str, str]] = {
+FAULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
     Fault.ERROR: "an error, and nothing was done",
     Fault.ERROR_AFTER: "done, and answered with an error",
     Fault.TIMEOUT: "no answer, and nothing was done; the time goes by",
@@ -43,7 +43,7 @@ SAYS: Final[Mapping[str, str]] = {
     Fault.CRASH: "the process dies right before",
     Fault.CRASH_AFTER: "the process dies right after",
     Fault.THROTTLE: "refused for being asked too often, and so after the SDK's retries",
-    Fault.NEIGHBOURS: "for two minutes each such call is refused: others use up the account's limit",
+    Fault.NOISY_NEIGHBOUR: "for two minutes each such call is refused: others use up the account's limit",
     Fault.PARTIAL: "part of the answer is missing",
     Fault.EMPTY: "all of the answer is missing",
     Fault.STALE: "an answer from before",
@@ -61,7 +61,7 @@ COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "after": (Fault.ERROR_AFTER,),
     "timeout": (Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP),
     "crash": (Fault.CRASH, Fault.CRASH_AFTER),
-    "throttle": (Fault.THROTTLE, Fault.NEIGHBOURS),
+    "throttle": (Fault.THROTTLE, Fault.NOISY_NEIGHBOUR),
     "answer": (
         *(Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT),
         *(Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER, Fault.FORGED),
@@ -76,18 +76,18 @@ def column_of(fault: str) -> str:
     return next((name for name, faults in COLUMNS.items() if fault in faults), "codes")
 
 
-class Strike(NamedTuple):
+class InjectedFault(NamedTuple):
     """One run's misfortune: which effect, and what becomes of it."""
 
     effect: str
     fault: str
 
 
-class Killed(BaseException):
+class ProcessKilled(BaseException):
     """The end of a process: nothing may catch it but who starts another one."""
 
 
-SAME: Final = object()
+UNCHANGED: Final = object()
 """What altering an answer comes to where it would be the same."""
 
 Alter = Callable[[Any, Any], Any]
@@ -95,190 +95,213 @@ Alter = Callable[[Any, Any], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nature:
+class FaultModel:
     """How effects of one sort go wrong.
 
-    ``patience_s`` is how long their client waits for an answer in all. ``raises`` are the errors by fault or
-    code; ``alters`` what an answer becomes. ``forges`` lets somebody else send the like from then on.
-    ``senseless`` are the faults that cannot be, and why. One that ``drips`` is an endpoint that may send its
-    answers for ever.
+    ``timeout_s`` is how long their client waits for an answer in all. ``errors`` are the errors by fault or
+    code; ``alterations`` what an answer becomes. ``start_forgery`` lets somebody else send the like from then
+    on. ``not_applicable`` are the faults that cannot be, and why. One that ``can_drip`` is an endpoint that
+    may send its answers for ever.
     """
 
-    changes: bool
-    patience_s: float
-    repeats: bool = False
-    drips: bool = False
-    raises: Mapping[str, Callable[[str], Exception]]
-    alters: Mapping[str, Alter] = field(default_factory=dict)
-    forges: Callable[[], None] | None = None
-    senseless: Mapping[str, str] = field(default_factory=dict)
+    is_write: bool
+    timeout_s: float
+    can_repeat: bool = False
+    can_drip: bool = False
+    errors: Mapping[str, Callable[[str], Exception]]
+    alterations: Mapping[str, Alter] = field(default_factory=dict)
+    start_forgery: Callable[[], None] | None = None
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
 
 
 class Effect(NamedTuple):
-    """An effect of the story, and the volumes that it is ``about`` by name.
+    """An effect of the story, and the volumes that it is ``volume_ids`` by name.
 
-    ``faults`` are those that make sense, ``senseless`` the others, and why.
+    ``faults`` are those that make sense, ``not_applicable`` the others, and why.
     """
 
     name: str
     operation: str
-    about: frozenset[str]
+    volume_ids: frozenset[str]
     at_s: int
     process: str
     faults: tuple[str, ...]
-    senseless: Mapping[str, str]
+    not_applicable: Mapping[str, str]
 
 
-_NO_EFFECT: Final = "it changes nothing, so nobody can tell whether it was done"
-_AS_NEXT_TO: Final = "it changes nothing: as if the process died next to the write before or after it"
-_NO_NEIGHBOURS: Final = "its limit is not shared with others of the account"
-_UNHEARD: Final = "nobody reads its answer"
-_ONCE: Final = "it arrives once, or not at all"
-_OURS: Final = "nothing is believed because of who can send it"
-_ANSWERS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
+_IS_READ: Final = "it changes nothing, so nobody can tell whether it was done"
+_SAME_AS_ADJACENT_WRITE: Final = (
+    "it changes nothing: as if the process died next to the write before or after it"
+)
+_LIMIT_NOT_SHARED: Final = "its limit is not shared with others of the account"
+_RESPONSE_UNUSED: Final = "nobody reads its answer"
+_DELIVERED_ONCE: Final = "it arrives once, or not at all"
+_SENDER_NOT_TRUSTED: Final = "nothing is believed because of who can send it"
+_RESPONSE_FAULTS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
 ITEM_FAULTS: Final = (Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER)
 """What may become of one item that a ledger keeps."""
 
 _NO_ITEM: Final = "it reads no item of the ledger"
-_AFTER: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
-_DEATHS: Final = (Fault.CRASH, Fault.CRASH_AFTER)
-_SAME: Final = "the answer would be the same"
-_AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is no endpoint"
+_FAULTS_AFTER_EFFECT: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
+_CRASHES: Final = (Fault.CRASH, Fault.CRASH_AFTER)
+_SAME_RESPONSE: Final = "the answer would be the same"
+_SAME_AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is no endpoint"
 DRIP_S: Final = 180.0
-_LASTS_S: Final = {Fault.DRIP: DRIP_S, Fault.NEIGHBOURS: 120.0}
+_FAULT_DURATION_S: Final = {Fault.DRIP: DRIP_S, Fault.NOISY_NEIGHBOUR: 120.0}
 
 
-class Wire:
+class FaultInjector:
     """Between the watchdog and the world.
 
-    Without a ``strike`` all goes well, and ``effects`` tells of each what could have become of it. With one,
-    that is done to the effect named; after a crash the ``process`` has no effect any more until it is born
-    again. A process that must end by ``ends_at_s`` dies where it waits for longer.
+    Without a ``injected_fault`` all goes well, and ``effects`` tells of each what could have become of it.
+    With one, that is done to the effect named; after a crash the ``process`` has no effect any more until it
+    is born again. A process that must end by ``process_ends_at_s`` dies where it waits for longer.
     """
 
-    def __init__(self, clock: LabClock, strike: Strike | None = None, *, records: bool = False) -> None:
+    def __init__(
+        self, clock: LabClock, injected_fault: InjectedFault | None = None, *, is_recording: bool = False
+    ) -> None:
         self.clock = clock
-        self.strike = strike
+        self.injected_fault = injected_fault
         self.effects: list[Effect] = []
-        self.struck_at_s: float | None = None
-        self.deaths = 0
+        self.faulted_at_s: float | None = None
+        self.crash_count = 0
         self.process = ""
-        self.ends_at_s = float("inf")
-        self.records = records
+        self.process_ends_at_s = float("inf")
+        self.is_recording = is_recording
         self._is_dead = False
-        self._lasting = ("", "", 0.0)
-        self._patience_s = float("inf")
+        self._ongoing_fault = ("", "", 0.0)
+        self._client_timeout_s = float("inf")
         self._counts: Counter[str] = Counter()
-        self._earlier: dict[str, Any] = {}
+        self._earlier_responses: dict[str, Any] = {}
         self._lock = RLock()
 
-    def begin(self, process: str, *, lasts_s: float = float("inf"), patience_s: float = float("inf")) -> None:
+    def start_process(
+        self, process: str, *, process_timeout_s: float = float("inf"), client_timeout_s: float = float("inf")
+    ) -> None:
         """A process goes to work: one that died is another now. None of its calls waits for longer."""
         self._is_dead = False
-        self._patience_s = patience_s
-        self.process, self.ends_at_s = process, self.clock.now_s() + lasts_s
+        self._client_timeout_s = client_timeout_s
+        self.process, self.process_ends_at_s = process, self.clock.now_s() + process_timeout_s
 
-    def carry(
+    def perform(
         self,
         operation: str,
-        nature: Nature,
-        do: Callable[[], Any],
+        model: FaultModel,
+        action: Callable[[], Any],
         *,
-        about: frozenset[str] = frozenset(),
-        question: str | None = None,
+        volume_ids: frozenset[str] = frozenset(),
+        request_key: str | None = None,
     ) -> Any:
-        """Do it, or what the strike makes of it; ``question`` tells which earlier answer was to the same."""
+        """Do it, or what the strike makes of it.
+
+        ``request_key`` tells which earlier answer was to the same.
+        """
         with self._lock:
             if self._is_dead:
-                raise Killed
+                raise ProcessKilled
             self._counts[operation] += 1
             name = f"{operation} #{self._counts[operation]}"
-            key = f"{operation} {question}"
-            earlier = self._earlier.get(key)
-            if self.strike is not None and self.strike.effect == name:
-                return self._suffer(self.strike.fault, operation, nature, do, earlier)
-            fault, ailing, until_s = self._lasting
-            if operation == ailing and self.clock.now_s() < until_s:
-                self._fail(fault, operation, nature)
+            key = f"{operation} {request_key}"
+            earlier = self._earlier_responses.get(key)
+            if self.injected_fault is not None and self.injected_fault.effect == name:
+                return self._inject(self.injected_fault.fault, operation, model, action, earlier)
+            fault, faulted_operation, ends_at_s = self._ongoing_fault
+            if operation == faulted_operation and self.clock.now_s() < ends_at_s:
+                self._fail(fault, operation, model)
             at_s = int(self.clock.now_s())
-            answer: Any = SAME
+            response: Any = UNCHANGED
             try:
-                answer = do()
+                response = action()
             finally:
-                if self.records:
-                    faults = _faults_of(nature, answer, earlier)
-                    effect = Effect(name, operation, about, at_s, self.process, *faults)
+                if self.is_recording:
+                    faults = _classify_faults(model, response, earlier)
+                    effect = Effect(name, operation, volume_ids, at_s, self.process, *faults)
                     self.effects.append(effect)
-            if question is not None:
-                self._earlier[key] = answer
-            return answer
+            if request_key is not None:
+                self._earlier_responses[key] = response
+            return response
 
-    def _suffer(self, fault: str, operation: str, nature: Nature, do: Callable[[], Any], earlier: Any) -> Any:
-        self.struck_at_s = self.clock.now_s()
+    def _inject(
+        self, fault: str, operation: str, model: FaultModel, action: Callable[[], Any], earlier: Any
+    ) -> Any:
+        self.faulted_at_s = self.clock.now_s()
         match fault:
             case Fault.CRASH:
-                self._die()
+                self._kill_process()
             case Fault.CRASH_AFTER:
-                do()
-                self._die()
+                action()
+                self._kill_process()
             case Fault.ERROR_AFTER:
-                do()
-                raise nature.raises[Fault.ERROR](operation)
-            case Fault.DRIP | Fault.NEIGHBOURS:
-                self._lasting = (fault, operation, self.clock.now_s() + _LASTS_S[Fault(fault)])
+                action()
+                raise model.errors[Fault.ERROR](operation)
+            case Fault.DRIP | Fault.NOISY_NEIGHBOUR:
+                self._ongoing_fault = (fault, operation, self.clock.now_s() + _FAULT_DURATION_S[Fault(fault)])
             case Fault.TIMEOUT_AFTER:
-                do()
-                self._fail(Fault.TIMEOUT, operation, nature)
+                action()
+                self._fail(Fault.TIMEOUT, operation, model)
             case Fault.REPEAT:
-                do()
-                return do()
-            case Fault.FORGED if nature.forges is not None:
-                nature.forges()
-                return do()
-        if fault in nature.alters:
-            return nature.alters[fault](do(), earlier)
+                action()
+                return action()
+            case Fault.FORGED if model.start_forgery is not None:
+                model.start_forgery()
+                return action()
+        if fault in model.alterations:
+            return model.alterations[fault](action(), earlier)
         if fault == Fault.GARBLED:
-            do()
-        return self._fail(fault, operation, nature)
+            action()
+        return self._fail(fault, operation, model)
 
-    def _fail(self, fault: str, operation: str, nature: Nature) -> NoReturn:
+    def _fail(self, fault: str, operation: str, model: FaultModel) -> NoReturn:
         if fault in {Fault.TIMEOUT, Fault.DRIP}:
-            self._wait(nature)
+            self._wait_for_timeout(model)
             fault = Fault.TIMEOUT
-        raise nature.raises[fault](operation)
+        raise model.errors[fault](operation)
 
-    def _wait(self, nature: Nature) -> None:
-        left_s = self.ends_at_s - self.clock.now_s()
-        waits_s = min(nature.patience_s, self._patience_s)
-        self.clock.advance(max(0.0, min(waits_s, left_s)))
-        if left_s < waits_s:
-            self._die()
+    def _wait_for_timeout(self, model: FaultModel) -> None:
+        remaining_s = self.process_ends_at_s - self.clock.now_s()
+        wait_s = min(model.timeout_s, self._client_timeout_s)
+        self.clock.advance(max(0.0, min(wait_s, remaining_s)))
+        if remaining_s < wait_s:
+            self._kill_process()
 
-    def _die(self) -> None:
+    def _kill_process(self) -> None:
         self._is_dead = True
-        self.deaths += 1
-        raise Killed
+        self.crash_count += 1
+        raise ProcessKilled
 
 
-def _faults_of(nature: Nature, answer: Any, earlier: Any) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """What could have become of an effect, and of the rest why not; one that failed is answered ``SAME``."""
-    senseless = dict(nature.senseless)
-    for fault, alter in nature.alters.items():
-        if answer is SAME or alter(answer, earlier) is SAME:
-            senseless[fault] = _SAME
-    if not nature.changes:
-        senseless |= {**dict.fromkeys(_AFTER, _NO_EFFECT), **dict.fromkeys(_DEATHS, _AS_NEXT_TO)}
-    if not nature.drips:
-        senseless[Fault.DRIP] = _AS_TIMEOUT
-    if Fault.NEIGHBOURS not in nature.raises:
-        senseless.setdefault(Fault.NEIGHBOURS, _NO_NEIGHBOURS)
-    if not nature.repeats:
-        senseless.setdefault(Fault.REPEAT, _ONCE)
-    if nature.forges is None:
-        senseless[Fault.FORGED] = _OURS
-    every = tuple(dict.fromkeys((*Fault, *nature.raises)))
-    unheard = {f for f in _ANSWERS if f not in nature.raises and f not in nature.alters}
-    senseless |= dict.fromkeys(unheard - senseless.keys(), _UNHEARD)
-    no_item = {fault for fault in ITEM_FAULTS if fault not in nature.alters}
-    senseless |= dict.fromkeys(no_item - senseless.keys(), _NO_ITEM)
-    return tuple(fault for fault in every if fault not in senseless), senseless
+def _classify_faults(
+    model: FaultModel, response: Any, earlier: Any
+) -> tuple[tuple[str, ...], Mapping[str, str]]:
+    """What could have become of an effect, and of the rest why not.
+
+    One that failed is answered ``UNCHANGED``.
+    """
+    not_applicable = dict(model.not_applicable)
+    for fault, alter in model.alterations.items():
+        if response is UNCHANGED or alter(response, earlier) is UNCHANGED:
+            not_applicable[fault] = _SAME_RESPONSE
+    if not model.is_write:
+        not_applicable |= {
+            **dict.fromkeys(_FAULTS_AFTER_EFFECT, _IS_READ),
+            **dict.fromkeys(_CRASHES, _SAME_AS_ADJACENT_WRITE),
+        }
+    if not model.can_drip:
+        not_applicable[Fault.DRIP] = _SAME_AS_TIMEOUT
+    if Fault.NOISY_NEIGHBOUR not in model.errors:
+        not_applicable.setdefault(Fault.NOISY_NEIGHBOUR, _LIMIT_NOT_SHARED)
+    if not model.can_repeat:
+        not_applicable.setdefault(Fault.REPEAT, _DELIVERED_ONCE)
+    if model.start_forgery is None:
+        not_applicable[Fault.FORGED] = _SENDER_NOT_TRUSTED
+    all_faults = tuple(dict.fromkeys((*Fault, *model.errors)))
+    unused = {
+        response_fault
+        for response_fault in _RESPONSE_FAULTS
+        if response_fault not in model.errors and response_fault not in model.alterations
+    }
+    not_applicable |= dict.fromkeys(unused - not_applicable.keys(), _RESPONSE_UNUSED)
+    without_item = {fault for fault in ITEM_FAULTS if fault not in model.alterations}
+    not_applicable |= dict.fromkeys(without_item - not_applicable.keys(), _NO_ITEM)
+    return tuple(fault for fault in all_faults if fault not in not_applicable), not_applicable

@@ -8,29 +8,29 @@ from typing import Any, Final
 from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 from botocore.parsers import ResponseParserError
 
-from burstlab.fake_aws.in_process_clients import refused
-from burstlab.fault_injection.effects import ITEM_FAULTS, SAME, Alter, Fault, Nature
+from burstlab.fake_aws.in_process_clients import client_error
+from burstlab.fault_injection.effects import ITEM_FAULTS, UNCHANGED, Alter, Fault, FaultModel
 from burstwatch.adapters.aws.flip_queue import FlipRequest
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.text import format_instant
 
-_GIVEN_UP_S: Final = 150.0
+_CLI_TIMEOUT_S: Final = 150.0
 """Five attempts of 30 s, as burstctl's clients are configured; those of the functions wait for less."""
 
-_ONCE_S: Final = 20.0
-_SOON_S: Final = 10.0
-_AT_ONCE_S: Final = 5.0
-_CHANNEL_S: Final = 10.0
+_MODIFY_TIMEOUT_S: Final = 20.0
+_PARAMETERS_TIMEOUT_S: Final = 10.0
+_DRAIN_METRICS_TIMEOUT_S: Final = 5.0
+_CHANNEL_TIMEOUT_S: Final = 10.0
 """A turn of 5 s to wait for, and an exchange of 5 s."""
 
-_TOPIC_S: Final = 8.0
+_SNS_TIMEOUT_S: Final = 8.0
 """SNS is asked once in a pass."""
 
-_LOCKED_S: Final = 5.0
-_NEXT_AFTER_S: Final = 120
-_LATER_POINTS: Final = 3
+_LOCK_TIMEOUT_S: Final = 5.0
+_NEXT_MODIFICATION_AFTER_S: Final = 120
+_DELAYED_DATAPOINTS: Final = 3
 """CloudWatch shows so many minutes later than it does in the story."""
 
 MODIFY_CODES: Final[Mapping[str, tuple[int, str]]] = {
@@ -55,232 +55,247 @@ MODIFY_CODES: Final[Mapping[str, tuple[int, str]]] = {
 }
 """Every error that ModifyVolume is known to answer with."""
 
-_ABSENT: Final = {"InvalidVolume.NotFound": (400, "The volume does not exist.")}
+_VOLUME_NOT_FOUND: Final = {"InvalidVolume.NotFound": (400, "The volume does not exist.")}
 
 
-def aws(
+def make_aws_model(
     service: str,
     *,
-    changes: bool = False,
-    patience_s: float = _GIVEN_UP_S,
-    throttled: str = "Throttling",
-    repeats: bool = False,
-    drips: bool = False,
+    is_write: bool = False,
+    timeout_s: float = _CLI_TIMEOUT_S,
+    throttle_code: str = "Throttling",
+    can_repeat: bool = False,
+    can_drip: bool = False,
     codes: Mapping[str, tuple[int, str]] | None = None,
-    alters: Mapping[str, Alter] | None = None,
-    senseless: Mapping[str, str] | None = None,
-) -> Nature:
+    alterations: Mapping[str, Alter] | None = None,
+    not_applicable: Mapping[str, str] | None = None,
+) -> FaultModel:
     """A call to AWS: what botocore raises, and what its answer may look like."""
     url = f"https://{service}.us-east-1.amazonaws.com"
-    raises: dict[str, Callable[[str], Exception]] = {
-        Fault.ERROR: _answers("InternalError", 500, "An internal error has occurred"),
+    errors: dict[str, Callable[[str], Exception]] = {
+        Fault.ERROR: _client_error_factory("InternalError", 500, "An internal error has occurred"),
         Fault.TIMEOUT: lambda _: ReadTimeoutError(endpoint_url=url),
-        Fault.THROTTLE: _answers(throttled, 400, "Rate exceeded"),
+        Fault.THROTTLE: _client_error_factory(throttle_code, 400, "Rate exceeded"),
         Fault.GARBLED: lambda _: ResponseParserError("Unable to parse response, invalid XML received"),
     }
     if service == "ec2":
-        raises[Fault.NEIGHBOURS] = raises[Fault.THROTTLE]
+        errors[Fault.NOISY_NEIGHBOUR] = errors[Fault.THROTTLE]
     if codes:
-        raises |= {code: _answers(code, *told) for code, told in codes.items()}
-    return Nature(
-        changes=changes,
-        patience_s=patience_s,
-        repeats=repeats,
-        drips=drips,
-        raises=raises,
-        alters=alters or {},
-        senseless=senseless or {},
+        errors |= {
+            code: _client_error_factory(code, *status_and_message)
+            for code, status_and_message in codes.items()
+        }
+    return FaultModel(
+        is_write=is_write,
+        timeout_s=timeout_s,
+        can_repeat=can_repeat,
+        can_drip=can_drip,
+        errors=errors,
+        alterations=alterations or {},
+        not_applicable=not_applicable or {},
     )
 
 
-def _answers(code: str, status: int, message: str) -> Callable[[str], Exception]:
-    return lambda operation: refused(code, message, status, operation.rpartition(":")[2])
+def _client_error_factory(code: str, status: int, message: str) -> Callable[[str], Exception]:
+    return lambda operation: client_error(code, message, status, operation.rpartition(":")[2])
 
 
-def listing(*keys: str, with_stale: bool = True) -> Mapping[str, Alter]:
+def list_alterations(*keys: str, with_stale: bool = True) -> Mapping[str, Alter]:
     """What may be missing from a list of things in an answer, at the end of this path."""
 
-    def some(answer: Any, _: Any) -> Any:
-        return _cut(answer, keys, lambda things: things[(len(things) + 1) // 2 :])
+    def drop_half(response: Any, _: Any) -> Any:
+        return _shorten_list(response, keys, lambda items: items[(len(items) + 1) // 2 :])
 
-    def none(answer: Any, _: Any) -> Any:
-        return _cut(answer, keys, lambda _: [])
+    def drop_all(response: Any, _: Any) -> Any:
+        return _shorten_list(response, keys, lambda _: [])
 
-    found: dict[str, Alter] = {Fault.PARTIAL: some, Fault.EMPTY: none}
-    return found | ({Fault.STALE: _before} if with_stale else {})
+    alterations: dict[str, Alter] = {Fault.PARTIAL: drop_half, Fault.EMPTY: drop_all}
+    return alterations | ({Fault.STALE: _earlier_response} if with_stale else {})
 
 
-def _cut(answer: Any, keys: Sequence[str], shorten: Callable[[list[Any]], list[Any]]) -> Any:
-    things = answer
+def _shorten_list(response: Any, keys: Sequence[str], shorten: Callable[[list[Any]], list[Any]]) -> Any:
+    items = response
     for key in keys:
-        things = things[key]
-    if not things:
-        return SAME
-    changed = deepcopy(answer)
-    parent = changed
+        items = items[key]
+    if not items:
+        return UNCHANGED
+    shortened = deepcopy(response)
+    parent = shortened
     for key in keys[:-1]:
         parent = parent[key]
     parent[keys[-1]] = shorten(parent[keys[-1]])
-    return changed
+    return shortened
 
 
-def _before(answer: Any, earlier: Any) -> Any:
-    return SAME if earlier is None or earlier == answer else earlier
+def _earlier_response(response: Any, earlier: Any) -> Any:
+    return UNCHANGED if earlier is None or earlier == response else earlier
 
 
-def _half_told(answer: Any, _: Any) -> Any:
+def _mark_half_partial(response: Any, _: Any) -> Any:
     """CloudWatch has trouble with the first half of the queries, and says so."""
-    results = answer["MetricDataResults"]
-    ill = results[: (len(results) + 1) // 2]
-    half = [
-        {**one, "StatusCode": "PartialData"}
-        | {name: one[name][: len(one[name]) // 2] for name in ("Timestamps", "Values")}
-        for one in ill
+    results = response["MetricDataResults"]
+    affected = results[: (len(results) + 1) // 2]
+    partial = [
+        {**result, "StatusCode": "PartialData"}
+        | {name: result[name][: len(result[name]) // 2] for name in ("Timestamps", "Values")}
+        for result in affected
     ]
-    return {"MetricDataResults": [*half, *results[len(ill) :]]} if results else SAME
+    return {"MetricDataResults": [*partial, *results[len(affected) :]]} if results else UNCHANGED
 
 
-def _nothing_told(answer: Any, _: Any) -> Any:
+def _drop_datapoints(response: Any, _: Any) -> Any:
     """A gap in every metric."""
-    return _shortened(answer, lambda _: 0)
+    return _truncate_datapoints(response, lambda _: 0)
 
 
-def _told_later(answer: Any, _: Any) -> Any:
-    return _shortened(answer, lambda count: max(0, count - _LATER_POINTS))
+def _drop_newest_datapoints(response: Any, _: Any) -> Any:
+    return _truncate_datapoints(response, lambda count: max(0, count - _DELAYED_DATAPOINTS))
 
 
-def _shortened(answer: Any, length: Callable[[int], int]) -> Any:
-    results = answer["MetricDataResults"]
+def _truncate_datapoints(response: Any, length: Callable[[int], int]) -> Any:
+    results = response["MetricDataResults"]
     changed = [
-        one | {name: one[name][: length(len(one[name]))] for name in ("Timestamps", "Values")}
-        for one in results
+        result | {name: result[name][: length(len(result[name]))] for name in ("Timestamps", "Values")}
+        for result in results
     ]
-    return SAME if changed == results else {"MetricDataResults": changed}
+    return UNCHANGED if changed == results else {"MetricDataResults": changed}
 
 
-def _absurd(answer: Any, _: Any) -> Any:
+def _make_values_negative(response: Any, _: Any) -> Any:
     """Values that cannot be: CloudWatch's answer can be read, and makes no sense."""
-    results = answer["MetricDataResults"]
-    changed = [one | {"Values": [-250.0 for _ in one["Values"]]} for one in results]
-    return SAME if changed == results else {"MetricDataResults": changed}
+    results = response["MetricDataResults"]
+    changed = [result | {"Values": [-250.0 for _ in result["Values"]]} for result in results]
+    return UNCHANGED if changed == results else {"MetricDataResults": changed}
 
 
-_METRICS: Final[Mapping[str, Alter]] = {
-    Fault.PARTIAL: _half_told,
-    Fault.EMPTY: _nothing_told,
-    Fault.STALE: _told_later,
-    Fault.GARBLED: _absurd,
+_METRIC_ALTERATIONS: Final[Mapping[str, Alter]] = {
+    Fault.PARTIAL: _mark_half_partial,
+    Fault.EMPTY: _drop_datapoints,
+    Fault.STALE: _drop_newest_datapoints,
+    Fault.GARBLED: _make_values_negative,
 }
 
-_NO_READ: Final[Mapping[str, str]] = {Fault.STALE: "it is no read"}
+_NOT_A_READ: Final[Mapping[str, str]] = {Fault.STALE: "it is no read"}
 
-DESCRIBE_VOLUMES: Final = aws("ec2", drips=True, throttled="RequestLimitExceeded", alters=listing("Volumes"))
-DESCRIBE_NAMED: Final = aws("ec2", throttled="RequestLimitExceeded", alters=listing("Volumes"), codes=_ABSENT)
-DESCRIBE_MODIFICATIONS: Final = aws(
-    "ec2", throttled="RequestLimitExceeded", alters=listing("VolumesModifications")
+DESCRIBE_VOLUMES: Final = make_aws_model(
+    "ec2", can_drip=True, throttle_code="RequestLimitExceeded", alterations=list_alterations("Volumes")
 )
-DESCRIBE_INSTANCES: Final = aws(
+DESCRIBE_NAMED: Final = make_aws_model(
     "ec2",
-    throttled="RequestLimitExceeded",
-    alters=listing("Reservations"),
+    throttle_code="RequestLimitExceeded",
+    alterations=list_alterations("Volumes"),
+    codes=_VOLUME_NOT_FOUND,
+)
+DESCRIBE_MODIFICATIONS: Final = make_aws_model(
+    "ec2", throttle_code="RequestLimitExceeded", alterations=list_alterations("VolumesModifications")
+)
+DESCRIBE_INSTANCES: Final = make_aws_model(
+    "ec2",
+    throttle_code="RequestLimitExceeded",
+    alterations=list_alterations("Reservations"),
     codes={"InvalidInstanceID.NotFound": (400, "The instance does not exist.")},
 )
-DESCRIBE_TYPES: Final = aws("ec2", throttled="RequestLimitExceeded", alters=listing("InstanceTypes"))
-GET_METRICS: Final = aws("monitoring", drips=True, alters=_METRICS)
-GET_CAUSES: Final = aws("monitoring", patience_s=_AT_ONCE_S, drips=True, alters=_METRICS)
+DESCRIBE_TYPES: Final = make_aws_model(
+    "ec2", throttle_code="RequestLimitExceeded", alterations=list_alterations("InstanceTypes")
+)
+GET_METRICS: Final = make_aws_model("monitoring", can_drip=True, alterations=_METRIC_ALTERATIONS)
+GET_DRAIN_METRICS: Final = make_aws_model(
+    "monitoring", timeout_s=_DRAIN_METRICS_TIMEOUT_S, can_drip=True, alterations=_METRIC_ALTERATIONS
+)
 
 
-def modify_volume(now_s: Callable[[], float]) -> Nature:
+def make_modify_volume_model(now_s: Callable[[], float]) -> FaultModel:
     """ModifyVolume, sent once; ``now_s`` is for the error that names a time."""
 
-    def coded(code: str, status: int, message: str) -> Callable[[str], Exception]:
+    def make_error_factory(code: str, status: int, message: str) -> Callable[[str], Exception]:
         def fail(operation: str) -> Exception:
-            soon = format_instant(now_s() + _NEXT_AFTER_S)
-            return _answers(code, status, message.format(soon=soon))(operation)
+            soon = format_instant(now_s() + _NEXT_MODIFICATION_AFTER_S)
+            return _client_error_factory(code, status, message.format(soon=soon))(operation)
 
         return fail
 
-    plain = aws(
+    base = make_aws_model(
         "ec2",
-        changes=True,
-        patience_s=_ONCE_S,
-        throttled="RequestLimitExceeded",
-        alters={Fault.PARTIAL: _without_start, Fault.EMPTY: lambda _, __: {}},
-        senseless=_NO_READ,
+        is_write=True,
+        timeout_s=_MODIFY_TIMEOUT_S,
+        throttle_code="RequestLimitExceeded",
+        alterations={Fault.PARTIAL: _drop_start_time, Fault.EMPTY: lambda _, __: {}},
+        not_applicable=_NOT_A_READ,
     )
     url = "https://ec2.us-east-1.amazonaws.com"
-    more: dict[str, Callable[[str], Exception]] = {
-        code: coded(code, *told) for code, told in MODIFY_CODES.items()
+    extra_errors: dict[str, Callable[[str], Exception]] = {
+        code: make_error_factory(code, *status_and_message)
+        for code, status_and_message in MODIFY_CODES.items()
     }
-    more["EndpointConnectionError"] = lambda _: EndpointConnectionError(endpoint_url=url)
-    more["ConnectionClosedError"] = lambda _: ConnectionClosedError(endpoint_url=url)
-    return Nature(
-        changes=True,
-        patience_s=plain.patience_s,
-        raises={**plain.raises, **more},
-        alters=plain.alters,
-        senseless=plain.senseless,
+    extra_errors["EndpointConnectionError"] = lambda _: EndpointConnectionError(endpoint_url=url)
+    extra_errors["ConnectionClosedError"] = lambda _: ConnectionClosedError(endpoint_url=url)
+    return FaultModel(
+        is_write=True,
+        timeout_s=base.timeout_s,
+        errors={**base.errors, **extra_errors},
+        alterations=base.alterations,
+        not_applicable=base.not_applicable,
     )
 
 
-def _without_start(answer: Any, _: Any) -> Any:
-    told = {k: v for k, v in answer["VolumeModification"].items() if k != "StartTime"}
-    return {"VolumeModification": told}
+def _drop_start_time(response: Any, _: Any) -> Any:
+    fields = {k: v for k, v in response["VolumeModification"].items() if k != "StartTime"}
+    return {"VolumeModification": fields}
 
 
 # The ledger in a file
 
-_FILE: Final = "a file is read and written whole, or not at all"
-_FILE_FAULTS: Final[dict[str, str]] = dict.fromkeys(
-    (Fault.THROTTLE, Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT), _FILE
+_FILE_IS_ATOMIC: Final = "a file is read and written whole, or not at all"
+_FILE_NOT_APPLICABLE: Final[dict[str, str]] = dict.fromkeys(
+    (Fault.THROTTLE, Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT), _FILE_IS_ATOMIC
 )
 
 
-def _file_fails(said: str) -> Callable[[str], Exception]:
-    return lambda operation: LedgerError(f"{operation}: {said}")
+def _ledger_error_factory(message: str) -> Callable[[str], Exception]:
+    return lambda operation: LedgerError(f"{operation}: {message}")
 
 
-def ledger_file(*, changes: bool) -> Nature:
+def make_ledger_file_model(*, is_write: bool) -> FaultModel:
     """One method of the SQLite ledger: its disk fails, or another process keeps the file locked."""
-    senseless = dict(_FILE_FAULTS)
-    if changes:
-        senseless[Fault.TIMEOUT_AFTER] = "what waits for the lock has written nothing"
-    return Nature(
-        changes=changes,
-        patience_s=_LOCKED_S,
-        raises={
-            Fault.ERROR: _file_fails("disk I/O error"),
-            Fault.TIMEOUT: _file_fails("the file is locked by another process"),
+    not_applicable = dict(_FILE_NOT_APPLICABLE)
+    if is_write:
+        not_applicable[Fault.TIMEOUT_AFTER] = "what waits for the lock has written nothing"
+    return FaultModel(
+        is_write=is_write,
+        timeout_s=_LOCK_TIMEOUT_S,
+        errors={
+            Fault.ERROR: _ledger_error_factory("disk I/O error"),
+            Fault.TIMEOUT: _ledger_error_factory("the file is locked by another process"),
         },
-        senseless=senseless,
+        not_applicable=not_applicable,
     )
 
 
 # The ledger in a table
 
 _CONSISTENT: Final = "every read of the ledger is consistent"
-_TOO_MUCH: Final = "ProvisionedThroughputExceededException"
+_DYNAMODB_THROTTLE_CODE: Final = "ProvisionedThroughputExceededException"
 
 
-def _first_page(answer: Any, _: Any) -> Any:
+def _empty_first_page(response: Any, _: Any) -> Any:
     """A page with nothing on it yet: what it has comes with the next one."""
-    return SAME if not answer.get("Items") else {"Items": [], "LastEvaluatedKey": FROM_THE_START}
+    return UNCHANGED if not response.get("Items") else {"Items": [], "LastEvaluatedKey": START_KEY}
 
 
-FROM_THE_START: Final = {"pk": {"S": " "}, "sk": {"S": ""}}
+START_KEY: Final = {"pk": {"S": " "}, "sk": {"S": ""}}
 """Where the lab's table begins to read again."""
 
 
-def _unprocessed(answer: Any, _: Any) -> Any:
-    ((table, items),) = answer["Responses"].items()
+def _leave_unprocessed(response: Any, _: Any) -> Any:
+    ((table, items),) = response["Responses"].items()
     if not items:
-        return SAME
+        return UNCHANGED
     keys = [{name: item[name] for name in ("pk", "sk")} for item in items]
-    left = {table: {"Keys": keys, "ConsistentRead": True}}
-    return {"Responses": {table: []}, "UnprocessedKeys": left}
+    unprocessed = {table: {"Keys": keys, "ConsistentRead": True}}
+    return {"Responses": {table: []}, "UnprocessedKeys": unprocessed}
 
 
-def spoil(text: str, fault: Fault) -> str | None:
+def damage_document(text: str, fault: Fault) -> str | None:
     """What a ledger keeps, damaged; None where this cannot become of it."""
     if fault is Fault.DAMAGED:
         return text[: len(text) // 2]
@@ -294,148 +309,160 @@ def spoil(text: str, fault: Fault) -> str | None:
         return None
     if fault is Fault.LATER:
         return json.dumps(document | {"later_s": 7})
-    known = next((name for name in ("level", "kind") if name in document), None)
-    return None if known is None else json.dumps(document | {known: "doomed"})
+    key = next((name for name in ("level", "kind") if name in document), None)
+    return None if key is None else json.dumps(document | {key: "doomed"})
 
 
-_OF_TEXT: Final = ("body", "document", "claims")
+_TEXT_ATTRIBUTES: Final = ("body", "document", "claims")
 
 
-def _spoil_one(fault: Fault) -> Alter:
+def _damage_first_item(fault: Fault) -> Alter:
     """Damage the first item of an answer that can be."""
 
-    def alter(answer: Any, _: Any) -> Any:
-        spoiled = deepcopy(answer)
-        items = [*spoiled.get("Items", ()), *filter(None, [spoiled.get("Item")])]
-        items += [item for found in spoiled.get("Responses", {}).values() for item in found]
+    def alter(response: Any, _: Any) -> Any:
+        damaged = deepcopy(response)
+        items = [*damaged.get("Items", ()), *filter(None, [damaged.get("Item")])]
+        items += [item for table_items in damaged.get("Responses", {}).values() for item in table_items]
         for item in items:
-            name = next((name for name in _OF_TEXT if name in item), None)
-            text = spoil(item[name]["S"], fault) if name else None
+            name = next((name for name in _TEXT_ATTRIBUTES if name in item), None)
+            text = damage_document(item[name]["S"], fault) if name else None
             if name and text is not None:
                 item[name] = {"S": text}
-                return spoiled
+                return damaged
             if "until_s" in item and fault is not Fault.LATER:
                 item["until_s"] = {"S": "noon"}
-                return spoiled
-        return SAME
+                return damaged
+        return UNCHANGED
 
     return alter
 
 
-_SPOILED: Final[Mapping[str, Alter]] = {fault: _spoil_one(fault) for fault in ITEM_FAULTS}
-_NEVER: Final[Mapping[str, str]] = {Fault.EMPTY: _CONSISTENT, Fault.STALE: _CONSISTENT}
-DYNAMO_READS: Final[Mapping[str, Nature]] = {
-    "GetItem": aws(
+_ITEM_ALTERATIONS: Final[Mapping[str, Alter]] = {fault: _damage_first_item(fault) for fault in ITEM_FAULTS}
+_CONSISTENT_READ: Final[Mapping[str, str]] = {Fault.EMPTY: _CONSISTENT, Fault.STALE: _CONSISTENT}
+DYNAMO_READS: Final[Mapping[str, FaultModel]] = {
+    "GetItem": make_aws_model(
         "dynamodb",
-        throttled=_TOO_MUCH,
-        alters=_SPOILED,
-        senseless={**_NEVER, Fault.PARTIAL: "an item is read whole"},
+        throttle_code=_DYNAMODB_THROTTLE_CODE,
+        alterations=_ITEM_ALTERATIONS,
+        not_applicable={**_CONSISTENT_READ, Fault.PARTIAL: "an item is read whole"},
     ),
-    "Query": aws(
-        "dynamodb", throttled=_TOO_MUCH, alters={Fault.PARTIAL: _first_page, **_SPOILED}, senseless=_NEVER
+    "Query": make_aws_model(
+        "dynamodb",
+        throttle_code=_DYNAMODB_THROTTLE_CODE,
+        alterations={Fault.PARTIAL: _empty_first_page, **_ITEM_ALTERATIONS},
+        not_applicable=_CONSISTENT_READ,
     ),
-    "BatchGetItem": aws(
-        "dynamodb", throttled=_TOO_MUCH, alters={Fault.PARTIAL: _unprocessed, **_SPOILED}, senseless=_NEVER
+    "BatchGetItem": make_aws_model(
+        "dynamodb",
+        throttle_code=_DYNAMODB_THROTTLE_CODE,
+        alterations={Fault.PARTIAL: _leave_unprocessed, **_ITEM_ALTERATIONS},
+        not_applicable=_CONSISTENT_READ,
     ),
 }
-_NO_ANSWER: Final[dict[str, str]] = dict.fromkeys(
+_NO_RESPONSE_BODY: Final[dict[str, str]] = dict.fromkeys(
     (Fault.PARTIAL, Fault.EMPTY, Fault.STALE), "a write is answered with nothing but that it is done"
 )
-DYNAMO_WRITE: Final = aws("dynamodb", throttled=_TOO_MUCH, changes=True, repeats=True, senseless=_NO_ANSWER)
+DYNAMO_WRITE: Final = make_aws_model(
+    "dynamodb",
+    throttle_code=_DYNAMODB_THROTTLE_CODE,
+    is_write=True,
+    can_repeat=True,
+    not_applicable=_NO_RESPONSE_BODY,
+)
 
 
-def _conflict(operation: str) -> Exception:
-    error: Any = refused(
+def _transaction_conflict(operation: str) -> Exception:
+    error: Any = client_error(
         "TransactionCanceledException", "Transaction cancelled", 400, operation.rpartition(":")[2]
     )
     error.response["CancellationReasons"] = [{"Code": "TransactionConflict", "Message": "ongoing"}]
     return error  # type: ignore[no-any-return]
 
 
-DYNAMO_TRANSACT: Final = Nature(
-    changes=True,
-    patience_s=DYNAMO_WRITE.patience_s,
-    repeats=True,
-    raises={**DYNAMO_WRITE.raises, "TransactionConflict": _conflict},
-    senseless=_NO_ANSWER,
+DYNAMO_TRANSACT: Final = FaultModel(
+    is_write=True,
+    timeout_s=DYNAMO_WRITE.timeout_s,
+    can_repeat=True,
+    errors={**DYNAMO_WRITE.errors, "TransactionConflict": _transaction_conflict},
+    not_applicable=_NO_RESPONSE_BODY,
 )
 
 # Ways to people, and between functions
 
 
-def _channel_fails(said: str, *, is_permanent: bool = False) -> Callable[[str], Exception]:
-    return lambda operation: ChannelError(f"{operation}: {said}", is_permanent=is_permanent)
+def _channel_error_factory(message: str, *, is_permanent: bool = False) -> Callable[[str], Exception]:
+    return lambda operation: ChannelError(f"{operation}: {message}", is_permanent=is_permanent)
 
 
-CHANNEL: Final = Nature(
-    changes=True,
-    patience_s=_CHANNEL_S,
-    repeats=True,
-    drips=True,
-    raises={
-        Fault.ERROR: _channel_fails("it answered 500"),
-        Fault.TIMEOUT: _channel_fails("it did not answer in 10 s"),
-        Fault.THROTTLE: _channel_fails("it answered 429"),
-        "Forbidden": _channel_fails("it answered 403", is_permanent=True),
+CHANNEL: Final = FaultModel(
+    is_write=True,
+    timeout_s=_CHANNEL_TIMEOUT_S,
+    can_repeat=True,
+    can_drip=True,
+    errors={
+        Fault.ERROR: _channel_error_factory("it answered 500"),
+        Fault.TIMEOUT: _channel_error_factory("it did not answer in 10 s"),
+        Fault.THROTTLE: _channel_error_factory("it answered 429"),
+        "Forbidden": _channel_error_factory("it answered 403", is_permanent=True),
     },
 )
-PUBLISH: Final = aws(
+PUBLISH: Final = make_aws_model(
     "sns",
-    changes=True,
-    patience_s=_TOPIC_S,
-    repeats=True,
-    drips=True,
-    throttled="Throttled",
+    is_write=True,
+    timeout_s=_SNS_TIMEOUT_S,
+    can_repeat=True,
+    can_drip=True,
+    throttle_code="Throttled",
     codes={"AuthorizationError": (403, "not authorized to perform: SNS:Publish")},
 )
 
 
-def _some_failed(answer: Any, _: Any) -> Any:
+def _fail_all_entries(response: Any, _: Any) -> Any:
     """SQS answers 200 and says of each entry that it failed."""
     failed = [
-        {"Id": each["Id"], "SenderFault": False, "Code": "InternalError"} for each in answer["Successful"]
+        {"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"} for entry in response["Successful"]
     ]
     return {"Failed": failed}
 
 
-SEND_MESSAGES: Final = aws(
+SEND_MESSAGES: Final = make_aws_model(
     "sqs",
-    changes=True,
-    repeats=True,
-    throttled="RequestThrottled",
-    alters={Fault.PARTIAL: _some_failed, Fault.EMPTY: lambda _, __: {}},
-    senseless=_NO_READ,
+    is_write=True,
+    can_repeat=True,
+    throttle_code="RequestThrottled",
+    alterations={Fault.PARTIAL: _fail_all_entries, Fault.EMPTY: lambda _, __: {}},
+    not_applicable=_NOT_A_READ,
     codes={"AccessDenied": (403, "Access to the resource is denied.")},
 )
 
 
-def forged_requests(volume_ids: Iterable[str], now_s: int) -> list[str]:
+def forge_requests(volume_ids: Iterable[str], now_s: int) -> list[str]:
     """Flip requests of somebody who may send to the queue: some as the watchdog writes them, some not."""
-    wants = [
-        (Direction.OUT, Cause.DRAINING),
-        (Direction.OUT, Cause.CRITICAL),
-        (Direction.BACK, Cause.WINDOW),
+    combinations = [
+        (Direction.FLIP, FlipCause.DRAINING),
+        (Direction.FLIP, FlipCause.CRITICAL),
+        (Direction.FLIP_BACK, FlipCause.WINDOW),
     ]
     bodies = [
         FlipRequest(
-            volume_id=volume_id, direction=direction, cause=cause, because="forged", time_s=now_s
+            volume_id=volume_id, direction=direction, cause=cause, because="forged", requested_at_s=now_s
         ).to_body()
         for volume_id in volume_ids
-        for direction, cause in wants
+        for direction, cause in combinations
     ]
-    wish = {"volume_type": "io2", "iops": 60_000, "throughput_mib_s": None}
-    more: list[dict[str, Any]] = [
+    target = {"volume_type": "io2", "iops": 60_000, "throughput_mib_s": None}
+    tampered_fields: list[dict[str, Any]] = [
         {"by": "mallory"},
-        {"overridden": ["held", "spend_cap", "not_opted_in"], "wish": wish},
+        {"overridden": ["held", "spend_cap", "not_opted_in"], "wish": target},
         {"time": format_instant(now_s + 10 * 365 * 86_400)},
     ]
-    return bodies + [json.dumps(json.loads(bodies[0]) | each) for each in more]
+    return bodies + [json.dumps(json.loads(bodies[0]) | fields) for fields in tampered_fields]
 
 
-PARAMETERS: Final = aws(
+GET_PARAMETERS: Final = make_aws_model(
     "ssm",
-    patience_s=_SOON_S,
-    throttled="ThrottlingException",
-    alters=listing("Parameters"),
+    timeout_s=_PARAMETERS_TIMEOUT_S,
+    throttle_code="ThrottlingException",
+    alterations=list_alterations("Parameters"),
     codes={"AccessDeniedException": (400, "is not authorized to perform: ssm:GetParameters")},
 )

@@ -7,110 +7,119 @@ from functools import cache
 from multiprocessing import get_context
 from typing import Final
 
-from burstlab.fault_injection.effects import Effect, Strike, column_of
-from burstlab.fault_injection.invariants import delays, judge
-from burstlab.fault_injection.scenario import play
-from burstlab.fault_injection.world import Course
+from burstlab.fault_injection.effects import Effect, InjectedFault, column_of
+from burstlab.fault_injection.invariants import check_invariants, measure_delays
+from burstlab.fault_injection.scenario import run_scenario
+from burstlab.fault_injection.world import RunResult
 
 _CHUNK: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """What one run came to: ``violations`` by law; ``longest_s`` is the longest that anything was delayed."""
+class RunOutcome:
+    """What one run came to: ``violations`` by law.
 
-    strike: Strike
+    ``longest_delay_s`` is the longest that anything was delayed.
+    """
+
+    injected_fault: InjectedFault
     violations: dict[str, list[str]]
-    longest_s: int
-    seconds: float
+    longest_delay_s: int
+    cpu_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Campaign:
     """All runs against one way to run."""
 
-    house: str
-    clean: Course
-    outcomes: Sequence[Outcome] = field(default=())
+    deployment: str
+    clean: RunResult
+    outcomes: Sequence[RunOutcome] = field(default=())
 
     @property
-    def broken(self) -> list[Outcome]:
+    def failed_outcomes(self) -> list[RunOutcome]:
         return [outcome for outcome in self.outcomes if outcome.violations]
 
 
-class NothingToStrikeError(Exception):
+class NoSuchFaultError(Exception):
     """There is no such effect, or that cannot become of it."""
 
 
 @cache
-def clean_run(house: str) -> Course:
+def run_without_faults(deployment: str) -> RunResult:
     """The story in which all goes well, played once in a process."""
-    return play(house)
+    return run_scenario(deployment)
 
 
-def strikes(effects: Iterable[Effect]) -> list[Strike]:
+def list_injectable_faults(effects: Iterable[Effect]) -> list[InjectedFault]:
     """Every effect with everything that can become of it."""
-    return [Strike(effect.name, fault) for effect in effects for fault in effect.faults]
+    return [InjectedFault(effect.name, fault) for effect in effects for fault in effect.faults]
 
 
-def chosen(clean: Course, only: str | None, fault: str | None) -> list[Strike]:
+def select_faults(clean: RunResult, only: str | None, fault: str | None) -> list[InjectedFault]:
     """Those of one effect, or of all that bear one name, and of one fault or of one column of the table.
 
     Raises:
         NothingToStrikeError: there are none; says what there is.
     """
-    every = strikes(clean.effects)
-    found = [
-        one
-        for one in every
-        if (only is None or only in (one.effect, one.effect.split(" #")[0]))
-        and (fault is None or fault in (one.fault, column_of(one.fault)))
+    injectable = list_injectable_faults(clean.effects)
+    selected = [
+        injectable_fault
+        for injectable_fault in injectable
+        if (only is None or only in (injectable_fault.effect, injectable_fault.effect.split(" #")[0]))
+        and (fault is None or fault in (injectable_fault.fault, column_of(injectable_fault.fault)))
     ]
-    if found:
-        return found
-    named = [effect for effect in clean.effects if only in (effect.name, effect.operation)]
-    if only is not None and not named:
-        known = ", ".join(dict.fromkeys(effect.operation for effect in clean.effects))
-        raise NothingToStrikeError(
-            f"the story ({clean.house}) has no effect {only!r}: write one of {known}, with a number after #"
-            " for one alone"
+    if selected:
+        return selected
+    matching_effects = [effect for effect in clean.effects if only in (effect.name, effect.operation)]
+    if only is not None and not matching_effects:
+        known_operations = ", ".join(dict.fromkeys(effect.operation for effect in clean.effects))
+        raise NoSuchFaultError(
+            f"the story ({clean.deployment}) has no effect {only!r}: write one of {known_operations}, with a"
+            " number after # for one alone"
         )
-    why = {effect.senseless[fault] for effect in named if fault in effect.senseless} if fault else set()
-    reason = f": {'; '.join(sorted(why))}" if why else ""
-    raise NothingToStrikeError(f"{fault!r} cannot become of {only or 'anything'}{reason}")
+    reasons = (
+        {effect.not_applicable[fault] for effect in matching_effects if fault in effect.not_applicable}
+        if fault
+        else set()
+    )
+    reason = f": {'; '.join(sorted(reasons))}" if reasons else ""
+    raise NoSuchFaultError(f"{fault!r} cannot become of {only or 'anything'}{reason}")
 
 
-def strike(house: str, one: Strike) -> Outcome:
+def run_with_fault(deployment: str, injected_fault: InjectedFault) -> RunOutcome:
     """One run, judged."""
-    clean = clean_run(house)
-    run = play(house, one)
-    violations = judge(run, clean)
-    if run.struck_at_s is None:
+    clean = run_without_faults(deployment)
+    run = run_scenario(deployment, injected_fault)
+    violations = check_invariants(run, clean)
+    if run.faulted_at_s is None:
         violations["it_was_struck"] = [
-            f"{one.effect} did not happen: the run is not the same as the clean one"
+            f"{injected_fault.effect} did not happen: the run is not the same as the clean one"
         ]
-    longest_s = max((late_s for _, _, late_s in delays(run, clean)), default=0)
-    return Outcome(strike=one, violations=violations, longest_s=longest_s, seconds=run.took_s)
+    longest_s = max((delay_s for _, _, delay_s in measure_delays(run, clean)), default=0)
+    return RunOutcome(
+        injected_fault=injected_fault, violations=violations, longest_delay_s=longest_s, cpu_s=run.cpu_s
+    )
 
 
-def campaign(
-    house: str,
-    wanted: Sequence[Strike],
+def run_campaign(
+    deployment: str,
+    selected: Sequence[InjectedFault],
     *,
     workers: int,
-    progress: Callable[[Outcome], None] = lambda _outcome: None,
+    progress: Callable[[RunOutcome], None] = lambda _outcome: None,
 ) -> Campaign:
     """Play every run that is wanted."""
     outcomes = []
-    for outcome in _play_all(house, wanted, workers):
+    for outcome in _run_all(deployment, selected, workers):
         outcomes.append(outcome)
         progress(outcome)
-    return Campaign(house=house, clean=clean_run(house), outcomes=outcomes)
+    return Campaign(deployment=deployment, clean=run_without_faults(deployment), outcomes=outcomes)
 
 
-def _play_all(house: str, wanted: Sequence[Strike], workers: int) -> Iterator[Outcome]:
-    if workers <= 1 or len(wanted) <= 1:
-        yield from (strike(house, one) for one in wanted)
+def _run_all(deployment: str, selected: Sequence[InjectedFault], workers: int) -> Iterator[RunOutcome]:
+    if workers <= 1 or len(selected) <= 1:
+        yield from (run_with_fault(deployment, injected_fault) for injected_fault in selected)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(strike, [house] * len(wanted), wanted, chunksize=_CHUNK)
+        yield from pool.map(run_with_fault, [deployment] * len(selected), selected, chunksize=_CHUNK)

@@ -11,21 +11,21 @@ from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any, Final, NamedTuple
 
-from burstlab.fault_injection.deployments import HOUSES, House
-from burstlab.fault_injection.deterministic import alone
-from burstlab.fault_injection.effects import Strike
+from burstlab.fault_injection.deployments import DEPLOYMENTS, Deployment
+from burstlab.fault_injection.deterministic import deterministic_execution
+from burstlab.fault_injection.effects import InjectedFault
 from burstlab.fault_injection.world import (
-    BEGINS_AT,
     CALM,
-    HELD,
+    DRAINING_GP3,
+    DRAINING_IO1,
     HOST,
-    SICK,
-    TWIN,
+    ON_HOLD,
+    STARTS_AT,
     UNTAGGED,
-    Course,
+    AcceptedModification,
     Entry,
-    Made,
-    Standing,
+    FinalState,
+    RunResult,
     World,
 )
 from burstwatch.core.alerts.alert import AlertKind
@@ -36,102 +36,119 @@ from burstwatch.core.text import format_instant
 from burstwatch.handlers import settle
 
 MINUTE_S: Final = 60
-_HELD_FOR_MIN: Final = 1
-_HELD_TO_MIN: Final = 14
+_RELEASE_AFTER_REFUSAL_MIN: Final = 1
+_RELEASE_LATEST_MIN: Final = 14
 _STALL_MIN: Final = 4
-_BUSY_AFTER_MIN: Final = 2
-_SCRIPT_MIN: Final = 13
+_IDLE_AFTER_FLIP_MIN: Final = 2
+_MIN_DURATION_MIN: Final = 13
 _QUIET_MIN: Final = 2
-_LONGEST_MIN: Final = 75
-_BECOMES: Final = {SICK: "io1", TWIN: "gp3", HELD: "gp3"}
-ENDS_AS: Final = {SICK: "gp2", TWIN: "gp3", HELD: "gp3", CALM: "gp2", UNTAGGED: "gp2"}
+_MAX_DURATION_MIN: Final = 75
+_FLIPPED_TYPES: Final = {DRAINING_IO1: "io1", DRAINING_GP3: "gp3", ON_HOLD: "gp3"}
+FINAL_TYPES: Final = {DRAINING_IO1: "gp2", DRAINING_GP3: "gp3", ON_HOLD: "gp3", CALM: "gp2", UNTAGGED: "gp2"}
 """What each volume is in the end."""
 
-_FOLDER: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
+_MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
 """Where there is memory for files, a ledger is not slowed down by a disk that other work wears."""
 
 
-def play(house_name: str, strike: Strike | None = None) -> Course:
+def run_scenario(deployment_name: str, injected_fault: InjectedFault | None = None) -> RunResult:
     """One run of the story."""
-    began = process_time()
-    world = World.begin(strike, records=strike is None)
-    shared = _FOLDER if _FOLDER.is_dir() else None
-    with TemporaryDirectory(prefix="burstlab-faults-", dir=shared) as folder, alone(world.fleet.clock.now_s):
-        house = HOUSES[house_name](world, Path(folder))
-        world.ledger = house.ledger
+    started_cpu_s = process_time()
+    world = World.create(injected_fault, is_recording=injected_fault is None)
+    parent = _MEMORY_DIRECTORY if _MEMORY_DIRECTORY.is_dir() else None
+    with (
+        TemporaryDirectory(prefix="burstlab-faults-", dir=parent) as directory,
+        deterministic_execution(world.fleet.clock.now_s),
+    ):
+        deployment = DEPLOYMENTS[deployment_name](world, Path(directory))
+        world.ledger = deployment.ledger
         try:
-            is_at_rest = _live(world, house)
-            return _course(world, house, is_at_rest=is_at_rest, took_s=process_time() - began)
+            is_settled = _run_until_settled(world, deployment)
+            return _build_result(
+                world, deployment, is_settled=is_settled, cpu_s=process_time() - started_cpu_s
+            )
         finally:
-            house.close()
+            deployment.close()
 
 
-def _live(world: World, house: House) -> bool:
+def _run_until_settled(world: World, deployment: Deployment) -> bool:
     """Whether all came to rest."""
-    begins_s, clock = int(BEGINS_AT.timestamp()), world.fleet.clock
-    errands = _errands(world)
-    heard, quiet = 0, 0
-    while (minute := (world.now_s - begins_s) // MINUTE_S + 1) <= _LONGEST_MIN:
-        tick_s = begins_s + minute * MINUTE_S
+    started_at_s, clock = int(STARTS_AT.timestamp()), world.fleet.clock
+    actions = _operator_actions(world)
+    delivered_events, settled_minutes = 0, 0
+    while (minute := (world.now_s - started_at_s) // MINUTE_S + 1) <= _MAX_DURATION_MIN:
+        tick_s = started_at_s + minute * MINUTE_S
         clock.advance(tick_s - clock.now_s())
-        _relieve(world)
-        errands = [do for do in errands if not (_is_due(do, world, minute) and house.operate(do.deed))]
+        _reduce_load_after_flip(world)
+        actions = [
+            action
+            for action in actions
+            if not (_is_due(action, world, minute) and deployment.run_operator_change(action.change))
+        ]
         events = world.fleet.events
-        for event in events[heard:]:
-            house.tell(event.body)
-        heard = len(events)
+        for event in events[delivered_events:]:
+            deployment.deliver_event(event.body)
+        delivered_events = len(events)
         if minute == _STALL_MIN:
-            house.tell(_stall(world.now_s))
-        house.minute(tick_s)
+            deployment.deliver_event(_stall_event(world.now_s))
+        deployment.run_minute(tick_s)
         world.check_originals()
-        is_over = minute >= _SCRIPT_MIN and not errands and house.is_idle
-        quiet = quiet + 1 if is_over and _rests(world, house.ledger) else 0
-        world.wire.records = world.wire.records and not quiet
-        if quiet > _QUIET_MIN:
+        is_over = minute >= _MIN_DURATION_MIN and not actions and deployment.is_idle
+        settled_minutes = settled_minutes + 1 if is_over and _is_settled(world, deployment.ledger) else 0
+        world.injector.is_recording = world.injector.is_recording and not settled_minutes
+        if settled_minutes > _QUIET_MIN:
             return True
     return False
 
 
-def _relieve(world: World) -> None:
+def _reduce_load_after_flip(world: World) -> None:
     """Who moved a volume stops asking so much of it a little after it has arrived, whoever knows of that."""
-    for volume_id, kind in _BECOMES.items():
+    for volume_id, flipped_type in _FLIPPED_TYPES.items():
         volume = world.fleet.find(volume_id)
-        if volume.volume_type == kind and volume.change is None and volume_id not in world.relieved:
-            world.relieved.add(volume_id)
-            at = world.fleet.clock.now() + timedelta(minutes=_BUSY_AFTER_MIN)
-            world.fleet.set_load(volume_id, "idle", at)
+        if (
+            volume.volume_type == flipped_type
+            and volume.change is None
+            and volume_id not in world.idled_volume_ids
+        ):
+            world.idled_volume_ids.add(volume_id)
+            idle_at = world.fleet.clock.now() + timedelta(minutes=_IDLE_AFTER_FLIP_MIN)
+            world.fleet.set_load(volume_id, "idle", idle_at)
 
 
-class _Errand(NamedTuple):
+class _OperatorAction(NamedTuple):
     """What a person does to the ledger, and how many minutes after what; at ``latest_min`` in any case."""
 
-    deed: Callable[[Any], object]
+    change: Callable[[Any], object]
     latest_min: int
-    after: AlertKind | None = None
+    after_alert: AlertKind | None = None
 
 
-def _errands(world: World) -> list[_Errand]:
+def _operator_actions(world: World) -> list[_OperatorAction]:
     """A person holds a volume, and lets go of it some minutes after she heard what that prevented."""
     now_s = world.now_s
-    hold = Hold(volume_id=HELD, by="ann", reason="backup", placed_at_s=now_s, until_s=now_s + 24 * 3600)
+    hold = Hold(volume_id=ON_HOLD, by="ann", reason="backup", placed_at_s=now_s, until_s=now_s + 24 * 3600)
     return [
-        _Errand(lambda ledger: ledger.place_hold(hold), 0),
-        _Errand(
-            lambda ledger: ledger.lift_hold(HELD, by="ann", at_s=world.now_s),
-            _HELD_TO_MIN,
+        _OperatorAction(lambda ledger: ledger.place_hold(hold), 0),
+        _OperatorAction(
+            lambda ledger: ledger.lift_hold(ON_HOLD, by="ann", at_s=world.now_s),
+            _RELEASE_LATEST_MIN,
             AlertKind.FLIP_REFUSED,
         ),
     ]
 
 
-def _is_due(errand: _Errand, world: World, minute: int) -> bool:
+def _is_due(action: _OperatorAction, world: World, minute: int) -> bool:
     """Whether a person does it now; what fails is tried again a minute later."""
-    heard_s = [one.at_s for one in world.told if (one.volume_id, one.kind) == (HELD, errand.after)]
-    is_heard = bool(heard_s) and world.now_s - heard_s[0] >= _HELD_FOR_MIN * MINUTE_S
-    return is_heard or minute >= errand.latest_min
+    alerted_at_s = [
+        alert.at_s for alert in world.alerts if (alert.volume_id, alert.kind) == (ON_HOLD, action.after_alert)
+    ]
+    is_alert_old_enough = (
+        bool(alerted_at_s) and world.now_s - alerted_at_s[0] >= _RELEASE_AFTER_REFUSAL_MIN * MINUTE_S
+    )
+    return is_alert_old_enough or minute >= action.latest_min
 
 
-def _stall(now_s: int) -> Mapping[str, Any]:
+def _stall_event(now_s: int) -> Mapping[str, Any]:
     """What ddprobe reports from the host."""
     return {
         "source": settle.PROBE_SOURCE,
@@ -150,70 +167,72 @@ def _stall(now_s: int) -> Mapping[str, Any]:
     }
 
 
-def _rests(world: World, ledger: Ledger) -> bool:
+def _is_settled(world: World, ledger: Ledger) -> bool:
     """Whether nothing is open: every volume is where it should be, the ledger knows, and people were told."""
     states = ledger.states()
-    for volume_id, kind in ENDS_AS.items():
+    for volume_id, final_type in FINAL_TYPES.items():
         volume, state = world.fleet.find(volume_id), states.get(volume_id)
         flip = state.flip if state else None
-        is_there = volume.volume_type == kind and volume.change is None
-        is_known = flip is None if kind == "gp2" else flip is not None and flip.is_settled
-        if not (is_there and is_known):
+        has_final_type = volume.volume_type == final_type and volume.change is None
+        is_recorded = flip is None if final_type == "gp2" else flip is not None and flip.is_settled
+        if not (has_final_type and is_recorded):
             return False
-    has_alerted = any(state.alerted_level is not None for state in states.values())
-    return not has_alerted and not _waiting(ledger)
+    has_open_alert = any(state.alerted_level is not None for state in states.values())
+    return not has_open_alert and not _count_undelivered(ledger)
 
 
-def _waiting(ledger: Ledger) -> int:
-    return len(ledger.waiting(channels=["people", "sns"]))
+def _count_undelivered(ledger: Ledger) -> int:
+    return len(ledger.pending_deliveries(channels=["people", "sns"]))
 
 
-def _course(world: World, house: House, *, is_at_rest: bool, took_s: float) -> Course:
-    ledger, wire = house.ledger, world.wire
+def _build_result(world: World, deployment: Deployment, *, is_settled: bool, cpu_s: float) -> RunResult:
+    ledger, injector = deployment.ledger, world.injector
     volume_ids = [volume.volume_id for volume in world.fleet]
-    made = [
-        Made(int(one.started_at.timestamp()), volume_id, one.target.volume_type)
+    modifications = [
+        AcceptedModification(
+            int(modification.started_at.timestamp()), volume_id, modification.target.volume_type
+        )
         for volume_id in volume_ids
-        for one in world.fleet.modifications(volume_id)
+        for modification in world.fleet.modifications(volume_id)
     ]
     entries = [
         Entry(entry.at_s, volume_id, str(entry.kind), dict(entry.body))
         for volume_id in volume_ids
         for entry in ledger.entries(volume_id)
     ]
-    return Course(
-        house=house.name,
-        strike=wire.strike,
-        begins_s=int(BEGINS_AT.timestamp()),
-        ended_s=world.now_s,
-        struck_at_s=wire.struck_at_s,
-        deaths=wire.deaths,
-        is_at_rest=is_at_rest,
-        effects=wire.effects,
-        told=world.told,
-        sent=world.sent,
-        made=made,
+    return RunResult(
+        deployment=deployment.name,
+        injected_fault=injector.injected_fault,
+        started_at_s=int(STARTS_AT.timestamp()),
+        ended_at_s=world.now_s,
+        faulted_at_s=injector.faulted_at_s,
+        crash_count=injector.crash_count,
+        is_settled=is_settled,
+        effects=injector.effects,
+        alerts=world.alerts,
+        requests=world.requests,
+        modifications=modifications,
         entries=entries,
-        standings=[_standing(each) for each in ledger.states().values()],
-        types={volume.volume_id: volume.volume_type for volume in world.fleet},
-        lost=world.lost,
-        dry_from_s={
-            volume_id: int(dry_at.timestamp())
+        final_states=[_to_final_state(state) for state in ledger.states().values()],
+        final_types={volume.volume_id: volume.volume_type for volume in world.fleet},
+        unknown_originals=world.unknown_originals,
+        empty_at_s={
+            volume_id: int(empty_at.timestamp())
             for volume_id in volume_ids
-            if (dry_at := world.fleet.truth(volume_id).first_dry_at) is not None
+            if (empty_at := world.fleet.truth(volume_id).first_dry_at) is not None
         },
-        undelivered=_waiting(ledger),
-        bugs=world.bugs,
+        undelivered=_count_undelivered(ledger),
+        internal_errors=world.internal_errors,
         failed_passes=world.failed_passes,
-        took_s=took_s,
+        cpu_s=cpu_s,
     )
 
 
-def _standing(state: VolumeState) -> Standing:
-    return Standing(
+def _to_final_state(state: VolumeState) -> FinalState:
+    return FinalState(
         volume_id=state.volume_id,
         level=str(state.level),
-        phase=str(state.flip.phase) if state.flip else None,
-        spent=tuple(one.at_s for one in state.spent),
+        flip_status=str(state.flip.status) if state.flip else None,
+        modification_times_s=tuple(modification.at_s for modification in state.modifications),
         is_contested=state.contested_at_s is not None,
     )

@@ -10,152 +10,161 @@ from rich.markup import escape
 from rich.table import Table
 
 from burstlab.fault_injection.effects import COLUMNS, column_of
-from burstlab.fault_injection.runs import Campaign, Outcome, strikes
+from burstlab.fault_injection.runs import Campaign, RunOutcome, list_injectable_faults
 from burstwatch.core.text import format_duration
 
 SCHEMA: Final = "burstwatch.faults/v1"
 
-_LONGEST_NAME: Final = 25
+_MAX_NAME_CHARS: Final = 25
 """What leaves room for the cells."""
 
 
-def table(told: Campaign) -> Table:
+def build_table(campaign: Campaign) -> Table:
     """Rows are effects and how many, columns kinds of faults, cells runs and the violations in them."""
-    found = Table(
-        title=f"{told.house}: runs, and /violations where there are any",
+    result_table = Table(
+        title=f"{campaign.deployment}: runs, and /violations where there are any",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         show_edge=False,
         padding=0,
     )
-    for name, justify in (("effect", "left"), ("#", "right"), *((each, "right") for each in COLUMNS)):
-        found.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
-    operations = list(dict.fromkeys(effect.operation for effect in told.clean.effects))
-    times = Counter(effect.operation for effect in told.clean.effects)
-    cells = _cells(told.outcomes)
+    for name, justify in (
+        ("effect", "left"),
+        ("#", "right"),
+        *((column_name, "right") for column_name in COLUMNS),
+    ):
+        result_table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
+    operations = list(dict.fromkeys(effect.operation for effect in campaign.clean.effects))
+    effect_counts = Counter(effect.operation for effect in campaign.clean.effects)
+    cells = _count_cells(campaign.outcomes)
     for operation in sorted(operations):
         row = [cells[operation, column] for column in COLUMNS]
         if any(row):
-            found.add_row(_short(operation), str(times[operation]), *map(_cell, row))
-    total = [sum_of(cells[operation, column] for operation in operations) for column in COLUMNS]
-    found.add_section()
-    found.add_row("all", str(len(told.clean.effects)), *map(_cell, total))
-    return found
+            result_table.add_row(_truncate(operation), str(effect_counts[operation]), *map(_format_cell, row))
+    total = [sum_cells(cells[operation, column] for operation in operations) for column in COLUMNS]
+    result_table.add_section()
+    result_table.add_row("all", str(len(campaign.clean.effects)), *map(_format_cell, total))
+    return result_table
 
 
-def _short(operation: str) -> str:
-    return operation if len(operation) <= _LONGEST_NAME else f"{operation[: _LONGEST_NAME - 1]}…"
+def _truncate(operation: str) -> str:
+    return operation if len(operation) <= _MAX_NAME_CHARS else f"{operation[: _MAX_NAME_CHARS - 1]}…"
 
 
-def _cells(outcomes: Iterable[Outcome]) -> defaultdict[tuple[str, str], list[int]]:
+def _count_cells(outcomes: Iterable[RunOutcome]) -> defaultdict[tuple[str, str], list[int]]:
     """Runs and violations by effect and column."""
-    found: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    cells: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
     for outcome in outcomes:
-        key = outcome.strike.effect.split(" #")[0], column_of(outcome.strike.fault)
-        runs, bad = found[key] or [0, 0]
-        found[key] = [runs + 1, bad + bool(outcome.violations)]
-    return found
+        key = outcome.injected_fault.effect.split(" #")[0], column_of(outcome.injected_fault.fault)
+        runs, violation_count = cells[key] or [0, 0]
+        cells[key] = [runs + 1, violation_count + bool(outcome.violations)]
+    return cells
 
 
-def sum_of(cells: Iterable[Sequence[int]]) -> list[int]:
+def sum_cells(cells: Iterable[Sequence[int]]) -> list[int]:
     """Cells put together; empty where all are."""
     filled = [cell for cell in cells if cell]
     return [sum(cell[0] for cell in filled), sum(cell[1] for cell in filled)] if filled else []
 
 
-def _cell(cell: Sequence[int]) -> str:
+def _format_cell(cell: Sequence[int]) -> str:
     if not cell:
         return "-"
-    runs, bad = cell
-    return f"[bold red]{runs}/{bad}[/]" if bad else f"{runs}"
+    runs, violation_count = cell
+    return f"[bold red]{runs}/{violation_count}[/]" if violation_count else f"{runs}"
 
 
-def sentences(told: Campaign) -> list[str]:
+def summarise(campaign: Campaign) -> list[str]:
     """What it came to, in a few lines."""
-    effects, outcomes = told.clean.effects, told.outcomes
-    longest = max(outcomes, key=lambda one: one.longest_s, default=None)
-    took_s = sum(one.seconds for one in outcomes)
-    lasts_min = (told.clean.ended_s - told.clean.begins_s) // 60
-    story = f"a story of {lasts_min} minutes with {len(effects):,} effects"
-    took = f"{format_duration(took_s)} of processor"
-    said = [f"{len(outcomes):,} runs of {story} took {took}: {len(told.broken):,} broke a law."]
-    if len(outcomes) < (every := len(strikes(effects))):
-        said.append(f"That is not all of it: {every:,} runs are.")
-    if longest is not None and longest.longest_s > 0:
-        what = f"{longest.strike.effect}, {longest.strike.fault}"
-        said.append(f"The longest that anything came late was {longest.longest_s} s ({what}).")
-    return said
+    effects, outcomes = campaign.clean.effects, campaign.outcomes
+    longest = max(outcomes, key=lambda outcome: outcome.longest_delay_s, default=None)
+    cpu_s = sum(outcome.cpu_s for outcome in outcomes)
+    duration_min = (campaign.clean.ended_at_s - campaign.clean.started_at_s) // 60
+    scenario_text = f"a story of {duration_min} minutes with {len(effects):,} effects"
+    cpu_text = f"{format_duration(cpu_s)} of processor"
+    failed_text = f"{len(campaign.failed_outcomes):,} broke a law"
+    lines = [f"{len(outcomes):,} runs of {scenario_text} took {cpu_text}: {failed_text}."]
+    if len(outcomes) < (injectable_count := len(list_injectable_faults(effects))):
+        lines.append(f"That is not all of it: {injectable_count:,} runs are.")
+    if longest is not None and longest.longest_delay_s > 0:
+        cause = f"{longest.injected_fault.effect}, {longest.injected_fault.fault}"
+        lines.append(f"The longest that anything came late was {longest.longest_delay_s} s ({cause}).")
+    return lines
 
 
-def senseless(told: Campaign) -> Table:
+def build_not_applicable_table(campaign: Campaign) -> Table:
     """What was not played because it cannot be, and why."""
-    found = Table(
-        title=f"{told.house}: not played, and why",
+    result_table = Table(
+        title=f"{campaign.deployment}: not played, and why",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
     )
     for name in ("faults", "effects", "why"):
-        found.add_column(name, overflow="fold")
-    for (faults, why), operations in _reasons(told).items():
-        found.add_row(", ".join(faults), ", ".join(sorted(operations)), why)
-    return found
+        result_table.add_column(name, overflow="fold")
+    for (faults, reason), operations in _group_not_applicable(campaign).items():
+        result_table.add_row(", ".join(faults), ", ".join(sorted(operations)), reason)
+    return result_table
 
 
-def _reasons(told: Campaign) -> dict[tuple[tuple[str, ...], str], list[str]]:
+def _group_not_applicable(campaign: Campaign) -> dict[tuple[tuple[str, ...], str], list[str]]:
     """Effects by the faults that make no sense for them, and why."""
-    found: dict[tuple[str, str], set[str]] = {}
-    for effect in told.clean.effects:
-        for fault, why in effect.senseless.items():
-            found.setdefault((effect.operation, why), set()).add(str(fault))
+    faults_by_reason: dict[tuple[str, str], set[str]] = {}
+    for effect in campaign.clean.effects:
+        for fault, reason in effect.not_applicable.items():
+            faults_by_reason.setdefault((effect.operation, reason), set()).add(str(fault))
     grouped: dict[tuple[tuple[str, ...], str], list[str]] = {}
-    for (operation, why), faults in found.items():
-        grouped.setdefault((tuple(sorted(faults)), why), []).append(operation)
+    for (operation, reason), faults in faults_by_reason.items():
+        grouped.setdefault((tuple(sorted(faults)), reason), []).append(operation)
     return dict(sorted(grouped.items()))
 
 
-def complaint(house: str, outcome: Outcome) -> str:
+def describe_violation(deployment: str, outcome: RunOutcome) -> str:
     """A run that broke a law: which, where, and how to play it again."""
-    effect, fault = outcome.strike
-    lines = [f"{house}: {effect}, {fault}"]
-    lines += [f"  {law}: {said}" for law, all_said in outcome.violations.items() for said in all_said]
-    again = shlex.join(["burstlab", "faults", "--on", house, "--only", effect, "--fault", str(fault)])
-    return escape("\n".join([*lines, f"  again: {again}"]))
+    effect, fault = outcome.injected_fault
+    lines = [f"{deployment}: {effect}, {fault}"]
+    lines += [
+        f"  {invariant}: {sentence}"
+        for invariant, violation_sentences in outcome.violations.items()
+        for sentence in violation_sentences
+    ]
+    command = shlex.join(["burstlab", "faults", "--on", deployment, "--only", effect, "--fault", str(fault)])
+    return escape("\n".join([*lines, f"  again: {command}"]))
 
 
-def document(campaigns: Sequence[Campaign]) -> dict[str, Any]:
+def to_document(campaigns: Sequence[Campaign]) -> dict[str, Any]:
     """For programs, in the schema ``burstwatch.faults/v1``."""
-    return {"schema": SCHEMA, "campaigns": [_document(each) for each in campaigns]}
+    return {"schema": SCHEMA, "campaigns": [_campaign_document(campaign) for campaign in campaigns]}
 
 
-def _document(told: Campaign) -> dict[str, Any]:
+def _campaign_document(campaign: Campaign) -> dict[str, Any]:
     return {
-        "on": told.house,
-        "story_s": told.clean.ended_s - told.clean.begins_s,
-        "runs": len(told.outcomes),
-        "runs_in_all": len(strikes(told.clean.effects)),
-        "violations": len(told.broken),
-        "processor_s": round(sum(one.seconds for one in told.outcomes), 1),
-        "longest_delay_s": max((one.longest_s for one in told.outcomes), default=0),
+        "on": campaign.deployment,
+        "story_s": campaign.clean.ended_at_s - campaign.clean.started_at_s,
+        "runs": len(campaign.outcomes),
+        "runs_in_all": len(list_injectable_faults(campaign.clean.effects)),
+        "violations": len(campaign.failed_outcomes),
+        "processor_s": round(sum(run_outcome.cpu_s for run_outcome in campaign.outcomes), 1),
+        "longest_delay_s": max((run_outcome.longest_delay_s for run_outcome in campaign.outcomes), default=0),
         "effects": [
             {
                 "effect": effect.name,
-                "at_s": effect.at_s - told.clean.begins_s,
+                "at_s": effect.at_s - campaign.clean.started_at_s,
                 "process": effect.process,
-                "about": sorted(effect.about),
+                "about": sorted(effect.volume_ids),
                 "faults": [str(fault) for fault in effect.faults],
-                "senseless": {str(fault): why for fault, why in effect.senseless.items()},
+                "senseless": {str(fault): reason for fault, reason in effect.not_applicable.items()},
             }
-            for effect in told.clean.effects
+            for effect in campaign.clean.effects
         ],
         "broken": [
             {
-                "effect": outcome.strike.effect,
-                "fault": str(outcome.strike.fault),
+                "effect": outcome.injected_fault.effect,
+                "fault": str(outcome.injected_fault.fault),
                 "violations": outcome.violations,
             }
-            for outcome in told.broken
+            for outcome in campaign.failed_outcomes
         ],
     }

@@ -5,32 +5,32 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
-from burstlab.fault_injection.effects import Effect, Strike, Wire
+from burstlab.fault_injection.effects import Effect, FaultInjector, InjectedFault
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.engine.collector import Gathering
-from burstwatch.engine.services import Shell
+from burstwatch.engine.collector import Collector
+from burstwatch.engine.services import Services
 
-BEGINS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
-SINCE: Final = BEGINS_AT - timedelta(days=30)
+STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
+DEPLOYED_AT: Final = STARTS_AT - timedelta(days=30)
 
-SICK: Final = "vol-0000000000000000a"
-TWIN: Final = "vol-0000000000000000b"
-HELD: Final = "vol-0000000000000000c"
+DRAINING_IO1: Final = "vol-0000000000000000a"
+DRAINING_GP3: Final = "vol-0000000000000000b"
+ON_HOLD: Final = "vol-0000000000000000c"
 CALM: Final = "vol-0000000000000000d"
 UNTAGGED: Final = "vol-0000000000000000e"
 HOST: Final = "i-00000000000000005"
 
 NAMES: Final[Mapping[str, str]] = {
-    SICK: "ci-7, drains, is moved to io1 and returns",
-    TWIN: "ci-8, drains in the same minute, is moved to gp3 and stays",
-    HELD: "etcd-1, drains while a person holds it, then moved to gp3",
+    DRAINING_IO1: "ci-7, drains, is moved to io1 and returns",
+    DRAINING_GP3: "ci-8, drains in the same minute, is moved to gp3 and stays",
+    ON_HOLD: "etcd-1, drains while a person holds it, then moved to gp3",
     CALM: "wiki, may be moved and has no need",
     UNTAGGED: "db-3, runs dry, and carries no opt-in tag",
 }
-IN_SCOPE: Final = frozenset({SICK, TWIN, HELD})
+IN_SCOPE: Final = frozenset({DRAINING_IO1, DRAINING_GP3, ON_HOLD})
 
 POLICY: Final = """\
 version: 1
@@ -46,14 +46,14 @@ A change to gp3, which costs nothing, waits for ``critical`` too: two volumes ar
 minute.
 """
 
-_DRY_UNTIL_MIN: Final = 9
+_UNTAGGED_BUSY_UNTIL_MIN: Final = 9
 
-_LAB: Final = LabSettings(
+_SETTINGS: Final = LabSettings(
     lag_s=60, modifying_s=70, modify_minutes_per_tib=1, modify_spread=0, modify_event_results=("completed",)
 )
 
 
-class Told(NamedTuple):
+class DeliveredAlert(NamedTuple):
     """An alert that people got."""
 
     at_s: int
@@ -63,7 +63,7 @@ class Told(NamedTuple):
     level: str
 
 
-class Sent(NamedTuple):
+class SentRequest(NamedTuple):
     """A ModifyVolume that the watchdog sent, and the intent that the ledger had then, if any."""
 
     at_s: int
@@ -72,7 +72,7 @@ class Sent(NamedTuple):
     is_held: bool
 
 
-class Made(NamedTuple):
+class AcceptedModification(NamedTuple):
     """A modification that AWS accepted."""
 
     at_s: int
@@ -89,61 +89,61 @@ class Entry(NamedTuple):
     body: Mapping[str, Any]
 
 
-class Standing(NamedTuple):
+class FinalState(NamedTuple):
     """How the ledger has a volume at the end."""
 
     volume_id: str
     level: str
-    phase: str | None
-    spent: tuple[int, ...]
+    flip_status: str | None
+    modification_times_s: tuple[int, ...]
     is_contested: bool
 
 
-class Lost(NamedTuple):
+class UnknownOriginal(NamedTuple):
     """A moment at which the ledger did not know what a volume was before its flip."""
 
     at_s: int
     volume_id: str
-    is_now: str
-    ledger_says: str
+    current_type: str
+    recorded_original: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class RunResult:
     """What became of a run, as it is judged; times are seconds since 1970.
 
-    ``dry_from_s`` is when a volume first had no credits left, which the simulation knows and nobody else.
+    ``empty_at_s`` is when a volume first had no credits left, which the simulation knows and nobody else.
     """
 
-    house: str
-    strike: Strike | None
-    begins_s: int
-    ended_s: int
-    struck_at_s: float | None
-    deaths: int
-    is_at_rest: bool
+    deployment: str
+    injected_fault: InjectedFault | None
+    started_at_s: int
+    ended_at_s: int
+    faulted_at_s: float | None
+    crash_count: int
+    is_settled: bool
     effects: Sequence[Effect]
-    told: Sequence[Told]
-    sent: Sequence[Sent]
-    made: Sequence[Made]
+    alerts: Sequence[DeliveredAlert]
+    requests: Sequence[SentRequest]
+    modifications: Sequence[AcceptedModification]
     entries: Sequence[Entry]
-    standings: Sequence[Standing]
-    types: Mapping[str, str]
-    lost: Sequence[Lost]
-    dry_from_s: Mapping[str, int]
+    final_states: Sequence[FinalState]
+    final_types: Mapping[str, str]
+    unknown_originals: Sequence[UnknownOriginal]
+    empty_at_s: Mapping[str, int]
     undelivered: int
-    bugs: Sequence[str]
+    internal_errors: Sequence[str]
     failed_passes: int
-    took_s: float
+    cpu_s: float
 
 
-class SimulatedShell(Shell):
+class SimulatedServices(Services):
     """The product's own shell, but its passes take as long as the simulated clock says."""
 
     __slots__ = ()
 
-    def gathering(self, now_s: float) -> Gathering:
-        return replace(super().gathering(now_s), monotonic=self.clock)
+    def build_collector(self, now_s: float) -> Collector:
+        return replace(super().build_collector(now_s), monotonic=self.clock)
 
 
 @dataclass(slots=True)
@@ -151,43 +151,43 @@ class World:
     """Volumes and people; what happens to them is kept."""
 
     fleet: LabFleet
-    wire: Wire
-    told: list[Told] = field(default_factory=list)
-    sent: list[Sent] = field(default_factory=list)
-    lost: list[Lost] = field(default_factory=list)
-    bugs: list[str] = field(default_factory=list)
-    relieved: set[str] = field(default_factory=set)
+    injector: FaultInjector
+    alerts: list[DeliveredAlert] = field(default_factory=list)
+    requests: list[SentRequest] = field(default_factory=list)
+    unknown_originals: list[UnknownOriginal] = field(default_factory=list)
+    internal_errors: list[str] = field(default_factory=list)
+    idled_volume_ids: set[str] = field(default_factory=set)
     failed_passes: int = 0
     ledger: Ledger | None = None
 
     @classmethod
-    def begin(cls, strike: Strike | None = None, *, records: bool = False) -> "World":
+    def create(cls, injected_fault: InjectedFault | None = None, *, is_recording: bool = False) -> "World":
         """Five volumes on one host, which have been living for ten minutes."""
-        fleet = LabFleet(LabClock.by_hand(BEGINS_AT - timedelta(minutes=1)), _LAB)
-        for volume in _volumes():
+        fleet = LabFleet(LabClock.manual(STARTS_AT - timedelta(minutes=1)), _SETTINGS)
+        for volume in _define_volumes():
             fleet.add(volume)
-        fleet.set_load(UNTAGGED, "idle", BEGINS_AT + timedelta(minutes=_DRY_UNTIL_MIN))
-        return cls(fleet, Wire(fleet.clock, strike, records=records))
+        fleet.set_load(UNTAGGED, "idle", STARTS_AT + timedelta(minutes=_UNTAGGED_BUSY_UNTIL_MIN))
+        return cls(fleet, FaultInjector(fleet.clock, injected_fault, is_recording=is_recording))
 
     @property
     def now_s(self) -> int:
         return self.fleet.now_s()
 
-    def hear(self, document: Mapping[str, Any]) -> None:
+    def record_alert(self, document: Mapping[str, Any]) -> None:
         """People get an alert."""
         volume_id = document["volume"].get("volume_id", "")
-        self.told.append(
-            Told(self.now_s, document["alert_id"], volume_id, document["kind"], document["level"])
+        self.alerts.append(
+            DeliveredAlert(self.now_s, document["alert_id"], volume_id, document["kind"], document["level"])
         )
 
-    def note_send(self, volume_id: str) -> None:
+    def record_modify(self, volume_id: str) -> None:
         """The watchdog sends a ModifyVolume."""
         assert self.ledger is not None
         state = self.ledger.states_of({volume_id}).get(volume_id)
         flip = state.flip if state else None
-        holds = [hold for hold in self.ledger.holds(self.now_s) if hold.holds(volume_id, self.now_s)]
+        holds = [hold for hold in self.ledger.holds(self.now_s) if hold.applies_to(volume_id, self.now_s)]
         intent_id = flip.intent_id if flip is not None and flip.is_under_way else None
-        self.sent.append(Sent(self.now_s, volume_id, intent_id, bool(holds)))
+        self.requests.append(SentRequest(self.now_s, volume_id, intent_id, bool(holds)))
 
     def check_originals(self) -> None:
         """Whether the ledger knows what every volume was that is away from it, or on its way."""
@@ -198,13 +198,15 @@ class World:
             if volume.volume_type == "gp2" and volume.change is None:
                 continue
             state = states.get(volume.volume_id)
-            flip = (state.flip or state.lost) if state else None
-            says = "nothing" if flip is None else f"{flip.original}, {flip.size_gib} GiB"
+            flip = (state.flip or state.unsent_intent) if state else None
+            recorded_original = "nothing" if flip is None else f"{flip.original}, {flip.size_gib} GiB"
             if flip is None or str(flip.original.volume_type) != "gp2" or flip.size_gib != volume.size_gib:
-                self.lost.append(Lost(self.now_s, volume.volume_id, volume.volume_type, says))
+                self.unknown_originals.append(
+                    UnknownOriginal(self.now_s, volume.volume_id, volume.volume_type, recorded_original)
+                )
 
 
-def _volumes() -> Sequence[LabVolume]:
+def _define_volumes() -> Sequence[LabVolume]:
     """As they are ten minutes before the story.
 
     At 2,500 IOPS 2.4 % of 100 GiB's bucket go a minute, so at its begin 45 % are left, which last 18 minutes:
@@ -213,15 +215,15 @@ def _volumes() -> Sequence[LabVolume]:
     """
     auto = {"burstwatch:mode": "auto"}
     return [
-        _volume(SICK, "steady:2500", 69.5, auto | {"burstwatch:target": "io1"}),
-        _volume(TWIN, "steady:2500", 69.5, auto),
-        _volume(HELD, "steady:2500", 69.5, auto),
-        _volume(CALM, "idle", 100, auto),
-        _volume(UNTAGGED, "steady:3000", 5.73, {}, size_gib=900),
+        _define_volume(DRAINING_IO1, "steady:2500", 69.5, auto | {"burstwatch:target": "io1"}),
+        _define_volume(DRAINING_GP3, "steady:2500", 69.5, auto),
+        _define_volume(ON_HOLD, "steady:2500", 69.5, auto),
+        _define_volume(CALM, "idle", 100, auto),
+        _define_volume(UNTAGGED, "steady:3000", 5.73, {}, size_gib=900),
     ]
 
 
-def _volume(
+def _define_volume(
     volume_id: str, load: str, balance_pct: float, tags: Mapping[str, str], *, size_gib: int = 100
 ) -> LabVolume:
     return LabVolume(
@@ -229,7 +231,7 @@ def _volume(
         size_gib=size_gib,
         load=load,
         balance_pct=balance_pct,
-        starts_at=BEGINS_AT - timedelta(minutes=10),
+        starts_at=STARTS_AT - timedelta(minutes=10),
         instance_id=HOST,
         tags={"Name": NAMES[volume_id].split(",", 1)[0], **tags},
     )

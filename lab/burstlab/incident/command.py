@@ -8,34 +8,36 @@ from typing import Final
 import click
 
 from burstlab.disk.block_device import DiskError, choose_backend
-from burstlab.disk.command import clean_up, explained
-from burstlab.disk.docker import check_docker
+from burstlab.disk.command import clean_up, report_errors
+from burstlab.disk.docker import check_docker_tools
 from burstlab.disk.options import disk_options
-from burstlab.incident.run import JOBS, SPEED, Stage, open_stage, play, summary
+from burstlab.incident.run import JOBS, SPEED, IncidentRun, build_summary, open_incident, run
 from burstlab.main import HELP
 
 
-def run(
+def run_incident(
     *,
     backend: str,
     speed: float,
     balance_pct: float,
     jobs: str,
     picture: Path,
-    folder: Path | None,
-    show: Callable[[Stage], None],
-) -> Stage:
+    directory: Path | None,
+    show: Callable[[IncidentRun], None],
+) -> IncidentRun:
     """The whole story, and the picture of it."""
     from burstlab.incident.picture import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
-    _make_room(picture)
-    with open_stage(backend=backend, speed=speed, balance_pct=balance_pct, jobs=jobs, folder=folder) as stage:
-        play(stage, show)
-    draw(stage, picture)
-    return stage
+    _make_directory(picture)
+    with open_incident(
+        backend=backend, speed=speed, balance_pct=balance_pct, jobs=jobs, directory=directory
+    ) as incident_run:
+        run(incident_run, show)
+    draw(incident_run, picture)
+    return incident_run
 
 
-def _make_room(picture: Path) -> None:
+def _make_directory(picture: Path) -> None:
     try:
         picture.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -57,7 +59,7 @@ It takes about a minute and a half. Page: docs/incident.md
     speeds=click.FloatRange(60, 600),
     speed=SPEED,
     least_balance_pct=20,
-    folder_is="Where the images lie",
+    folder_help="Where the images lie",
 )
 @click.option(
     "--jobs",
@@ -90,27 +92,27 @@ def incident(
     """
     from rich.console import Console  # noqa: PLC0415 - help needs none of it
 
-    from burstlab.incident.live_view import open_board, tell_the_end, tell_the_start  # noqa: PLC0415 - rich is for screens
+    from burstlab.incident.live_view import open_view, print_introduction, print_summary  # noqa: PLC0415 - rich is for screens
 
     console = Console(stderr=as_json, highlight=False)
-    with explained():
+    with report_errors():
         choose_backend(backend)
         if jobs == "docker":
-            check_docker()
-        _make_room(picture)
+            check_docker_tools()
+        _make_directory(picture)
         clean_up(folder)
-        tell_the_start(console, speed=speed, balance_pct=balance_pct)
-        with open_board(console) as show:
-            stage = run(
+        print_introduction(console, speed=speed, balance_pct=balance_pct)
+        with open_view(console) as show:
+            incident_run = run_incident(
                 backend=backend,
                 speed=speed,
                 balance_pct=balance_pct,
                 jobs=jobs,
                 picture=picture,
-                folder=folder,
+                directory=folder,
                 show=show,
             )
-    tell_the_end(console, stage)
+    print_summary(console, incident_run)
     console.print(f"The picture: {picture}", soft_wrap=True)
     if as_json:
-        click.echo(json.dumps(summary(stage)))
+        click.echo(json.dumps(build_summary(incident_run)))

@@ -9,258 +9,308 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from burstlab.disk.live_view import bar, served
+from burstlab.disk.live_view import mean_iops, render_balance
 from burstlab.incident.probe import Reading
-from burstlab.incident.run import PARTS, SIZE_GIB, Stage, Twin
-from burstwatch.core.alerts.alert import Alert, title
+from burstlab.incident.run import PHASES, SIZE_GIB, DiskUnderTest, IncidentRun
+from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
-from burstwatch.core.text import fill, format_clock, printable
+from burstwatch.core.text import format_clock, sanitise, wrap
 
 _COLUMNS: Final = 80
-_LABEL: Final = 12
-_BAR: Final = 16
-_SLOW: Final = 5
+_LABEL_WIDTH: Final = 12
+_BAR_WIDTH: Final = 16
+_SLOW_FACTOR: Final = 5
 """A job that takes so many times the usual is told of."""
-_LAST: Final = 8
-_BEAT_S: Final = 10.0
+_SHOWN_EVENTS: Final = 8
+_HEARTBEAT_S: Final = 10.0
 _SHOWN_TASKS: Final = 3
 _TITLES: Final = {"alone": "nobody watches", "watched": "the watchdog watches"}
-_KINDS: Final = {
+_JOB_KIND_TITLES: Final = {
     "docker": "Docker's containers",
     "podman": "podman's containers",
     "built-in": "built-in jobs",
 }
-_PART_TITLES: Final = {"before": "before", "in": "bucket empty", "after": "after the flip"}
-_COLOURS: Final = {"ok": "green", "warn": "yellow", "crit": "bold white on red", "unknown": "magenta"}
+_PHASE_TITLES: Final = {"before": "before", "in": "bucket empty", "after": "after the flip"}
+_VERDICT_COLOURS: Final = {"ok": "green", "warn": "yellow", "crit": "bold white on red", "unknown": "magenta"}
 
 
-def tell_the_start(console: Console, *, speed: float, balance_pct: float) -> None:
+def print_introduction(console: Console, *, speed: float, balance_pct: float) -> None:
     """What is about to be seen."""
-    held = "full" if balance_pct == 100 else f"at {balance_pct:g} %"  # noqa: PLR2004 - full
+    bucket_text = "full" if balance_pct == 100 else f"at {balance_pct:g} %"  # noqa: PLR2004 - full
     text = (
-        f"Two real block devices, each throttled by the bucket of a {SIZE_GIB} GiB gp2 volume ({held}; burst"
-        f" {BURST_IOPS:,} IOPS, baseline {baseline_iops(SIZE_GIB)}), each under the same loop of small jobs."
-        f" One second is {speed:g} s of the volumes' time, and the bucket so much smaller."
-        " It takes a minute or two."
+        f"Two real block devices, each throttled by the bucket of a {SIZE_GIB} GiB gp2 volume ({bucket_text};"
+        f" burst {BURST_IOPS:,} IOPS, baseline {baseline_iops(SIZE_GIB)}), each under the same loop of small"
+        f" jobs. One second is {speed:g} s of the volumes' time, and the bucket so much smaller. It takes a"
+        " minute or two."
     )
-    _say(console, text)
+    _print_wrapped(console, text)
     console.print()
 
 
 @contextmanager
-def open_board(console: Console) -> Iterator[Callable[[Stage], None]]:
+def open_view(console: Console) -> Iterator[Callable[[IncidentRun], None]]:
     """Give the function that shows the stage."""
-    teller = Teller()
+    reporter = EventReporter()
     if not console.is_terminal:
 
-        def print_news(stage: Stage) -> None:
-            for at_s, words in teller.news(stage):
-                _say(console, words, lead=f"{at_s:5.1f} s  ")
+        def print_news(incident_run: IncidentRun) -> None:
+            for at_s, text in reporter.new_events(incident_run):
+                _print_wrapped(console, text, lead=f"{at_s:5.1f} s  ")
 
         yield print_news
         return
     with Live(console=console, refresh_per_second=8, transient=True) as live:
 
-        def update(stage: Stage) -> None:
-            teller.news(stage)
-            live.update(board(stage, teller.told))
+        def update(incident_run: IncidentRun) -> None:
+            reporter.new_events(incident_run)
+            live.update(render(incident_run, reporter.events))
 
         yield update
 
 
-class Teller:
+class EventReporter:
     """Tells each thing that happens once."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[float, str]] = []
-        self._known: set[object] = set()
-        self._alerts = 0
-        self._beat_s = _BEAT_S
+        self.events: list[tuple[float, str]] = []
+        self._reported_keys: set[object] = set()
+        self._reported_alerts = 0
+        self._next_heartbeat_s = _HEARTBEAT_S
 
-    def news(self, stage: Stage) -> list[tuple[float, str]]:
+    def new_events(self, incident_run: IncidentRun) -> list[tuple[float, str]]:
         """What was not told yet: when, in seconds from the beginning, and what."""
-        before = len(self.told)
-        for twin in stage.twins:
-            self._tell_twin(stage, twin)
-        heard = stage.ear.heard[self._alerts :]
-        self._alerts += len(heard)
-        self.told += [(stage.passed_s, f"alert: {_headline(alert)}") for alert in heard]
-        if stage.let_in_s is not None:
-            self._once(
-                "let in", stage.let_in_s - stage.began_s, "alone: somebody tags it burstwatch:mode=auto"
+        previous_count = len(self.events)
+        for disk in incident_run.disks:
+            self._report_disk(incident_run, disk)
+        alerts = incident_run.channel.alerts[self._reported_alerts :]
+        self._reported_alerts += len(alerts)
+        self.events += [(incident_run.elapsed_s, f"alert: {_alert_headline(alert)}") for alert in alerts]
+        if incident_run.opted_in_at_s is not None:
+            self._report_once(
+                "let in",
+                incident_run.opted_in_at_s - incident_run.started_at_s,
+                "alone: somebody tags it burstwatch:mode=auto",
             )
-        if len(self.told) > before:
-            self._beat_s = stage.passed_s + _BEAT_S
-        elif stage.passed_s >= self._beat_s:
-            self._beat_s += _BEAT_S
-            self.told.append((stage.passed_s, "; ".join(_in_short(twin) for twin in stage.twins)))
-        return self.told[before:]
+        if len(self.events) > previous_count:
+            self._next_heartbeat_s = incident_run.elapsed_s + _HEARTBEAT_S
+        elif incident_run.elapsed_s >= self._next_heartbeat_s:
+            self._next_heartbeat_s += _HEARTBEAT_S
+            self.events.append(
+                (incident_run.elapsed_s, "; ".join(_describe_disk(disk) for disk in incident_run.disks))
+            )
+        return self.events[previous_count:]
 
-    def _tell_twin(self, stage: Stage, twin: Twin) -> None:
-        if twin.dry_s is not None:
-            self._once((twin.name, "dry"), twin.dry_s - stage.began_s, f"{twin.name}: the bucket is empty")
-        if twin.flip is not None:
-            flipped = f"{twin.name}: ModifyVolume to {twin.flip.target}"
-            self._once((twin.name, "asked"), twin.flip.asked_s - stage.began_s, flipped)
-            if twin.flip.reached_s is not None:
-                self._once(
-                    (twin.name, "reached"),
-                    twin.flip.reached_s - stage.began_s,
-                    f"{twin.name}: it is {twin.flip.target}",
+    def _report_disk(self, incident_run: IncidentRun, disk: DiskUnderTest) -> None:
+        if disk.empty_at_s is not None:
+            self._report_once(
+                (disk.name, "dry"),
+                disk.empty_at_s - incident_run.started_at_s,
+                f"{disk.name}: the bucket is empty",
+            )
+        if disk.flip is not None:
+            flip_text = f"{disk.name}: ModifyVolume to {disk.flip.target}"
+            self._report_once(
+                (disk.name, "asked"), disk.flip.requested_at_s - incident_run.started_at_s, flip_text
+            )
+            if disk.flip.reached_at_s is not None:
+                self._report_once(
+                    (disk.name, "reached"),
+                    disk.flip.reached_at_s - incident_run.started_at_s,
+                    f"{disk.name}: it is {disk.flip.target}",
                 )
-        usual_s = median(twin.jobs_of("before") or [1.0])
-        for job in list(twin.jobs):
-            if job.ended_s is not None and job.ended_s - job.started_s >= _SLOW * usual_s:
-                took_s = job.ended_s - job.started_s
-                times = f"{took_s / usual_s:.0f} times the usual"
-                words = f"{twin.name}: job {job.number} took {took_s:.1f} s, {times}"
-                self._once((twin.name, "job", job.number), job.ended_s - stage.began_s, words)
-        for reading in twin.readings:
+        median_s = median(disk.job_durations_s("before") or [1.0])
+        for job in list(disk.jobs):
+            if job.ended_at_s is not None and job.ended_at_s - job.started_at_s >= _SLOW_FACTOR * median_s:
+                duration_s = job.ended_at_s - job.started_at_s
+                factor_text = f"{duration_s / median_s:.0f} times the usual"
+                text = f"{disk.name}: job {job.number} took {duration_s:.1f} s, {factor_text}"
+                self._report_once(
+                    (disk.name, "job", job.number), job.ended_at_s - incident_run.started_at_s, text
+                )
+        for reading in disk.readings:
             if reading.verdict != "ok":
-                self._once(
-                    (twin.name, "probe", reading.started_s),
-                    reading.ended_s - stage.began_s,
-                    f"{twin.name}: ddprobe {_of_reading(reading)}",
+                self._report_once(
+                    (disk.name, "probe", reading.started_at_s),
+                    reading.ended_at_s - incident_run.started_at_s,
+                    f"{disk.name}: ddprobe {_describe_reading(reading)}",
                 )
 
-    def _once(self, key: object, at_s: float, words: str) -> None:
-        if key not in self._known:
-            self._known.add(key)
-            self.told.append((at_s, words))
+    def _report_once(self, key: object, at_s: float, text: str) -> None:
+        if key not in self._reported_keys:
+            self._reported_keys.add(key)
+            self.events.append((at_s, text))
 
 
-def board(stage: Stage, told: Sequence[tuple[float, str]]) -> Group:
+def render(incident_run: IncidentRun, events: Sequence[tuple[float, str]]) -> Group:
     """Both disks side by side, and what happened last."""
-    lab_s = stage.alone.box.governor.now.lab_s
-    head = f"{stage.passed_s:5.1f} s      {format_clock(lab_s)} UTC of the volumes' time"
+    simulated_at_s = incident_run.unwatched.simulated_disk.controller.latest.simulated_at_s
+    heading = f"{incident_run.elapsed_s:5.1f} s      {format_clock(simulated_at_s)} UTC of the volumes' time"
     rows = [
-        Text(head, style="bold"),
-        _row("", *(Text(_TITLES[twin.name], style="bold") for twin in stage.twins)),
-        _row("balance", *(bar(twin.box.governor.now.balance_pct, _BAR) for twin in stage.twins)),
-        _row("limit", *(Text(_limit(twin)) for twin in stage.twins)),
-        _row("served", *(Text(f"{served(twin.box.governor.instants):,.0f} IOPS") for twin in stage.twins)),
-        _row("last job", *(_last_job(twin) for twin in stage.twins)),
-        _row("this job", *(_this_job(twin) for twin in stage.twins)),
-        _row("ddprobe", *(_last_reading(twin) for twin in stage.twins)),
-        _row("in state D", *(Text(_tasks(twin)) for twin in stage.twins)),
+        Text(heading, style="bold"),
+        _render_row("", *(Text(_TITLES[disk.name], style="bold") for disk in incident_run.disks)),
+        _render_row(
+            "balance",
+            *(
+                render_balance(disk.simulated_disk.controller.latest.balance_pct, _BAR_WIDTH)
+                for disk in incident_run.disks
+            ),
+        ),
+        _render_row("limit", *(Text(_describe_limit(disk)) for disk in incident_run.disks)),
+        _render_row(
+            "served",
+            *(
+                Text(f"{mean_iops(disk.simulated_disk.controller.snapshots):,.0f} IOPS")
+                for disk in incident_run.disks
+            ),
+        ),
+        _render_row("last job", *(_render_last_job(disk) for disk in incident_run.disks)),
+        _render_row("this job", *(_render_running_job(disk) for disk in incident_run.disks)),
+        _render_row("ddprobe", *(_render_last_reading(disk) for disk in incident_run.disks)),
+        _render_row("in state D", *(Text(_describe_tasks(disk)) for disk in incident_run.disks)),
         Text(""),
     ]
-    last = [Text(printable(f"{at_s:5.1f} s  {words}", _COLUMNS - 1)) for at_s, words in told[-_LAST:]]
-    return Group(*rows, *last)
+    event_lines = [
+        Text(sanitise(f"{at_s:5.1f} s  {text}", _COLUMNS - 1)) for at_s, text in events[-_SHOWN_EVENTS:]
+    ]
+    return Group(*rows, *event_lines)
 
 
-def _row(label: str, *cells: Text) -> Text:
-    width = (_COLUMNS - _LABEL) // len(cells)
-    row = Text(f"{label:<{_LABEL}}")
+def _render_row(label: str, *cells: Text) -> Text:
+    width = (_COLUMNS - _LABEL_WIDTH) // len(cells)
+    row = Text(f"{label:<{_LABEL_WIDTH}}")
     for cell in cells:
         cell.truncate(width - 1, pad=True)
         row.append_text(cell).append(" ")
     return row
 
 
-def _limit(twin: Twin) -> str:
-    now = twin.box.governor.now
-    return f"{now.limit_iops:,} IOPS, {now.volume_type}"
+def _describe_limit(disk: DiskUnderTest) -> str:
+    latest = disk.simulated_disk.controller.latest
+    return f"{latest.limit_iops:,} IOPS, {latest.volume_type}"
 
 
-def _last_job(twin: Twin) -> Text:
-    if not twin.jobs:
+def _render_last_job(disk: DiskUnderTest) -> Text:
+    if not disk.jobs:
         return Text("-")
-    job, usual_s = twin.jobs[-1], median(twin.jobs_of("before") or [1.0])
-    took_s = job.took_s(0)
-    times = f" ({took_s / usual_s:.0f} times the usual)" if took_s >= _SLOW * usual_s else ""
-    return Text(f"{took_s:.2f} s{times}", style="bold red" if times else "")
+    job, median_s = disk.jobs[-1], median(disk.job_durations_s("before") or [1.0])
+    duration_s = job.duration_s(0)
+    factor_text = (
+        f" ({duration_s / median_s:.0f} times the usual)" if duration_s >= _SLOW_FACTOR * median_s else ""
+    )
+    return Text(f"{duration_s:.2f} s{factor_text}", style="bold red" if factor_text else "")
 
 
-def _this_job(twin: Twin) -> Text:
-    running = twin.loop.running
-    return Text(f"runs for {running.took_s(twin.box.governor.now.at_s):.1f} s" if running else "-")
+def _render_running_job(disk: DiskUnderTest) -> Text:
+    running = disk.job_loop.running
+    return Text(
+        f"runs for {running.duration_s(disk.simulated_disk.controller.latest.at_s):.1f} s" if running else "-"
+    )
 
 
-def _last_reading(twin: Twin) -> Text:
-    if not twin.readings:
+def _render_last_reading(disk: DiskUnderTest) -> Text:
+    if not disk.readings:
         return Text("-")
-    reading = twin.readings[-1]
-    words = f"{reading.verdict}, {reading.total_s:.2f} s, {reading.cause}"
-    return Text(words, style=_COLOURS[reading.verdict])
+    reading = disk.readings[-1]
+    text = f"{reading.verdict}, {reading.total_s:.2f} s, {reading.cause}"
+    return Text(text, style=_VERDICT_COLOURS[reading.verdict])
 
 
-def _tasks(twin: Twin) -> str:
-    reading = twin.readings[-1] if twin.readings else None
-    if reading is None or not reading.blocked:
+def _describe_tasks(disk: DiskUnderTest) -> str:
+    reading = disk.readings[-1] if disk.readings else None
+    if reading is None or not reading.blocked_tasks:
         return "-"
     comm, wchan, _ = reading.tasks[0]
-    return f"{reading.blocked}: {comm} [{wchan}]"
+    return f"{reading.blocked_tasks}: {comm} [{wchan}]"
 
 
-def _of_reading(reading: Reading) -> str:
-    took = f"{reading.total_s:.1f} s" if reading.completed else f"not done after {reading.total_s:.1f} s"
+def _describe_reading(reading: Reading) -> str:
+    duration_text = (
+        f"{reading.total_s:.1f} s" if reading.is_completed else f"not done after {reading.total_s:.1f} s"
+    )
     names = ", ".join(f"{count} {comm} [{wchan}]" for comm, wchan, count in reading.tasks[:_SHOWN_TASKS])
-    states = f"; {reading.blocked} tasks in state D: {names}" if reading.blocked else ""
-    return f"{reading.verdict.upper()}, {reading.cause}, {took}{states}"
+    blocked_text = f"; {reading.blocked_tasks} tasks in state D: {names}" if reading.blocked_tasks else ""
+    return f"{reading.verdict.upper()}, {reading.cause}, {duration_text}{blocked_text}"
 
 
-def _in_short(twin: Twin) -> str:
-    now = twin.box.governor.now
-    held = "no bucket" if now.balance_pct is None else f"{now.balance_pct:.0f} %"
-    last = f", a job {twin.jobs[-1].took_s(0):.2f} s" if twin.jobs else ""
-    return f"{twin.name} {held}{last}"
+def _describe_disk(disk: DiskUnderTest) -> str:
+    latest = disk.simulated_disk.controller.latest
+    balance_text = "no bucket" if latest.balance_pct is None else f"{latest.balance_pct:.0f} %"
+    job_text = f", a job {disk.jobs[-1].duration_s(0):.2f} s" if disk.jobs else ""
+    return f"{disk.name} {balance_text}{job_text}"
 
 
-def _headline(alert: Alert) -> str:
+def _alert_headline(alert: Alert) -> str:
     """The title without ids: here every volume has a name."""
-    return title(alert).partition(" (vol-")[0]
+    return format_title(alert).partition(" (vol-")[0]
 
 
-def tell_the_end(console: Console, stage: Stage) -> None:
+def print_summary(console: Console, incident_run: IncidentRun) -> None:
     """What was measured before, in and after, and what the watchdog was good for."""
-    alone, watched = stage.twins
-    kind = _KINDS[stage.jobs]
-    rows = [(kind, *(_TITLES[twin.name] for twin in stage.twins))]
-    rows += [("bucket empty", *(_when(stage, twin.dry_s) for twin in stage.twins))]
-    rows += [("flipped", *(_when(stage, twin.flip.asked_s if twin.flip else None) for twin in stage.twins))]
-    for part in PARTS:
-        rows.append((f"a job, {_PART_TITLES[part]}", *(_job_words(twin, part) for twin in stage.twins)))
-    for part in PARTS:
-        rows.append((f"ddprobe, {_PART_TITLES[part]}", *(_probe_words(twin, part) for twin in stage.twins)))
+    unwatched, watched = incident_run.disks
+    job_title = _JOB_KIND_TITLES[incident_run.job_kind]
+    rows = [(job_title, *(_TITLES[disk.name] for disk in incident_run.disks))]
+    rows += [("bucket empty", *(_format_time(incident_run, disk.empty_at_s) for disk in incident_run.disks))]
+    rows += [
+        (
+            "flipped",
+            *(
+                _format_time(incident_run, disk.flip.requested_at_s if disk.flip else None)
+                for disk in incident_run.disks
+            ),
+        )
+    ]
+    for phase in PHASES:
+        rows.append(
+            (
+                f"a job, {_PHASE_TITLES[phase]}",
+                *(_describe_job_durations(disk, phase) for disk in incident_run.disks),
+            )
+        )
+    for phase in PHASES:
+        rows.append(
+            (
+                f"ddprobe, {_PHASE_TITLES[phase]}",
+                *(_describe_probe_durations(disk, phase) for disk in incident_run.disks),
+            )
+        )
     console.print()
     for label, *cells in rows:
         console.print(Text(f"{label:<24}" + "".join(f"{cell:<28}" for cell in cells).rstrip()))
     console.print()
-    worst = max(alone.readings_of("in"), key=lambda each: each.total_s)
-    _say(console, f"Left alone, at the worst, ddprobe said {_of_reading(worst)}.")
-    if watched.dry_s is None and watched.flip is not None:
-        spared_s = (alone.dry_s or 0) - watched.flip.asked_s
-        spared_min = spared_s * stage.lapse.speed / 60
-        _say(
+    worst = max(unwatched.readings_in("in"), key=lambda reading: reading.total_s)
+    _print_wrapped(console, f"Left alone, at the worst, ddprobe said {_describe_reading(worst)}.")
+    if watched.empty_at_s is None and watched.flip is not None:
+        lead_s = (unwatched.empty_at_s or 0) - watched.flip.requested_at_s
+        lead_min = lead_s * incident_run.time_scale.speed / 60
+        _print_wrapped(
             console,
-            f"Watched, it was flipped {spared_s:.1f} s ({spared_min:.0f} min of its time)"
-            f" before the other ran dry; its slowest job took {watched.slowest_s:.2f} s.",
+            f"Watched, it was flipped {lead_s:.1f} s ({lead_min:.0f} min of its time)"
+            f" before the other ran dry; its slowest job took {watched.slowest_job_s:.2f} s.",
         )
 
 
-def _when(stage: Stage, at_s: float | None) -> str:
-    return "never" if at_s is None else f"at {at_s - stage.began_s:.1f} s"
+def _format_time(incident_run: IncidentRun, at_s: float | None) -> str:
+    return "never" if at_s is None else f"at {at_s - incident_run.started_at_s:.1f} s"
 
 
-def _job_words(twin: Twin, part: str) -> str:
-    took, usual = twin.jobs_of(part), twin.jobs_of("before")
-    if not took:
+def _describe_job_durations(disk: DiskUnderTest, phase: str) -> str:
+    durations_s, durations_before_s = disk.job_durations_s(phase), disk.job_durations_s("before")
+    if not durations_s:
         return "-"
-    times = median(took) / median(usual) if usual else 1.0
-    return f"{median(took):.2f} s" + (f", {times:.0f} times" if times >= _SLOW else "")
+    factor = median(durations_s) / median(durations_before_s) if durations_before_s else 1.0
+    return f"{median(durations_s):.2f} s" + (f", {factor:.0f} times" if factor >= _SLOW_FACTOR else "")
 
 
-def _probe_words(twin: Twin, part: str) -> str:
-    readings = twin.readings_of(part)
+def _describe_probe_durations(disk: DiskUnderTest, phase: str) -> str:
+    readings = disk.readings_in(phase)
     if not readings:
         return "-"
-    worst = max(readings, key=lambda each: each.total_s)
-    return f"{median([each.total_s for each in readings]):.2f} s, {worst.verdict}"
+    worst = max(readings, key=lambda reading: reading.total_s)
+    return f"{median([reading.total_s for reading in readings]):.2f} s, {worst.verdict}"
 
 
-def _say(console: Console, text: str, *, lead: str = "") -> None:
+def _print_wrapped(console: Console, text: str, *, lead: str = "") -> None:
     """Words in lines of 80 columns after ``lead``, which the later lines leave blank."""
-    first, *rest = fill(text.split(), _COLUMNS - len(lead))
+    first, *rest = wrap(text.split(), _COLUMNS - len(lead))
     for line in (lead + first, *(" " * len(lead) + line for line in rest)):
         console.print(Text(line), soft_wrap=True)

@@ -11,12 +11,12 @@ from tempfile import TemporaryDirectory
 from threading import Event, Thread
 from typing import Any, Final
 
-from burstlab.disk.block_device import Device, DiskError
+from burstlab.disk.block_device import DiskError, ThrottledDevice
 
 DDPROBE: Final = Path(__file__).parents[3] / "ddprobe" / "ddprobe.py"
 _DEADLINE_S: Final = 30.0
-_PATIENCE_S: Final = 10.0
-_LOOK_S: Final = 0.05
+_STOP_TIMEOUT_S: Final = 10.0
+_POLL_INTERVAL_S: Final = 0.05
 _VERDICTS: Final = ("ok", "warn", "crit", "unknown")
 
 
@@ -24,20 +24,20 @@ _VERDICTS: Final = ("ok", "warn", "crit", "unknown")
 class Reading:
     """What one run of ddprobe said; moments are seconds of the monotonic clock.
 
-    ``total_s`` is how long its write took, or has taken so far where it is not ``completed``. ``tasks`` are
-    those seen in state D on this disk meanwhile: name, wait channel and how many; the commonest first.
+    ``total_s`` is how long its write took, or has taken so far where it is not ``is_completed``. ``tasks``
+    are those seen in state D on this disk meanwhile: name, wait channel and how many; the commonest first.
     """
 
-    started_s: float
-    ended_s: float
+    started_at_s: float
+    ended_at_s: float
     verdict: str
     cause: str
     total_s: float
-    completed: bool
+    is_completed: bool
     tasks: tuple[tuple[str, str, int], ...]
 
     @property
-    def blocked(self) -> int:
+    def blocked_tasks(self) -> int:
         """How many tasks were seen in state D."""
         return sum(count for _, _, count in self.tasks)
 
@@ -48,34 +48,34 @@ class Prober(Thread):
     ``error`` is what ended it, if anything but ``stop`` did.
     """
 
-    def __init__(self, device: Device, volume_id: str, *, every_s: float) -> None:
+    def __init__(self, device: ThrottledDevice, volume_id: str, *, interval_s: float) -> None:
         super().__init__(name=f"prober of {volume_id}", daemon=True)
         self.readings: list[Reading] = []
         self.error: str | None = None
         self._device = device
-        self._every_s = every_s
-        self._record = device.folder / "reading.json"
+        self._interval_s = interval_s
+        self._record_path = device.directory / "reading.json"
         # not beside the record: that may be on a disk, and what ddprobe remembers must be in memory
-        self._memory = TemporaryDirectory(prefix="burstlab-probe-", dir="/dev/shm")
-        self._command = _command(device.mount, self._record, volume_id, self._memory.name)
-        self._stopping = Event()
+        self._run_directory = TemporaryDirectory(prefix="burstlab-probe-", dir="/dev/shm")
+        self._command = _probe_command(device.mount, self._record_path, volume_id, self._run_directory.name)
+        self._stop_requested = Event()
 
     def run(self) -> None:
         """Probe until stopped."""
-        while not self._stopping.is_set():
-            began_s = time.monotonic()
+        while not self._stop_requested.is_set():
+            started_at_s = time.monotonic()
             try:
-                self.readings.append(self._probe(began_s))
+                self.readings.append(self._probe(started_at_s))
             except (OSError, ValueError, KeyError) as error:
                 self.error = f"ddprobe's record cannot be read: {error!r}"
             if self.error:
                 return
-            self._stopping.wait(max(0.0, self._every_s - (time.monotonic() - began_s)))
+            self._stop_requested.wait(max(0.0, self._interval_s - (time.monotonic() - started_at_s)))
 
     def stop(self) -> None:
-        self._stopping.set()
-        self.join(_PATIENCE_S)
-        self._memory.cleanup()
+        self._stop_requested.set()
+        self.join(_STOP_TIMEOUT_S)
+        self._run_directory.cleanup()
 
     def check(self) -> None:
         """Refuse to go on without a probe.
@@ -83,30 +83,30 @@ class Prober(Thread):
         Raises:
             DiskError: with what it said last.
         """
-        if self.error and not self._stopping.is_set():
+        if self.error and not self._stop_requested.is_set():
             raise DiskError(self.error)
 
-    def _probe(self, began_s: float) -> Reading:
-        self._record.unlink(missing_ok=True)
+    def _probe(self, started_at_s: float) -> Reading:
+        self._record_path.unlink(missing_ok=True)
         process = subprocess.Popen(  # noqa: S603 - the command is ours
             self._command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         )
-        self._device.note(process.pid)
+        self._device.register_process(process.pid)
         with process:
             while process.poll() is None:
-                late = time.monotonic() - began_s > _DEADLINE_S + _PATIENCE_S
-                if late or self._stopping.wait(_LOOK_S):
+                is_late = time.monotonic() - started_at_s > _DEADLINE_S + _STOP_TIMEOUT_S
+                if is_late or self._stop_requested.wait(_POLL_INTERVAL_S):
                     process.kill()
             assert process.stdout is not None
-            said = process.stdout.read().decode(errors="replace").strip()
-        if not self._record.exists():
-            if not self._stopping.is_set():
-                raise OSError(f"exit code {process.returncode}: {said or 'it said nothing'}")
-            return _nothing(began_s)
-        return read_record(json.loads(self._record.read_text()), began_s, time.monotonic())
+            output = process.stdout.read().decode(errors="replace").strip()
+        if not self._record_path.exists():
+            if not self._stop_requested.is_set():
+                raise OSError(f"exit code {process.returncode}: {output or 'it said nothing'}")
+            return _stopped_reading(started_at_s)
+        return read_record(json.loads(self._record_path.read_text()), started_at_s, time.monotonic())
 
 
-def read_record(record: Mapping[str, Any], started_s: float, ended_s: float) -> Reading:
+def read_record(record: Mapping[str, Any], started_at_s: float, ended_at_s: float) -> Reading:
     """What ddprobe's JSON line says.
 
     Raises:
@@ -117,30 +117,30 @@ def read_record(record: Mapping[str, Any], started_s: float, ended_s: float) -> 
         raise ValueError(f"verdict {record['verdict']!r} is none of {', '.join(_VERDICTS)}")
     groups = (record["dstate"] or {"top": []})["top"]
     return Reading(
-        started_s=started_s,
-        ended_s=ended_s,
+        started_at_s=started_at_s,
+        ended_at_s=ended_at_s,
         verdict=record["verdict"],
         cause=record["cause"],
         total_s=record["total_s"] or 0.0,
-        completed=record["completed"],
+        is_completed=record["completed"],
         tasks=tuple((group["comm"], group["wchan"], group["count"]) for group in groups if group["here"]),
     )
 
 
-def _nothing(at_s: float) -> Reading:
+def _stopped_reading(at_s: float) -> Reading:
     """Of a run that was stopped with the rest."""
     return Reading(
-        started_s=at_s,
-        ended_s=at_s,
+        started_at_s=at_s,
+        ended_at_s=at_s,
         verdict="unknown",
         cause="stopped",
         total_s=0.0,
-        completed=False,
+        is_completed=False,
         tasks=(),
     )
 
 
-def _command(mount: Path, record: Path, volume_id: str, memory: str) -> Sequence[str]:
+def _probe_command(mount: Path, record: Path, volume_id: str, run_directory: str) -> Sequence[str]:
     """The classic probe, ten times one MiB; its price is of no concern here, where days pass in minutes."""
     return [
         *(sys.executable, "-E", "-s", str(DDPROBE), "run", str(mount)),
@@ -151,6 +151,6 @@ def _command(mount: Path, record: Path, volume_id: str, memory: str) -> Sequence
             "--max-credit-share",
             "1",
             "--run-dir",
-            memory,
+            run_directory,
         ),
     ]

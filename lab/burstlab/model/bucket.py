@@ -10,30 +10,30 @@ from typing import Final, NamedTuple
 
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS
 
-FULL: Final = float(BUCKET_CREDITS)
+FULL_CREDITS: Final = float(BUCKET_CREDITS)
 _NEVER: Final = float("inf")
-_LEAST_STEP_S: Final = 1e-9
+_MIN_STEP_S: Final = 1e-9
 
 
-class Piece(NamedTuple):
+class BucketSegment(NamedTuple):
     """A stretch in which credits change at one rate and one rate of operations is served."""
 
-    seconds: float
+    duration_s: float
     credits_before: float
     credits_after: float
     served_iops: float
 
 
-class Served(NamedTuple):
+class ServeResult(NamedTuple):
     """What a stretch of constant demand did: the state after it and what was served in it."""
 
     credits: float
     served_ops: float
-    least_credits: float
+    min_credits: float
     backlog_ops: float
 
 
-def split(
+def split_at_changes(
     *,
     baseline: int,
     credits_now: float,
@@ -41,54 +41,61 @@ def split(
     seconds: float,
     backlog_ops: float | None = None,
     burst_iops: int = BURST_IOPS,
-    earning_iops: int | None = None,
-) -> list[Piece]:
+    refill_iops: int | None = None,
+) -> list[BucketSegment]:
     """Cut ``seconds`` of constant demand where the bucket empties or fills, or the backlog is worked off.
 
     ``backlog_ops=None`` loses what cannot be served; a number queues it, to be served as soon as can be.
-    ``earning_iops`` are the credits per second of an idle volume where that is not the baseline.
+    ``refill_iops`` are the credits per second of an idle volume where that is not the baseline.
     """
-    earning = baseline if earning_iops is None else earning_iops
-    found: list[Piece] = []
-    left, held, backlog = seconds, credits_now, backlog_ops or 0.0
-    while left > _LEAST_STEP_S:
-        ceiling = max(baseline, burst_iops) if held > 0 else baseline
+    refill = baseline if refill_iops is None else refill_iops
+    segments: list[BucketSegment] = []
+    remaining_s, current_credits, backlog = seconds, credits_now, backlog_ops or 0.0
+    while remaining_s > _MIN_STEP_S:
+        ceiling = max(baseline, burst_iops) if current_credits > 0 else baseline
         served = ceiling if backlog > 0 else min(demand_iops, ceiling)
-        rate = _credit_rate(baseline, earning, held, served)
-        until_bound = _seconds_to_bound(held, rate)
-        until_idle = backlog / (served - demand_iops) if backlog > 0 and served > demand_iops else _NEVER
-        step = min(left, until_bound, until_idle)
-        after = held + rate * step if step < until_bound else (FULL if rate > 0 else 0.0)
+        rate = _credit_rate(baseline, refill, current_credits, served)
+        bound_in_s = _seconds_to_bound(current_credits, rate)
+        idle_in_s = backlog / (served - demand_iops) if backlog > 0 and served > demand_iops else _NEVER
+        step_s = min(remaining_s, bound_in_s, idle_in_s)
+        credits_after = (
+            current_credits + rate * step_s if step_s < bound_in_s else (FULL_CREDITS if rate > 0 else 0.0)
+        )
         if backlog_ops is not None:
-            backlog = max(0.0, backlog + (demand_iops - served) * step) if step < until_idle else 0.0
-        found.append(Piece(step, held, after, served))
-        left, held = left - step, after
-    return found
+            backlog = max(0.0, backlog + (demand_iops - served) * step_s) if step_s < idle_in_s else 0.0
+        segments.append(BucketSegment(step_s, current_credits, credits_after, served))
+        remaining_s, current_credits = remaining_s - step_s, credits_after
+    return segments
 
 
 def serve(
     *, baseline: int, credits_now: float, demand_iops: float, seconds: float, backlog_ops: float | None = None
-) -> Served:
-    """Credits, served operations, lowest credits and backlog of one stretch; arguments as in ``split``."""
-    run = split(
+) -> ServeResult:
+    """Credits, served operations, lowest credits and backlog of one stretch.
+
+    Arguments as in ``split_at_changes``.
+    """
+    segments = split_at_changes(
         baseline=baseline,
         credits_now=credits_now,
         demand_iops=demand_iops,
         seconds=seconds,
         backlog_ops=backlog_ops,
     )
-    served_ops = sum(piece.served_iops * piece.seconds for piece in run)
-    unserved = 0.0 if backlog_ops is None else max(0.0, backlog_ops + demand_iops * seconds - served_ops)
-    least = min([credits_now, *(piece.credits_after for piece in run)])
-    return Served(run[-1].credits_after if run else credits_now, served_ops, least, unserved)
+    served_ops = sum(segment.served_iops * segment.duration_s for segment in segments)
+    backlog_after = 0.0 if backlog_ops is None else max(0.0, backlog_ops + demand_iops * seconds - served_ops)
+    min_credits = min([credits_now, *(segment.credits_after for segment in segments)])
+    return ServeResult(
+        segments[-1].credits_after if segments else credits_now, served_ops, min_credits, backlog_after
+    )
 
 
-def _credit_rate(baseline: int, earning: int, held: float, served_iops: float) -> float:
-    rate = baseline - served_iops if served_iops > baseline else max(0.0, earning - served_iops)
-    return 0.0 if rate > 0 and held >= FULL else rate
+def _credit_rate(baseline: int, refill: int, current_credits: float, served_iops: float) -> float:
+    rate = baseline - served_iops if served_iops > baseline else max(0.0, refill - served_iops)
+    return 0.0 if rate > 0 and current_credits >= FULL_CREDITS else rate
 
 
-def _seconds_to_bound(held: float, rate: float) -> float:
+def _seconds_to_bound(current_credits: float, rate: float) -> float:
     if rate < 0:
-        return held / -rate
-    return (FULL - held) / rate if rate > 0 else _NEVER
+        return current_credits / -rate
+    return (FULL_CREDITS - current_credits) / rate if rate > 0 else _NEVER

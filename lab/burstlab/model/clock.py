@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-MOST_SPEED: Final = 1_000
+MAX_SPEED: Final = 1_000
 
 
 class LabClock:
@@ -25,14 +25,14 @@ class LabClock:
             raise ValueError(
                 f"start_at is {start_at.isoformat()} without a time zone: give one, such as +00:00"
             )
-        self._speed = _checked_speed(speed)
+        self._speed = _check_speed(speed)
         self._wall = wall
         self._base_s = start_at.timestamp()
-        self._base_wall = wall()
+        self._base_wall_s = wall()
         self._lock = Lock()
 
     @classmethod
-    def by_hand(cls, start_at: datetime | None = None) -> "LabClock":
+    def manual(cls, start_at: datetime | None = None) -> "LabClock":
         return cls(start_at, speed=0)
 
     @property
@@ -56,16 +56,16 @@ class LabClock:
         return self.now()
 
     def set_speed(self, speed: float) -> None:
-        checked = _checked_speed(speed)
+        checked = _check_speed(speed)
         with self._lock:
-            self._base_s, self._base_wall = self._now_s(), self._wall()
+            self._base_s, self._base_wall_s = self._now_s(), self._wall()
             self._speed = checked
 
     def _now_s(self) -> float:
-        return self._base_s + (self._wall() - self._base_wall) * self._speed
+        return self._base_s + (self._wall() - self._base_wall_s) * self._speed
 
 
-def _checked_speed(speed: float) -> float:
-    if speed != 0 and not 1 <= speed <= MOST_SPEED:
-        raise ValueError(f"speed is {speed}: give 1 to {MOST_SPEED}, or 0 for a clock moved by hand")
+def _check_speed(speed: float) -> float:
+    if speed != 0 and not 1 <= speed <= MAX_SPEED:
+        raise ValueError(f"speed is {speed}: give 1 to {MAX_SPEED}, or 0 for a clock moved by hand")
     return speed

@@ -3,17 +3,17 @@
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from burstlab.model.modification import Modification, Shape
-from burstlab.model.modification_progress import Change
+from burstlab.model.modification import Modification, VolumeSpec
+from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.volume import DEFAULT_IOPS, Attachment, LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
 
-GP3_LEAST_MIB_S: Final = 125
-RATELESS: Final = ("st1", "sc1", "standard")
+GP3_MIN_MIB_S: Final = 125
+TYPES_WITHOUT_IOPS: Final = ("st1", "sc1", "standard")
 """Types of which EC2 tells no Iops."""
 
 
-class Shown(NamedTuple):
+class DescribedConfiguration(NamedTuple):
     """What may change under a modification, as DescribeVolumes tells it."""
 
     volume_type: str
@@ -25,28 +25,28 @@ class Shown(NamedTuple):
 class DescribedVolume:
     """What is told of a volume, at the moment ``at_s`` up to which it was lived."""
 
-    def __init__(self, given: LabVolume, *, volume_id: str, number: int, starts_s: int) -> None:
+    def __init__(self, definition: LabVolume, *, volume_id: str, number: int, starts_at_s: int) -> None:
         self.volume_id = volume_id
         self.number = number
-        self.at_s = starts_s
-        self.size_gib = given.size_gib
-        self.volume_type = given.volume_type
-        self.iops = given.iops
-        self.throughput_mib_s = given.throughput_mib_s
-        self.shown_iops = given.shown_iops
-        self.tags = dict(given.tags)
-        self.created_at = given.created_at or datetime.fromtimestamp(starts_s, tz=UTC)
-        self.managed_by = given.managed_by
-        self.hidden = given.hidden
-        self.multi_attached = given.multi_attached
-        self.zone = given.zone
-        self.outpost_arn = given.outpost_arn
-        self.lacks_gp3 = given.lacks_gp3
+        self.at_s = starts_at_s
+        self.size_gib = definition.size_gib
+        self.volume_type = definition.volume_type
+        self.iops = definition.iops
+        self.throughput_mib_s = definition.throughput_mib_s
+        self.shown_iops = definition.shown_iops
+        self.tags = dict(definition.tags)
+        self.created_at = definition.created_at or datetime.fromtimestamp(starts_at_s, tz=UTC)
+        self.managed_by = definition.managed_by
+        self.hidden = definition.hidden
+        self.multi_attached = definition.multi_attached
+        self.zone = definition.zone
+        self.outpost_arn = definition.outpost_arn
+        self.lacks_gp3 = definition.lacks_gp3
         self.attachment: Attachment | None = None
         self.broken_status: str | None = None
-        self.changes: list[Change] = []
-        self._open: Change | None = None
-        self._declared: list[Modification] = []
+        self.changes: list[ModificationProgress] = []
+        self._open_change: ModificationProgress | None = None
+        self._declared_modifications: list[Modification] = []
 
     @property
     def status(self) -> str:
@@ -60,9 +60,9 @@ class DescribedVolume:
         return self.iops or DEFAULT_IOPS[self.volume_type]
 
     @property
-    def shape(self) -> Shape:
+    def spec(self) -> VolumeSpec:
         """What it is; while it is being modified, what it was (but for a size that has grown already)."""
-        return Shape(
+        return VolumeSpec(
             volume_type=self.volume_type,
             size_gib=self.size_gib,
             iops=self.baseline_iops,
@@ -71,80 +71,82 @@ class DescribedVolume:
         )
 
     @property
-    def change(self) -> Change | None:
+    def change(self) -> ModificationProgress | None:
         """The modification in progress."""
-        return self._open
+        return self._open_change
 
     @property
     def modification(self) -> Modification | None:
         """The most recent modification."""
-        if self._declared and self._open is None:
-            return self._declared[-1]
-        return self.changes[-1].told_at(self.at_s) if self.changes else None
+        if self._declared_modifications and self._open_change is None:
+            return self._declared_modifications[-1]
+        return self.changes[-1].describe_at(self.at_s) if self.changes else None
 
     @property
     def modifications(self) -> list[Modification]:
         """All of them, oldest first."""
-        return [*(change.told_at(self.at_s) for change in self.changes), *self._declared]
+        return [*(change.describe_at(self.at_s) for change in self.changes), *self._declared_modifications]
 
-    def shown(self) -> Shown:
+    def describe_configuration(self) -> DescribedConfiguration:
         """What DescribeVolumes tells."""
-        change = self._open
+        change = self._open_change
         if change is not None and change.has_reached(change.settings.target_shown_from, self.at_s):
             target = change.target
-            return Shown(target.volume_type, target.iops, target.throughput_mib_s, target.multi_attached)
+            return DescribedConfiguration(
+                target.volume_type, target.iops, target.throughput_mib_s, target.multi_attached
+            )
         rate = self.shown_iops or self.baseline_iops
-        return Shown(self.volume_type, rate, self._gp3_mib_s(), self.multi_attached)
+        return DescribedConfiguration(self.volume_type, rate, self._gp3_mib_s(), self.multi_attached)
 
-    def starts_counted(self, *, with_failed: bool) -> list[datetime]:
+    def counted_starts(self, *, with_failed: bool) -> list[datetime]:
         """When the modifications began that a rate rule counts, oldest first."""
-        counted = (change for change in self.changes if change.counts)
+        counted = (change for change in self.changes if change.counts_towards_rate)
         return [
             *(
                 change.started_at
                 for change in counted
                 if with_failed or change.state_at(self.at_s) != "failed"
             ),
-            *(declared.started_at for declared in self._declared),
+            *(declared.started_at for declared in self._declared_modifications),
         ]
 
     def declare(self, modification: Modification | None) -> None:
         """Show this modification, which changes nothing; None takes it back."""
-        self._declared = [] if modification is None else [modification]
+        self._declared_modifications = [] if modification is None else [modification]
 
-    def begin(self, change: Change) -> None:
+    def begin_change(self, change: ModificationProgress) -> None:
         """Let a modification begin; the volume must be lived up to its start."""
-        self._declared = []
+        self._declared_modifications = []
         self.changes.append(change)
-        self._open = change
-        self._follow_change()
+        self._open_change = change
+        self._apply_change()
 
-    def end_change(self, *, fails: bool) -> None:
+    def end_change(self, *, will_fail: bool) -> None:
         """Let the modification in progress end at this moment."""
-        assert self._open is not None
-        self._open = self.changes[-1] = self._open.ended(self.at_s, fails=fails)
-        self._follow_change()
+        assert self._open_change is not None
+        self._open_change = self.changes[-1] = self._open_change.end_at(self.at_s, will_fail=will_fail)
+        self._apply_change()
 
-    def tells_balance(self) -> bool:
+    def reports_balance(self) -> bool:
         """Whether it counts as gp2 for CloudWatch."""
-        change = self._open
+        change = self._open_change
         if change is not None and change.has_reached(change.settings.balance_switches, self.at_s):
             return change.target.is_gp2
         return self.volume_type == "gp2"
 
-    def _follow_change(self) -> None:
+    def _apply_change(self) -> None:
         """Become what the modification has made of the volume by now."""
-        change = self._open
+        change = self._open_change
         if change is None:
             return
         if change.has_grown(self.at_s):
             self.size_gib = change.target.size_gib
-        if self.at_s >= change.ends_s:
-            self._open = None
-            if not change.fails:
-                self._become(change.target)
+        if self.at_s >= change.ends_at_s:
+            self._open_change = None
+            if not change.will_fail:
+                self._apply_target(change.target)
 
-    def _become(self, target: Shape) -> None:
+    def _apply_target(self, target: VolumeSpec) -> None:
         self.volume_type = target.volume_type
         self.iops = None if target.is_gp2 else target.iops
         self.throughput_mib_s = target.throughput_mib_s
@@ -152,4 +154,4 @@ class DescribedVolume:
         self.shown_iops = None
 
     def _gp3_mib_s(self) -> int | None:
-        return (self.throughput_mib_s or GP3_LEAST_MIB_S) if self.volume_type == "gp3" else None
+        return (self.throughput_mib_s or GP3_MIN_MIB_S) if self.volume_type == "gp3" else None

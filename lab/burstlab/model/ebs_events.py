@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from burstlab.model.load import NEVER_S
-from burstlab.model.modification_progress import Change
+from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.settings import LabSettings
 
 _NOTIFICATION: Final = "EBS Volume Notification"
@@ -24,12 +24,12 @@ class LabEvent:
     volume_id: str
     name: str
     result: str | None
-    at: datetime
+    occurred_at: datetime
     body: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class _Told:
+class _ScheduledEvent:
     """Something that happens to a volume, perhaps later; ordered by time, then as it was told."""
 
     at_s: int
@@ -45,111 +45,115 @@ class EventLog:
 
     def __init__(self, settings: LabSettings) -> None:
         self.settings = settings
-        self._told = 0
-        self._raised = 0
-        self._coming: list[_Told] = []
-        self._held: list[_Told] = []
+        self._scheduled_count = 0
+        self._sent_count = 0
+        self._scheduled: list[_ScheduledEvent] = []
+        self._delayed: list[_ScheduledEvent] = []
         self._arrived: list[LabEvent] = []
 
-    def tell(
+    def schedule(
         self, volume_id: str, name: str, result: str, at_s: int, *, request_id: str | None = None
     ) -> None:
         """Something happens to a volume at a moment, now or to come."""
-        self._told += 1
-        told = _Told(
+        self._scheduled_count += 1
+        event = _ScheduledEvent(
             at_s=at_s,
-            order=self._told,
+            order=self._scheduled_count,
             volume_id=volume_id,
             name=name,
             result=result,
-            request_id=request_id or str(self._uuid("request", self._told)),
+            request_id=request_id or str(self._uuid("request", self._scheduled_count)),
         )
-        heapq.heappush(self._coming, told)
+        heapq.heappush(self._scheduled, event)
 
-    def tell_course(self, volume_id: str, change: Change) -> None:
+    def schedule_states(self, volume_id: str, change: ModificationProgress) -> None:
         """Every state a modification will be in, each at its moment."""
-        self._tell_state(volume_id, change, "modifying", int(change.started_at.timestamp()))
-        self.tell_rest(volume_id, change, after="modifying")
+        self._schedule_state(volume_id, change, "modifying", int(change.started_at.timestamp()))
+        self.schedule_remaining_states(volume_id, change, after="modifying")
 
-    def tell_rest(self, volume_id: str, change: Change, *, after: str) -> None:
+    def schedule_remaining_states(self, volume_id: str, change: ModificationProgress, *, after: str) -> None:
         """The states after this one, as far as they come."""
-        if after == "modifying" and change.optimizes:
-            self._tell_state(volume_id, change, "optimizing", change.optimizing_s)
-        if change.ends_s < NEVER_S:
-            self._tell_state(volume_id, change, "failed" if change.fails else "completed", change.ends_s)
+        if after == "modifying" and change.reaches_optimizing:
+            self._schedule_state(volume_id, change, "optimizing", change.optimizing_at_s)
+        if change.ends_at_s < NEVER_S:
+            self._schedule_state(
+                volume_id, change, "failed" if change.will_fail else "completed", change.ends_at_s
+            )
 
-    def forget_coming(self, volume_id: str, now_s: int) -> None:
+    def cancel_scheduled(self, volume_id: str, now_s: int) -> None:
         """What is still to come of this volume will not."""
-        self._coming = [told for told in self._coming if told.volume_id != volume_id or told.at_s <= now_s]
-        heapq.heapify(self._coming)
+        self._scheduled = [
+            event for event in self._scheduled if event.volume_id != volume_id or event.at_s <= now_s
+        ]
+        heapq.heapify(self._scheduled)
 
-    def until(self, now_s: int) -> list[LabEvent]:
+    def arrived_by(self, now_s: int) -> list[LabEvent]:
         """All that arrived by now."""
-        while self._coming and self._coming[0].at_s <= now_s:
-            self._raise(heapq.heappop(self._coming))
+        while self._scheduled and self._scheduled[0].at_s <= now_s:
+            self._send(heapq.heappop(self._scheduled))
         return list(self._arrived)
 
-    def _tell_state(self, volume_id: str, change: Change, state: str, at_s: int) -> None:
-        self.tell(volume_id, "modifyVolume", state, at_s, request_id=change.request_id)
+    def _schedule_state(self, volume_id: str, change: ModificationProgress, state: str, at_s: int) -> None:
+        self.schedule(volume_id, "modifyVolume", state, at_s, request_id=change.request_id)
 
-    def _raise(self, told: _Told) -> None:
+    def _send(self, event: _ScheduledEvent) -> None:
         """Send one on its way: it may be lost, doubled, or held back until after the next one."""
-        if told.name == "modifyVolume" and told.result not in self.settings.modify_event_results:
+        if event.name == "modifyVolume" and event.result not in self.settings.modify_event_results:
             return
-        if told.name == "DetachVolume" and not self.settings.has_trail:
+        if event.name == "DetachVolume" and not self.settings.has_trail:
             return
-        self._raised += 1
-        held, self._held = self._held, []
-        if not self._is_hit(self.settings.lose_event_every):
-            times = 2 if self._is_hit(self.settings.double_event_every) else 1
-            if self._is_hit(self.settings.swap_event_every) and not held:
-                self._held = [told] * times
+        self._sent_count += 1
+        delayed, self._delayed = self._delayed, []
+        if not self._is_nth_event(self.settings.lose_event_every):
+            times = 2 if self._is_nth_event(self.settings.double_event_every) else 1
+            if self._is_nth_event(self.settings.swap_event_every) and not delayed:
+                self._delayed = [event] * times
             else:
-                self._arrive(told, times)
-        for late in held:
-            self._arrive(late, 1)
+                self._deliver(event, times)
+        for delayed_event in delayed:
+            self._deliver(delayed_event, 1)
 
-    def _is_hit(self, every: int | None) -> bool:
-        return every is not None and self._raised % every == 0
+    def _is_nth_event(self, interval: int | None) -> bool:
+        return interval is not None and self._sent_count % interval == 0
 
-    def _arrive(self, told: _Told, times: int) -> None:
+    def _deliver(self, event: _ScheduledEvent, times: int) -> None:
         for _ in range(times):
             self._arrived.append(
                 LabEvent(
                     number=len(self._arrived) + 1,
-                    volume_id=told.volume_id,
-                    name=told.name,
-                    result=told.result or None,
-                    at=datetime.fromtimestamp(told.at_s, tz=UTC),
-                    body=self._body(told),
+                    volume_id=event.volume_id,
+                    name=event.name,
+                    result=event.result or None,
+                    occurred_at=datetime.fromtimestamp(event.at_s, tz=UTC),
+                    body=self._event_body(event),
                 )
             )
 
-    def _body(self, told: _Told) -> dict[str, Any]:
+    def _event_body(self, event: _ScheduledEvent) -> dict[str, Any]:
         settings = self.settings
-        arn = f"arn:aws:ec2:{settings.region}:{settings.account_id}:volume/{told.volume_id}"
-        is_call = told.name == "DetachVolume"
+        arn = f"arn:aws:ec2:{settings.region}:{settings.account_id}:volume/{event.volume_id}"
+        is_call = event.name == "DetachVolume"
         return {
             "version": "0",
-            "id": str(self._uuid("event", told.order)),
+            "id": str(self._uuid("event", event.order)),
             "detail-type": _API_CALL if is_call else _NOTIFICATION,
             "source": "aws.ec2",
             "account": settings.account_id,
-            "time": f"{datetime.fromtimestamp(told.at_s, tz=UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "time": f"{datetime.fromtimestamp(event.at_s, tz=UTC):%Y-%m-%dT%H:%M:%SZ}",
             "region": settings.region,
             "resources": [] if is_call else [arn],
-            "detail": self._call(told) if is_call else _notification(told),
+            "detail": self._cloudtrail_detail(event) if is_call else _notification_detail(event),
         }
 
-    def _call(self, told: _Told) -> dict[str, Any]:
+    def _cloudtrail_detail(self, event: _ScheduledEvent) -> dict[str, Any]:
         """A call as CloudTrail records it, as far as anyone needs it."""
         return {
             "eventSource": "ec2.amazonaws.com",
-            "eventName": told.name,
-            "eventTime": f"{datetime.fromtimestamp(told.at_s, tz=UTC):%Y-%m-%dT%H:%M:%SZ}",
+            "eventName": event.name,
+            "eventTime": f"{datetime.fromtimestamp(event.at_s, tz=UTC):%Y-%m-%dT%H:%M:%SZ}",
             "awsRegion": self.settings.region,
-            "requestParameters": {"volumeId": told.volume_id},
-            "requestID": told.request_id,
+            "requestParameters": {"volumeId": event.volume_id},
+            "requestID": event.request_id,
         }
 
     def _uuid(self, kind: str, number: int) -> UUID:
@@ -157,5 +161,5 @@ class EventLog:
         return UUID(bytes=blake2b(seed, digest_size=16).digest())
 
 
-def _notification(told: _Told) -> dict[str, str]:
-    return {"result": told.result, "cause": "", "event": told.name, "request-id": told.request_id}
+def _notification_detail(event: _ScheduledEvent) -> dict[str, str]:
+    return {"result": event.result, "cause": "", "event": event.name, "request-id": event.request_id}

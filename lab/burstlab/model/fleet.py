@@ -11,22 +11,22 @@ from typing import Any, Final
 
 from burstlab.model.clock import LabClock
 from burstlab.model.ebs_events import EventLog, LabEvent
-from burstlab.model.instance import Balances, LabInstance
+from burstlab.model.instance import InstanceBalances, LabInstance
 from burstlab.model.load import Load
-from burstlab.model.modification import ENDED, Modification, Wanted
-from burstlab.model.modification_progress import Change, plan_change
-from burstlab.model.modify_rules import check_attach, check_kind, check_no_op, check_pace, check_quotas
-from burstlab.model.settings import LabSettings, changed
+from burstlab.model.modification import END_STATES, Modification, ModifyRequest
+from burstlab.model.modification_progress import ModificationProgress, plan_change
+from burstlab.model.modify_rules import check_attach, check_modifiable, check_no_op, check_quotas, check_rate
+from burstlab.model.settings import LabSettings, with_changes
 from burstlab.model.simulated_volume import SimulatedVolume
-from burstlab.model.type_limits import shape_wanted
+from burstlab.model.type_limits import resolve_target
 from burstlab.model.volume import Attachment, LabVolume, MetricFault, Truth, check_tags
 from burstwatch.core.errors import BurstwatchError
 
 __all__ = ["FleetError", "LabFleet", "LabInstance", "LabSettings"]
 
 BROKEN_STATUSES: Final = ("creating", "deleting", "error")
-_AGE_OF_THE_UNDATED: Final = timedelta(days=30)
-_OPEN_MINUTE_KEPT_S: Final = 180
+_DEFAULT_AGE: Final = timedelta(days=30)
+_OPEN_MINUTE_RETENTION_S: Final = 180
 
 
 class FleetError(BurstwatchError):
@@ -47,8 +47,8 @@ class LabFleet:
         self.instances: dict[str, LabInstance] = {}
         self._volumes: dict[str, SimulatedVolume] = {}
         self._changing: dict[str, SimulatedVolume] = {}
-        self._made = 0
-        self._began_at = self.clock.now()
+        self._created_count = 0
+        self._started_at = self.clock.now()
         self._events = EventLog(self.settings)
 
     def __len__(self) -> int:
@@ -69,34 +69,34 @@ class LabFleet:
         """Where instances are, and volumes that name no zone."""
         return f"{self.settings.region}a"
 
-    def add(self, given: LabVolume) -> str:
+    def add(self, definition: LabVolume) -> str:
         """Put a volume into the fleet and answer its id."""
         with self.lock:
-            self._made += 1
-            volume_id = given.volume_id or self._made_id("vol")
+            self._created_count += 1
+            volume_id = definition.volume_id or self._make_id("vol")
             if volume_id in self._volumes:
                 raise FleetError(f"{volume_id} is in the fleet already: give another volume_id or none")
-            starts_s = int(given.starts_at.timestamp()) if given.starts_at else self.now_s()
+            starts_at_s = int(definition.starts_at.timestamp()) if definition.starts_at else self.now_s()
             volume = SimulatedVolume(
-                given,
+                definition,
                 volume_id=volume_id,
-                number=self._made,
-                starts_s=starts_s,
+                number=self._created_count,
+                starts_at_s=starts_at_s,
                 settings=self.settings,
-                recent_s=self._recent_s(),
+                retention_s=self._retention_s(),
             )
-            started_at = given.starts_at or self.clock.now()
-            volume.zone = given.zone or self.first_zone
-            volume.created_at = given.created_at or started_at - _AGE_OF_THE_UNDATED
+            started_at = definition.starts_at or self.clock.now()
+            volume.zone = definition.zone or self.first_zone
+            volume.created_at = definition.created_at or started_at - _DEFAULT_AGE
             self._volumes[volume_id] = volume
-            if volume.created_at >= self._began_at:
-                self._tell(volume, "createVolume", "available", volume.created_at)
-            if given.attached:
-                self._join(volume, given, given.attached_at or volume.created_at)
+            if volume.created_at >= self._started_at:
+                self._schedule_event(volume, "createVolume", "available", volume.created_at)
+            if definition.attached:
+                self._attach_initially(volume, definition, definition.attached_at or volume.created_at)
             return volume_id
 
-    def add_all(self, given: Iterable[LabVolume]) -> list[str]:
-        return [self.add(volume) for volume in given]
+    def add_all(self, definitions: Iterable[LabVolume]) -> list[str]:
+        return [self.add(volume) for volume in definitions]
 
     def find(self, volume_id: str) -> SimulatedVolume:
         """The volume, brought up to now.
@@ -119,8 +119,8 @@ class LabFleet:
         """Delete a volume; of what was to come of it nothing does."""
         with self.lock:
             volume = self.find(volume_id)
-            self._events.forget_coming(volume_id, self.now_s())
-            self._tell(volume, "deleteVolume", "deleted")
+            self._events.cancel_scheduled(volume_id, self.now_s())
+            self._schedule_event(volume, "deleteVolume", "deleted")
             self._changing.pop(volume_id, None)
             del self._volumes[volume_id]
 
@@ -143,85 +143,87 @@ class LabFleet:
         """Add or replace tags; None removes one."""
         check_tags(tags)
         with self.lock:
-            held = self.find(volume_id).tags
+            current_tags = self.find(volume_id).tags
             for key, value in tags.items():
                 if value is None:
-                    held.pop(key, None)
+                    current_tags.pop(key, None)
                 else:
-                    held[key] = value
+                    current_tags[key] = value
 
     def set_modification(self, volume_id: str, modification: Modification | None) -> None:
         """What DescribeVolumesModifications shows of this volume."""
         with self.lock:
             self.find(volume_id).declare(modification)
 
-    def modify(self, volume_id: str, wanted: Wanted | None = None, **asked: Any) -> Modification:
-        """Ask for a modification as the console, Terraform or anybody would; ``asked`` are fields of Wanted.
+    def modify(self, volume_id: str, request: ModifyRequest | None = None, **parameters: Any) -> Modification:
+        """Request a modification as the console or Terraform would.
+
+        ``parameters`` are fields of ``ModifyRequest``.
 
         Raises:
             AwsError: EC2 refuses, for the reasons and in the words it has.
         """
         with self.lock:
-            change = self.plan_modification(volume_id, wanted or Wanted(**asked))
+            change = self.plan_modification(volume_id, request or ModifyRequest(**parameters))
             volume = self._volumes[volume_id]
-            volume.begin(change)
+            volume.begin_change(change)
             self._changing[volume_id] = volume
-            self._events.tell_course(volume_id, change)
-            return change.told_at(volume.at_s)
+            self._events.schedule_states(volume_id, change)
+            return change.describe_at(volume.at_s)
 
-    def plan_modification(self, volume_id: str, wanted: Wanted) -> Change:
+    def plan_modification(self, volume_id: str, request: ModifyRequest) -> ModificationProgress:
         """The course a modification would take if it were asked for now, or EC2's refusal."""
         with self.lock:
             volume, now, settings = self.find(volume_id), self.clock.now(), self.settings
             volume.catch_up(int(now.timestamp()))
-            check_kind(volume, wanted, settings)
-            target = shape_wanted(volume.shape, wanted, settings)
+            check_modifiable(volume, request, settings)
+            target = resolve_target(volume.spec, request, settings)
             check_no_op(volume, target, settings)
-            check_pace(volume, now, settings)
-            check_quotas(volume, target, fleet=self, changes=self.changes(), settings=settings)
+            check_rate(volume, now, settings)
+            check_quotas(volume, target, fleet=self, changes=self.changes_in_progress(), settings=settings)
             name = f"{volume_id}/{len(volume.changes)}"
-            return plan_change(volume.shape, target, name=name, now=now, settings=settings)
+            return plan_change(volume.spec, target, name=name, now=now, settings=settings)
 
     def modifications(self, volume_id: str) -> list[Modification]:
         """Every modification of a volume, oldest first; EC2 itself tells only the last."""
         with self.lock:
             return self.find(volume_id).modifications
 
-    def changes(self) -> list[Change]:
+    def changes_in_progress(self) -> list[ModificationProgress]:
         """The modifications in progress, their volumes brought up to now."""
         with self.lock:
             for volume in self._changing.values():
                 volume.catch_up(self.now_s())
-            left = {key: volume for key, volume in self._changing.items() if volume.change is not None}
-            self._changing = left
-            return [volume.change for volume in left.values() if volume.change is not None]
+            in_progress = {key: volume for key, volume in self._changing.items() if volume.change is not None}
+            self._changing = in_progress
+            return [volume.change for volume in in_progress.values() if volume.change is not None]
 
     def end_modification(self, volume_id: str, state: str = "completed") -> Modification:
         """Let the modification in progress end now, ``completed`` or ``failed``; for one that is stuck."""
-        if state not in ENDED:
-            raise FleetError(f"a modification cannot end as {state!r}: give {' or '.join(ENDED)}")
+        if state not in END_STATES:
+            raise FleetError(f"a modification cannot end as {state!r}: give {' or '.join(END_STATES)}")
         with self.lock:
             volume = self.find(volume_id)
             if volume.change is None:
                 raise FleetError(f"{volume_id} has no modification in progress")
             before = volume.change.state_at(volume.at_s)
-            volume.end_change(fails=state == "failed")
-            self._events.forget_coming(volume_id, volume.at_s)
-            self._events.tell_rest(volume_id, volume.changes[-1], after=before)
-            return volume.changes[-1].told_at(volume.at_s)
+            volume.end_change(will_fail=state == "failed")
+            self._events.cancel_scheduled(volume_id, volume.at_s)
+            self._events.schedule_remaining_states(volume_id, volume.changes[-1], after=before)
+            return volume.changes[-1].describe_at(volume.at_s)
 
     def change_settings(self, **changes: Any) -> LabSettings:
         """Choose other rules from now on; a modification in progress keeps those it was accepted under."""
         with self.lock:
-            self._events.until(self.now_s())
-            self.settings = self._events.settings = changed(self.settings, changes)
+            self._events.arrived_by(self.now_s())
+            self.settings = self._events.settings = with_changes(self.settings, changes)
             return self.settings
 
     @property
     def events(self) -> list[LabEvent]:
         """What EventBridge was given so far, in the order of arrival."""
         with self.lock:
-            return self._events.until(self.now_s())
+            return self._events.arrived_by(self.now_s())
 
     def set_status(self, volume_id: str, status: str | None) -> None:
         """Put a volume into creating, deleting or error; None makes it usable again."""
@@ -254,19 +256,19 @@ class LabFleet:
             if volume.attachment is not None:
                 raise FleetError(f"{volume_id} is attached already: detach it first")
             check_attach(volume, self.settings)
-            instance = self._instance(instance_id or self._made_id("i", volume.number))
+            instance = self._get_or_add_instance(instance_id or self._make_id("i", volume.number))
             volume.attachment = Attachment(
                 instance_id=instance.instance_id, device=device, attached_at=self.clock.now()
             )
             volume.running = instance.state == "running"
-            self._tell(volume, "attachVolume", "succeeded")
+            self._schedule_event(volume, "attachVolume", "succeeded")
             return instance.instance_id
 
     def detach(self, volume_id: str) -> None:
         with self.lock:
             volume = self.find(volume_id)
             if volume.attachment is not None:
-                self._tell(volume, "DetachVolume", "")
+                self._schedule_event(volume, "DetachVolume", "")
             volume.attachment, volume.running = None, False
 
     def add_instance(self, instance: LabInstance) -> None:
@@ -277,9 +279,9 @@ class LabFleet:
     def terminate_instance(self, instance_id: str) -> None:
         """End an instance; the volumes that were created with it are deleted, the others detached."""
         with self.lock:
-            instance = self._known_instance(instance_id)
+            instance = self._find_instance(instance_id)
             instance.state = "terminated"
-            for volume in self.attached_to(instance_id):
+            for volume in self.volumes_attached_to(instance_id):
                 if volume.volume_id in instance.own_volumes:
                     self.remove(volume.volume_id)
                 else:
@@ -288,8 +290,8 @@ class LabFleet:
     def new_instance_id(self) -> str:
         """An id that no instance has."""
         with self.lock:
-            self._made += 1
-            return self._made_id("i")
+            self._created_count += 1
+            return self._make_id("i")
 
     def stop_instance(self, instance_id: str) -> None:
         self._set_state(instance_id, "stopped")
@@ -308,9 +310,9 @@ class LabFleet:
         """Publish EBSIOBalance% and EBSByteBalance% of an instance from then on; None publishes nothing."""
         with self.lock:
             at_s = int(at.timestamp()) if at else self.now_s()
-            self._known_instance(instance_id).set_balances(Balances(at_s, io_pct, byte_pct))
+            self._find_instance(instance_id).set_balances(InstanceBalances(at_s, io_pct, byte_pct))
 
-    def attached_to(self, instance_id: str) -> list[SimulatedVolume]:
+    def volumes_attached_to(self, instance_id: str) -> list[SimulatedVolume]:
         return [
             volume
             for volume in self
@@ -319,48 +321,52 @@ class LabFleet:
 
     def _set_state(self, instance_id: str, state: str) -> None:
         with self.lock:
-            instance = self._known_instance(instance_id)
-            for volume in self.attached_to(instance_id):
+            instance = self._find_instance(instance_id)
+            for volume in self.volumes_attached_to(instance_id):
                 volume.catch_up(self.now_s())
                 volume.running = state == "running"
             instance.state = state
 
-    def _known_instance(self, instance_id: str) -> LabInstance:
+    def _find_instance(self, instance_id: str) -> LabInstance:
         if instance_id not in self.instances:
             raise FleetError(f"{instance_id} is not an instance of this fleet")
         return self.instances[instance_id]
 
-    def _join(self, volume: SimulatedVolume, given: LabVolume, attached_at: datetime) -> None:
+    def _attach_initially(
+        self, volume: SimulatedVolume, definition: LabVolume, attached_at: datetime
+    ) -> None:
         volume.running = True
         instance_id = None
-        if given.service_owner is None:
-            instance = self._instance(given.instance_id or self._made_id("i", volume.number))
+        if definition.service_owner is None:
+            instance = self._get_or_add_instance(definition.instance_id or self._make_id("i", volume.number))
             volume.running, instance_id = instance.state == "running", instance.instance_id
         volume.attachment = Attachment(
             instance_id=instance_id,
-            device=given.device,
+            device=definition.device,
             attached_at=attached_at,
-            service_owner=given.service_owner,
+            service_owner=definition.service_owner,
         )
-        if attached_at >= self._began_at:
-            self._tell(volume, "attachVolume", "succeeded", attached_at)
+        if attached_at >= self._started_at:
+            self._schedule_event(volume, "attachVolume", "succeeded", attached_at)
 
-    def _tell(self, volume: SimulatedVolume, name: str, result: str, at: datetime | None = None) -> None:
+    def _schedule_event(
+        self, volume: SimulatedVolume, name: str, result: str, at: datetime | None = None
+    ) -> None:
         at_s = self.now_s() if at is None else int(at.timestamp())
-        self._events.tell(volume.volume_id, name, result, at_s)
+        self._events.schedule(volume.volume_id, name, result, at_s)
 
-    def _instance(self, instance_id: str) -> LabInstance:
+    def _get_or_add_instance(self, instance_id: str) -> LabInstance:
         return self.instances.setdefault(
             instance_id,
-            LabInstance(instance_id=instance_id, launched_at=self.clock.now() - _AGE_OF_THE_UNDATED, tags={}),
+            LabInstance(instance_id=instance_id, launched_at=self.clock.now() - _DEFAULT_AGE, tags={}),
         )
 
-    def _made_id(self, prefix: str, number: int | None = None) -> str:
+    def _make_id(self, prefix: str, number: int | None = None) -> str:
         """An id that looks like AWS's and is the same in every run."""
-        seed = f"{prefix}/{self.settings.seed}/{number or self._made}".encode()
+        seed = f"{prefix}/{self.settings.seed}/{number or self._created_count}".encode()
         return f"{prefix}-0{blake2b(seed, digest_size=8).hexdigest()}"
 
-    def _recent_s(self) -> float:
+    def _retention_s(self) -> float:
         if not self.settings.open_minute:
             return 0.0
-        return _OPEN_MINUTE_KEPT_S + (self.settings.lag_most_s or self.settings.lag_s)
+        return _OPEN_MINUTE_RETENTION_S + (self.settings.lag_most_s or self.settings.lag_s)

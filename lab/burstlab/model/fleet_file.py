@@ -7,20 +7,20 @@ from typing import Any, Final
 
 import yaml
 
-from burstlab.model.load import Changed
+from burstlab.model.load import ScaledLoad
 from burstlab.model.load_parser import parse_load
 from burstlab.model.load_recording import read_recording
 from burstlab.model.volume import LabVolume
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
-_TEXT: Final = (
+_TEXT_KEYS: Final = (
     "load", "volume_id", "volume_type", "instance_id", "service_owner", "device", "managed_by", "zone",
     "outpost_arn",
 )  # fmt: skip
-_WHOLE: Final = ("size_gib", "shown_iops", "iops", "throughput_mib_s")
-_FLAGS: Final = ("attached", "hidden", "multi_attached", "lacks_gp3")
-_KEYS: Final = ("tags", "balance_pct", "count", *_WHOLE, *_TEXT, *_FLAGS)
+_INTEGER_KEYS: Final = ("size_gib", "shown_iops", "iops", "throughput_mib_s")
+_FLAG_KEYS: Final = ("attached", "hidden", "multi_attached", "lacks_gp3")
+_KEYS: Final = ("tags", "balance_pct", "count", *_INTEGER_KEYS, *_TEXT_KEYS, *_FLAG_KEYS)
 _SIZES_GIB: Final = (8, 30, 100, 334, 500, 900)
 _MIXTURE: Final = (
     "idle",
@@ -34,13 +34,13 @@ _MIXTURE: Final = (
     "idle",
     "idle",
 )
-_BUSY_EVERY: Final = 12
-_IMPOSSIBLE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
+_DOCKER_LOOP_INTERVAL: Final = 12
+_VALUE_ERRORS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What PyYAML makes of a date or a number that cannot be."""
 
-_MOST_OF_A_KIND: Final = 100_000
-_LONGEST_SHOWN: Final = 60
-_LONGEST_SAID: Final = 600
+_MAX_COUNT: Final = 100_000
+_MAX_VALUE_CHARS: Final = 60
+_MAX_ERROR_CHARS: Final = 600
 
 
 class FleetFileError(BurstwatchError):
@@ -57,8 +57,8 @@ def read_volumes(path: Path, starts_at: datetime) -> list[LabVolume]:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise FleetFileError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, *_IMPOSSIBLE) as error:
-        raise FleetFileError(f"{path}: not YAML: {printable(str(error), _LONGEST_SAID)}") from error
+    except (yaml.YAMLError, *_VALUE_ERRORS) as error:
+        raise FleetFileError(f"{path}: not YAML: {sanitise(str(error), _MAX_ERROR_CHARS)}") from error
     except RecursionError:
         raise FleetFileError(f"{path}: nested too deeply to be read; a fleet has four levels") from None
     entries = document.get("volumes") if isinstance(document, Mapping) else None
@@ -67,103 +67,107 @@ def read_volumes(path: Path, starts_at: datetime) -> list[LabVolume]:
     return [
         volume
         for number, entry in enumerate(entries)
-        for volume in _volumes(f"{path}: volumes[{number}]", entry, starts_at)
+        for volume in _parse_entry(f"{path}: volumes[{number}]", entry, starts_at)
     ]
 
 
-def mixed_volumes(number: int, *, seed: int, starts_at: datetime) -> list[LabVolume]:
+def make_mixed_volumes(count: int, *, seed: int, starts_at: datetime) -> list[LabVolume]:
     """Volumes of six sizes, mostly idle, every twelfth in the docker loop: a fleet as one finds it."""
     return [
         LabVolume(
             size_gib=_SIZES_GIB[(index + seed) % len(_SIZES_GIB)],
-            load="docker-loop" if index % _BUSY_EVERY == 0 else _MIXTURE[(index + seed) % len(_MIXTURE)],
+            load="docker-loop"
+            if index % _DOCKER_LOOP_INTERVAL == 0
+            else _MIXTURE[(index + seed) % len(_MIXTURE)],
             tags={"Name": f"lab-{index}", "team": "lab"},
             starts_at=starts_at,
         )
-        for index in range(number)
+        for index in range(count)
     ]
 
 
-def traced_volumes(folder: Path, *, size_gib: int, scale: float, starts_at: datetime) -> list[LabVolume]:
+def make_recorded_volumes(
+    directory: Path, *, size_gib: int, scale: float, starts_at: datetime
+) -> list[LabVolume]:
     """A volume for each recording below a folder, named like it.
 
     Raises:
         FleetFileError: there is no recording.
         LoadError: a recording cannot be used.
     """
-    found = sorted(folder.rglob("*.csv.gz"))
-    if not found:
-        raise FleetFileError(f"{folder}: no recording (*.csv.gz) below it")
+    paths = sorted(directory.rglob("*.csv.gz"))
+    if not paths:
+        raise FleetFileError(f"{directory}: no recording (*.csv.gz) below it")
     return [
         LabVolume(
             size_gib=size_gib,
-            load=Changed(read_recording(path), scale),
+            load=ScaledLoad(read_recording(path), scale),
             tags={"Name": path.name.removesuffix(".csv.gz")},
             starts_at=starts_at,
         )
-        for path in found
+        for path in paths
     ]
 
 
-def _volumes(where: str, entry: object, starts_at: datetime) -> Iterator[LabVolume]:
+def _parse_entry(path: str, entry: object, starts_at: datetime) -> Iterator[LabVolume]:
     if not isinstance(entry, Mapping):
         raise FleetFileError(
-            f"{where} is {_shown(entry)}; it must be a mapping such as {{size_gib: 100, load: idle}}"
+            f"{path} is {_format_value(entry)}; it must be a mapping such as {{size_gib: 100, load: idle}}"
         )
     unknown = [str(key) for key in entry if key not in _KEYS]
     if unknown:
-        stranger = printable(unknown[0], _LONGEST_SHOWN)
-        raise FleetFileError(f"{where}.{stranger}: no such key; there are {', '.join(_KEYS)}")
+        unknown_key = sanitise(unknown[0], _MAX_VALUE_CHARS)
+        raise FleetFileError(f"{path}.{unknown_key}: no such key; there are {', '.join(_KEYS)}")
     if "size_gib" not in entry:
-        raise FleetFileError(f"{where}: size_gib is missing")
-    given = {key: _value(f"{where}.{key}", key, value) for key, value in entry.items()}
-    count = given.pop("count", 1)
-    if count > _MOST_OF_A_KIND:
-        raise FleetFileError(f"{where}.count is {_shown(count)}; it must be {_MOST_OF_A_KIND:,} at most")
-    if count > 1 and "volume_id" in given:
-        raise FleetFileError(f"{where}: count is {count} with one volume_id; leave one of them out")
+        raise FleetFileError(f"{path}: size_gib is missing")
+    fields = {key: _check_value(f"{path}.{key}", key, value) for key, value in entry.items()}
+    count = fields.pop("count", 1)
+    if count > _MAX_COUNT:
+        raise FleetFileError(f"{path}.count is {_format_value(count)}; it must be {_MAX_COUNT:,} at most")
+    if count > 1 and "volume_id" in fields:
+        raise FleetFileError(f"{path}: count is {count} with one volume_id; leave one of them out")
     try:
-        parse_load(given.get("load", "idle"))
-        volume = LabVolume(starts_at=starts_at, **given)
+        parse_load(fields.get("load", "idle"))
+        volume = LabVolume(starts_at=starts_at, **fields)
     except (BurstwatchError, ValueError) as error:
-        raise FleetFileError(f"{where}: {printable(str(error), _LONGEST_SAID)}") from error
+        raise FleetFileError(f"{path}: {sanitise(str(error), _MAX_ERROR_CHARS)}") from error
     yield from [volume] * count
 
 
-def _value(where: str, key: str, value: Any) -> Any:
+def _check_value(path: str, key: str, value: Any) -> Any:
     if key == "tags":
-        return _tags(where, value)
-    if key in (*_WHOLE, "count"):
-        fits, wanted = (
+        return _check_tags(path, value)
+    if key in (*_INTEGER_KEYS, "count"):
+        is_valid, expected = (
             isinstance(value, int) and not isinstance(value, bool) and value > 0,
             "a whole number above 0",
         )
-    elif key in _FLAGS:
-        fits, wanted = isinstance(value, bool), "true or false"
+    elif key in _FLAG_KEYS:
+        is_valid, expected = isinstance(value, bool), "true or false"
     elif key == "balance_pct":
-        fits, wanted = (
+        is_valid, expected = (
             isinstance(value, int | float) and not isinstance(value, bool),
             "a number from 0 to 100",
         )
     else:
-        fits, wanted = isinstance(value, str), "text"
-    if not fits:
-        raise FleetFileError(f"{where} is {_shown(value)}; it must be {wanted}")
+        is_valid, expected = isinstance(value, str), "text"
+    if not is_valid:
+        raise FleetFileError(f"{path} is {_format_value(value)}; it must be {expected}")
     return value
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     """What stands in the file, by its kind where it holds more: aliases can make it endless."""
-    said = f"a {type(value).__name__}" if isinstance(value, list | Mapping | set) else repr(value)
-    return printable(said, _LONGEST_SHOWN)
+    text = f"a {type(value).__name__}" if isinstance(value, list | Mapping | set) else repr(value)
+    return sanitise(text, _MAX_VALUE_CHARS)
 
 
-def _tags(where: str, tags: object) -> dict[str, str]:
+def _check_tags(path: str, tags: object) -> dict[str, str]:
     if not isinstance(tags, Mapping):
-        raise FleetFileError(f"{where} is {_shown(tags)}; it must be a mapping of text to text")
+        raise FleetFileError(f"{path} is {_format_value(tags)}; it must be a mapping of text to text")
     for key, value in tags.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise FleetFileError(
-                f"{where}.{_shown(key)} is {_shown(value)}; it must be text: put it in quotes"
+                f"{path}.{_format_value(key)} is {_format_value(value)}; it must be text: put it in quotes"
             )
     return dict(tags)

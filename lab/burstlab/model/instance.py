@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 _MBIT_PER_MB: Final = 8
 
 
-class EbsShape(NamedTuple):
+class EbsLimits(NamedTuple):
     """What a type allows all its volumes together: for good, and while its buckets last."""
 
     baseline_iops: int
@@ -18,23 +18,23 @@ class EbsShape(NamedTuple):
     maximum_mbit_s: int
 
 
-INSTANCE_TYPES: Final[dict[str, EbsShape | None]] = {
+INSTANCE_TYPES: Final[dict[str, EbsLimits | None]] = {
     "t2.micro": None,
-    "t3.small": EbsShape(1_000, 11_800, 174, 2_085),
-    "t3.micro": EbsShape(500, 11_800, 87, 2_085),
-    "t3.large": EbsShape(4_000, 15_700, 695, 2_780),
-    "m4.large": EbsShape(3_600, 3_600, 450, 450),
-    "c5.large": EbsShape(4_000, 20_000, 650, 4_750),
-    "m5.large": EbsShape(3_600, 18_750, 650, 4_750),
-    "m5.xlarge": EbsShape(6_000, 18_750, 1_150, 4_750),
-    "m5.4xlarge": EbsShape(18_750, 18_750, 4_750, 4_750),
-    "m6i.large": EbsShape(3_600, 40_000, 650, 10_000),
-    "r5.2xlarge": EbsShape(12_000, 18_750, 2_300, 4_750),
+    "t3.small": EbsLimits(1_000, 11_800, 174, 2_085),
+    "t3.micro": EbsLimits(500, 11_800, 87, 2_085),
+    "t3.large": EbsLimits(4_000, 15_700, 695, 2_780),
+    "m4.large": EbsLimits(3_600, 3_600, 450, 450),
+    "c5.large": EbsLimits(4_000, 20_000, 650, 4_750),
+    "m5.large": EbsLimits(3_600, 18_750, 650, 4_750),
+    "m5.xlarge": EbsLimits(6_000, 18_750, 1_150, 4_750),
+    "m5.4xlarge": EbsLimits(18_750, 18_750, 4_750, 4_750),
+    "m6i.large": EbsLimits(3_600, 40_000, 650, 10_000),
+    "r5.2xlarge": EbsLimits(12_000, 18_750, 2_300, 4_750),
 }
 """As AWS's own DescribeInstanceTypes tells them; None where a type is never EBS-optimized."""
 
 
-class Balances(NamedTuple):
+class InstanceBalances(NamedTuple):
     """What is left in an instance's buckets from a moment on; None of a bucket that is not published."""
 
     since_s: int
@@ -59,41 +59,41 @@ class LabInstance:
     state: str = "running"
     instance_type: str = "m5.large"
     tags: dict[str, str]
-    balances: list[Balances] = field(default_factory=list)
+    balances: list[InstanceBalances] = field(default_factory=list)
     own_volumes: set[str] = field(default_factory=set)
     script: str = ""
 
-    def set_balances(self, given: Balances) -> None:
+    def set_balances(self, new_balances: InstanceBalances) -> None:
         """Publish this from its moment on.
 
         Raises:
             ValueError: one is no percentage.
         """
-        for name, value in (("io_pct", given.io_pct), ("byte_pct", given.byte_pct)):
+        for name, value in (("io_pct", new_balances.io_pct), ("byte_pct", new_balances.byte_pct)):
             if value is not None and not 0 <= value <= 100:  # noqa: PLR2004 - per cent
                 raise ValueError(f"{name} is {value}: give 0 to 100, or none for a bucket that is not there")
-        insort(self.balances, given, key=attrgetter("since_s"))
+        insort(self.balances, new_balances, key=attrgetter("since_s"))
 
-    def least_balance(self, metric: str, from_s: int, to_s: int) -> float | None:
+    def min_balance(self, metric: str, from_s: int, to_s: int) -> float | None:
         """The least of one of ``BALANCES`` between two moments, None where nothing was published."""
-        before = [held for held in self.balances if held.since_s <= from_s][-1:]
-        meanwhile = [held for held in self.balances if from_s < held.since_s < to_s]
-        values = [BALANCES[metric](held) for held in before + meanwhile]
+        last_before = [published for published in self.balances if published.since_s <= from_s][-1:]
+        within = [published for published in self.balances if from_s < published.since_s < to_s]
+        values = [BALANCES[metric](published) for published in last_before + within]
         return min((value for value in values if value is not None), default=None)
 
 
-def instance_type_told(name: str) -> dict[str, Any]:
+def instance_type_document(name: str) -> dict[str, Any]:
     """One entry of DescribeInstanceTypes, as far as it is about volumes."""
-    shape = INSTANCE_TYPES[name]
-    if shape is None:
+    limits = INSTANCE_TYPES[name]
+    if limits is None:
         return {"instanceType": name, "ebsInfo": {"ebsOptimizedSupport": "unsupported"}}
     optimized = {
-        "baselineBandwidthInMbps": shape.baseline_mbit_s,
-        "baselineThroughputInMBps": shape.baseline_mbit_s / _MBIT_PER_MB,
-        "baselineIops": shape.baseline_iops,
-        "maximumBandwidthInMbps": shape.maximum_mbit_s,
-        "maximumThroughputInMBps": shape.maximum_mbit_s / _MBIT_PER_MB,
-        "maximumIops": shape.maximum_iops,
+        "baselineBandwidthInMbps": limits.baseline_mbit_s,
+        "baselineThroughputInMBps": limits.baseline_mbit_s / _MBIT_PER_MB,
+        "baselineIops": limits.baseline_iops,
+        "maximumBandwidthInMbps": limits.maximum_mbit_s,
+        "maximumThroughputInMBps": limits.maximum_mbit_s / _MBIT_PER_MB,
+        "maximumIops": limits.maximum_iops,
     }
     return {
         "instanceType": name,

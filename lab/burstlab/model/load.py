@@ -16,7 +16,7 @@ from burstwatch.core.errors import BurstwatchError
 NEVER_S: Final = 2**53
 OPERATION_KIB: Final = 16.0
 """The size of an operation, where a load says nothing of it."""
-LARGEST_KIB: Final = 256
+MAX_OPERATION_KIB: Final = 256
 """EBS counts more than this as several operations."""
 _MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
@@ -28,11 +28,11 @@ class LoadError(BurstwatchError):
 
 
 class Segment(NamedTuple):
-    """Constant demand until ``until_s`` (seconds since the epoch, exclusive)."""
+    """Constant demand until ``ends_at_s`` (seconds since the epoch, exclusive)."""
 
     read_iops: float
     write_iops: float
-    until_s: int
+    ends_at_s: int
 
 
 class Load(Protocol):
@@ -62,12 +62,12 @@ class Cycle:
     by_clock: bool = False
 
     def segment(self, at_s: int, since_s: int) -> Segment:
-        length = sum(seconds for seconds, _, _ in self.steps)
-        into = (at_s if self.by_clock else at_s - since_s) % length
+        cycle_s = sum(seconds for seconds, _, _ in self.steps)
+        offset_s = (at_s if self.by_clock else at_s - since_s) % cycle_s
         for seconds, reads, writes in self.steps:
-            if into < seconds:
-                return Segment(reads, writes, at_s + seconds - into)
-            into -= seconds
+            if offset_s < seconds:
+                return Segment(reads, writes, at_s + seconds - offset_s)
+            offset_s -= seconds
         raise AssertionError("unreachable: the remainder is less than the sum of the steps")
 
 
@@ -75,11 +75,11 @@ class Cycle:
 class Adversary:
     """Nothing, then everything: full burst from the first likely look on."""
 
-    look_s: int
+    poll_interval_s: int
 
     def segment(self, at_s: int, since_s: int) -> Segment:
-        strikes_s = (since_s // self.look_s + 2) * self.look_s + _JUST_AFTER_S
-        return Segment(0, 0, strikes_s) if at_s < strikes_s else Segment(0, BURST_IOPS, NEVER_S)
+        burst_at_s = (since_s // self.poll_interval_s + 2) * self.poll_interval_s + _AFTER_POLL_S
+        return Segment(0, 0, burst_at_s) if at_s < burst_at_s else Segment(0, BURST_IOPS, NEVER_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +91,13 @@ class Recording:
     write_iops: Sequence[float]
 
     def segment(self, at_s: int, since_s: int) -> Segment:
-        step, into = divmod(at_s - since_s, self.step_s)
+        step, offset_s = divmod(at_s - since_s, self.step_s)
         row = step % len(self.read_iops)
-        return Segment(self.read_iops[row], self.write_iops[row], at_s + self.step_s - into)
+        return Segment(self.read_iops[row], self.write_iops[row], at_s + self.step_s - offset_s)
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ScaledLoad:
     """Another load made ``scale`` times as strong and begun ``offset_s`` seconds in."""
 
     load: Load
@@ -105,12 +105,12 @@ class Changed:
     offset_s: int = 0
 
     def segment(self, at_s: int, since_s: int) -> Segment:
-        reads, writes, until_s = self.load.segment(at_s + self.offset_s, since_s)
-        return Segment(reads * self.scale, writes * self.scale, until_s - self.offset_s)
+        reads, writes, ends_at_s = self.load.segment(at_s + self.offset_s, since_s)
+        return Segment(reads * self.scale, writes * self.scale, ends_at_s - self.offset_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shaped:
+class SizedLoad:
     """Another load with operations of this size, and this share of reads; None leaves the share as it is."""
 
     load: Load
@@ -118,12 +118,12 @@ class Shaped:
     read_pct: float | None = None
 
     def segment(self, at_s: int, since_s: int) -> Segment:
-        reads, writes, until_s = self.load.segment(at_s, since_s)
+        reads, writes, ends_at_s = self.load.segment(at_s, since_s)
         if self.read_pct is not None:
             total = reads + writes
             reads = total * self.read_pct / 100
             writes = total - reads
-        return Segment(reads, writes, until_s)
+        return Segment(reads, writes, ends_at_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +137,11 @@ class NamedLoad:
     default: str = ""
 
 
-_JUST_AFTER_S: Final = 61
+_AFTER_POLL_S: Final = 61
 
 
 def _steady(argument: str) -> Load:
-    iops = number_in(argument, "IOPS of steady", most=1_000_000)
+    iops = parse_number(argument, "IOPS of steady", maximum=1_000_000)
     return Steady(iops / 4, iops * 3 / 4)
 
 
@@ -150,15 +150,15 @@ def _docker_loop(_: str) -> Load:
 
 
 def _nightly_batch(argument: str) -> Load:
-    hour = whole_number_in(argument, "hour of nightly-batch", most=23)
+    hour = parse_integer(argument, "hour of nightly-batch", maximum=23)
     quiet, burst = (5.0, 15.0), (1_200.0, 1_300.0)
-    before, after = hour * HOUR_S, DAY_S - hour * HOUR_S
-    run = min(2 * HOUR_S, after)
+    before_s, after_s = hour * HOUR_S, DAY_S - hour * HOUR_S
+    run_s = min(2 * HOUR_S, after_s)
     steps = [
-        (2 * HOUR_S - run, *burst),
-        (before - (2 * HOUR_S - run), *quiet),
-        (run, *burst),
-        (after - run, *quiet),
+        (2 * HOUR_S - run_s, *burst),
+        (before_s - (2 * HOUR_S - run_s), *quiet),
+        (run_s, *burst),
+        (after_s - run_s, *quiet),
     ]
     return Cycle(tuple(step for step in steps if step[0] > 0), by_clock=True)
 
@@ -192,13 +192,13 @@ def _ci_hour(builds: int) -> list[tuple[int, float, float]]:
 
 
 def _adversary(argument: str) -> Load:
-    minutes = whole_number_in(argument, "look interval of adversary in minutes", most=24 * 60)
+    minutes = parse_integer(argument, "look interval of adversary in minutes", maximum=24 * 60)
     if minutes < 1:
         raise LoadError(f"look interval of adversary is {argument} minutes: give at least 1")
     return Adversary(minutes * 60)
 
 
-NAMED: Final = (
+NAMED_LOADS: Final = (
     NamedLoad(
         name="idle",
         reason="no operations at all; what most volumes of a fleet do most of the time",
@@ -245,32 +245,32 @@ NAMED: Final = (
 )
 
 
-def operation_kib(load: Load) -> float:
+def get_operation_kib(load: Load) -> float:
     """The size of the load's operations."""
-    return load.operation_kib if isinstance(load, Shaped) else OPERATION_KIB
+    return load.operation_kib if isinstance(load, SizedLoad) else OPERATION_KIB
 
 
 def repeats_every_minute(load: Load) -> bool:
     """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
-    while isinstance(load, Changed | Shaped):
+    while isinstance(load, ScaledLoad | SizedLoad):
         load = load.load
     return isinstance(load, Cycle) and _MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
 
 
-def number_in(text: str, what: str, *, most: float) -> float:
-    """A number from 0 to ``most``; raises LoadError naming ``what`` it is."""
+def parse_number(text: str, label: str, *, maximum: float) -> float:
+    """A number from 0 to ``maximum``; raises LoadError naming ``label`` it is."""
     try:
         number = float(text)
     except ValueError:
         number = float("nan")
-    if not 0 <= number <= most:
-        raise LoadError(f"{what} is {text!r}: give a number from 0 to {most:g}")
+    if not 0 <= number <= maximum:
+        raise LoadError(f"{label} is {text!r}: give a number from 0 to {maximum:g}")
     return number
 
 
-def whole_number_in(text: str, what: str, *, most: int) -> int:
-    """A whole number from 0 to ``most``; raises LoadError naming ``what`` it is."""
-    number = number_in(text, what, most=most)
+def parse_integer(text: str, label: str, *, maximum: int) -> int:
+    """A whole number from 0 to ``maximum``; raises LoadError naming ``label`` it is."""
+    number = parse_number(text, label, maximum=maximum)
     if number != int(number):
-        raise LoadError(f"{what} is {text!r}: give a whole number")
+        raise LoadError(f"{label} is {text!r}: give a whole number")
     return int(number)

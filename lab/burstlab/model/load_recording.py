@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from burstlab.model.load import LoadError, Recording
 
 COLUMNS: Final = ("seconds_since_start", "read_ops_per_s", "write_ops_per_s")
-_MOST_STEPS: Final = 10_000_000
+_MAX_STEPS: Final = 10_000_000
 
 
 class _Row(NamedTuple):
@@ -36,22 +36,22 @@ def read_recording(path: Path) -> Recording:
         LoadError: naming the file, the line and the value that is wrong.
     """
     try:
-        return _read(path, path.stat().st_mtime_ns)
+        return _read_cached(path, path.stat().st_mtime_ns)
     except OSError as error:
         raise LoadError(f"{path}: cannot be read: {error.strerror}") from error
 
 
 @cache
-def _read(path: Path, _changed_ns: int) -> Recording:
+def _read_cached(path: Path, _changed_ns: int) -> Recording:
     try:
         with gzip.open(path, "rt", encoding="utf-8", newline="") as lines:
-            rows = list(_rows(path, lines))
+            rows = list(_parse_rows(path, lines))
     except (gzip.BadGzipFile, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
         raise LoadError(f"{path}: cannot be read as gzipped CSV: {error}") from error
-    return _on_grid(path, rows)
+    return _to_recording(path, rows)
 
 
-def _rows(path: Path, lines: Iterable[str]) -> Iterator[_Row]:
+def _parse_rows(path: Path, lines: Iterable[str]) -> Iterator[_Row]:
     reader = csv.DictReader(lines)
     missing = [column for column in COLUMNS if column not in (reader.fieldnames or ())]
     if missing:
@@ -59,7 +59,9 @@ def _rows(path: Path, lines: Iterable[str]) -> Iterator[_Row]:
             f"{path}: no column {', '.join(missing)}; the first line must name {', '.join(COLUMNS)}"
         )
     for row in reader:
-        at_s, reads, writes = (_number(path, reader.line_num, column, row[column]) for column in COLUMNS)
+        at_s, reads, writes = (
+            _parse_number(path, reader.line_num, column, row[column]) for column in COLUMNS
+        )
         if at_s != int(at_s):
             raise LoadError(
                 f"{path}, line {reader.line_num}: seconds_since_start is {at_s:g}; whole seconds only"
@@ -67,7 +69,7 @@ def _rows(path: Path, lines: Iterable[str]) -> Iterator[_Row]:
         yield _Row(reader.line_num, int(at_s), reads, writes)
 
 
-def _number(path: Path, line: int, column: str, text: str | None) -> float:
+def _parse_number(path: Path, line: int, column: str, text: str | None) -> float:
     if text == "" and column != COLUMNS[0]:
         return 0.0
     try:
@@ -79,7 +81,7 @@ def _number(path: Path, line: int, column: str, text: str | None) -> float:
     return number
 
 
-def _on_grid(path: Path, rows: list[_Row]) -> Recording:
+def _to_recording(path: Path, rows: list[_Row]) -> Recording:
     if len(rows) < 2:  # noqa: PLR2004 - two rows make a step
         raise LoadError(f"{path}: {len(rows)} rows; a recording needs at least two to tell its step")
     step_s = mode(after.at_s - before.at_s for before, after in pairwise(rows))
@@ -92,9 +94,9 @@ def _on_grid(path: Path, rows: list[_Row]) -> Recording:
                 f"must be {expected_s} or, after a gap, a later step"
             )
         gap = (row.at_s - expected_s) // step_s
-        if len(reads) + gap > _MOST_STEPS:
+        if len(reads) + gap > _MAX_STEPS:
             raise LoadError(
-                f"{path}, line {row.line}: a gap of {gap} steps; at most {_MOST_STEPS} can be held"
+                f"{path}, line {row.line}: a gap of {gap} steps; at most {_MAX_STEPS} can be held"
             )
         reads.extend([0.0] * gap + [row.read_iops])
         writes.extend([0.0] * gap + [row.write_iops])

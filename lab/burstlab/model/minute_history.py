@@ -11,12 +11,12 @@ from typing import Final, NamedTuple
 from burstlab.model.load import OPERATION_KIB
 
 MINUTE_S: Final = 60
-KEPT_MINUTES: Final = 15 * 24 * 60
-_SAME_CREDITS: Final = 1e-3
-_SAME_OPS: Final = 1e-6
+RETENTION_MINUTES: Final = 15 * 24 * 60
+_CREDITS_TOLERANCE: Final = 1e-3
+_OPS_TOLERANCE: Final = 1e-6
 
 
-class Stretch(NamedTuple):
+class Interval(NamedTuple):
     """What a volume did from one moment to another, at constant rates; times are seconds since the origin."""
 
     start_s: float
@@ -28,7 +28,7 @@ class Stretch(NamedTuple):
     has_balance: bool
     operation_kib: float = OPERATION_KIB
 
-    def cut(self, start_s: float, end_s: float) -> "Stretch":
+    def cut(self, start_s: float, end_s: float) -> "Interval":
         """The part of it between two moments inside it."""
         slope = (self.credits_after - self.credits_before) / (self.end_s - self.start_s)
         return self._replace(
@@ -39,18 +39,20 @@ class Stretch(NamedTuple):
         )
 
 
-class Run(NamedTuple):
-    """``minutes`` minutes from minute number ``first`` on; credits move by ``step`` from one to the next.
+class MinuteRun(NamedTuple):
+    """``minute_count`` minutes from minute number ``first_minute`` on.
+
+    Credits change by ``step`` from one minute to the next.
 
     ``read_kib`` and ``write_kib`` are what the operations of a minute moved. ``seconds`` is how much of each
     minute was published, ``balance_seconds`` the same for the balance; 0 is none.
     """
 
-    first: int
-    minutes: int
-    least: float
+    first_minute: int
+    minute_count: int
+    minimum: float
     mean: float
-    most: float
+    maximum: float
     step: float
     read_ops: float
     write_ops: float
@@ -59,27 +61,27 @@ class Run(NamedTuple):
     seconds: float
     balance_seconds: float
 
-    def between(self, first: int, last: int) -> "Run":
-        """The minutes of it numbered ``first`` up to but not including ``last``."""
-        start = max(first, self.first)
-        moved = (start - self.first) * self.step
+    def slice(self, from_minute: int, end_minute: int) -> "MinuteRun":
+        """The minutes of it numbered ``from_minute`` up to but not including ``end_minute``."""
+        start_minute = max(from_minute, self.first_minute)
+        change = (start_minute - self.first_minute) * self.step
         return self._replace(
-            first=start,
-            minutes=min(last, self.first + self.minutes) - start,
-            least=self.least + moved,
-            mean=self.mean + moved,
-            most=self.most + moved,
+            first_minute=start_minute,
+            minute_count=min(end_minute, self.first_minute + self.minute_count) - start_minute,
+            minimum=self.minimum + change,
+            mean=self.mean + change,
+            maximum=self.maximum + change,
         )
 
 
-class _Open:
+class _OpenMinute:
     """A minute being filled."""
 
     __slots__ = (
         "balance_seconds",
         "integral",
-        "least",
-        "most",
+        "maximum",
+        "minimum",
         "read_kib",
         "read_ops",
         "seconds",
@@ -90,40 +92,40 @@ class _Open:
     def __init__(self) -> None:
         self.seconds = self.balance_seconds = self.integral = self.read_ops = self.write_ops = 0.0
         self.read_kib = self.write_kib = 0.0
-        self.least, self.most = float("inf"), float("-inf")
+        self.minimum, self.maximum = float("inf"), float("-inf")
 
-    def add(self, part: Stretch) -> None:
-        seconds = part.end_s - part.start_s
+    def add(self, interval: Interval) -> None:
+        seconds = interval.end_s - interval.start_s
         self.seconds += seconds
-        self.read_ops += part.read_iops * seconds
-        self.write_ops += part.write_iops * seconds
-        self.read_kib += part.read_iops * seconds * part.operation_kib
-        self.write_kib += part.write_iops * seconds * part.operation_kib
-        if part.has_balance:
+        self.read_ops += interval.read_iops * seconds
+        self.write_ops += interval.write_iops * seconds
+        self.read_kib += interval.read_iops * seconds * interval.operation_kib
+        self.write_kib += interval.write_iops * seconds * interval.operation_kib
+        if interval.has_balance:
             self.balance_seconds += seconds
-            self.integral += (part.credits_before + part.credits_after) / 2 * seconds
-            self.least = min(self.least, part.credits_before, part.credits_after)
-            self.most = max(self.most, part.credits_before, part.credits_after)
+            self.integral += (interval.credits_before + interval.credits_after) / 2 * seconds
+            self.minimum = min(self.minimum, interval.credits_before, interval.credits_after)
+            self.maximum = max(self.maximum, interval.credits_before, interval.credits_after)
 
-    def as_run(self, number: int) -> Run:
-        held = self.balance_seconds
-        return Run(
-            first=number,
-            minutes=1,
-            least=self.least if held else 0.0,
-            mean=self.integral / held if held else 0.0,
-            most=self.most if held else 0.0,
+    def as_run(self, number: int) -> MinuteRun:
+        balance_seconds = self.balance_seconds
+        return MinuteRun(
+            first_minute=number,
+            minute_count=1,
+            minimum=self.minimum if balance_seconds else 0.0,
+            mean=self.integral / balance_seconds if balance_seconds else 0.0,
+            maximum=self.maximum if balance_seconds else 0.0,
             step=0.0,
             read_ops=self.read_ops,
             write_ops=self.write_ops,
             read_kib=self.read_kib,
             write_kib=self.write_kib,
             seconds=round(self.seconds, 6),
-            balance_seconds=round(held, 6),
+            balance_seconds=round(balance_seconds, 6),
         )
 
 
-class History:
+class MinuteHistory:
     """The minutes of one volume, oldest first, at most fifteen days of them.
 
     Times are seconds since an origin on a whole minute: small numbers keep fractions of a second exact.
@@ -131,141 +133,148 @@ class History:
 
     def __init__(self, *, recent_s: float = 0) -> None:
         """Keep stretches as they were for ``recent_s`` seconds, so that a still-open minute can be shown."""
-        self._runs: list[Run] = []
-        self._open: _Open | None = None
-        self._open_number = 0
-        self._recent: deque[Stretch] = deque()
+        self._runs: list[MinuteRun] = []
+        self._open_minute: _OpenMinute | None = None
+        self._open_minute_number = 0
+        self._recent_intervals: deque[Interval] = deque()
         self.recent_s = recent_s
 
-    def add(self, stretch: Stretch) -> None:
+    def add(self, interval: Interval) -> None:
         """Record a stretch that begins where the last ended or, after a time without publishing, later."""
         if self.recent_s:
-            self._remember(stretch)
-        self.close_until(stretch.start_s)
-        number = int(stretch.start_s // MINUTE_S)
-        at_s = stretch.start_s
-        if stretch.end_s < (number + 1) * MINUTE_S:
-            self._fill(number, stretch)
+            self._keep_recent(interval)
+        self.close_until(interval.start_s)
+        minute = int(interval.start_s // MINUTE_S)
+        at_s = interval.start_s
+        if interval.end_s < (minute + 1) * MINUTE_S:
+            self._fill(minute, interval)
             return
-        if at_s > number * MINUTE_S:
-            at_s = min(stretch.end_s, (number + 1) * MINUTE_S)
-            self._fill(number, stretch.cut(stretch.start_s, at_s))
-            number += 1
-        whole = int((stretch.end_s - at_s) // MINUTE_S)
-        if whole > 0:
-            self._append(_line(number, whole, stretch.cut(at_s, at_s + whole * MINUTE_S)))
-            at_s += whole * MINUTE_S
-        if at_s < stretch.end_s:
-            self._fill(number + whole, stretch.cut(at_s, stretch.end_s))
+        if at_s > minute * MINUTE_S:
+            at_s = min(interval.end_s, (minute + 1) * MINUTE_S)
+            self._fill(minute, interval.cut(interval.start_s, at_s))
+            minute += 1
+        whole_minutes = int((interval.end_s - at_s) // MINUTE_S)
+        if whole_minutes > 0:
+            self._append(_to_run(minute, whole_minutes, interval.cut(at_s, at_s + whole_minutes * MINUTE_S)))
+            at_s += whole_minutes * MINUTE_S
+        if at_s < interval.end_s:
+            self._fill(minute + whole_minutes, interval.cut(at_s, interval.end_s))
 
     def close_until(self, at_s: float) -> None:
         """Close the open minute if it ended by ``at_s``; for those in which publishing stopped half-way."""
-        if self._open is not None and at_s >= (self._open_number + 1) * MINUTE_S:
-            closed, self._open = self._open.as_run(self._open_number), None
+        if self._open_minute is not None and at_s >= (self._open_minute_number + 1) * MINUTE_S:
+            closed, self._open_minute = self._open_minute.as_run(self._open_minute_number), None
             self._append(closed)
 
-    def runs(self, first: int, last: int) -> list[Run]:
-        """Closed minutes numbered ``first`` up to but not including ``last``, oldest first."""
-        found = []
-        for run in self._runs[max(0, bisect_right(self._runs, first, key=_first_of) - 1) :]:
-            if run.first >= last:
+    def runs(self, from_minute: int, end_minute: int) -> list[MinuteRun]:
+        """Closed minutes numbered ``from_minute`` up to but not including ``end_minute``, oldest first."""
+        runs_found = []
+        for run in self._runs[max(0, bisect_right(self._runs, from_minute, key=_first_minute) - 1) :]:
+            if run.first_minute >= end_minute:
                 break
-            if run.first + run.minutes > first:
-                found.append(run.between(first, last))
-        return found
+            if run.first_minute + run.minute_count > from_minute:
+                runs_found.append(run.slice(from_minute, end_minute))
+        return runs_found
 
-    def newest(self) -> Run:
+    def last_minute(self) -> MinuteRun:
         """The last closed minute."""
         last = self._runs[-1]
-        return last.between(last.first + last.minutes - 1, last.first + last.minutes)
+        return last.slice(last.first_minute + last.minute_count - 1, last.first_minute + last.minute_count)
 
-    def repeat(self, times: int, step: float) -> None:
+    def repeat_last_minute(self, times: int, step: float) -> None:
         """The last closed minute comes again ``times`` times, credits moved by ``step`` each time."""
-        again = self.newest()
+        last_run = self.last_minute()
         self._append(
-            again._replace(
-                first=again.first + 1,
-                minutes=times,
-                least=again.least + step,
-                mean=again.mean + step,
-                most=again.most + step,
+            last_run._replace(
+                first_minute=last_run.first_minute + 1,
+                minute_count=times,
+                minimum=last_run.minimum + step,
+                mean=last_run.mean + step,
+                maximum=last_run.maximum + step,
                 step=step,
             )
         )
 
-    def known_at(self, number: int, seen_s: float) -> Run | None:
-        """The minute as far as it was known at ``seen_s``: an aggregate that may still change."""
-        partial = _Open()
-        for part in self._recent:
-            start = max(part.start_s, number * MINUTE_S)
-            end = min(part.end_s, (number + 1) * MINUTE_S, seen_s)
+    def known_at(self, minute: int, known_until_s: float) -> MinuteRun | None:
+        """The minute as far as it was known at ``known_until_s``: an aggregate that may still change."""
+        partial = _OpenMinute()
+        for interval in self._recent_intervals:
+            start = max(interval.start_s, minute * MINUTE_S)
+            end = min(interval.end_s, (minute + 1) * MINUTE_S, known_until_s)
             if end > start:
-                partial.add(part.cut(start, end))
-        return partial.as_run(number) if partial.seconds else None
+                partial.add(interval.cut(start, end))
+        return partial.as_run(minute) if partial.seconds else None
 
-    def _remember(self, stretch: Stretch) -> None:
-        self._recent.append(stretch)
-        while self._recent[0].end_s < stretch.end_s - self.recent_s:
-            self._recent.popleft()
+    def _keep_recent(self, interval: Interval) -> None:
+        self._recent_intervals.append(interval)
+        while self._recent_intervals[0].end_s < interval.end_s - self.recent_s:
+            self._recent_intervals.popleft()
 
-    def _fill(self, number: int, part: Stretch) -> None:
-        if self._open is None:
-            self._open, self._open_number = _Open(), number
-        self._open.add(part)
-        self.close_until(part.end_s)
+    def _fill(self, minute: int, interval: Interval) -> None:
+        if self._open_minute is None:
+            self._open_minute, self._open_minute_number = _OpenMinute(), minute
+        self._open_minute.add(interval)
+        self.close_until(interval.end_s)
 
-    def _append(self, run: Run) -> None:
-        joined = _joined(self._runs[-1], run) if self._runs else None
+    def _append(self, run: MinuteRun) -> None:
+        joined = _join_runs(self._runs[-1], run) if self._runs else None
         if joined is None:
             self._runs.append(run)
         else:
             self._runs[-1] = joined
-        while self._runs[0].first + self._runs[0].minutes <= run.first + run.minutes - KEPT_MINUTES:
+        while (
+            self._runs[0].first_minute + self._runs[0].minute_count
+            <= run.first_minute + run.minute_count - RETENTION_MINUTES
+        ):
             del self._runs[0]
 
 
-def _first_of(run: Run) -> int:
-    return run.first
+def _first_minute(run: MinuteRun) -> int:
+    return run.first_minute
 
 
-def _line(number: int, minutes: int, part: Stretch) -> Run:
+def _to_run(first_minute: int, minute_count: int, interval: Interval) -> MinuteRun:
     """Whole minutes of one stretch."""
-    step = (part.credits_after - part.credits_before) / minutes
-    start, end = part.credits_before, part.credits_before + step
-    return Run(
-        first=number,
-        minutes=minutes,
-        least=min(start, end),
+    step = (interval.credits_after - interval.credits_before) / minute_count
+    start, end = interval.credits_before, interval.credits_before + step
+    return MinuteRun(
+        first_minute=first_minute,
+        minute_count=minute_count,
+        minimum=min(start, end),
         mean=(start + end) / 2,
-        most=max(start, end),
+        maximum=max(start, end),
         step=step,
-        read_ops=part.read_iops * MINUTE_S,
-        write_ops=part.write_iops * MINUTE_S,
-        read_kib=part.read_iops * MINUTE_S * part.operation_kib,
-        write_kib=part.write_iops * MINUTE_S * part.operation_kib,
+        read_ops=interval.read_iops * MINUTE_S,
+        write_ops=interval.write_iops * MINUTE_S,
+        read_kib=interval.read_iops * MINUTE_S * interval.operation_kib,
+        write_kib=interval.write_iops * MINUTE_S * interval.operation_kib,
         seconds=MINUTE_S,
-        balance_seconds=MINUTE_S if part.has_balance else 0,
+        balance_seconds=MINUTE_S if interval.has_balance else 0,
     )
 
 
-def _joined(last: Run, run: Run) -> Run | None:
+def _join_runs(last: MinuteRun, run: MinuteRun) -> MinuteRun | None:
     """One run of both where the second goes on as the first did, else None."""
-    published = (run.seconds, run.balance_seconds) == (last.seconds, last.balance_seconds)
-    if run.first != last.first + last.minutes or not published:
+    is_same_coverage = (run.seconds, run.balance_seconds) == (last.seconds, last.balance_seconds)
+    if run.first_minute != last.first_minute + last.minute_count or not is_same_coverage:
         return None
-    if not (_near(run.read_ops, last.read_ops) and _near(run.write_ops, last.write_ops)):
+    if not (_is_close(run.read_ops, last.read_ops) and _is_close(run.write_ops, last.write_ops)):
         return None
-    if not (_near(run.read_kib, last.read_kib) and _near(run.write_kib, last.write_kib)):
+    if not (_is_close(run.read_kib, last.read_kib) and _is_close(run.write_kib, last.write_kib)):
         return None
-    step = last.step if last.minutes > 1 else run.least - last.least
-    if run.minutes > 1 and abs(run.step - step) > _SAME_OPS:
+    step = last.step if last.minute_count > 1 else run.minimum - last.minimum
+    if run.minute_count > 1 and abs(run.step - step) > _OPS_TOLERANCE:
         return None
-    drift = step * last.minutes
-    off_line = (run.least - last.least - drift, run.mean - last.mean - drift, run.most - last.most - drift)
-    if max(map(abs, off_line)) > _SAME_CREDITS:
+    drift = step * last.minute_count
+    deviations = (
+        run.minimum - last.minimum - drift,
+        run.mean - last.mean - drift,
+        run.maximum - last.maximum - drift,
+    )
+    if max(map(abs, deviations)) > _CREDITS_TOLERANCE:
         return None
-    return last._replace(minutes=last.minutes + run.minutes, step=step)
+    return last._replace(minute_count=last.minute_count + run.minute_count, step=step)
 
 
-def _near(one: float, other: float) -> bool:
-    return abs(one - other) <= _SAME_OPS * max(1.0, abs(one))
+def _is_close(first: float, second: float) -> bool:
+    return abs(first - second) <= _OPS_TOLERANCE * max(1.0, abs(first))

@@ -5,11 +5,11 @@ from datetime import datetime
 from typing import Final
 
 STATES: Final = ("modifying", "optimizing", "completed", "failed")
-ENDED: Final = ("completed", "failed")
+END_STATES: Final = ("completed", "failed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shape:
+class VolumeSpec:
     """What a modification changes from, or to; ``iops`` is the sustained rate, a gp2 volume's baseline."""
 
     volume_type: str
@@ -28,8 +28,8 @@ class Modification:
     """One modification: its state, how far it is (0 to 100), and what it leads from and to."""
 
     state: str
-    original: Shape
-    target: Shape
+    original: VolumeSpec
+    target: VolumeSpec
     started_at: datetime
     ended_at: datetime | None = None
     progress_pct: int = 0
@@ -41,11 +41,11 @@ class Modification:
 
     @property
     def has_ended(self) -> bool:
-        return self.state in ENDED
+        return self.state in END_STATES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ModifyRequest:
     """What a request asks for; None leaves it as it is, or to what EC2 makes of it for another type."""
 
     volume_type: str | None = None

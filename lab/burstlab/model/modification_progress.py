@@ -6,38 +6,38 @@ from hashlib import blake2b
 from typing import Final
 
 from burstlab.model.load import NEVER_S
-from burstlab.model.modification import Modification, Shape
+from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.settings import LabSettings
 
-_LEAST_GIB: Final = 16
-_MOST_GIB: Final = 4 * 1024
-_WHOLE_PCT: Final = 100
-_FAILED: Final = "The modification failed; the volume is as it was before. Try again."
+_MIN_GIB: Final = 16
+_MAX_GIB: Final = 4 * 1024
+_FULL_PCT: Final = 100
+_FAILURE_MESSAGE: Final = "The modification failed; the volume is as it was before. Try again."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class ModificationProgress:
     """A modification that was accepted under ``settings``.
 
-    Moments are whole seconds since the epoch: ``ends_s`` is NEVER_S while it is stuck, ``done_s`` is when the
-    work would be done, from which progress is told.
+    Moments are whole seconds since the epoch: ``ends_at_s`` is NEVER_S while it is stuck, ``work_done_at_s``
+    is when the work would be done, from which progress is told.
     """
 
-    original: Shape
-    target: Shape
+    original: VolumeSpec
+    target: VolumeSpec
     started_at: datetime
-    optimizing_s: int
-    done_s: int
-    ends_s: int
-    fails: bool
-    counts: bool
+    optimizing_at_s: int
+    work_done_at_s: int
+    ends_at_s: int
+    will_fail: bool
+    counts_towards_rate: bool
     request_id: str
     settings: LabSettings
 
     @property
-    def optimizes(self) -> bool:
+    def reaches_optimizing(self) -> bool:
         """Whether it comes as far as optimizing."""
-        return not self.fails or self.ends_s > self.optimizing_s
+        return not self.will_fail or self.ends_at_s > self.optimizing_at_s
 
     @property
     def resizes_gp2(self) -> bool:
@@ -45,96 +45,106 @@ class Change:
         return both_gp2 and self.target.size_gib > self.original.size_gib
 
     def state_at(self, at_s: float) -> str:
-        if at_s >= self.ends_s:
-            return "failed" if self.fails else "completed"
-        return "optimizing" if at_s >= self.optimizing_s else "modifying"
+        if at_s >= self.ends_at_s:
+            return "failed" if self.will_fail else "completed"
+        return "optimizing" if at_s >= self.optimizing_at_s else "modifying"
 
     def progress_at(self, at_s: float) -> int:
         """Percent; a failed one stays where it failed, a stuck one at 99."""
-        if at_s >= self.ends_s and not self.fails:
-            return _WHOLE_PCT
-        worked_s = min(at_s, self.ends_s) - self.optimizing_s
+        if at_s >= self.ends_at_s and not self.will_fail:
+            return _FULL_PCT
+        worked_s = min(at_s, self.ends_at_s) - self.optimizing_at_s
         if worked_s <= 0:
             return 0
-        return min(_WHOLE_PCT - 1, int(_WHOLE_PCT * worked_s // max(1, self.done_s - self.optimizing_s)))
+        return min(
+            _FULL_PCT - 1, int(_FULL_PCT * worked_s // max(1, self.work_done_at_s - self.optimizing_at_s))
+        )
 
-    def share_at(self, at_s: float) -> float:
+    def uplift_fraction_at(self, at_s: float) -> float:
         """How much of the way from the old performance to the new one is felt, 0 to 1."""
-        if at_s >= self.ends_s:
-            return 0.0 if self.fails else 1.0
+        if at_s >= self.ends_at_s:
+            return 0.0 if self.will_fail else 1.0
         if self.settings.uplift == "linear":
-            return self.progress_at(at_s) / _WHOLE_PCT
+            return self.progress_at(at_s) / _FULL_PCT
         return 1.0 if self.settings.uplift == "accepted" else 0.0
 
     def has_reached(self, moment: str, at_s: float) -> bool:
         """Whether accepted, optimizing or completed lies behind; one that failed has gone back."""
-        if at_s >= self.ends_s:
-            return not self.fails
-        return moment == "accepted" or (moment == "optimizing" and at_s >= self.optimizing_s)
+        if at_s >= self.ends_at_s:
+            return not self.will_fail
+        return moment == "accepted" or (moment == "optimizing" and at_s >= self.optimizing_at_s)
 
     def has_grown(self, at_s: float) -> bool:
         """A new size is there from optimizing on, and stays when the rest fails."""
-        return self.optimizes and at_s >= self.optimizing_s
+        return self.reaches_optimizing and at_s >= self.optimizing_at_s
 
-    def next_step_s(self, at_s: int) -> int:
+    def next_change_at_s(self, at_s: int) -> int:
         """The next moment at which something about it changes, NEVER_S if none."""
-        steps = [self.optimizing_s, self.ends_s]
-        if self.settings.uplift == "linear" and at_s >= self.optimizing_s:
+        steps = [self.optimizing_at_s, self.ends_at_s]
+        if self.settings.uplift == "linear" and at_s >= self.optimizing_at_s:
             percent = self.progress_at(at_s) + 1
-            if percent < _WHOLE_PCT:
-                work_s = self.done_s - self.optimizing_s
-                steps.append(self.optimizing_s - (-percent * work_s // _WHOLE_PCT))
+            if percent < _FULL_PCT:
+                work_s = self.work_done_at_s - self.optimizing_at_s
+                steps.append(self.optimizing_at_s - (-percent * work_s // _FULL_PCT))
         return min((step for step in steps if step > at_s), default=NEVER_S)
 
-    def ended(self, at_s: int, *, fails: bool) -> "Change":
+    def end_at(self, at_s: int, *, will_fail: bool) -> "ModificationProgress":
         """The same, come to its end at this moment."""
-        return replace(self, optimizing_s=min(self.optimizing_s, at_s), ends_s=at_s, fails=fails)
+        return replace(
+            self, optimizing_at_s=min(self.optimizing_at_s, at_s), ends_at_s=at_s, will_fail=will_fail
+        )
 
-    def told_at(self, at_s: float) -> Modification:
+    def describe_at(self, at_s: float) -> Modification:
         """What DescribeVolumesModifications says of it."""
         state = self.state_at(at_s)
-        ended_at = max(self.started_at, datetime.fromtimestamp(min(at_s, self.ends_s), tz=UTC))
+        ended_at = max(self.started_at, datetime.fromtimestamp(min(at_s, self.ends_at_s), tz=UTC))
         return Modification(
             state=state,
             original=self.original,
             target=self.target,
             started_at=self.started_at,
-            ended_at=ended_at if at_s >= self.ends_s else None,
+            ended_at=ended_at if at_s >= self.ends_at_s else None,
             progress_pct=self.progress_at(at_s),
-            status_message=_FAILED if state == "failed" else None,
+            status_message=_FAILURE_MESSAGE if state == "failed" else None,
         )
 
 
-def plan_change(original: Shape, target: Shape, *, name: str, now: datetime, settings: LabSettings) -> Change:
+def plan_change(
+    original: VolumeSpec, target: VolumeSpec, *, name: str, now: datetime, settings: LabSettings
+) -> ModificationProgress:
     """The course of a modification accepted now; ``name`` makes it last differently from others."""
     digest = blake2b(f"{settings.seed}/{name}".encode(), digest_size=16).digest()
-    started_s = int(now.timestamp())
-    gib = min(_MOST_GIB, max(_LEAST_GIB, target.size_gib))
-    optimizing_s = started_s + _seconds(settings.modifying_s, settings.modify_spread, digest[0])
-    work_s = _seconds(settings.modify_minutes_per_tib * 60 * gib / 1024, settings.modify_spread, digest[1])
-    ends_s = {
-        "completed": optimizing_s + work_s,
-        "failed": optimizing_s + work_s // 2,
-        "failed_early": optimizing_s,
+    started_at_s = int(now.timestamp())
+    size_gib = min(_MAX_GIB, max(_MIN_GIB, target.size_gib))
+    optimizing_at_s = started_at_s + _spread_duration_s(
+        settings.modifying_s, settings.modify_spread, digest[0]
+    )
+    work_s = _spread_duration_s(
+        settings.modify_minutes_per_tib * 60 * size_gib / 1024, settings.modify_spread, digest[1]
+    )
+    ends_at_s = {
+        "completed": optimizing_at_s + work_s,
+        "failed": optimizing_at_s + work_s // 2,
+        "failed_early": optimizing_at_s,
         "stuck": NEVER_S,
     }[settings.modify_outcome]
-    return Change(
+    return ModificationProgress(
         original=original,
         target=target,
         started_at=now.replace(microsecond=now.microsecond // 1000 * 1000),
-        optimizing_s=optimizing_s,
-        done_s=optimizing_s + work_s,
-        ends_s=ends_s,
-        fails=settings.modify_outcome.startswith("failed"),
-        counts=settings.no_op_counts or original != target,
+        optimizing_at_s=optimizing_at_s,
+        work_done_at_s=optimizing_at_s + work_s,
+        ends_at_s=ends_at_s,
+        will_fail=settings.modify_outcome.startswith("failed"),
+        counts_towards_rate=settings.no_op_counts or original != target,
         request_id=_request_id(digest.hex()),
         settings=settings,
     )
 
 
-def _seconds(most_s: float, spread: float, byte: int) -> int:
-    """At most so long, less up to the share ``spread`` of it; ``byte`` is this one's luck."""
-    return round(most_s * (1 - spread * byte / 255))
+def _spread_duration_s(max_s: float, spread: float, random_byte: int) -> int:
+    """At most so long, less up to the share ``spread`` of it; ``random_byte`` is this one's luck."""
+    return round(max_s * (1 - spread * random_byte / 255))
 
 
 def _request_id(digits: str) -> str:

@@ -6,11 +6,11 @@ from typing import Final
 
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.describe import DescribedVolume
-from burstlab.model.modification import Shape, Wanted
-from burstlab.model.modification_progress import Change
+from burstlab.model.modification import ModifyRequest, VolumeSpec
+from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.settings import LabSettings
 
-_RULES: Final = {"four_per_day": (4, timedelta(hours=24)), "six_hours": (1, timedelta(hours=6))}
+_RATE_RULES: Final = {"four_per_day": (4, timedelta(hours=24)), "six_hours": (1, timedelta(hours=6))}
 _RATE_REACHED: Final = "You've reached the maximum modification rate per volume limit."
 
 
@@ -26,23 +26,25 @@ def check_permission(volume: DescribedVolume, settings: LabSettings) -> None:
         )
 
 
-def check_kind(volume: DescribedVolume, wanted: Wanted, settings: LabSettings) -> None:
+def check_modifiable(volume: DescribedVolume, request: ModifyRequest, settings: LabSettings) -> None:
     """Volumes that cannot be modified, or not now, whatever their modifications so far."""
     if volume.managed_by is not None:
         raise AwsError(
             settings.managed_code,
             f"The volume '{volume.volume_id}' is managed by {volume.managed_by} and cannot be modified.",
         )
-    other_type = wanted.volume_type not in (None, volume.volume_type)
-    if volume.multi_attached and (volume.volume_type == "io1" or other_type):
+    is_type_change = request.volume_type not in (None, volume.volume_type)
+    if volume.multi_attached and (volume.volume_type == "io1" or is_type_change):
         raise AwsError(
             "UnsupportedOperation",
             f"The {volume.volume_type} volume '{volume.volume_id}' has Multi-Attach enabled and cannot be "
             "modified so.",
         )
-    if volume.lacks_gp3 and wanted.volume_type == "gp3":
-        place = f"the Outpost '{volume.outpost_arn}'" if volume.outpost_arn else f"the zone '{volume.zone}'"
-        raise AwsError("UnsupportedOperation", f"The volume type 'gp3' is not supported in {place}.")
+    if volume.lacks_gp3 and request.volume_type == "gp3":
+        location = (
+            f"the Outpost '{volume.outpost_arn}'" if volume.outpost_arn else f"the zone '{volume.zone}'"
+        )
+        raise AwsError("UnsupportedOperation", f"The volume type 'gp3' is not supported in {location}.")
     if volume.status not in ("in-use", "available"):
         raise AwsError(
             "IncorrectState",
@@ -50,7 +52,7 @@ def check_kind(volume: DescribedVolume, wanted: Wanted, settings: LabSettings) -
         )
 
 
-def check_pace(volume: DescribedVolume, now: datetime, settings: LabSettings) -> None:
+def check_rate(volume: DescribedVolume, now: datetime, settings: LabSettings) -> None:
     """One modification at a time, and not too many of them."""
     last = volume.modification
     if last is not None and not last.has_ended:
@@ -58,23 +60,23 @@ def check_pace(volume: DescribedVolume, now: datetime, settings: LabSettings) ->
             "IncorrectModificationState",
             f"Volume {volume.volume_id} cannot be modified in modification state {last.state.upper()}",
         )
-    most, window = _RULES[settings.modify_rule]
-    starts = sorted(volume.starts_counted(with_failed=settings.failed_counts))[-most:]
-    if len(starts) < most or starts[0] + window <= now:
+    max_modifications, window = _RATE_RULES[settings.modify_rule]
+    started_at = sorted(volume.counted_starts(with_failed=settings.failed_counts))[-max_modifications:]
+    if len(started_at) < max_modifications or started_at[0] + window <= now:
         return
-    until = iso(starts[0] + window)
-    wait = (
-        f"Wait until {until} before you can issue the next modification request for this volume."
+    allowed_at = iso(started_at[0] + window)
+    wait_text = (
+        f"Wait until {allowed_at} before you can issue the next modification request for this volume."
         if settings.rate_text == "wait_until"
         else "Wait at least 6 hours between modifications per EBS volume."
     )
-    message = settings.rate_message or f"{_RATE_REACHED} {wait}"
-    raise AwsError(settings.rate_code, _filled(message, volume, until))
+    message = settings.rate_message or f"{_RATE_REACHED} {wait_text}"
+    raise AwsError(settings.rate_code, _fill_template(message, volume, allowed_at))
 
 
-def check_no_op(volume: DescribedVolume, target: Shape, settings: LabSettings) -> None:
+def check_no_op(volume: DescribedVolume, target: VolumeSpec, settings: LabSettings) -> None:
     """A modification that changes nothing, where it is refused."""
-    if settings.no_op_code is not None and target == volume.shape:
+    if settings.no_op_code is not None and target == volume.spec:
         raise AwsError(settings.no_op_code, f"The request changes nothing of {volume.volume_id}.")
 
 
@@ -82,66 +84,74 @@ def check_attach(volume: DescribedVolume, settings: LabSettings) -> None:
     """A volume is not attached while a modification of it is ``modifying``."""
     last = volume.modification
     if settings.attach_refused and last is not None and last.state == "modifying":
-        raise AwsError(settings.attach_code, _filled(settings.attach_message, volume, ""))
+        raise AwsError(settings.attach_code, _fill_template(settings.attach_message, volume, ""))
 
 
-def _filled(message: str, volume: DescribedVolume, until: str) -> str:
-    return message.replace("{volume}", volume.volume_id).replace("{until}", until)
+def _fill_template(message: str, volume: DescribedVolume, allowed_at: str) -> str:
+    return message.replace("{volume}", volume.volume_id).replace("{until}", allowed_at)
 
 
 def check_quotas(
     volume: DescribedVolume,
-    target: Shape,
+    target: VolumeSpec,
     *,
     fleet: Iterable[DescribedVolume],
-    changes: Sequence[Change],
+    changes: Sequence[ModificationProgress],
     settings: LabSettings,
 ) -> None:
     """The account's limits on provisioned operations and on what is modified at the same time."""
     _check_storage(target, changes, settings)
     if target.volume_type not in ("io1", "io2"):
         return
-    held = sum(_held_iops(other, target.volume_type) for other in fleet if other is not volume)
-    _check_iops(target, target.iops, held, "", _quota(settings, target, "iops_quota"))
-    moving = sum(_moving_iops(change.original, change.target, target.volume_type) for change in changes)
-    moved = _moving_iops(volume.shape, target, target.volume_type)
-    _check_iops(target, moved, moving, " modification", _quota(settings, target, "modify_iops_quota"))
+    held_iops = sum(_charged_iops(other, target.volume_type) for other in fleet if other is not volume)
+    _check_iops(target, target.iops, held_iops, "", _quota(settings, target, "iops_quota"))
+    modifying_iops = sum(
+        _modifying_iops(change.original, change.target, target.volume_type) for change in changes
+    )
+    requested_iops = _modifying_iops(volume.spec, target, target.volume_type)
+    _check_iops(
+        target, requested_iops, modifying_iops, " modification", _quota(settings, target, "modify_iops_quota")
+    )
 
 
-def _check_storage(target: Shape, changes: Sequence[Change], settings: LabSettings) -> None:
+def _check_storage(
+    target: VolumeSpec, changes: Sequence[ModificationProgress], settings: LabSettings
+) -> None:
     is_io2 = target.volume_type == "io2"
     quota_gib = settings.io2_modify_storage_quota_gib if is_io2 else settings.modify_storage_quota_gib
-    shapes = [change.target for change in changes]
-    moving_gib = sum(shape.size_gib for shape in shapes if (shape.volume_type == "io2") == is_io2)
-    if moving_gib + target.size_gib > quota_gib:
+    specs = [change.target for change in changes]
+    modifying_gib = sum(spec.size_gib for spec in specs if (spec.volume_type == "io2") == is_io2)
+    if modifying_gib + target.size_gib > quota_gib:
         raise AwsError(
             "VolumeModificationSizeLimitExceeded",
             "You've reached the limit on your Amazon EBS volume modification storage in this Region: "
-            f"{moving_gib} GiB are being modified, {target.size_gib} more would exceed {quota_gib}.",
+            f"{modifying_gib} GiB are being modified, {target.size_gib} more would exceed {quota_gib}.",
         )
 
 
-def _check_iops(target: Shape, asked_iops: int, held_iops: int, what: str, quota_iops: int) -> None:
-    if held_iops + asked_iops > quota_iops:
+def _check_iops(
+    target: VolumeSpec, requested_iops: int, held_iops: int, quota_kind: str, quota_iops: int
+) -> None:
+    if held_iops + requested_iops > quota_iops:
         raise AwsError(
             "MaxIOPSLimitExceeded",
-            f"You've reached the limit on your {target.volume_type}{what} IOPS in this Region: "
-            f"{held_iops} are held, {asked_iops} more would exceed {quota_iops}.",
+            f"You've reached the limit on your {target.volume_type}{quota_kind} IOPS in this Region: "
+            f"{held_iops} are held, {requested_iops} more would exceed {quota_iops}.",
         )
 
 
-def _quota(settings: LabSettings, target: Shape, name: str) -> int:
+def _quota(settings: LabSettings, target: VolumeSpec, name: str) -> int:
     quota: int = getattr(settings, f"{target.volume_type}_{name}")
     return quota
 
 
-def _held_iops(volume: DescribedVolume, volume_type: str) -> int:
+def _charged_iops(volume: DescribedVolume, volume_type: str) -> int:
     """What a volume counts for: a change is charged from its start."""
-    shape = volume.shape if volume.change is None else volume.change.target
-    return shape.iops if shape.volume_type == volume_type else 0
+    spec = volume.spec if volume.change is None else volume.change.target
+    return spec.iops if spec.volume_type == volume_type else 0
 
 
-def _moving_iops(original: Shape, target: Shape, volume_type: str) -> int:
+def _modifying_iops(original: VolumeSpec, target: VolumeSpec, volume_type: str) -> int:
     """io2 counts what there is as well as what is asked for."""
     if target.volume_type != volume_type:
         return 0

@@ -2,22 +2,22 @@
 
 from typing import Final, NamedTuple
 
-from burstlab.model.modification import Shape
+from burstlab.model.modification import VolumeSpec
 from burstwatch.core.ebs.volume import BURST_IOPS
 
 _NO_BUCKET: Final = 0
 
 
-class Footing(NamedTuple):
+class PerformanceLevel(NamedTuple):
     """Operations per second a volume sustains, and what a bucket under it gives.
 
-    ``burst_iops`` is the rate while there are credits, ``earning_iops`` the credits per second when idle;
+    ``burst_iops`` is the rate while there are credits, ``refill_iops`` the credits per second when idle;
     both are 0 without a bucket.
     """
 
     sustained_iops: int
     burst_iops: int
-    earning_iops: int
+    refill_iops: int
 
     @property
     def uses_credits(self) -> bool:
@@ -28,31 +28,39 @@ class Footing(NamedTuple):
         return max(self.sustained_iops, self.burst_iops) if credits_now > 0 else self.sustained_iops
 
 
-def footing_on(volume_type: str, iops: int) -> Footing:
+def performance_of(volume_type: str, iops: int) -> PerformanceLevel:
     """Of a volume that is not being modified."""
-    return Footing(iops, BURST_IOPS, iops) if volume_type == "gp2" else Footing(iops, _NO_BUCKET, 0)
+    return (
+        PerformanceLevel(iops, BURST_IOPS, iops)
+        if volume_type == "gp2"
+        else PerformanceLevel(iops, _NO_BUCKET, 0)
+    )
 
 
-def footing_between(original: Shape, target: Shape, share: float, *, credits_on_return: bool) -> Footing:
-    """Part of the way (``share``, 0 to 1) from one shape to the other: never below both, never above both.
+def performance_between(
+    original: VolumeSpec, target: VolumeSpec, fraction: float, *, credits_on_return: bool
+) -> PerformanceLevel:
+    """Part of the way (``fraction``, 0 to 1) from one shape to the other: never below both, never above both.
 
     Off gp2, the bucket serves on beside what is new, and earns at its own baseline, until all of the new is
     felt. Towards gp2 it rests until then; ``credits_on_return`` says whether a burst is what is approached.
     """
-    if share >= 1:
-        return footing_on(target.volume_type, target.iops)
-    sustained = _between(original.iops, target.iops, share)
+    if fraction >= 1:
+        return performance_of(target.volume_type, target.iops)
+    sustained_iops = _interpolate(original.iops, target.iops, fraction)
     if original.is_gp2:
-        burst = _between(_burst_iops(original), _burst_iops(target), share)
-        return Footing(sustained, burst, sustained if target.is_gp2 else original.iops)
-    approached = _burst_iops(target) if credits_on_return else target.iops
-    return Footing(_between(original.iops, approached, share), _NO_BUCKET, 0)
+        burst_iops = _interpolate(_burst_iops(original), _burst_iops(target), fraction)
+        return PerformanceLevel(
+            sustained_iops, burst_iops, sustained_iops if target.is_gp2 else original.iops
+        )
+    target_iops = _burst_iops(target) if credits_on_return else target.iops
+    return PerformanceLevel(_interpolate(original.iops, target_iops, fraction), _NO_BUCKET, 0)
 
 
-def _burst_iops(shape: Shape) -> int:
+def _burst_iops(spec: VolumeSpec) -> int:
     """The most the shape serves at best."""
-    return max(shape.iops, BURST_IOPS) if shape.is_gp2 else shape.iops
+    return max(spec.iops, BURST_IOPS) if spec.is_gp2 else spec.iops
 
 
-def _between(one: int, other: int, share: float) -> int:
-    return round(one + (other - one) * share)
+def _interpolate(start: int, end: int, fraction: float) -> int:
+    return round(start + (end - start) * fraction)

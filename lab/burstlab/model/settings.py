@@ -24,7 +24,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "tag_condition": ("enforced", "ignored", "always refused"),
     "type_condition": ("current", "requested", "ignored", "absent"),
 }
-_BUILT_IN: Final = frozenset(
+_FIXED_SETTINGS: Final = frozenset(
     (
         "region",
         "account_id",
@@ -45,7 +45,7 @@ _BUILT_IN: Final = frozenset(
 class LabSettings:
     """What is not established about AWS, or differs between accounts, and so can be chosen.
 
-    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag
+    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``max_lag_s`` each one's lag
     lies between the two, by ``seed``. ``open_minute`` shows the minute that is still filling.
     ``balance_every_s`` leaves a balance of one minute in so many seconds (300: every five minutes).
     ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100,
@@ -152,9 +152,9 @@ class LabSettings:
         if not 0 <= self.modify_spread <= 1:
             raise ValueError(f"modify_spread is {self.modify_spread}: give a share, 0 to 1")
         for name in ("lose_event_every", "double_event_every", "swap_event_every"):
-            every = getattr(self, name)
-            if every is not None and every < 1:
-                raise ValueError(f"{name} is {every}: give 1 (every event) or more, or none")
+            interval = getattr(self, name)
+            if interval is not None and interval < 1:
+                raise ValueError(f"{name} is {interval}: give 1 (every event) or more, or none")
 
     def _check_metrics(self) -> None:
         if self.lag_s < 0 or (self.lag_most_s is not None and self.lag_most_s < self.lag_s):
@@ -165,27 +165,27 @@ class LabSettings:
             raise ValueError(f"balance_every_s is {self.balance_every_s}: give whole minutes, such as 300")
 
 
-def changed(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettings:
+def with_changes(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettings:
     """The settings with some of them changed, as JSON gives them.
 
     Raises:
         ValueError: naming the setting that is unknown, fixed once a fleet lives, or has a wrong value.
     """
-    free: dict[str, Any] = {
-        field.name: field.type for field in fields(settings) if field.name not in _BUILT_IN
+    changeable: dict[str, Any] = {
+        field.name: field.type for field in fields(settings) if field.name not in _FIXED_SETTINGS
     }
     for name, value in changes.items():
-        if name in _BUILT_IN:
+        if name in _FIXED_SETTINGS:
             raise ValueError(f"{name} cannot be changed while the fleet lives: start another one with it")
-        if name not in free:
-            raise ValueError(f"there is no setting {name}: give some of {', '.join(free)}")
-        if not _fits(value, free[name]):
-            kind = free[name].__name__ if isinstance(free[name], type) else free[name]
-            raise ValueError(f"{name} is {value!r}: it must be {kind}")
-    given: dict[str, Any] = {
+        if name not in changeable:
+            raise ValueError(f"there is no setting {name}: give some of {', '.join(changeable)}")
+        if not _matches_type(value, changeable[name]):
+            type_name = changeable[name].__name__ if isinstance(changeable[name], type) else changeable[name]
+            raise ValueError(f"{name} is {value!r}: it must be {type_name}")
+    new_values: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in changes.items()
     }
-    return replace(settings, **given)
+    return replace(settings, **new_values)
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
@@ -193,15 +193,15 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name} is {value!r}: give one of {', '.join(choices)}")
 
 
-def _fits(value: object, kind: Any) -> bool:
-    """Whether a value from JSON can stand where the annotation says ``kind``."""
-    if get_origin(kind) is tuple:
-        length = None if Ellipsis in get_args(kind) else len(get_args(kind))
+def _matches_type(value: object, annotation: Any) -> bool:
+    """Whether a value from JSON can stand where the annotation says ``annotation``."""
+    if get_origin(annotation) is tuple:
+        length = None if Ellipsis in get_args(annotation) else len(get_args(annotation))
         return (
             isinstance(value, list | tuple)
             and all(isinstance(part, str) for part in value)
             and length in (None, len(value))
         )
-    if get_args(kind):
-        return any(_fits(value, part) for part in get_args(kind))
-    return type(value) in ((int, float) if kind is float else (kind,))
+    if get_args(annotation):
+        return any(_matches_type(value, part) for part in get_args(annotation))
+    return type(value) in ((int, float) if annotation is float else (annotation,))

@@ -1,6 +1,6 @@
 """Every scenario, in the order of the table."""
 
-from burstlab.probe_scenarios import rows_disk, rows_host, rows_paths
-from burstlab.probe_scenarios.rows import ROWS
+from burstlab.probe_scenarios import disk_scenarios, host_scenarios, path_scenarios
+from burstlab.probe_scenarios.registry import SCENARIOS
 
-__all__ = ["ROWS", "rows_disk", "rows_host", "rows_paths"]
+__all__ = ["SCENARIOS", "disk_scenarios", "host_scenarios", "path_scenarios"]

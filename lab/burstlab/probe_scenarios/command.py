@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from burstlab.disk.command import clean_up, explained
+from burstlab.disk.command import clean_up, report_errors
 from burstlab.main import HELP
 
 if TYPE_CHECKING:
-    from burstlab.probe_scenarios.rows import Row
+    from burstlab.probe_scenarios.registry import Scenario
     from burstlab.probe_scenarios.table import Result
 
 _PROBE: Final = Path(__file__).parents[3] / "ddprobe" / "ddprobe.py"
@@ -60,91 +60,102 @@ def probe_scenarios(
     Counts false OK (people wait, and the probe says all is well), false CRIT, and processes left behind.
     Needs root, loop devices and qemu-storage-daemon.
     """
-    from burstlab.probe_scenarios.all_scenarios import ROWS  # noqa: PLC0415 - help needs none of this
-    from burstlab.probe_scenarios.table import lines, markdown, replaced, summary, summary_line  # noqa: PLC0415
+    from burstlab.probe_scenarios.all_scenarios import SCENARIOS  # noqa: PLC0415 - help needs none of this
+    from burstlab.probe_scenarios.table import (  # noqa: PLC0415
+        count_results,
+        format_counts,
+        format_lines,
+        replace_table,
+        to_markdown,
+    )
 
-    chosen = _chosen(ROWS, names)
+    selected = _select(SCENARIOS, names)
     if only_list:
-        for each in chosen:
-            click.echo(f"{each.name:26}{each.scenario[:54]}")
+        for scenario_or_result in selected:
+            click.echo(f"{scenario_or_result.name:26}{scenario_or_result.description[:54]}")
         return
-    with explained():
-        _check()
+    with report_errors():
+        _check_machine()
         clean_up()
-        results = [_played(each, probe, place, len(chosen)) for place, each in enumerate(chosen, 1)]
+        results = [
+            _run_scenario(scenario_or_result, probe, position, len(selected))
+            for position, scenario_or_result in enumerate(selected, 1)
+        ]
     if write is not None:
         page = write.read_text(encoding="utf-8") if write.exists() else ""
-        write.write_text(replaced(page, markdown(results, _about(probe))), encoding="utf-8")
+        write.write_text(
+            replace_table(page, to_markdown(results, _describe_environment(probe))), encoding="utf-8"
+        )
         click.echo(f"written: {write}", err=True)
     if as_json:
-        rows = [_as_dict(each) for each in results]
-        click.echo(json.dumps({"summary": summary(results), "scenarios": rows}, indent=2))
+        rows = [_to_document(scenario_or_result) for scenario_or_result in results]
+        click.echo(json.dumps({"summary": count_results(results), "scenarios": rows}, indent=2))
     else:
-        click.echo("\n".join(lines(results)))
-        click.echo(summary_line(results))
-    if any(each.held is False for each in results):
+        click.echo("\n".join(format_lines(results)))
+        click.echo(format_counts(results))
+    if any(scenario_or_result.held is False for scenario_or_result in results):
         raise SystemExit(1)
 
 
-def _chosen(rows: "list[Row]", names: tuple[str, ...]) -> "list[Row]":
-    known = {each.name: each for each in rows}
-    if unknown := [name for name in names if name not in known]:
-        raise click.UsageError(f"{unknown[0]!r} is not a scenario; --list shows all {len(known)}")
-    return [known[name] for name in names] or rows
+def _select(scenarios: "list[Scenario]", names: tuple[str, ...]) -> "list[Scenario]":
+    scenarios_by_name = {scenario.name: scenario for scenario in scenarios}
+    if unknown := [name for name in names if name not in scenarios_by_name]:
+        raise click.UsageError(f"{unknown[0]!r} is not a scenario; --list shows all {len(scenarios_by_name)}")
+    return [scenarios_by_name[name] for name in names] or scenarios
 
 
-def _check() -> None:
+def _check_machine() -> None:
     """Refuse a machine on which none of it would work.
 
     Raises:
         DiskError: the message says what is missing.
     """
-    from burstlab.disk.block_device import DiskError, why_not  # noqa: PLC0415
+    from burstlab.disk.block_device import DiskError, unavailable_reason  # noqa: PLC0415
 
-    if reason := why_not("qsd"):
+    if reason := unavailable_reason("qsd"):
         raise DiskError(reason)
 
 
-def _played(row: "Row", probe: Path, place: int, of: int) -> "Result":
+def _run_scenario(scenario: "Scenario", probe: Path, position: int, total: int) -> "Result":
     from burstlab.disk.block_device import DiskError  # noqa: PLC0415
-    from burstlab.probe_scenarios.stage import SkipError, Stage  # noqa: PLC0415
-    from burstlab.probe_scenarios.table import Result, shown_runs  # noqa: PLC0415
+    from burstlab.probe_scenarios.table import Result, summarise_runs  # noqa: PLC0415
+    from burstlab.probe_scenarios.testbed import SkipError, Testbed  # noqa: PLC0415
 
-    click.echo(f"[{place}/{of}] {row.name} … ", err=True, nl=False)
-    began_s, stage, held, failure = time.monotonic(), None, None, ""
+    click.echo(f"[{position}/{total}] {scenario.name} … ", err=True, nl=False)
+    started_at_s, testbed, is_as_expected, failure = time.monotonic(), None, None, ""
     try:
-        with Stage(probe, fs=row.fs, mkfs_options=row.mkfs_options) as stage:
-            held = row.play(stage)
+        with Testbed(probe, file_system=scenario.file_system, mkfs_options=scenario.mkfs_options) as testbed:
+            is_as_expected = scenario.run(testbed)
     except SkipError as skip:
         failure = str(skip)
     except (DiskError, OSError) as error:
         failure = f"the scenario failed: {error}"
-    seen, notes = (stage.seen, stage.notes) if stage else ([], [])
+    probe_runs, notes = (testbed.probe_runs, testbed.notes) if testbed else ([], [])
     result = Result(
-        name=row.name,
-        scenario=row.scenario,
-        expected=row.expected,
-        got="; ".join(filter(None, [shown_runs(seen, notes), failure])),
-        held=held if not failure or held is False else None,
-        took_s=time.monotonic() - began_s,
-        false_ok=sum(each.is_false_ok for each in seen),
-        false_crit=sum(each.is_false_crit for each in seen),
-        left=stage.left if stage else 0,
+        name=scenario.name,
+        scenario=scenario.description,
+        expected=scenario.expected,
+        got="; ".join(filter(None, [summarise_runs(probe_runs, notes), failure])),
+        held=is_as_expected if not failure or is_as_expected is False else None,
+        took_s=time.monotonic() - started_at_s,
+        false_ok=sum(probe_run.is_false_ok for probe_run in probe_runs),
+        false_crit=sum(probe_run.is_false_crit for probe_run in probe_runs),
+        left=testbed.processes_left if testbed else 0,
     )
-    click.echo(f"{result.word} ({result.took_s:.0f} s)", err=True)
+    click.echo(f"{result.held_text} ({result.took_s:.0f} s)", err=True)
     return result
 
 
-def _as_dict(result: "Result") -> dict[str, object]:
+def _to_document(result: "Result") -> dict[str, object]:
     return {name: getattr(result, name) for name in result.__slots__}
 
 
-def _about(probe: Path) -> str:
+def _describe_environment(probe: Path) -> str:
     version = "unknown"
     with suppress(OSError):
-        found = [
+        version_lines = [
             line for line in probe.read_text(encoding="utf-8").splitlines() if line.startswith("VERSION")
         ]
-        version = found[0].split('"')[1] if found else version
+        version = version_lines[0].split('"')[1] if version_lines else version
     machine = f"Linux {platform.release().partition('-')[0]}, Python {platform.python_version()}"
     return f"ddprobe {version}, {machine}, {time.strftime('%B %Y', time.gmtime())}."

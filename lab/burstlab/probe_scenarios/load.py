@@ -26,9 +26,9 @@ def main(path: str, threads: int, kib: int) -> None:
     block = mmap.mmap(-1, kib << 10)
 
     def write() -> None:
-        dice = random.Random()  # noqa: S311 - places in a file
+        generator = random.Random()  # noqa: S311 - places in a file
         while True:
-            os.pwrite(file, block, len(block) * dice.randrange(_FILE_BYTES // len(block)))
+            os.pwrite(file, block, len(block) * generator.randrange(_FILE_BYTES // len(block)))
 
     threading.stack_size(_STACK_BYTES)
     for _ in range(threads):

@@ -8,49 +8,52 @@ from typing import Any, Final
 BEGIN: Final = "<!-- table: begin -->"
 END: Final = "<!-- table: end -->"
 COLUMNS: Final = 80
-WELL: Final = "well"
-SICK: Final = "sick"
+HEALTHY: Final = "well"
+UNHEALTHY: Final = "sick"
 _ALARMS: Final = ("warn", "crit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class ProbeRun:
     """What one start of the probe said; ``truth`` is SICK, WELL, or None where neither would be wrong.
 
-    ``reading`` is its JSON, empty where it left none; ``is_about`` is whether that names the disk under test.
+    ``reading`` is its JSON, empty where it left none; ``is_about_tested_disk`` is whether that names the disk
+    under test.
     """
 
     verdict: str
     cause: str
     code: int | None
-    took_s: float
+    duration_s: float
     truth: str | None = None
     reading: dict[str, Any] = field(default_factory=dict)
-    said: str = ""
-    is_about: bool = True
+    output: str = ""
+    is_about_tested_disk: bool = True
 
     @property
     def is_false_ok(self) -> bool:
         """A disk that people wait for, and the probe calls it healthy or exits with 0."""
-        return self.truth == SICK and (self.verdict == "ok" or self.code == 0)
+        return self.truth == UNHEALTHY and (self.verdict == "ok" or self.code == 0)
 
     @property
     def is_false_crit(self) -> bool:
         """CRIT of a disk that is healthy or cannot be measured; or an alarm about another disk."""
-        elsewhere = self.truth == SICK and self.verdict in _ALARMS and not self.is_about
-        return elsewhere or (self.truth == WELL and self.verdict == "crit")
+        is_about_other_disk = (
+            self.truth == UNHEALTHY and self.verdict in _ALARMS and not self.is_about_tested_disk
+        )
+        return is_about_other_disk or (self.truth == HEALTHY and self.verdict == "crit")
 
     @property
-    def answer(self) -> str:
+    def verdict_and_cause(self) -> str:
         """Verdict and cause; probes whose log is elsewhere leave no reading."""
         return f"{self.verdict.upper()} {self.cause}" if self.verdict else "no reading"
 
     def __str__(self) -> str:
         if self.code is None:
-            return f"no answer in {self.took_s:.0f} s"
+            return f"no answer in {self.duration_s:.0f} s"
         seconds = self.reading.get("dd_s")
         dd = f" (dd {seconds:.3g} s)" if seconds is not None else ""
-        return f"{self.answer}{dd}, exit {self.code}, {self.took_s:.1f} s"
+        return f"{self.verdict_and_cause}{dd}, exit {self.code}, {self.duration_s:.1f} s"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,37 +71,37 @@ class Result:
     left: int = 0
 
     @property
-    def word(self) -> str:
+    def held_text(self) -> str:
         return {True: "yes", False: "NO", None: "not run"}[self.held]
 
 
-def shown_runs(seen: Sequence[Seen], notes: Sequence[str]) -> str:
+def summarise_runs(probe_runs: Sequence[ProbeRun], notes: Sequence[str]) -> str:
     """Runs and notes in one cell; runs that said the same are counted."""
-    counted = Counter(f"{each.answer}, exit {each.code}" for each in seen)
-    if len(seen) > 4:  # noqa: PLR2004 - as many as fit a cell
-        longest_s = max(each.took_s for each in seen)
-        shown = [f"{count} times {words}" for words, count in counted.items()] + [f"up to {longest_s:.1f} s"]
+    counts = Counter(f"{probe_run.verdict_and_cause}, exit {probe_run.code}" for probe_run in probe_runs)
+    if len(probe_runs) > 4:  # noqa: PLR2004 - as many as fit a cell
+        longest_s = max(probe_run.duration_s for probe_run in probe_runs)
+        texts = [f"{count} times {text}" for text, count in counts.items()] + [f"up to {longest_s:.1f} s"]
     else:
-        shown = [str(each) for each in seen]
-    return "; ".join([*shown, *notes])
+        texts = [str(probe_run) for probe_run in probe_runs]
+    return "; ".join([*texts, *notes])
 
 
-def summary(results: Sequence[Result]) -> dict[str, int]:
+def count_results(results: Sequence[Result]) -> dict[str, int]:
     """The counts that a run of the table comes down to."""
     return {
         "scenarios": len(results),
-        "as_expected": sum(each.held is True for each in results),
-        "not_as_expected": sum(each.held is False for each in results),
-        "not_run": sum(each.held is None for each in results),
-        "false_ok": sum(each.false_ok for each in results),
-        "false_crit": sum(each.false_crit for each in results),
-        "processes_left": sum(each.left for each in results),
+        "as_expected": sum(result.held is True for result in results),
+        "not_as_expected": sum(result.held is False for result in results),
+        "not_run": sum(result.held is None for result in results),
+        "false_ok": sum(result.false_ok for result in results),
+        "false_crit": sum(result.false_crit for result in results),
+        "processes_left": sum(result.left for result in results),
     }
 
 
-def summary_line(results: Sequence[Result]) -> str:
+def format_counts(results: Sequence[Result]) -> str:
     """The same in words."""
-    counts = summary(results)
+    counts = count_results(results)
     return (
         f"{counts['as_expected']} of {counts['scenarios']} as expected, {counts['not_as_expected']} not, "
         f"{counts['not_run']} not run here.\nFalse OK: {counts['false_ok']}. "
@@ -106,18 +109,19 @@ def summary_line(results: Sequence[Result]) -> str:
     )
 
 
-def markdown(results: Sequence[Result], about: str) -> str:
+def to_markdown(results: Sequence[Result], environment: str) -> str:
     """The table as it stands on the page, between its two marks."""
-    head = ["| Scenario | Expected | Got | As expected |", "| --- | --- | --- | --- |"]
+    header = ["| Scenario | Expected | Got | As expected |", "| --- | --- | --- | --- |"]
     rows = [
-        f"| {_cell(each.scenario)} | {_cell(each.expected)} | {_cell(each.got)} | {each.word} |"
-        for each in results
+        f"| {_escape_cell(result.scenario)} | {_escape_cell(result.expected)} | {_escape_cell(result.got)} |"
+        f" {result.held_text} |"
+        for result in results
     ]
-    lines = [BEGIN, about, "", *summary_line(results).splitlines(), "", *head, *rows, END]
+    lines = [BEGIN, environment, "", *format_counts(results).splitlines(), "", *header, *rows, END]
     return "\n".join(lines) + "\n"
 
 
-def replaced(page: str, table: str) -> str:
+def replace_table(page: str, table: str) -> str:
     """The page with its table replaced, or appended where there is none."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
@@ -126,17 +130,17 @@ def replaced(page: str, table: str) -> str:
     return before + table.rstrip("\n") + after
 
 
-def lines(results: Iterable[Result]) -> list[str]:
+def format_lines(results: Iterable[Result]) -> list[str]:
     """A line for each row, of 80 columns at most; what is not as expected shows what it got."""
-    shown = []
-    for each in results:
-        shown.append(f"{each.word:8}{each.name[: COLUMNS - 8]}")
-        if not each.held:
-            shown += [f"{'':8}{part}" for part in _wrapped(each.got, COLUMNS - 8)]
-    return shown
+    formatted = []
+    for result in results:
+        formatted.append(f"{result.held_text:8}{result.name[: COLUMNS - 8]}")
+        if not result.held:
+            formatted += [f"{'':8}{part}" for part in _wrap(result.got, COLUMNS - 8)]
+    return formatted
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def _wrap(text: str, width: int) -> list[str]:
     rows, row = [], ""
     for word in text.split():
         if row and len(row) + 1 + len(word) > width:
@@ -146,5 +150,5 @@ def _wrapped(text: str, width: int) -> list[str]:
     return [*rows, row]
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")

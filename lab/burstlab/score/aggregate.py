@@ -4,18 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from burstlab.score.baselines import RIVALS
-from burstlab.score.job import NOTHING, ORACLE, OURS, Foretold, Outcome, Tally
+from burstlab.score.baselines import BASELINES
+from burstlab.score.job import BURSTWATCH, NO_ACTION, ORACLE, CaseOutcome, DepletionScore, Tally
 from burstwatch.core.ebs.pricing import VolumeType
 
 SCHEMA: Final = "burstwatch.score/v1"
-CONTENDERS: Final = (NOTHING, *(rival.name for rival in RIVALS), OURS, ORACLE)
-_OF_MINUTELY: Final = 0.95
+CONTENDERS: Final = (NO_ACTION, *(rival.name for rival in BASELINES), BURSTWATCH, ORACLE)
+_MIN_LEAD_FRACTION: Final = 0.95
 _PERCENTILES: Final = (5, 50, 95)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Acting:
+class ActionScore:
     """What a contender's flips came to.
 
     ``avoided_pct`` is the share of the stalled seconds that the oracle avoids; None where it avoids none.
@@ -34,7 +34,7 @@ class Acting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alerting:
+class AlertScore:
     """What a contender's alerts were worth where nobody acts; leads in seconds, by percentile."""
 
     contender: str
@@ -48,11 +48,11 @@ class Alerting:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class GuaranteeScore:
     """How the guarantee fared on depletions that began at 95 % or above.
 
-    How many were ``in_focus`` with ``act_lead`` left, and how many had at least 95 % of the lead that looking
-    every minute would have had.
+    How many were ``is_in_focus`` with ``act_lead`` left, and how many had at least 95 % of the lead that
+    looking every minute would have had.
     """
 
     depletions: int
@@ -61,16 +61,16 @@ class Promise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class ScoreSummary:
     """Everything about one set of recordings, or about all of them."""
 
     folder: str
     cases: int
     volume_days: float
     stalled_s: float
-    acting: dict[str, Sequence[Acting]]
-    alerting: Sequence[Alerting]
-    promise: Promise
+    acting: dict[str, Sequence[ActionScore]]
+    alerting: Sequence[AlertScore]
+    promise: GuaranteeScore
     calm_cases: int
     calm_watching_usd: float
     calm_polling_usd: float
@@ -81,39 +81,41 @@ class Figures:
         return asdict(self)
 
 
-def figures(folder: str, outcomes: Sequence[Outcome]) -> Figures:
+def summarise(folder: str, outcomes: Sequence[CaseOutcome]) -> ScoreSummary:
     """Add up what became of these cases."""
-    stalled_s = sum(one.stalled_s for one in outcomes)
-    days = sum(one.days for one in outcomes)
-    calm = [one for one in outcomes if one.is_calm]
-    return Figures(
+    stalled_s = sum(outcome.stalled_s for outcome in outcomes)
+    days = sum(outcome.days for outcome in outcomes)
+    calm = [outcome for outcome in outcomes if outcome.is_calm]
+    return ScoreSummary(
         folder=folder,
         cases=len(outcomes),
         volume_days=days,
         stalled_s=stalled_s,
         acting={
-            str(target): _acting(outcomes, target, stalled_s)
+            str(target): _score_actions(outcomes, target, stalled_s)
             for target in VolumeType
-            if _has(outcomes, target)
+            if _has_target(outcomes, target)
         },
         alerting=[
-            _alerting(name, _tallies(outcomes, name, None), days)
+            _score_alerts(name, _select_tallies(outcomes, name, None), days)
             for name in CONTENDERS
-            if name not in (NOTHING, ORACLE)
+            if name not in (NO_ACTION, ORACLE)
         ],
-        promise=_promise(_tallies(outcomes, OURS, None)),
+        promise=_score_guarantee(_select_tallies(outcomes, BURSTWATCH, None)),
         calm_cases=len(calm),
-        calm_watching_usd=sum(each.watching_usd for each in _tallies(calm, OURS, None)),
-        calm_polling_usd=sum(one.polling_usd for one in calm),
-        polling_usd=sum(one.polling_usd for one in outcomes),
+        calm_watching_usd=sum(tally.watching_usd for tally in _select_tallies(calm, BURSTWATCH, None)),
+        calm_polling_usd=sum(outcome.polling_usd for outcome in calm),
+        polling_usd=sum(outcome.polling_usd for outcome in outcomes),
     )
 
 
-def _has(outcomes: Sequence[Outcome], target: VolumeType) -> bool:
-    return bool(_tallies(outcomes, ORACLE, target))
+def _has_target(outcomes: Sequence[CaseOutcome], target: VolumeType) -> bool:
+    return bool(_select_tallies(outcomes, ORACLE, target))
 
 
-def _tallies(outcomes: Iterable[Outcome], contender: str, target: VolumeType | None) -> list[Tally]:
+def _select_tallies(
+    outcomes: Iterable[CaseOutcome], contender: str, target: VolumeType | None
+) -> list[Tally]:
     return [
         tally
         for outcome in outcomes
@@ -122,13 +124,15 @@ def _tallies(outcomes: Iterable[Outcome], contender: str, target: VolumeType | N
     ]
 
 
-def _acting(outcomes: Sequence[Outcome], target: VolumeType, stalled_s: float) -> list[Acting]:
-    least_s = sum(each.stalled_s for each in _tallies(outcomes, ORACLE, target))
-    found = [
-        Acting(
-            contender=NOTHING,
+def _score_actions(
+    outcomes: Sequence[CaseOutcome], target: VolumeType, stalled_s: float
+) -> list[ActionScore]:
+    oracle_stalled_s = sum(tally.stalled_s for tally in _select_tallies(outcomes, ORACLE, target))
+    scores = [
+        ActionScore(
+            contender=NO_ACTION,
             stalled_s=stalled_s,
-            avoided_pct=0.0 if stalled_s > least_s else None,
+            avoided_pct=0.0 if stalled_s > oracle_stalled_s else None,
             flips=0,
             needless_flips=0,
             needless_free_flips=0,
@@ -137,50 +141,55 @@ def _acting(outcomes: Sequence[Outcome], target: VolumeType, stalled_s: float) -
         )
     ]
     for name in CONTENDERS[1:]:
-        tallies = _tallies(outcomes, name, target)
-        left_s = sum(each.stalled_s for each in tallies)
-        avoidable_s = stalled_s - least_s
-        found.append(
-            Acting(
+        tallies = _select_tallies(outcomes, name, target)
+        remaining_s = sum(tally.stalled_s for tally in tallies)
+        avoidable_s = stalled_s - oracle_stalled_s
+        scores.append(
+            ActionScore(
                 contender=name,
-                stalled_s=left_s,
-                avoided_pct=100 * (stalled_s - left_s) / avoidable_s if avoidable_s > 0 else None,
-                flips=sum(each.flips for each in tallies),
-                needless_flips=sum(each.needless_flips for each in tallies) if name != ORACLE else 0,
+                stalled_s=remaining_s,
+                avoided_pct=100 * (stalled_s - remaining_s) / avoidable_s if avoidable_s > 0 else None,
+                flips=sum(tally.flips for tally in tallies),
+                needless_flips=sum(tally.needless_flips for tally in tallies) if name != ORACLE else 0,
                 needless_free_flips=(
-                    sum(each.needless_free_flips for each in tallies) if name != ORACLE else 0
+                    sum(tally.needless_free_flips for tally in tallies) if name != ORACLE else 0
                 ),
-                usd=sum(each.usd for each in tallies),
-                watching_usd=sum(each.watching_usd for each in tallies),
+                usd=sum(tally.usd for tally in tallies),
+                watching_usd=sum(tally.watching_usd for tally in tallies),
             )
         )
-    return found
+    return scores
 
 
-def _alerting(name: str, tallies: Sequence[Tally], days: float) -> Alerting:
-    foretold = _foretold(tallies)
-    leads = sorted(one.lead_s for one in foretold if one.lead_s is not None)
-    needless = sum(each.needless_criticals for each in tallies)
-    return Alerting(
+def _score_alerts(name: str, tallies: Sequence[Tally], days: float) -> AlertScore:
+    depletion_scores = _depletion_scores(tallies)
+    leads_s = sorted(score.lead_s for score in depletion_scores if score.lead_s is not None)
+    needless = sum(tally.needless_criticals for tally in tallies)
+    return AlertScore(
         contender=name,
-        depletions=len(foretold),
-        announced=len(leads),
-        lead_s={f"p{pct}": leads[(len(leads) - 1) * pct // 100] for pct in _PERCENTILES} if leads else None,
-        criticals=sum(each.criticals for each in tallies),
+        depletions=len(depletion_scores),
+        announced=len(leads_s),
+        lead_s={f"p{pct}": leads_s[(len(leads_s) - 1) * pct // 100] for pct in _PERCENTILES}
+        if leads_s
+        else None,
+        criticals=sum(tally.criticals for tally in tallies),
         needless_criticals=needless,
         needless_per_100_days=100 * needless / days if days else 0.0,
-        watching_usd=sum(each.watching_usd for each in tallies),
+        watching_usd=sum(tally.watching_usd for tally in tallies),
     )
 
 
-def _promise(tallies: Sequence[Tally]) -> Promise:
-    high = [one for one in _foretold(tallies) if one.from_high]
-    return Promise(
-        depletions=len(high),
-        in_focus=sum(bool(one.in_focus) for one in high),
-        with_lead=sum((one.lead_s or 0) >= _OF_MINUTELY * (one.minute_lead_s or 0) for one in high),
+def _score_guarantee(tallies: Sequence[Tally]) -> GuaranteeScore:
+    scores_from_high = [score for score in _depletion_scores(tallies) if score.is_from_high]
+    return GuaranteeScore(
+        depletions=len(scores_from_high),
+        in_focus=sum(bool(score.is_in_focus) for score in scores_from_high),
+        with_lead=sum(
+            (score.lead_s or 0) >= _MIN_LEAD_FRACTION * (score.minute_lead_s or 0)
+            for score in scores_from_high
+        ),
     )
 
 
-def _foretold(tallies: Sequence[Tally]) -> list[Foretold]:
-    return [one for each in tallies for one in each.foretold]
+def _depletion_scores(tallies: Sequence[Tally]) -> list[DepletionScore]:
+    return [score for tally in tallies for score in tally.depletion_scores]

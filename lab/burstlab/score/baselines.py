@@ -11,156 +11,173 @@ from typing import Final
 
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.score.cases import Case
-from burstlab.score.ground_truth import START_S, Course
-from burstlab.score.metric_delay import Weather
-from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops, worst_drain_per_s
+from burstlab.score.ground_truth import START_S, GroundTruth
+from burstlab.score.metric_delay import MetricDelay
+from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops, highest_drain_per_s
 
 LOW_PCT: Final = 20.0
 _HOUR_MIN: Final = 60
 _FIVE_MIN: Final = 5
-_SCALED_TO_LAST_S: Final = 20 * MINUTE_S
+_BURST_RESERVE_S: Final = 20 * MINUTE_S
 ALARM_USD_PER_MONTH: Final = 0.10
 POLL_USD: Final = 0.01 / 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rival:
-    """A threshold on the mean balance of the last ``span_min``, looked at every ``every_min`` minutes."""
+class Baseline:
+    """A threshold on the mean balance of the last ``span_min``, looked at every ``interval_min`` minutes."""
 
     name: str
-    says: str
-    every_min: int
+    description: str
+    interval_min: int
     span_min: int
     threshold_pct: Callable[[int], float] = lambda _gib: LOW_PCT
-    over_fleet: bool = False
+    is_fleet_wide: bool = False
     is_alarm: bool = True
 
-    def usd(self, seconds: float) -> float:
+    def watching_usd(self, seconds: float) -> float:
         """What it costs to watch one volume for so long."""
         if self.is_alarm:
             return ALARM_USD_PER_MONTH * seconds / (730 * 3600)
-        return POLL_USD * seconds / (self.every_min * MINUTE_S)
+        return POLL_USD * seconds / (self.interval_min * MINUTE_S)
 
 
-def lasts_20_minutes_pct(size_gib: int) -> float:
+def burst_reserve_pct(size_gib: int) -> float:
     """The balance that lasts for 20 minutes of full burst; small volumes have no such balance."""
-    return min(100.0, worst_drain_per_s(baseline_iops(size_gib)) * _SCALED_TO_LAST_S / CREDITS_PER_PCT)
+    return min(100.0, highest_drain_per_s(baseline_iops(size_gib)) * _BURST_RESERVE_S / CREDITS_PER_PCT)
 
 
-RIVALS: Final = (
-    Rival(
+BASELINES: Final = (
+    Baseline(
         name="20 %, 5 min",
-        says="an alarm on each volume: mean BurstBalance of five minutes below 20 %",
-        every_min=_FIVE_MIN,
+        description="an alarm on each volume: mean BurstBalance of five minutes below 20 %",
+        interval_min=_FIVE_MIN,
         span_min=_FIVE_MIN,
     ),
-    Rival(
+    Baseline(
         name="20 %, 1 min",
-        says="the same on one-minute datapoints",
-        every_min=1,
+        description="the same on one-minute datapoints",
+        interval_min=1,
         span_min=1,
     ),
-    Rival(
+    Baseline(
         name="% by size",
-        says="an alarm at the balance that lasts for 20 minutes of full burst",
-        every_min=1,
+        description="an alarm at the balance that lasts for 20 minutes of full burst",
+        interval_min=1,
         span_min=1,
-        threshold_pct=lasts_20_minutes_pct,
+        threshold_pct=burst_reserve_pct,
     ),
-    Rival(
+    Baseline(
         name="fleet mean",
-        says="one alarm: the mean of all volumes below 20 % for an hour; then all below 20 % are flipped",
-        every_min=_FIVE_MIN,
+        description=(
+            "one alarm: the mean of all volumes below 20 % for an hour; then all below 20 % are flipped"
+        ),
+        interval_min=_FIVE_MIN,
         span_min=_HOUR_MIN,
-        over_fleet=True,
+        is_fleet_wide=True,
     ),
-    Rival(
+    Baseline(
         name="like Custodian",
-        says="every five minutes, each volume's mean BurstBalance of the last hour below 20 %",
-        every_min=_FIVE_MIN,
+        description="every five minutes, each volume's mean BurstBalance of the last hour below 20 %",
+        interval_min=_FIVE_MIN,
         span_min=_HOUR_MIN,
         is_alarm=False,
     ),
 )
 
 
-class Seen:
+class PublishedBalance:
     """The balance as CloudWatch shows it: minutes that never appear are left out, the others are late."""
 
-    def __init__(self, case: Case, course: Course, weather: Weather) -> None:
-        shown = list(course.minima[: case.seconds // MINUTE_S])
-        for since_s, until_s in weather.gaps(case.volume_id, case.seconds) if weather.gap_every_s else ():
-            first, last = (int(each - START_S) // MINUTE_S for each in (since_s, until_s))
-            shown[first:last] = [nan] * (min(last, len(shown)) - min(first, len(shown)))
+    def __init__(self, case: Case, ground_truth: GroundTruth, metric_delay: MetricDelay) -> None:
+        values_pct = list(ground_truth.minima[: case.duration_s // MINUTE_S])
+        for gap_start_s, gap_end_s in (
+            metric_delay.gaps(case.volume_id, case.duration_s) if metric_delay.gap_interval_s else ()
+        ):
+            first, last = (int(at_s - START_S) // MINUTE_S for at_s in (gap_start_s, gap_end_s))
+            values_pct[first:last] = [nan] * (min(last, len(values_pct)) - min(first, len(values_pct)))
         self._sums, self._counts = [0.0], [0]
-        for pct in shown:
+        for pct in values_pct:
             is_shown = pct == pct  # noqa: PLR0124 - not a number is not shown
             self._sums.append(self._sums[-1] + (pct if is_shown else 0.0))
             self._counts.append(self._counts[-1] + is_shown)
-        self.minutes = len(shown)
+        self.minutes = len(values_pct)
 
     def mean(self, minute: int, span_min: int) -> float | None:
         """Of the minutes shown in the span that ends with this minute; None where there is none."""
-        last, first = minute + 1, max(0, minute + 1 - span_min)
-        count = self._counts[last] - self._counts[first]
-        return (self._sums[last] - self._sums[first]) / count if count else None
+        end, start = minute + 1, max(0, minute + 1 - span_min)
+        count = self._counts[end] - self._counts[start]
+        return (self._sums[end] - self._sums[start]) / count if count else None
 
 
-def calls_of(rival: Rival, case: Case, seen: Seen, weather: Weather) -> list[tuple[int, int]]:
+def find_alarm_spans(
+    baseline: Baseline, case: Case, balance: PublishedBalance, metric_delay: MetricDelay
+) -> list[tuple[int, int]]:
     """When the threshold is crossed, and until when it stays crossed; seconds since the epoch."""
-    threshold = rival.threshold_pct(case.size_gib)
-    found: list[tuple[int, int]] = []
-    since_s: int | None = None
-    for minute in range(rival.every_min - 1, seen.minutes, rival.every_min):
-        if minute + 1 < rival.span_min:
+    threshold = baseline.threshold_pct(case.size_gib)
+    spans: list[tuple[int, int]] = []
+    alarm_at_s: int | None = None
+    for minute in range(baseline.interval_min - 1, balance.minutes, baseline.interval_min):
+        if minute + 1 < baseline.span_min:
             continue
-        mean = seen.mean(minute, rival.span_min)
-        known_s = _known_s(minute, weather)
-        if mean is not None and mean < threshold and since_s is None:
-            since_s = known_s
-        elif mean is not None and mean >= threshold and since_s is not None:
-            found.append((since_s, known_s))
-            since_s = None
-    end_s = START_S + case.seconds
-    if since_s is not None:
-        found.append((since_s, end_s))
-    return [(first_s, last_s) for first_s, last_s in found if first_s < end_s]
+        mean = balance.mean(minute, baseline.span_min)
+        known_at_s = _published_at_s(minute, metric_delay)
+        if mean is not None and mean < threshold and alarm_at_s is None:
+            alarm_at_s = known_at_s
+        elif mean is not None and mean >= threshold and alarm_at_s is not None:
+            spans.append((alarm_at_s, known_at_s))
+            alarm_at_s = None
+    end_s = START_S + case.duration_s
+    if alarm_at_s is not None:
+        spans.append((alarm_at_s, end_s))
+    return [(start_at_s, end_at_s) for start_at_s, end_at_s in spans if start_at_s < end_s]
 
 
-def calls_of_fleet(
-    rival: Rival, seen: Mapping[str, Seen], cases: Sequence[Case], weather: Weather
+def find_fleet_alarm_spans(
+    baseline: Baseline,
+    balances: Mapping[str, PublishedBalance],
+    cases: Sequence[Case],
+    metric_delay: MetricDelay,
 ) -> dict[str, list[tuple[int, int]]]:
     """The same of one alarm for all of them: while it stands, each volume below the threshold is called."""
-    minutes = max(one.minutes for one in seen.values())
-    standing = []
-    for minute in range(rival.span_min - 1, minutes, rival.every_min):
+    minutes = max(balance.minutes for balance in balances.values())
+    alarm_minutes = []
+    for minute in range(baseline.span_min - 1, minutes, baseline.interval_min):
         means = [
             mean
-            for one in seen.values()
-            if minute < one.minutes and (mean := one.mean(minute, rival.span_min)) is not None
+            for balance in balances.values()
+            if minute < balance.minutes and (mean := balance.mean(minute, baseline.span_min)) is not None
         ]
         if means and sum(means) / len(means) < LOW_PCT:
-            standing.append(minute)
-    found: dict[str, list[tuple[int, int]]] = {}
+            alarm_minutes.append(minute)
+    spans_by_volume: dict[str, list[tuple[int, int]]] = {}
     for case in cases:
-        one = seen[case.volume_id]
-        low = [m for m in standing if m < one.minutes and (one.mean(m, _FIVE_MIN) or inf) < LOW_PCT]
-        found[case.volume_id] = _spans(low, rival.every_min, weather, START_S + case.seconds)
-    return found
+        balance = balances[case.volume_id]
+        low_minutes = [
+            alarm_minute
+            for alarm_minute in alarm_minutes
+            if alarm_minute < balance.minutes and (balance.mean(alarm_minute, _FIVE_MIN) or inf) < LOW_PCT
+        ]
+        spans_by_volume[case.volume_id] = _merge_spans(
+            low_minutes, baseline.interval_min, metric_delay, START_S + case.duration_s
+        )
+    return spans_by_volume
 
 
-def _spans(minutes: Sequence[int], every_min: int, weather: Weather, end_s: int) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+def _merge_spans(
+    minutes: Sequence[int], interval_min: int, metric_delay: MetricDelay, end_s: int
+) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
     for minute in minutes:
-        since_s = _known_s(minute, weather)
-        until_s = min(end_s, since_s + every_min * MINUTE_S)
-        if found and found[-1][1] >= since_s:
-            found[-1] = (found[-1][0], until_s)
-        elif since_s < end_s:
-            found.append((since_s, until_s))
-    return found
+        start_at_s = _published_at_s(minute, metric_delay)
+        end_at_s = min(end_s, start_at_s + interval_min * MINUTE_S)
+        if spans and spans[-1][1] >= start_at_s:
+            spans[-1] = (spans[-1][0], end_at_s)
+        elif start_at_s < end_s:
+            spans.append((start_at_s, end_at_s))
+    return spans
 
 
-def _known_s(minute: int, weather: Weather) -> int:
+def _published_at_s(minute: int, metric_delay: MetricDelay) -> int:
     """When the last datapoint of a period has surely appeared."""
-    return START_S + (minute + 1) * MINUTE_S + weather.lag_most_s
+    return START_S + (minute + 1) * MINUTE_S + metric_delay.max_lag_s

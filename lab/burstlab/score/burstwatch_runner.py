@@ -9,9 +9,9 @@ from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessE
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.score.cases import Case
-from burstlab.score.ground_truth import START_S, fleet_of
-from burstlab.score.metric_delay import Weather
-from burstlab.score.record import METRIC_USD, Call, Record, Spans, moves_of
+from burstlab.score.ground_truth import START_S, make_fleet
+from burstlab.score.metric_delay import MetricDelay
+from burstlab.score.record import METRIC_USD, AlertStart, CaseRecord, SpanRecorder, accepted_modifications
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
@@ -19,37 +19,37 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.watch.decide import Decision
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
 
 if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 
-_TICK_TAKES_S: Final = 2
-_WITHOUT_END: Final = 10**6
-_ABOUT_DRYING_UP: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
+_PASS_DURATION_S: Final = 2
+_NO_LIMIT: Final = 10**6
+_DEPLETION_ALERTS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
 
 
 @dataclass(slots=True)
-class _Notes:
+class _VolumeRecorder:
     """What was seen of one volume so far."""
 
     level: Level = Level.OK
-    calls: list[Call] = field(default_factory=list)
-    standing: Spans = field(default_factory=Spans)
-    focus: Spans = field(default_factory=Spans)
+    alerts: list[AlertStart] = field(default_factory=list)
+    alert_spans: SpanRecorder = field(default_factory=SpanRecorder)
+    focus_spans: SpanRecorder = field(default_factory=SpanRecorder)
 
 
-def for_scoring(policy: Policy, target: VolumeType) -> Policy:
+def policy_for_scoring(policy: Policy, target: VolumeType) -> Policy:
     """The policy with this target, and without the caps of a fleet: each case is a volume by itself."""
-    flip = replace(policy.flip, target=target, fleet_cap=_WITHOUT_END, spend_cap_usd=float(_WITHOUT_END))
+    flip = replace(policy.flip, target=target, fleet_cap=_NO_LIMIT, spend_cap_usd=float(_NO_LIMIT))
     return replace(policy, flip=flip)
 
 
-def every_minute(policy: Policy) -> Policy:
+def policy_polling_every_minute(policy: Policy) -> Policy:
     """The same judgement by a watcher who looks at every volume every minute."""
     minute = timedelta(minutes=1)
     cadence: CadencePolicy = replace(
@@ -58,87 +58,95 @@ def every_minute(policy: Policy) -> Policy:
     return replace(policy, cadence=cadence)
 
 
-def watch(
+def run_watchdog(
     cases: Sequence[Case],
     policy: Policy,
     settings: LabSettings,
-    weather: Weather,
+    metric_delay: MetricDelay,
     *,
-    flips: bool,
+    is_flipping: bool,
     report_progress: Callable[[int], None] = lambda _minutes: None,
-) -> dict[str, Record]:
+) -> dict[str, CaseRecord]:
     """Let the watchdog look after these volumes from tick to tick, each until its recording ends."""
-    fleet = fleet_of(cases, settings)
-    weather.spoil(fleet)
+    fleet = make_fleet(cases, settings)
+    metric_delay.add_gaps(fleet)
     reader = InProcessCloudWatch(fleet)
-    shell = _shell(fleet, reader, policy, flips=flips)
-    notes = {case.volume_id: _Notes() for case in cases}
-    leaving = sorted(cases, key=lambda case: case.seconds, reverse=True)
-    records: dict[str, Record] = {}
+    services = _make_services(fleet, reader, policy, is_flipping=is_flipping)
+    recorders = {case.volume_id: _VolumeRecorder() for case in cases}
+    remaining = sorted(cases, key=lambda case: case.duration_s, reverse=True)
+    records: dict[str, CaseRecord] = {}
     tick_s = START_S
-    while leaving:
-        while leaving and START_S + leaving[-1].seconds <= tick_s:
-            case = leaving.pop()
-            records[case.volume_id] = _close(
-                fleet, case, notes.pop(case.volume_id), reader.asked[case.volume_id]
+    while remaining:
+        while remaining and START_S + remaining[-1].duration_s <= tick_s:
+            case = remaining.pop()
+            records[case.volume_id] = _finish_case(
+                fleet, case, recorders.pop(case.volume_id), reader.billed_metrics[case.volume_id]
             )
-        fleet.clock.advance(tick_s + _TICK_TAKES_S - fleet.now_s())
-        report = run_tick(shell, tick_s=tick_s, now_s=fleet.clock.now_s())
+        fleet.clock.advance(tick_s + _PASS_DURATION_S - fleet.now_s())
+        report = run_tick(services, tick_at_s=tick_s, now_s=fleet.clock.now_s())
         assert report is not None
-        assert not report.bugs, report.bugs
+        assert not report.internal_errors, report.internal_errors
         for decision in report.decisions:
-            if (known := notes.get(decision.volume_id)) is not None:
-                _note(known, decision, fleet.now_s())
+            if (recorder := recorders.get(decision.volume_id)) is not None:
+                _record_decision(recorder, decision, fleet.now_s())
         tick_s += MINUTE_S
-        report_progress(len(leaving))
+        report_progress(len(remaining))
     return records
 
 
-def _shell(fleet: LabFleet, reader: InProcessCloudWatch, policy: Policy, *, flips: bool) -> Shell:
+def _make_services(
+    fleet: LabFleet, reader: InProcessCloudWatch, policy: Policy, *, is_flipping: bool
+) -> Services:
     ec2 = cast("Any", InProcessEc2(fleet))
-    return Shell(
+    return Services(
         ec2=Ec2Reader(ec2),
         cloudwatch=cast("CloudWatchReader", reader),
         ledger=SqliteLedger.in_memory(),
         calls=CallCounter(),
         policy=policy,
-        place=Place(region=fleet.settings.region),
-        modifier=Ec2Modifier(ec2) if flips else None,
+        location=AwsLocation(region=fleet.settings.region),
+        modifier=Ec2Modifier(ec2) if is_flipping else None,
     )
 
 
-def _note(known: _Notes, decision: Decision, now_s: int) -> None:
+def _record_decision(recorder: _VolumeRecorder, decision: Decision, now_s: int) -> None:
     if decision.change is not None:
         state = decision.change.state
-        known.focus.set(now_s, on=state is not None and state.next_look_at_s is not None)
+        recorder.focus_spans.set(now_s, is_on=state is not None and state.next_poll_at_s is not None)
     if decision.level is not Level.UNKNOWN:
-        known.standing.set(now_s, on=decision.level.is_alerting)
+        recorder.alert_spans.set(now_s, is_on=decision.level.is_alerting)
     for alert in decision.alerts:
-        if alert.kind in _ABOUT_DRYING_UP and not alert.is_reminder and alert.level.rank > known.level.rank:
-            known.calls.append(Call(now_s, is_critical=_is_critical(alert) and not _is_critical_at(known)))
+        if (
+            alert.kind in _DEPLETION_ALERTS
+            and not alert.is_reminder
+            and alert.level.rank > recorder.level.rank
+        ):
+            recorder.alerts.append(
+                AlertStart(now_s, is_critical=_is_critical(alert) and not _was_critical(recorder))
+            )
     if decision.level is not Level.UNKNOWN:
-        known.level = decision.level
+        recorder.level = decision.level
 
 
 def _is_critical(alert: Alert) -> bool:
     return alert.level.rank >= Level.CRITICAL.rank
 
 
-def _is_critical_at(known: _Notes) -> bool:
-    return known.level.rank >= Level.CRITICAL.rank
+def _was_critical(recorder: _VolumeRecorder) -> bool:
+    return recorder.level.rank >= Level.CRITICAL.rank
 
 
-def _close(fleet: LabFleet, case: Case, known: _Notes, metrics: int) -> Record:
-    end_s = START_S + case.seconds
+def _finish_case(fleet: LabFleet, case: Case, recorder: _VolumeRecorder, metrics: int) -> CaseRecord:
+    end_s = START_S + case.duration_s
     volume = fleet.get(case.volume_id)
     assert volume is not None
     volume.catch_up(end_s)
-    record = Record(
+    record = CaseRecord(
         stalled_s=volume.truth().stalled_s,
-        moves=moves_of(volume.modifications),
-        calls=known.calls,
-        standing=known.standing.closed(end_s),
-        focus=known.focus.closed(end_s),
+        modifications=accepted_modifications(volume.modifications),
+        alerts=recorder.alerts,
+        alert_spans=recorder.alert_spans.close(end_s),
+        focus_spans=recorder.focus_spans.close(end_s),
         watching_usd=metrics * METRIC_USD,
     )
     fleet.clock.advance(max(0, end_s - fleet.now_s()))

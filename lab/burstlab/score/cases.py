@@ -12,10 +12,10 @@ from burstlab.model.load import Load, LoadError, Recording, Segment
 from burstlab.model.load_recording import read_recording
 from burstwatch.core.ebs.volume import BURST_IOPS
 
-_ENDING: Final = ".csv.gz"
+_SUFFIX: Final = ".csv.gz"
 
 
-class Shape(StrEnum):
+class LoadShape(StrEnum):
     """How load behaves inside a recorded step, of which only the mean is known."""
 
     FLAT = "flat"
@@ -23,7 +23,7 @@ class Shape(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recorded:
+class NamedRecording:
     """A recording in a folder; the folder's name is that of its set."""
 
     folder: str
@@ -31,12 +31,12 @@ class Recorded:
     recording: Recording
 
     @property
-    def seconds(self) -> int:
+    def duration_s(self) -> int:
         return len(self.recording.read_iops) * self.recording.step_s
 
 
 @dataclass(frozen=True, slots=True)
-class Bursts:
+class BurstyLoad:
     """A recording each step of which is one burst at 3,000 IOPS, somewhere in the step, and silence.
 
     A step whose mean is 3,000 and more is flat: there is no burst above it.
@@ -46,37 +46,37 @@ class Bursts:
 
     def segment(self, at_s: int, since_s: int) -> Segment:
         step_s = self.recording.step_s
-        step, into = divmod(at_s - since_s, step_s)
+        step, offset_s = divmod(at_s - since_s, step_s)
         row = step % len(self.recording.read_iops)
         reads, writes = self.recording.read_iops[row], self.recording.write_iops[row]
-        mean = reads + writes
-        end_s = at_s + step_s - into
-        if mean <= 0 or mean >= BURST_IOPS:
-            return Segment(reads, writes, end_s)
-        burst_s = max(1, round(step_s * mean / BURST_IOPS))
-        first_s = _place(row, step_s - burst_s)
-        if into < first_s:
-            return Segment(0, 0, at_s + first_s - into)
-        if into < first_s + burst_s:
-            times = step_s / burst_s
-            return Segment(reads * times, writes * times, at_s + first_s + burst_s - into)
-        return Segment(0, 0, end_s)
+        mean_iops = reads + writes
+        ends_at_s = at_s + step_s - offset_s
+        if mean_iops <= 0 or mean_iops >= BURST_IOPS:
+            return Segment(reads, writes, ends_at_s)
+        burst_s = max(1, round(step_s * mean_iops / BURST_IOPS))
+        burst_offset_s = _burst_offset_s(row, step_s - burst_s)
+        if offset_s < burst_offset_s:
+            return Segment(0, 0, at_s + burst_offset_s - offset_s)
+        if offset_s < burst_offset_s + burst_s:
+            factor = step_s / burst_s
+            return Segment(reads * factor, writes * factor, at_s + burst_offset_s + burst_s - offset_s)
+        return Segment(0, 0, ends_at_s)
 
 
-def _place(row: int, room_s: int) -> int:
+def _burst_offset_s(row: int, max_offset_s: int) -> int:
     """Where in its step the burst begins: anywhere, and the same in every run."""
     digest = blake2b(row.to_bytes(8, "big"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") * (room_s + 1) >> 64
+    return int.from_bytes(digest, "big") * (max_offset_s + 1) >> 64
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class ScaledRecording:
     """A load made so many times as strong."""
 
     load: Recording
     scale: float
 
-    def recording(self) -> Recording:
+    def to_recording(self) -> Recording:
         reads = [self.scale * iops for iops in self.load.read_iops]
         writes = [self.scale * iops for iops in self.load.write_iops]
         return Recording(self.load.step_s, reads, writes)
@@ -86,10 +86,10 @@ class Scaled:
 class Case:
     """One volume under one load for as long as was recorded."""
 
-    recorded: Recorded
+    recorded: NamedRecording
     scale: float
     size_gib: int
-    shape: Shape
+    shape: LoadShape
 
     @property
     def folder(self) -> str:
@@ -100,13 +100,13 @@ class Case:
         return f"{self.folder}/{self.recorded.name}*{self.scale:g} on {self.size_gib} GiB, {self.shape}"
 
     @property
-    def seconds(self) -> int:
-        return self.recorded.seconds
+    def duration_s(self) -> int:
+        return self.recorded.duration_s
 
     @cached_property
     def load(self) -> Load:
-        recording = Scaled(self.recorded.recording, self.scale).recording()
-        return recording if self.shape is Shape.FLAT else Bursts(recording)
+        recording = ScaledRecording(self.recorded.recording, self.scale).to_recording()
+        return recording if self.shape is LoadShape.FLAT else BurstyLoad(recording)
 
     @property
     def volume_id(self) -> str:
@@ -114,38 +114,40 @@ class Case:
         return f"vol-0{blake2b(self.name.encode(), digest_size=8).hexdigest()}"
 
 
-def find_recordings(folders: Sequence[Path]) -> list[Recorded]:
+def find_recordings(directories: Sequence[Path]) -> list[NamedRecording]:
     """Every recording in these folders, and in the folders right below them.
 
     Raises:
         LoadError: a folder is missing, holds no recording, or one cannot be read.
     """
-    found = []
-    for folder in folders:
-        paths = sorted(_recordings_in(folder))
+    recordings = []
+    for directory in directories:
+        paths = sorted(_find_recording_files(directory))
         if not paths:
-            raise LoadError(f"{folder}: no recording; give folders that hold files named *{_ENDING}")
+            raise LoadError(f"{directory}: no recording; give folders that hold files named *{_SUFFIX}")
         for path in paths:
-            name = path.name.removesuffix(_ENDING)
-            found.append(Recorded(folder=path.parent.name, name=name, recording=read_recording(path)))
-    return found
+            name = path.name.removesuffix(_SUFFIX)
+            recordings.append(
+                NamedRecording(folder=path.parent.name, name=name, recording=read_recording(path))
+            )
+    return recordings
 
 
-def _recordings_in(folder: Path) -> Iterator[Path]:
-    if not folder.is_dir():
-        raise LoadError(f"{folder}: no such folder")
-    yield from folder.glob(f"*{_ENDING}")
-    for below in folder.iterdir():
-        if below.is_dir():
-            yield from below.glob(f"*{_ENDING}")
+def _find_recording_files(directory: Path) -> Iterator[Path]:
+    if not directory.is_dir():
+        raise LoadError(f"{directory}: no such folder")
+    yield from directory.glob(f"*{_SUFFIX}")
+    for subdirectory in directory.iterdir():
+        if subdirectory.is_dir():
+            yield from subdirectory.glob(f"*{_SUFFIX}")
 
 
 def make_cases(
-    recordings: Sequence[Recorded],
+    recordings: Sequence[NamedRecording],
     *,
     scales: Sequence[float],
     sizes_gib: Sequence[int],
-    shapes: Sequence[Shape],
+    shapes: Sequence[LoadShape],
 ) -> list[Case]:
     """Each recording at each scale on each size, in each shape."""
     return [

@@ -14,13 +14,12 @@ from rich.console import Console
 from rich.progress import Progress
 
 from burstlab.main import HELP
-from burstlab.score.aggregate import SCHEMA, Figures, figures
-from burstlab.score.cases import Recorded, Shape, find_recordings, make_cases
-from burstlab.score.job import Job, Outcome
-from burstlab.score.job import score as play
-from burstlab.score.metric_delay import Weather
+from burstlab.score.aggregate import SCHEMA, ScoreSummary, summarise
+from burstlab.score.cases import LoadShape, NamedRecording, find_recordings, make_cases
+from burstlab.score.job import CaseOutcome, Job, score_job
+from burstlab.score.metric_delay import MetricDelay
 from burstlab.score.plot import draw
-from burstlab.score.text import acting_table, alerting_table, promise_sentence
+from burstlab.score.text import build_action_table, build_alert_table, describe_guarantee
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import Policy, PolicyError
@@ -30,13 +29,13 @@ _ALL: Final = "all"
 _COLUMNS: Final = 80
 
 
-class Numbers(click.ParamType[tuple[float, ...]]):
+class NumberList(click.ParamType[tuple[float, ...]]):
     """Numbers with commas between them."""
 
     name = "numbers"
 
-    def __init__(self, *, least: float, most: float) -> None:
-        self._least, self._most = least, most
+    def __init__(self, *, minimum: float, maximum: float) -> None:
+        self._minimum, self._maximum = minimum, maximum
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -47,15 +46,15 @@ class Numbers(click.ParamType[tuple[float, ...]]):
             numbers = tuple(float(part) for part in str(value).split(","))
         except ValueError:
             self.fail(f"{value!r}: write numbers with commas between them, such as 8,100.", param, ctx)
-        if wrong := [number for number in numbers if not self._least <= number <= self._most]:
-            self.fail(f"{wrong[0]:g} must be from {self._least:g} to {self._most:g}.", param, ctx)
+        if out_of_range := [number for number in numbers if not self._minimum <= number <= self._maximum]:
+            self.fail(f"{out_of_range[0]:g} must be from {self._minimum:g} to {self._maximum:g}.", param, ctx)
         return numbers
 
 
-_SCALE: Final = Numbers(least=0.001, most=1e6)
+_SCALE: Final = NumberList(minimum=0.001, maximum=1e6)
 
 
-class Traces(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
+class TracesWithScales(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
     """A folder of recordings, and after an @ scales of its own."""
 
     name = "traces"
@@ -63,20 +62,20 @@ class Traces(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Path, tuple[float, ...] | None]:
-        folder, at, scales = str(value).rpartition("@")
-        if not at or Path(str(value)).exists():
+        folder, separator, scales = str(value).rpartition("@")
+        if not separator or Path(str(value)).exists():
             return Path(str(value)), None
         return Path(folder), _SCALE.convert(scales, param, ctx)
 
 
 @click.command(context_settings=HELP, epilog="Example: burstlab score traces/ --sizes 8,100 --scale 4")
-@click.argument("traces", nargs=-1, required=True, type=Traces())
+@click.argument("traces", nargs=-1, required=True, type=TracesWithScales())
 @click.option(
     "--policy", "policy_path", type=click.Path(path_type=Path), help="The policy; default: built in."
 )
 @click.option(
     "--sizes",
-    type=Numbers(least=1, most=999),
+    type=NumberList(minimum=1, maximum=999),
     default=SIZES,
     show_default=True,
     help="GiB of the volumes, each of which plays every recording.",
@@ -92,7 +91,7 @@ class Traces(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
 @click.option(
     "--shape",
     "shapes",
-    type=click.Choice([str(shape) for shape in Shape]),
+    type=click.Choice([str(shape) for shape in LoadShape]),
     multiple=True,
     help="Load within a recorded step: as its mean, or as one burst at 3,000. Default: both.",
 )
@@ -129,58 +128,63 @@ def score(
     """
     try:
         policy = read_policy(policy_path) if policy_path else Policy()
-        recorded = [(find_recordings([folder])[::every], own or scales) for folder, own in traces]
+        recorded = [
+            (find_recordings([folder])[::every], own_scales or scales) for folder, own_scales in traces
+        ]
     except PolicyError as error:
         raise click.ClickException("the policy is rejected: " + "; ".join(map(str, error.faults))) from error
     except (BurstwatchError, OSError) as error:
         raise click.ClickException(str(error)) from error
     jobs = [
         job
-        for recordings, times in recorded
+        for recordings, job_scales in recorded
         for job in make_jobs(
             recordings,
             policy=policy,
             sizes_gib=[int(size) for size in sizes],
-            scales=times,
-            shapes=[Shape(shape) for shape in shapes] or list(Shape),
+            scales=job_scales,
+            shapes=[LoadShape(shape) for shape in shapes] or list(LoadShape),
             queued=held == "queued",
         )
     ]
-    told = tell(run(jobs, workers))
+    summaries = summarise_sets(run_jobs(jobs, workers))
     if picture is not None:
-        draw(told[-1], picture)
+        draw(summaries[-1], picture)
     if as_json:
         click.echo(
             json.dumps(
-                {"schema": SCHEMA, "held": held, "sets": [one.to_document() for one in told]}, indent=1
+                {"schema": SCHEMA, "held": held, "sets": [summary.to_document() for summary in summaries]},
+                indent=1,
             )
         )
         return
     console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
-    for one in told:
-        for target in one.acting:
-            console.print(acting_table(one, target))
-        console.print(alerting_table(one))
-        console.print(promise_sentence(one), "\n")
+    for summary in summaries:
+        for target in summary.acting:
+            console.print(build_action_table(summary, target))
+        console.print(build_alert_table(summary))
+        console.print(describe_guarantee(summary), "\n")
 
 
 def make_jobs(
-    recordings: Sequence[Recorded],
+    recordings: Sequence[NamedRecording],
     *,
     policy: Policy,
     sizes_gib: Sequence[int],
     scales: Sequence[float],
-    shapes: Sequence[Shape],
+    shapes: Sequence[LoadShape],
     queued: bool,
 ) -> list[Job]:
     """A job for each set, scale, size and shape: its volumes are one fleet."""
-    weather = Weather()
-    by_folder = groupby(sorted(recordings, key=lambda one: one.folder), key=lambda one: one.folder)
+    metric_delay = MetricDelay()
+    by_folder = groupby(
+        sorted(recordings, key=lambda recording: recording.folder), key=lambda recording: recording.folder
+    )
     return [
         Job(
             cases=make_cases(group, scales=[scale], sizes_gib=[size_gib], shapes=[shape]),
             policy=policy,
-            weather=weather,
+            metric_delay=metric_delay,
             queued=queued,
         )
         for group in [list(group) for _, group in by_folder]
@@ -188,7 +192,7 @@ def make_jobs(
     ]
 
 
-def run(jobs: Sequence[Job], workers: int | None = None) -> list[Outcome]:
+def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> list[CaseOutcome]:
     """Play all jobs, each in a process, with progress on a terminal."""
     console = Console(stderr=True)
     with (
@@ -196,16 +200,19 @@ def run(jobs: Sequence[Job], workers: int | None = None) -> list[Outcome]:
         ProcessPoolExecutor(workers or cpu_count()) as pool,
     ):
         task = progress.add_task("fleets played", total=len(jobs))
-        waiting = {pool.submit(play, job): index for index, job in enumerate(jobs)}
-        found: dict[int, list[Outcome]] = {}
-        for done in as_completed(waiting):
-            found[waiting[done]] = done.result()
+        index_by_future = {pool.submit(score_job, job): index for index, job in enumerate(jobs)}
+        outcomes_by_index: dict[int, list[CaseOutcome]] = {}
+        for future in as_completed(index_by_future):
+            outcomes_by_index[index_by_future[future]] = future.result()
             progress.advance(task)
-    return [outcome for index in sorted(found) for outcome in found[index]]
+    return [outcome for index in sorted(outcomes_by_index) for outcome in outcomes_by_index[index]]
 
 
-def tell(outcomes: Sequence[Outcome]) -> list[Figures]:
+def summarise_sets(outcomes: Sequence[CaseOutcome]) -> list[ScoreSummary]:
     """The figures of each set, and of all together where there are several."""
     folders = dict.fromkeys(outcome.folder for outcome in outcomes)
-    told = [figures(folder, [one for one in outcomes if one.folder == folder]) for folder in folders]
-    return told if len(told) == 1 else [*told, figures(_ALL, outcomes)]
+    summaries = [
+        summarise(folder, [case_outcome for case_outcome in outcomes if case_outcome.folder == folder])
+        for folder in folders
+    ]
+    return summaries if len(summaries) == 1 else [*summaries, summarise(_ALL, outcomes)]

@@ -19,66 +19,74 @@ from burstwatch.core.ebs.volume import CREDITS_PER_PCT
 START: Final = datetime(2026, 11, 16, tzinfo=UTC)
 START_S: Final = int(START.timestamp())
 DAY_S: Final = 24 * 3600
-NEEDED_WITHIN_S: Final = DAY_S
+NEEDED_HORIZON_S: Final = DAY_S
 """What was done about a volume was needless if it would not have run dry in so long."""
 
 _HIGH_PCT: Final = 95.0
-_REARMED_PCT: Final = 5.0
+_REARM_PCT: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depletion:
-    """A bucket that ran empty: dry in the minute from ``dry_s`` on, last at 95 % at ``drains_from_s``.
+    """A bucket that became empty at ``empty_at_s`` and was last at 95 % at ``drain_started_at_s``.
 
-    ``from_high`` is False where the balance never came up to 95 % since the last time it was dry.
+    ``is_from_high`` is False where the balance never came up to 95 % since the last time it was dry.
     """
 
-    dry_s: int
-    drains_from_s: int
-    from_high: bool
+    empty_at_s: int
+    drain_started_at_s: int
+    is_from_high: bool
 
 
 @dataclass(frozen=True)
-class Course:
+class GroundTruth:
     """The balance of each minute at its lowest, in per cent, from ``START_S`` on.
 
-    The minutes go on for a day after the ``seconds`` that count, for what is judged by the day after it.
+    The minutes go on for a day after the ``duration_s`` that count, for what is judged by the day after it.
     """
 
-    seconds: int
+    duration_s: int
     minima: Sequence[float]
     served_iops: Sequence[float]
     stalled_s: float
 
     @cached_property
-    def dry_minutes(self) -> Sequence[int]:
+    def empty_minutes(self) -> Sequence[int]:
         return [minute for minute, pct in enumerate(self.minima) if pct <= 0]
 
     @cached_property
     def depletions(self) -> Sequence[Depletion]:
         """Each time it ran dry; one that hovers below 5 % runs dry once."""
-        found: list[Depletion] = []
-        high_minute, is_armed, from_high = 0, True, True
-        for minute, pct in enumerate(self.minima[: self.seconds // MINUTE_S]):
+        depletions_found: list[Depletion] = []
+        high_minute, is_armed, is_from_high = 0, True, True
+        for minute, pct in enumerate(self.minima[: self.duration_s // MINUTE_S]):
             if pct >= _HIGH_PCT:
-                high_minute, from_high = minute, True
-            if pct >= _REARMED_PCT:
+                high_minute, is_from_high = minute, True
+            if pct >= _REARM_PCT:
                 is_armed = True
             elif pct <= 0 and is_armed:
-                dry_s, high_s = (START_S + each * MINUTE_S for each in (minute, high_minute))
-                found.append(Depletion(dry_s=dry_s, drains_from_s=high_s, from_high=from_high))
-                is_armed = from_high = False
-        return found
+                empty_at_s, high_at_s = (
+                    START_S + event_minute * MINUTE_S for event_minute in (minute, high_minute)
+                )
+                depletions_found.append(
+                    Depletion(empty_at_s=empty_at_s, drain_started_at_s=high_at_s, is_from_high=is_from_high)
+                )
+                is_armed = is_from_high = False
+        return depletions_found
 
-    def is_dry_within(self, at_s: float, span_s: float = NEEDED_WITHIN_S) -> bool:
+    def is_empty_within(self, at_s: float, horizon_s: float = NEEDED_HORIZON_S) -> bool:
         """Whether it is ever dry from a moment on, for so long."""
-        first, last = ((s - START_S) / MINUTE_S for s in (at_s, at_s + span_s))
-        return bisect_left(self.dry_minutes, first - 1) < bisect_right(self.dry_minutes, last)
+        first_minute, last_minute = (
+            (instant_s - START_S) / MINUTE_S for instant_s in (at_s, at_s + horizon_s)
+        )
+        return bisect_left(self.empty_minutes, first_minute - 1) < bisect_right(
+            self.empty_minutes, last_minute
+        )
 
 
-def fleet_of(cases: Sequence[Case], settings: LabSettings) -> LabFleet:
+def make_fleet(cases: Sequence[Case], settings: LabSettings) -> LabFleet:
     """Full volumes under these loads, each under its own id."""
-    fleet = LabFleet(LabClock.by_hand(START), settings)
+    fleet = LabFleet(LabClock.manual(START), settings)
     for case in cases:
         fleet.add(
             LabVolume(
@@ -92,23 +100,33 @@ def fleet_of(cases: Sequence[Case], settings: LabSettings) -> LabFleet:
     return fleet
 
 
-def leave_alone(case: Case, settings: LabSettings) -> Course:
+def simulate_unattended(case: Case, settings: LabSettings) -> GroundTruth:
     """Live through a case without any help, and on for a day in which its recording begins anew."""
-    volume = fleet_of([case], settings).find(case.volume_id)
-    minima, served = array("d"), array("d")
-    stalled_s, since_s = 0.0, 0
-    for until_s in [*range(DAY_S, case.seconds, DAY_S), case.seconds, case.seconds + NEEDED_WITHIN_S]:
-        volume.catch_up(START_S + until_s)
-        _collect(volume, since_s // MINUTE_S, until_s // MINUTE_S, minima, served)
-        stalled_s, since_s = volume.truth().stalled_s if until_s <= case.seconds else stalled_s, until_s
-    return Course(seconds=case.seconds, minima=minima, served_iops=served, stalled_s=stalled_s)
+    volume = make_fleet([case], settings).find(case.volume_id)
+    minima, served_iops = array("d"), array("d")
+    stalled_s, collected_s = 0.0, 0
+    for next_s in [
+        *range(DAY_S, case.duration_s, DAY_S),
+        case.duration_s,
+        case.duration_s + NEEDED_HORIZON_S,
+    ]:
+        volume.catch_up(START_S + next_s)
+        _append_minutes(volume, collected_s // MINUTE_S, next_s // MINUTE_S, minima, served_iops)
+        stalled_s, collected_s = volume.truth().stalled_s if next_s <= case.duration_s else stalled_s, next_s
+    return GroundTruth(
+        duration_s=case.duration_s, minima=minima, served_iops=served_iops, stalled_s=stalled_s
+    )
 
 
-def _collect(
-    volume: SimulatedVolume, first: int, last: int, minima: "array[float]", served: "array[float]"
+def _append_minutes(
+    volume: SimulatedVolume,
+    first_minute: int,
+    end_minute: int,
+    minima: "array[float]",
+    served_iops: "array[float]",
 ) -> None:
-    for run in volume.history.runs(first, last):
+    for run in volume.history.runs(first_minute, end_minute):
         iops = (run.read_ops + run.write_ops) / MINUTE_S
-        for index in range(run.minutes):
-            minima.append((run.least + index * run.step) / CREDITS_PER_PCT)
-            served.append(iops)
+        for index in range(run.minute_count):
+            minima.append((run.minimum + index * run.step) / CREDITS_PER_PCT)
+            served_iops.append(iops)

@@ -6,21 +6,27 @@ from typing import Final
 
 from burstlab.model.fleet import LabSettings
 from burstlab.model.minute_history import MINUTE_S
-from burstlab.score.baselines import RIVALS, Rival, Seen, calls_of, calls_of_fleet
-from burstlab.score.burstwatch_runner import every_minute, for_scoring, watch
+from burstlab.score.baselines import (
+    BASELINES,
+    Baseline,
+    PublishedBalance,
+    find_alarm_spans,
+    find_fleet_alarm_spans,
+)
+from burstlab.score.burstwatch_runner import policy_for_scoring, policy_polling_every_minute, run_watchdog
 from burstlab.score.cases import Case
-from burstlab.score.ground_truth import Course, Depletion, leave_alone
-from burstlab.score.metric_delay import Weather
-from burstlab.score.oracle import foresee
-from burstlab.score.record import Call, Move, Record, is_free, usd_over_gp2
-from burstlab.score.replay import live_with, served_before, target_for
+from burstlab.score.ground_truth import Depletion, GroundTruth, simulate_unattended
+from burstlab.score.metric_delay import MetricDelay
+from burstlab.score.oracle import plan_with_foresight
+from burstlab.score.record import AcceptedModification, AlertStart, CaseRecord, is_free, usd_over_gp2
+from burstlab.score.replay import choose_configuration, peak_served_before, replay
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.policy.policy import Policy
 
-NOTHING: Final = "nothing"
+NO_ACTION: Final = "nothing"
 ORACLE: Final = "oracle"
-OURS: Final = "burstwatch"
-ONE_MINUTE: Final = "burstwatch, every minute"
+BURSTWATCH: Final = "burstwatch"
+BURSTWATCH_EVERY_MINUTE: Final = "burstwatch, every minute"
 TARGETS: Final = (VolumeType.GP3, VolumeType.IO1)
 _POLL_S: Final = 300
 _CALM_PCT: Final = 95.0
@@ -32,20 +38,20 @@ class Job:
 
     cases: Sequence[Case]
     policy: Policy
-    weather: Weather
+    metric_delay: MetricDelay
     queued: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Foretold:
+class DepletionScore:
     """One depletion and how a contender met it; ``lead_s`` is None where no alert stood before it.
 
-    ``in_focus`` and ``minute_lead_s`` (of the same judgement every minute) are told of burstwatch only.
+    ``is_in_focus`` and ``minute_lead_s`` (of the same judgement every minute) are told of burstwatch only.
     """
 
-    from_high: bool
+    is_from_high: bool
     lead_s: int | None
-    in_focus: bool | None = None
+    is_in_focus: bool | None = None
     minute_lead_s: int | None = None
 
 
@@ -62,16 +68,16 @@ class Tally:
     flips: int = 0
     needless_flips: int = 0
     needless_free_flips: int = 0
-    moves: int = 0
+    modifications: int = 0
     usd: float = 0.0
     watching_usd: float = 0.0
     criticals: int = 0
     needless_criticals: int = 0
-    foretold: Sequence[Foretold] = ()
+    depletion_scores: Sequence[DepletionScore] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class CaseOutcome:
     """A case with every contender's tally; ``is_calm``: without help it never falls below 95 %."""
 
     folder: str
@@ -87,150 +93,180 @@ class Outcome:
     tallies: Sequence[Tally] = field(default_factory=list)
 
 
-def score(job: Job) -> list[Outcome]:
+def score_job(job: Job) -> list[CaseOutcome]:
     """Let every contender play on these cases."""
-    settings = job.weather.settings(queued=job.queued)
-    courses = {case.volume_id: leave_alone(case, settings) for case in job.cases}
+    settings = job.metric_delay.settings(queued=job.queued)
+    ground_truths = {case.volume_id: simulate_unattended(case, settings) for case in job.cases}
     tallies: dict[str, list[Tally]] = {case.volume_id: [] for case in job.cases}
-    _let_rivals(job, courses, settings, tallies)
-    _let_oracle(job, courses, settings, tallies)
-    _let_burstwatch(job, courses, settings, tallies)
-    return [_outcome(job, case, courses[case.volume_id], tallies[case.volume_id]) for case in job.cases]
+    _score_baselines(job, ground_truths, settings, tallies)
+    _score_oracle(job, ground_truths, settings, tallies)
+    _score_burstwatch(job, ground_truths, settings, tallies)
+    return [
+        _make_outcome(job, case, ground_truths[case.volume_id], tallies[case.volume_id]) for case in job.cases
+    ]
 
 
-def _let_burstwatch(
-    job: Job, courses: Mapping[str, Course], settings: LabSettings, tallies: dict[str, list[Tally]]
+def _score_burstwatch(
+    job: Job, ground_truths: Mapping[str, GroundTruth], settings: LabSettings, tallies: dict[str, list[Tally]]
 ) -> None:
-    plain = for_scoring(job.policy, VolumeType.GP3)
-    alerting = watch(job.cases, plain, settings, job.weather, flips=False)
-    drying = [case for case in job.cases if courses[case.volume_id].depletions]
-    minutely = watch(drying, every_minute(plain), settings, job.weather, flips=False)
+    policy = policy_for_scoring(job.policy, VolumeType.GP3)
+    alert_records = run_watchdog(job.cases, policy, settings, job.metric_delay, is_flipping=False)
+    depleting_cases = [case for case in job.cases if ground_truths[case.volume_id].depletions]
+    minute_records = run_watchdog(
+        depleting_cases, policy_polling_every_minute(policy), settings, job.metric_delay, is_flipping=False
+    )
     act_lead_s = int(job.policy.cadence.act_lead.total_seconds())
     for case in job.cases:
-        course, record = courses[case.volume_id], alerting[case.volume_id]
-        beside = minutely.get(case.volume_id)
-        foretold = [
-            Foretold(
-                from_high=each.from_high,
-                lead_s=_lead_s(each, record.standing),
-                in_focus=_holds(record.focus, each.dry_s - act_lead_s),
-                minute_lead_s=_lead_s(each, beside.standing) if beside else None,
+        ground_truth, record = ground_truths[case.volume_id], alert_records[case.volume_id]
+        minute_record = minute_records.get(case.volume_id)
+        depletion_scores = [
+            DepletionScore(
+                is_from_high=depletion.is_from_high,
+                lead_s=_lead_s(depletion, record.alert_spans),
+                is_in_focus=_is_covered(record.focus_spans, depletion.empty_at_s - act_lead_s),
+                minute_lead_s=_lead_s(depletion, minute_record.alert_spans) if minute_record else None,
             )
-            for each in course.depletions
+            for depletion in ground_truth.depletions
         ]
-        tallies[case.volume_id].append(_of_calls(OURS, course, record, foretold))
-    uneasy = [case for case in job.cases if alerting[case.volume_id].standing]
+        tallies[case.volume_id].append(_tally_alerts(BURSTWATCH, ground_truth, record, depletion_scores))
+    alerted_cases = [case for case in job.cases if alert_records[case.volume_id].alert_spans]
     for target in TARGETS:
         # a volume that never stood at warning is looked at and decided about alike, flips or not
-        acting = watch(uneasy, for_scoring(job.policy, target), settings, job.weather, flips=True)
+        action_records = run_watchdog(
+            alerted_cases,
+            policy_for_scoring(job.policy, target),
+            settings,
+            job.metric_delay,
+            is_flipping=True,
+        )
         for case in job.cases:
-            record = acting.get(case.volume_id) or alerting[case.volume_id]
-            tallies[case.volume_id].append(_of_moves(OURS, target, case, courses[case.volume_id], record))
+            record = action_records.get(case.volume_id) or alert_records[case.volume_id]
+            tallies[case.volume_id].append(
+                _tally_modifications(BURSTWATCH, target, case, ground_truths[case.volume_id], record)
+            )
 
 
-def _let_oracle(
-    job: Job, courses: Mapping[str, Course], settings: LabSettings, tallies: dict[str, list[Tally]]
+def _score_oracle(
+    job: Job, ground_truths: Mapping[str, GroundTruth], settings: LabSettings, tallies: dict[str, list[Tally]]
 ) -> None:
     for case in job.cases:
-        course = courses[case.volume_id]
+        ground_truth = ground_truths[case.volume_id]
         for target in TARGETS:
-            record = foresee(case, course, target, settings)
-            tallies[case.volume_id].append(_of_moves(ORACLE, target, case, course, record))
+            record = plan_with_foresight(case, ground_truth, target, settings)
+            tallies[case.volume_id].append(_tally_modifications(ORACLE, target, case, ground_truth, record))
 
 
-def _let_rivals(
-    job: Job, courses: Mapping[str, Course], settings: LabSettings, tallies: dict[str, list[Tally]]
+def _score_baselines(
+    job: Job, ground_truths: Mapping[str, GroundTruth], settings: LabSettings, tallies: dict[str, list[Tally]]
 ) -> None:
-    seen = {case.volume_id: Seen(case, courses[case.volume_id], job.weather) for case in job.cases}
-    for rival in RIVALS:
-        over_fleet = calls_of_fleet(rival, seen, job.cases, job.weather) if rival.over_fleet else None
+    balances = {
+        case.volume_id: PublishedBalance(case, ground_truths[case.volume_id], job.metric_delay)
+        for case in job.cases
+    }
+    for baseline in BASELINES:
+        fleet_spans = (
+            find_fleet_alarm_spans(baseline, balances, job.cases, job.metric_delay)
+            if baseline.is_fleet_wide
+            else None
+        )
         for case in job.cases:
             volume_id = case.volume_id
             spans = (
-                over_fleet[volume_id] if over_fleet else calls_of(rival, case, seen[volume_id], job.weather)
+                fleet_spans[volume_id]
+                if fleet_spans
+                else find_alarm_spans(baseline, case, balances[volume_id], job.metric_delay)
             )
-            usd = rival.usd(case.seconds) / (len(job.cases) if rival.over_fleet else 1)
-            record = Record(
-                stalled_s=courses[volume_id].stalled_s,
-                calls=[Call(since_s, is_critical=True) for since_s, _ in spans],
-                standing=spans,
+            usd = baseline.watching_usd(case.duration_s) / (len(job.cases) if baseline.is_fleet_wide else 1)
+            record = CaseRecord(
+                stalled_s=ground_truths[volume_id].stalled_s,
+                alerts=[AlertStart(alarm_at_s, is_critical=True) for alarm_at_s, _ in spans],
+                alert_spans=spans,
                 watching_usd=usd,
             )
-            tallies[volume_id] += _rival_tallies(rival, case, courses[volume_id], record, settings)
+            tallies[volume_id] += _baseline_tallies(
+                baseline, case, ground_truths[volume_id], record, settings
+            )
 
 
-def _rival_tallies(
-    rival: Rival, case: Case, course: Course, record: Record, settings: LabSettings
+def _baseline_tallies(
+    baseline: Baseline, case: Case, ground_truth: GroundTruth, record: CaseRecord, settings: LabSettings
 ) -> list[Tally]:
-    foretold = [
-        Foretold(from_high=each.from_high, lead_s=_lead_s(each, record.standing))
-        for each in course.depletions
+    depletion_scores = [
+        DepletionScore(is_from_high=depletion.is_from_high, lead_s=_lead_s(depletion, record.alert_spans))
+        for depletion in ground_truth.depletions
     ]
-    found = [_of_calls(rival.name, course, record, foretold)]
+    tallies = [_tally_alerts(baseline.name, ground_truth, record, depletion_scores)]
     for target in TARGETS:
-        acted = Record(stalled_s=course.stalled_s, watching_usd=record.watching_usd)
-        if record.calls:
-            at_s = record.calls[0].at_s
-            bought = target_for(case, served_before(course, at_s), target)
-            stalled_s, moves = live_with(case, [Move(at_s, bought)], settings)
-            acted = Record(stalled_s=stalled_s, moves=moves, watching_usd=record.watching_usd)
-        found.append(_of_moves(rival.name, target, case, course, acted))
-    return found
+        action_record = CaseRecord(stalled_s=ground_truth.stalled_s, watching_usd=record.watching_usd)
+        if record.alerts:
+            at_s = record.alerts[0].at_s
+            configuration = choose_configuration(case, peak_served_before(ground_truth, at_s), target)
+            stalled_s, modifications = replay(case, [AcceptedModification(at_s, configuration)], settings)
+            action_record = CaseRecord(
+                stalled_s=stalled_s, modifications=modifications, watching_usd=record.watching_usd
+            )
+        tallies.append(_tally_modifications(baseline.name, target, case, ground_truth, action_record))
+    return tallies
 
 
-def _of_calls(name: str, course: Course, record: Record, foretold: Sequence[Foretold]) -> Tally:
-    criticals = [call for call in record.calls if call.is_critical]
+def _tally_alerts(
+    name: str, ground_truth: GroundTruth, record: CaseRecord, depletion_scores: Sequence[DepletionScore]
+) -> Tally:
+    critical_alerts = [alert for alert in record.alerts if alert.is_critical]
     return Tally(
         contender=name,
         target=None,
-        stalled_s=course.stalled_s,
+        stalled_s=ground_truth.stalled_s,
         watching_usd=record.watching_usd,
-        criticals=len(criticals),
-        needless_criticals=sum(not course.is_dry_within(call.at_s) for call in criticals),
-        foretold=foretold,
+        criticals=len(critical_alerts),
+        needless_criticals=sum(not ground_truth.is_empty_within(alert.at_s) for alert in critical_alerts),
+        depletion_scores=depletion_scores,
     )
 
 
-def _of_moves(name: str, target: VolumeType, case: Case, course: Course, record: Record) -> Tally:
-    needless = [move for move in record.flips if not course.is_dry_within(move.at_s)]
+def _tally_modifications(
+    name: str, target: VolumeType, case: Case, ground_truth: GroundTruth, record: CaseRecord
+) -> Tally:
+    needless_flips = [flip for flip in record.flips if not ground_truth.is_empty_within(flip.at_s)]
     return Tally(
         contender=name,
         target=target,
         stalled_s=record.stalled_s,
         flips=len(record.flips),
-        needless_flips=len(needless),
-        needless_free_flips=sum(is_free(case, move) for move in needless),
-        moves=len(record.moves),
-        usd=usd_over_gp2(case, record.moves),
+        needless_flips=len(needless_flips),
+        needless_free_flips=sum(is_free(case, flip) for flip in needless_flips),
+        modifications=len(record.modifications),
+        usd=usd_over_gp2(case, record.modifications),
         watching_usd=record.watching_usd,
     )
 
 
-def _outcome(job: Job, case: Case, course: Course, tallies: Sequence[Tally]) -> Outcome:
-    return Outcome(
+def _make_outcome(job: Job, case: Case, ground_truth: GroundTruth, tallies: Sequence[Tally]) -> CaseOutcome:
+    return CaseOutcome(
         folder=case.folder,
         name=case.recorded.name,
         scale=case.scale,
         size_gib=case.size_gib,
         shape=str(case.shape),
         queued=job.queued,
-        days=case.seconds / 86_400,
-        stalled_s=course.stalled_s,
-        is_calm=min(course.minima[: case.seconds // MINUTE_S]) >= _CALM_PCT,
-        polling_usd=case.seconds / _POLL_S * 0.01 / 1000,
+        days=case.duration_s / 86_400,
+        stalled_s=ground_truth.stalled_s,
+        is_calm=min(ground_truth.minima[: case.duration_s // MINUTE_S]) >= _CALM_PCT,
+        polling_usd=case.duration_s / _POLL_S * 0.01 / 1000,
         tallies=tallies,
     )
 
 
-def _lead_s(depletion: Depletion, standing: Sequence[tuple[int, int]]) -> int | None:
+def _lead_s(depletion: Depletion, alert_spans: Sequence[tuple[int, int]]) -> int | None:
     """How long before the depletion the alert began that stood then, or the last since the drain began."""
-    heard = [
-        since_s
-        for since_s, until_s in standing
-        if since_s <= depletion.dry_s and (until_s >= depletion.dry_s or since_s >= depletion.drains_from_s)
+    alert_starts_s = [
+        start_s
+        for start_s, end_s in alert_spans
+        if start_s <= depletion.empty_at_s
+        and (end_s >= depletion.empty_at_s or start_s >= depletion.drain_started_at_s)
     ]
-    return depletion.dry_s - heard[-1] if heard else None
+    return depletion.empty_at_s - alert_starts_s[-1] if alert_starts_s else None
 
 
-def _holds(spans: Sequence[tuple[int, int]], at_s: int) -> bool:
-    return any(since_s <= at_s <= until_s for since_s, until_s in spans)
+def _is_covered(spans: Sequence[tuple[int, int]], at_s: int) -> bool:
+    return any(start_s <= at_s <= end_s for start_s, end_s in spans)

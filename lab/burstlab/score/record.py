@@ -10,23 +10,23 @@ from burstlab.score.cases import Case
 from burstlab.score.ground_truth import START_S
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 
-HOURS_A_MONTH: Final = 730
+HOURS_PER_MONTH: Final = 730
 METRIC_USD: Final = 0.01 / 1000
 """Of GetMetricData, for each metric asked for."""
 
 
-class Move(NamedTuple):
+class AcceptedModification(NamedTuple):
     """A modification that EC2 accepted."""
 
     at_s: int
     configuration: Configuration
 
     @property
-    def is_out(self) -> bool:
+    def is_flip(self) -> bool:
         return self.configuration.volume_type is not VolumeType.GP2
 
 
-class Call(NamedTuple):
+class AlertStart(NamedTuple):
     """An alert that a volume is about to run dry, or has."""
 
     at_s: int
@@ -34,77 +34,85 @@ class Call(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
-    """``calls`` are the beginnings of alerts, ``standing`` the spans in which one stood.
+class CaseRecord:
+    """``alerts`` are the beginnings of alerts, ``alert_spans`` the spans in which one stood.
 
-    ``focus`` are the spans in which the volume was in focus; ``metrics`` how many were read for it.
+    ``focus_spans`` are the spans in which the volume was in focus; ``metrics`` how many were read for it.
     """
 
     stalled_s: float
-    moves: Sequence[Move] = ()
-    calls: Sequence[Call] = ()
-    standing: Sequence[tuple[int, int]] = ()
-    focus: Sequence[tuple[int, int]] = ()
+    modifications: Sequence[AcceptedModification] = ()
+    alerts: Sequence[AlertStart] = ()
+    alert_spans: Sequence[tuple[int, int]] = ()
+    focus_spans: Sequence[tuple[int, int]] = ()
     watching_usd: float = 0.0
 
     @property
-    def flips(self) -> list[Move]:
-        return [move for move in self.moves if move.is_out]
+    def flips(self) -> list[AcceptedModification]:
+        return [modification for modification in self.modifications if modification.is_flip]
 
 
 @dataclass(slots=True)
-class Spans:
+class SpanRecorder:
     """Something that is on or off; the spans in which it was on."""
 
-    found: list[tuple[int, int]] = field(default_factory=list)
-    since_s: int | None = None
+    spans: list[tuple[int, int]] = field(default_factory=list)
+    started_at_s: int | None = None
 
-    def set(self, at_s: int, *, on: bool) -> None:
-        if on and self.since_s is None:
-            self.since_s = at_s
-        elif not on and self.since_s is not None:
-            self.found.append((self.since_s, at_s))
-            self.since_s = None
+    def set(self, at_s: int, *, is_on: bool) -> None:
+        if is_on and self.started_at_s is None:
+            self.started_at_s = at_s
+        elif not is_on and self.started_at_s is not None:
+            self.spans.append((self.started_at_s, at_s))
+            self.started_at_s = None
 
-    def closed(self, at_s: int) -> list[tuple[int, int]]:
-        self.set(at_s, on=False)
-        return self.found
+    def close(self, at_s: int) -> list[tuple[int, int]]:
+        self.set(at_s, is_on=False)
+        return self.spans
 
 
-def moves_of(modifications: Sequence[Modification]) -> list[Move]:
+def accepted_modifications(modifications: Sequence[Modification]) -> list[AcceptedModification]:
     """What EC2 accepted, oldest first."""
-    return [Move(int(each.started_at.timestamp()), _configuration(each)) for each in modifications]
+    return [
+        AcceptedModification(int(modification.started_at.timestamp()), _to_configuration(modification))
+        for modification in modifications
+    ]
 
 
-def usd_over_gp2(case: Case, moves: Sequence[Move]) -> float:
+def usd_over_gp2(case: Case, modifications: Sequence[AcceptedModification]) -> float:
     """What the moves cost beyond gp2, to the end of the recording; negative where they save.
 
     A new type is billed from when the modification is asked for.
     """
     gp2_usd = usd_per_month(Configuration(volume_type=VolumeType.GP2), case.size_gib, US_EAST_1)
-    ends_s = [*(move.at_s for move in moves), START_S + case.seconds][1:]
-    spent = 0.0
-    for move, end_s in zip(moves, ends_s, strict=True):
-        more_usd = usd_per_month(move.configuration, case.size_gib, US_EAST_1) - gp2_usd
-        spent += more_usd * timedelta(seconds=end_s - move.at_s) / timedelta(hours=HOURS_A_MONTH)
-    return spent
+    ended_at_s = [*(modification.at_s for modification in modifications), START_S + case.duration_s][1:]
+    total_usd = 0.0
+    for modification, end_at_s in zip(modifications, ended_at_s, strict=True):
+        extra_usd = usd_per_month(modification.configuration, case.size_gib, US_EAST_1) - gp2_usd
+        total_usd += (
+            extra_usd * timedelta(seconds=end_at_s - modification.at_s) / timedelta(hours=HOURS_PER_MONTH)
+        )
+    return total_usd
 
 
-def is_free(case: Case, move: Move) -> bool:
+def is_free(case: Case, modification: AcceptedModification) -> bool:
     """Whether a move leads to what costs no more than gp2."""
     gp2 = Configuration(volume_type=VolumeType.GP2)
-    gp2_usd, usd = (usd_per_month(each, case.size_gib, US_EAST_1) for each in (gp2, move.configuration))
+    gp2_usd, usd = (
+        usd_per_month(configuration, case.size_gib, US_EAST_1)
+        for configuration in (gp2, modification.configuration)
+    )
     return usd <= gp2_usd
 
 
-def _configuration(told: Modification) -> Configuration:
-    kind = VolumeType(told.target.volume_type)
+def _to_configuration(modification: Modification) -> Configuration:
+    volume_type = VolumeType(modification.target.volume_type)
     return Configuration(
-        volume_type=kind,
-        iops=None if kind is VolumeType.GP2 else told.target.iops,
-        throughput_mib_s=told.target.throughput_mib_s if kind is VolumeType.GP3 else None,
+        volume_type=volume_type,
+        iops=None if volume_type is VolumeType.GP2 else modification.target.iops,
+        throughput_mib_s=modification.target.throughput_mib_s if volume_type is VolumeType.GP3 else None,
     )
 
 
-Records = Mapping[str, Record]
+RecordsByVolume = Mapping[str, CaseRecord]
 """By the id of the case's volume."""

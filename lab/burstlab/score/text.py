@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from rich import box
 from rich.table import Table
 
-from burstlab.score.aggregate import Acting, Alerting, Figures
-from burstlab.score.job import OURS
+from burstlab.score.aggregate import ActionScore, AlertScore, ScoreSummary
+from burstlab.score.job import BURSTWATCH
 
 
-def acting_table(told: Figures, target: str) -> Table:
+def build_action_table(summary: ScoreSummary, target: str) -> Table:
     """What flipping to one type came to, contender by contender."""
-    table = _table(
-        f"{told.folder}, flipping to {target}",
+    table = _make_table(
+        f"{summary.folder}, flipping to {target}",
         ("", "left"),
         ("stalled", "right"),
         ("avoided", "right"),
@@ -22,15 +22,16 @@ def acting_table(told: Figures, target: str) -> Table:
         ("$ over\ngp2", "right"),
         ("$ to\nwatch", "right"),
     )
-    for one in told.acting[target]:
-        table.add_row(*_acting_cells(one), style="bold" if one.contender == OURS else "")
+    for score in summary.acting[target]:
+        table.add_row(*_format_action_score(score), style="bold" if score.contender == BURSTWATCH else "")
     return table
 
 
-def alerting_table(told: Figures) -> Table:
+def build_alert_table(summary: ScoreSummary) -> Table:
     """What the alerts were worth where nobody acts on them."""
-    table = _table(
-        f"{told.folder}, alerts only: {_depletions(told)} depletions in {told.volume_days:,.0f} volume-days",
+    table = _make_table(
+        f"{summary.folder}, alerts only: {_count_depletions(summary)} depletions in"
+        f" {summary.volume_days:,.0f} volume-days",
         ("", "left"),
         ("told", "right"),
         ("lead p5", "right"),
@@ -39,26 +40,30 @@ def alerting_table(told: Figures) -> Table:
         ("needless", "right"),
         ("/100 days", "right"),
     )
-    for one in told.alerting:
-        table.add_row(*_alerting_cells(one), style="bold" if one.contender == OURS else "")
+    for score in summary.alerting:
+        table.add_row(*_format_alert_score(score), style="bold" if score.contender == BURSTWATCH else "")
     return table
 
 
-def promise_sentence(told: Figures) -> str:
+def describe_guarantee(summary: ScoreSummary) -> str:
     """How the guarantee fared, and what watching cost beside polling."""
-    promise = told.promise
-    calm = f"{100 * told.calm_watching_usd / told.calm_polling_usd:.0f} %" if told.calm_polling_usd else "-"
-    ours = next(one.watching_usd for one in told.alerting if one.contender == OURS)
-    whole = f"{100 * ours / told.polling_usd:.0f} %" if told.polling_usd else "-"
+    promise = summary.promise
+    calm_share = (
+        f"{100 * summary.calm_watching_usd / summary.calm_polling_usd:.0f} %"
+        if summary.calm_polling_usd
+        else "-"
+    )
+    watching_usd = next(score.watching_usd for score in summary.alerting if score.contender == BURSTWATCH)
+    total_share = f"{100 * watching_usd / summary.polling_usd:.0f} %" if summary.polling_usd else "-"
     return (
         f"Of {promise.depletions:,} depletions that began at 95 % or above {promise.in_focus:,} were in focus"
         f" in time, and\n{promise.with_lead:,} had 95 % of the lead of looking every minute."
-        f" Watching the {told.calm_cases:,} calm\nvolumes costs {calm} of polling every 5 minutes;"
-        f" all {told.cases:,} cost {whole}."
+        f" Watching the {summary.calm_cases:,} calm\nvolumes costs {calm_share} of polling every 5 minutes;"
+        f" all {summary.cases:,} cost {total_share}."
     )
 
 
-def _table(title: str, *columns: tuple[str, str]) -> Table:
+def _make_table(title: str, *columns: tuple[str, str]) -> Table:
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True
     )
@@ -67,38 +72,38 @@ def _table(title: str, *columns: tuple[str, str]) -> Table:
     return table
 
 
-def _acting_cells(one: Acting) -> Sequence[str]:
-    avoided = "-" if one.avoided_pct is None else f"{one.avoided_pct:.2f} %"
+def _format_action_score(score: ActionScore) -> Sequence[str]:
+    avoided = "-" if score.avoided_pct is None else f"{score.avoided_pct:.2f} %"
     return (
-        one.contender,
-        _span(one.stalled_s),
+        score.contender,
+        _format_duration(score.stalled_s),
         avoided,
-        f"{one.flips:,}",
-        f"{one.needless_flips - one.needless_free_flips:,}",
-        f"{one.needless_free_flips:,}",
-        f"{one.usd:,.2f}",
-        f"{one.watching_usd:,.2f}",
+        f"{score.flips:,}",
+        f"{score.needless_flips - score.needless_free_flips:,}",
+        f"{score.needless_free_flips:,}",
+        f"{score.usd:,.2f}",
+        f"{score.watching_usd:,.2f}",
     )
 
 
-def _alerting_cells(one: Alerting) -> Sequence[str]:
-    leads = one.lead_s or {}
+def _format_alert_score(score: AlertScore) -> Sequence[str]:
+    leads_s = score.lead_s or {}
     return (
-        one.contender,
-        f"{one.announced:,}",
-        _span(leads.get("p5")),
-        _span(leads.get("p50")),
-        f"{one.criticals:,}",
-        f"{one.needless_criticals:,}",
-        f"{one.needless_per_100_days:.2f}",
+        score.contender,
+        f"{score.announced:,}",
+        _format_duration(leads_s.get("p5")),
+        _format_duration(leads_s.get("p50")),
+        f"{score.criticals:,}",
+        f"{score.needless_criticals:,}",
+        f"{score.needless_per_100_days:.2f}",
     )
 
 
-def _depletions(told: Figures) -> int:
-    return max((one.depletions for one in told.alerting), default=0)
+def _count_depletions(summary: ScoreSummary) -> int:
+    return max((score.depletions for score in summary.alerting), default=0)
 
 
-def _span(seconds: float | None) -> str:
+def _format_duration(seconds: float | None) -> str:
     """Seconds, minutes or hours, whichever reads best."""
     if seconds is None:
         return "-"

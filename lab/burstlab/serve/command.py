@@ -12,9 +12,9 @@ import click
 from burstlab.main import HELP
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
-from burstlab.model.fleet_file import mixed_volumes, read_volumes, traced_volumes
-from burstlab.model.load import NAMED
-from burstlab.model.load_parser import recordings
+from burstlab.model.fleet_file import make_mixed_volumes, make_recorded_volumes, read_volumes
+from burstlab.model.load import NAMED_LOADS
+from burstlab.model.load_parser import list_recordings
 from burstwatch.core.errors import BurstwatchError
 
 DEFAULT_PORT: Final = 5055
@@ -140,7 +140,7 @@ def serve(
     EC2 volumes and their CloudWatch metrics come from the simulation, everything else from moto. Only the
     loopback interface is listened on.
     """
-    if sum(given is not None for given in (volumes, fleet_file, traces)) > 1:
+    if sum(definitions is not None for definitions in (volumes, fleet_file, traces)) > 1:
         raise click.UsageError("--volumes, --fleet and --traces exclude each other: give one")
     try:
         clock = LabClock(start.replace(tzinfo=UTC) if start else None, speed=speed)
@@ -159,44 +159,44 @@ def serve(
             seed=seed,
         )
         if report is not None:
-            settings = _as_in(report, settings)
+            settings = _apply_report(report, settings)
         starts_at = clock.now() - timedelta(hours=past_hours)
         if fleet_file:
-            given = read_volumes(fleet_file, starts_at)
+            definitions = read_volumes(fleet_file, starts_at)
         elif traces:
-            given = traced_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
+            definitions = make_recorded_volumes(traces, size_gib=size_gib, scale=scale, starts_at=starts_at)
         else:
-            given = mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
+            definitions = make_mixed_volumes(volumes or 12, seed=seed, starts_at=starts_at)
         fleet = LabFleet(clock, settings)
-        fleet.add_all(given)
-        _run(fleet, port, latency_ms)
+        fleet.add_all(definitions)
+        _serve_until_stopped(fleet, port, latency_ms)
     except (BurstwatchError, ValueError) as error:
         raise click.ClickException(str(error)) from error
 
 
-def _as_in(path: Path, settings: LabSettings) -> LabSettings:
-    from burstlab.serve.measured_settings import as_measured, read_report  # noqa: PLC0415 - seldom wanted
+def _apply_report(path: Path, settings: LabSettings) -> LabSettings:
+    from burstlab.serve.measured_settings import read_report, settings_from_report  # noqa: PLC0415 - seldom wanted
 
     report = read_report(path)
-    changes, unknown = as_measured(report)
-    shown = ", ".join(f"{name}={value!r}" for name, value in changes.items()) or "nothing"
-    click.echo(f"as measured in {report['region']} ({report['endpoint']}): {shown}", err=True)
+    changes, unknown = settings_from_report(report)
+    changes_text = ", ".join(f"{name}={value!r}" for name, value in changes.items()) or "nothing"
+    click.echo(f"as measured in {report['region']} ({report['endpoint']}): {changes_text}", err=True)
     for text in unknown:
         click.echo(f"not as measured: {text}", err=True)
     return replace(settings, **changes)
 
 
-def _run(fleet: LabFleet, port: int, latency_ms: float) -> None:
+def _serve_until_stopped(fleet: LabFleet, port: int, latency_ms: float) -> None:
     from burstlab.fake_aws.server import Endpoint  # noqa: PLC0415 - brings the HTTP server
 
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    with Endpoint(fleet, port=port) as lab:
-        lab.faults.set_latency(latency_ms)
+    with Endpoint(fleet, port=port) as endpoint:
+        endpoint.faults.set_latency(latency_ms)
         click.echo(f"{len(fleet)} volumes, {fleet.clock.now():%Y-%m-%d %H:%M:%S} UTC", err=True)
-        click.echo(f"speed {fleet.clock.speed:g}, controls at {lab.url}/_lab/, Ctrl-C stops", err=True)
-        for name, value in lab.environment.items():
+        click.echo(f"speed {fleet.clock.speed:g}, controls at {endpoint.url}/_lab/, Ctrl-C stops", err=True)
+        for name, value in endpoint.environment.items():
             click.echo(f"export {name}={value}")
         stop.wait()
     click.echo("stopped", err=True)
@@ -210,9 +210,9 @@ def loads() -> None:
     nab_c0d644*32+3600 or steady:900@64%100 (64 KiB each, all of them reads; 16 KiB where nothing is said);
     any path that ends in .csv.gz is a recording of your own.
     """
-    for named in NAMED:
-        shown = named.name if named.argument is None else f"{named.name}:{named.argument}"
-        default = f" (default {named.default})" if named.default else ""
-        click.echo(f"{shown}{default}\n    {named.reason}")
-    for name in recordings():
+    for named_load in NAMED_LOADS:
+        usage = named_load.name if named_load.argument is None else f"{named_load.name}:{named_load.argument}"
+        default = f" (default {named_load.default})" if named_load.default else ""
+        click.echo(f"{usage}{default}\n    {named_load.reason}")
+    for name in list_recordings():
         click.echo(f"{name}\n    a recorded disk, calm as it is: scale it, such as {name}*32")

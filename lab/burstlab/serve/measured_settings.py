@@ -10,14 +10,14 @@ from burstwatch.core.errors import BurstwatchError
 
 _SCHEMA: Final = "burstwatch.aws-check/v1"
 _MINUTE_S: Final = 60
-_RULES: Final = {4: "four_per_day", 1: "six_hours"}
+_RULES_BY_COUNT: Final = {4: "four_per_day", 1: "six_hours"}
 
 
 class ReportError(BurstwatchError):
     """The report cannot be used; the message says why."""
 
 
-class _Unplayable(Exception):  # noqa: N818 - shown to the user, nothing fails
+class _UnsupportedAnswerError(Exception):
     """The lab has no setting for this answer."""
 
 
@@ -36,7 +36,7 @@ def read_report(path: Path) -> dict[str, Any]:
     return report
 
 
-def as_measured(report: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+def settings_from_report(report: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The settings that differ by what was measured, and what was not measured or cannot be played.
 
     Raises:
@@ -48,124 +48,132 @@ def as_measured(report: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         facts = {fact["name"]: fact for fact in report["facts"] if {"answer", "values"} <= fact.keys()}
     except (KeyError, TypeError, AttributeError) as error:
         raise ReportError("its facts are not as burstctl aws-check writes them: measure again") from error
-    for name, play in _PLAYED.items():
+    for name, convert in _CONVERTERS.items():
         fact = facts.get(name)
         if fact is None or fact["answer"] is None:
             unknown.append(f"{name}: no answer in the report")
             continue
         try:
-            changes |= play(fact["answer"], fact["values"])
-        except _Unplayable:
+            changes |= convert(fact["answer"], fact["values"])
+        except _UnsupportedAnswerError:
             unknown.append(f"{name}: the lab cannot play {fact['answer']!r}")
         except KeyError as error:
             raise ReportError(f"{name} lacks the value {error} in the report: measure it again") from error
         except TypeError as error:
             raise ReportError(f"{name} has a value of another kind: measure it again") from error
-    return changes | _filters(facts), unknown
+    return changes | _convert_filters(facts), unknown
 
 
-_Play = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+_Converter = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 
-def _delay(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
-    least_s, most_s = values["least_s"], values["most_s"]
-    is_open = least_s < 0
+def _convert_delay(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+    min_s, max_s = values["least_s"], values["most_s"]
+    is_open = min_s < 0
     shift_s = _MINUTE_S if is_open else 0
     return {
-        "lag_s": float(least_s + shift_s),
-        "lag_most_s": float(most_s + shift_s) if most_s > least_s else None,
+        "lag_s": float(min_s + shift_s),
+        "lag_most_s": float(max_s + shift_s) if max_s > min_s else None,
         "open_minute": is_open,
     }
 
 
-def _idle(answer: str, _: Mapping[str, Any]) -> dict[str, Any]:
-    return {"idle_publishes": _one_of(answer, {"publishes": True, "silent": False})}
+def _convert_idle(answer: str, _: Mapping[str, Any]) -> dict[str, Any]:
+    return {"idle_publishes": _look_up(answer, {"publishes": True, "silent": False})}
 
 
-def _attach(answer: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_attach(answer: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if answer == "allowed":
         return {"attach_refused": False}
     return {"attach_refused": True, "attach_code": values["code"], "attach_message": values["message"]}
 
 
-def _quota(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_quota(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if "code" not in values:
-        raise _Unplayable
+        raise _UnsupportedAnswerError
     return {
-        "modify_rule": _one_of(values["accepted"], _RULES),
+        "modify_rule": _look_up(values["accepted"], _RULES_BY_COUNT),
         "rate_code": values["code"],
         "rate_message": values["message"],
     }
 
 
-def _no_op(answer: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_no_op(answer: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if "code" in values:
         return {"no_op_code": values["code"]}
-    return {"no_op_counts": _one_of(answer, {"counts": True, "does not count": False}), "no_op_code": None}
+    return {"no_op_counts": _look_up(answer, {"counts": True, "does not count": False}), "no_op_code": None}
 
 
-def _record(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_record_lifetime(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     minutes = values["minutes"]
     return {"record_days": None if minutes is None else minutes / (24 * 60)}
 
 
-def _ratio(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_ratio(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     if "code" not in values:
-        raise _Unplayable
+        raise _UnsupportedAnswerError
     return {"ratio_code": values["code"]}
 
 
-def _states(results: Any) -> tuple[str, ...]:
+def _check_states(results: Any) -> tuple[str, ...]:
     if not set(results) <= set(STATES):
-        raise _Unplayable
+        raise _UnsupportedAnswerError
     return tuple(results)
 
 
-def _named(setting: str, *answers: str) -> _Play:
+def _choice_converter(setting: str, *answers: str) -> _Converter:
     """A fact whose answers are the setting's own."""
-    return lambda answer, _: {setting: _one_of(answer, {each: each for each in answers})}
+    return lambda answer, _: {setting: _look_up(answer, {choice: choice for choice in answers})}
 
 
-def _one_of(answer: Any, known: Mapping[Any, Any]) -> Any:
-    if answer not in known:
-        raise _Unplayable
-    return known[answer]
+def _look_up(answer: Any, choices: Mapping[Any, Any]) -> Any:
+    if answer not in choices:
+        raise _UnsupportedAnswerError
+    return choices[answer]
 
 
-_PLAYED: Final[Mapping[str, _Play]] = {
+_CONVERTERS: Final[Mapping[str, _Converter]] = {
     "balance-spacing": lambda _, values: {"balance_every_s": values["spacing_s"]},
-    "balance-delay": _delay,
-    "idle-publishes": _idle,
-    "large-publishes": lambda answer, _: {"large_publish": _one_of(answer, {"100 %": True, "absent": False})},
-    "gp3-defaults": _named("gp3_defaults", "matched", "least"),
-    "balance-after-return": _named("balance_after", "kept", "refilled", "reset", "emptied"),
-    "balance-after-resize": _named("balance_after_resize", "kept", "reset", "emptied"),
-    "attach-while-modifying": _attach,
-    "modification-quota": _quota,
-    "no-op-counts": _no_op,
-    "dry-run-checks": _named("dry_run_checks", "permission", "parameters", "state", "request"),
-    "shown-while-modifying": _named("target_shown_from", "accepted", "optimizing", "completed"),
-    "record-lifetime": _record,
-    "ratio-refusal": _ratio,
-    "tag-condition": _named("tag_condition", "enforced", "ignored", "always refused"),
-    "type-condition": _named("type_condition", "current", "requested", "ignored", "absent"),
-    "encrypted-alarm": lambda answer, _: {
-        "alarms_deliver": _one_of(answer, {"delivered": True, "not delivered": False})
+    "balance-delay": _convert_delay,
+    "idle-publishes": _convert_idle,
+    "large-publishes": lambda answer, _: {
+        "large_publish": _look_up(answer, {"100 %": True, "absent": False})
     },
-    "event-results": lambda _, values: {"modify_event_results": _states(values["results"])},
+    "gp3-defaults": _choice_converter("gp3_defaults", "matched", "least"),
+    "balance-after-return": _choice_converter("balance_after", "kept", "refilled", "reset", "emptied"),
+    "balance-after-resize": _choice_converter("balance_after_resize", "kept", "reset", "emptied"),
+    "attach-while-modifying": _convert_attach,
+    "modification-quota": _convert_quota,
+    "no-op-counts": _convert_no_op,
+    "dry-run-checks": _choice_converter("dry_run_checks", "permission", "parameters", "state", "request"),
+    "shown-while-modifying": _choice_converter("target_shown_from", "accepted", "optimizing", "completed"),
+    "record-lifetime": _convert_record_lifetime,
+    "ratio-refusal": _convert_ratio,
+    "tag-condition": _choice_converter("tag_condition", "enforced", "ignored", "always refused"),
+    "type-condition": _choice_converter("type_condition", "current", "requested", "ignored", "absent"),
+    "encrypted-alarm": lambda answer, _: {
+        "alarms_deliver": _look_up(answer, {"delivered": True, "not delivered": False})
+    },
+    "event-results": lambda _, values: {"modify_event_results": _check_states(values["results"])},
     "zone-filter": lambda _, __: {},
     "tag-filter": lambda _, __: {},
 }
-"""What each fact's answer and values mean in settings; the two filters share one, see ``_filters``."""
+"""What each fact's answer and values mean in settings.
+
+The two filters share one, see ``_convert_filters``.
+"""
 
 _FILTERS: Final = {"zone-filter": "availability-zone", "tag-filter": "tag:*"}
 
 
-def _filters(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def _convert_filters(facts: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Filters are applied after the cut if one is, but for those that were seen to be applied before it."""
     answers = {name: facts[name]["answer"] for name in _FILTERS if name in facts}
     if not any(answers.values()):
         return {}
-    before = tuple(_FILTERS[name] for name, answer in answers.items() if answer == "before")
-    is_after = "after" in answers.values()
-    return {"filter_after_page": is_after, "filters_before_page": before if is_after else ()}
+    filters_before_page = tuple(_FILTERS[name] for name, answer in answers.items() if answer == "before")
+    is_filtered_after_page = "after" in answers.values()
+    return {
+        "filter_after_page": is_filtered_after_page,
+        "filters_before_page": filters_before_page if is_filtered_after_page else (),
+    }

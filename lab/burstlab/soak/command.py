@@ -17,23 +17,23 @@ from rich.progress import Progress
 from rich.table import Table
 
 from burstlab.main import HELP
-from burstlab.soak.runner import DAY_MIN, Day, play
-from burstlab.soak.scenario import CAST
+from burstlab.soak.runner import DAY_MIN, Day, run
+from burstlab.soak.scenario import VOLUMES
 from burstwatch.core.errors import BurstwatchError
 
 SCHEMA: Final = "burstwatch.lab.month/v1"
 _COLUMNS: Final = 80
-_WEEK: Final = 7
-_LAB_REMEMBERS_DAYS: Final = 15
-_NOTHING_ELSE_KIB: Final = 256.0
-_ROOM_FOR_KEYS: Final = 3.0
-_LONGEST_LOG_KIB: Final = 8_192.0
+_WEEK_DAYS: Final = 7
+_LAB_RETENTION_DAYS: Final = 15
+_BASE_LEDGER_KIB: Final = 256.0
+_STORAGE_FACTOR: Final = 3.0
+_MAX_LOG_KIB: Final = 8_192.0
 """SQLite writes it back into the ledger at 1,000 pages of 4 KiB."""
-_MORE_OBJECTS: Final = 100
-_SLOWER: Final = 1.5
-_SLOWER_MS: Final = 0.2
-_MORE_MIB: Final = 8.0
-_IN_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - only a folder of ours is made in it
+_MAX_EXTRA_OBJECTS: Final = 100
+_MAX_SLOWDOWN_FACTOR: Final = 1.5
+_MAX_SLOWDOWN_MS: Final = 0.2
+_MAX_EXTRA_MIB: Final = 8.0
+_MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - only a folder of ours is made in it
 
 
 @click.command(context_settings=HELP, epilog="Example: burstlab month --days 7")
@@ -54,47 +54,55 @@ def month(*, days: int, keep: Path | None, as_json: bool) -> None:
     """
     if keep is not None and keep.exists():
         raise click.ClickException(f"{keep} exists: name a new file, or move it away")
-    with quick_folder() as folder:
+    with temporary_directory() as directory:
         try:
-            lived = list(_lived(days, keep or folder / "ledger.db"))
+            measured_days = list(_run_days(days, keep or directory / "ledger.db"))
         except BurstwatchError as error:
             raise click.ClickException(str(error)) from error
-    broken = faults_of(lived)
+    violations = find_violations(measured_days)
     if as_json:
-        document = {"schema": SCHEMA, "days": [day.to_document() for day in lived], "broken": broken}
+        document = {
+            "schema": SCHEMA,
+            "days": [day.to_document() for day in measured_days],
+            "broken": violations,
+        }
         click.echo(json.dumps(document, indent=1))
     else:
-        _show(lived, broken)
-    if broken:
+        _print_table(measured_days, violations)
+    if violations:
         sys.exit(1)
 
 
 @contextmanager
-def quick_folder() -> Iterator[Path]:
+def temporary_directory() -> Iterator[Path]:
     """A folder for a ledger that goes afterwards: in memory, where the system has files there.
 
     A month is 140,000 transactions, each of which waits for the disk.
     """
-    where = _IN_MEMORY if _IN_MEMORY.is_dir() and os.access(_IN_MEMORY, os.W_OK) else None
-    with TemporaryDirectory(prefix="burstlab-month-", dir=where) as folder:
-        yield Path(folder)
+    parent = (
+        _MEMORY_DIRECTORY if _MEMORY_DIRECTORY.is_dir() and os.access(_MEMORY_DIRECTORY, os.W_OK) else None
+    )
+    with TemporaryDirectory(prefix="burstlab-month-", dir=parent) as directory:
+        yield Path(directory)
 
 
-def _lived(days: int, path: Path) -> Iterator[Day]:
+def _run_days(days: int, path: Path) -> Iterator[Day]:
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task("days", total=days)
-        yield from play(days, path.absolute(), report_progress=lambda: progress.advance(task))
+        yield from run(days, path.absolute(), report_progress=lambda: progress.advance(task))
 
 
-def faults_of(days: Sequence[Day]) -> list[str]:
+def find_violations(days: Sequence[Day]) -> list[str]:
     """Every law that a day broke, or that all of them together did."""
-    return [f"day {day.number}: {fault}" for day in days for fault in _daily(day)] + list(_overall(days))
+    return [f"day {day.number}: {violation}" for day in days for violation in _check_day(day)] + list(
+        _check_trend(days)
+    )
 
 
-def _daily(day: Day) -> Iterator[str]:
+def _check_day(day: Day) -> Iterator[str]:
     """What must be so at the end of every day."""
-    nothing = {
+    zero_counts = {
         "ticks done by nobody": day.lost,
         "seconds between the watermark and the last sweep": day.watermark_lag_s,
         "intents that AWS knows nothing of": day.open_intents,
@@ -102,41 +110,46 @@ def _daily(day: Day) -> Iterator[str]:
         "alerts sent twice": day.told_twice,
         "failures told": day.failures,
     }
-    yield from (f"{count} {what}" for what, count in nothing.items() if count)
-    most = {"states": day.volumes + 1, "reservations": day.volumes, "deliveries": 0, "channels": 1}
-    most |= {"claimed_ticks": 4, "completed_ticks": 2, "holds": day.volumes}
+    yield from (f"{count} {description}" for description, count in zero_counts.items() if count)
+    row_limits = {"states": day.volumes + 1, "reservations": day.volumes, "deliveries": 0, "channels": 1}
+    row_limits |= {"claimed_ticks": 4, "completed_ticks": 2, "holds": day.volumes}
     yield from (
-        f"{day.rows[table]} rows of {table}, at most {rows} are explained"
-        for table, rows in most.items()
-        if day.rows[table] > rows
+        f"{day.rows[table]} rows of {table}, at most {max_rows} are explained"
+        for table, max_rows in row_limits.items()
+        if day.rows[table] > max_rows
     )
-    explained_kib = _NOTHING_ELSE_KIB + _ROOM_FOR_KEYS * day.history_kib
-    if day.ledger_kib > explained_kib:
-        yield f"the ledger has {day.ledger_kib:,.0f} KiB, its history explains {explained_kib:,.0f}"
-    if day.log_kib > _LONGEST_LOG_KIB:
-        yield f"the log beside the ledger has {day.log_kib:,.0f} KiB, at most {_LONGEST_LOG_KIB:,.0f} are due"
+    max_ledger_kib = _BASE_LEDGER_KIB + _STORAGE_FACTOR * day.history_kib
+    if day.ledger_kib > max_ledger_kib:
+        yield f"the ledger has {day.ledger_kib:,.0f} KiB, its history explains {max_ledger_kib:,.0f}"
+    if day.log_kib > _MAX_LOG_KIB:
+        yield f"the log beside the ledger has {day.log_kib:,.0f} KiB, at most {_MAX_LOG_KIB:,.0f} are due"
 
 
-def _overall(days: Sequence[Day]) -> Iterator[str]:
+def _check_trend(days: Sequence[Day]) -> Iterator[str]:
     """What must not rise from the first day, or week, to the last."""
     first, last = days[0], days[-1]
-    if last.objects > first.objects + _MORE_OBJECTS:
+    if last.objects > first.objects + _MAX_EXTRA_OBJECTS:
         yield f"{last.objects:,} objects of the watchdog's live, {first.objects:,} did on day 1"
-    if len(days) >= 2 * _WEEK:
-        before, after = (median(day.idle_ms for day in week) for week in (days[:_WEEK], days[-_WEEK:]))
-        if after > before * _SLOWER + _SLOWER_MS:
-            yield f"a tick with nothing due takes {after:g} ms in the last week, {before:g} ms in the first"
-    if len(days) > _LAB_REMEMBERS_DAYS:
-        then = days[_LAB_REMEMBERS_DAYS]
-        if last.memory_mib > then.memory_mib + _MORE_MIB:
-            yield f"{last.memory_mib:,.0f} MiB, {then.memory_mib:,.0f} on day {then.number}"
+    if len(days) >= 2 * _WEEK_DAYS:
+        first_week_ms, last_week_ms = (
+            median(day.idle_ms for day in week) for week in (days[:_WEEK_DAYS], days[-_WEEK_DAYS:])
+        )
+        if last_week_ms > first_week_ms * _MAX_SLOWDOWN_FACTOR + _MAX_SLOWDOWN_MS:
+            yield (
+                f"a tick with nothing due takes {last_week_ms:g} ms in the last week, {first_week_ms:g} ms in"
+                " the first"
+            )
+    if len(days) > _LAB_RETENTION_DAYS:
+        reference_day = days[_LAB_RETENTION_DAYS]
+        if last.memory_mib > reference_day.memory_mib + _MAX_EXTRA_MIB:
+            yield f"{last.memory_mib:,.0f} MiB, {reference_day.memory_mib:,.0f} on day {reference_day.number}"
 
 
-def _show(days: Sequence[Day], broken: Sequence[str]) -> None:
+def _print_table(days: Sequence[Day], violations: Sequence[str]) -> None:
     console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
     table = Table(
         box=box.SIMPLE_HEAD,
-        title=f"{len(CAST)} volumes, {len(days)} days, {len(days) * DAY_MIN:,} ticks",
+        title=f"{len(VOLUMES)} volumes, {len(days)} days, {len(days) * DAY_MIN:,} ticks",
         title_justify="left",
         padding=(0, 1, 0, 0),
         pad_edge=False,
@@ -180,5 +193,5 @@ def _show(days: Sequence[Day], broken: Sequence[str]) -> None:
         "KiB: the ledger's file; ms: of the processor, for a tick with nothing due and one with;\n"
         "MiB: of this process, lab and all, which forgets after 15 days; objects: burstwatch's."
     )
-    for law in broken:
-        console.print(f"[red]broken[/red]: {law}", soft_wrap=True)
+    for violation in violations:
+        console.print(f"[red]broken[/red]: {violation}", soft_wrap=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
 from burstlab.model.load import NEVER_S
-from burstlab.soak.scenario import POLICY, Story
+from burstlab.soak.scenario import POLICY, Scenario
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
@@ -21,8 +21,8 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind, Ledger
-from burstwatch.core.location import Place
-from burstwatch.engine.services import Shell
+from burstwatch.core.location import AwsLocation
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 DAY_MIN: Final = 24 * 60
 CHANNEL: Final = "people"
 _TICK_S: Final = 60
-_TICK_TAKES_S: Final = 2
+_PASS_DURATION_S: Final = 2
 _SWEEP_S: Final = 300
 _PAGE_KIB: Final = 4
 _TABLES: Final = (
@@ -86,134 +86,140 @@ class Day:
 
 
 @dataclass(slots=True)
-class _People:
+class _RecordingChannel:
     """Whoever is told."""
 
-    told: Counter[str] = field(default_factory=Counter)
+    deliveries: Counter[str] = field(default_factory=Counter)
     name: str = CHANNEL
 
     def send(self, alert: Alert) -> None:
-        self.told[alert.alert_id] += 1
+        self.deliveries[alert.alert_id] += 1
 
 
 @dataclass(slots=True)
-class _Clocked:
+class _TickTimes:
     """What the ticks of a day took, and came to."""
 
     idle_s: list[float] = field(default_factory=list)
     busy_s: list[float] = field(default_factory=list)
-    lost: int = 0
+    missed_ticks: int = 0
     failures: int = 0
 
 
-def play(days: int, path: Path, *, report_progress: Callable[[], None] = lambda: None) -> Iterator[Day]:
+def run(days: int, path: Path, *, report_progress: Callable[[], None] = lambda: None) -> Iterator[Day]:
     """Live through so many days with a new ledger in this file, and tell each one when it is over."""
-    story, people = Story.begin(), _People()
+    scenario, channel = Scenario.create(), _RecordingChannel()
     with SqliteLedger.open(path) as ledger:
-        shell = _shell(story, ledger, people)
+        services = _make_services(scenario, ledger, channel)
         for number in range(days):
-            clocked = _Clocked()
+            tick_times = _TickTimes()
             for minute in range(number * DAY_MIN, (number + 1) * DAY_MIN):
-                story.happen(minute, ledger)
-                _tick(shell, story, clocked)
+                scenario.apply_events(minute, ledger)
+                _tick(services, scenario, tick_times)
             report_progress()
-            yield _measured(number + 1, clocked, story, ledger, path, people)
+            yield _measure_day(number + 1, tick_times, scenario, ledger, path, channel)
 
 
-def _shell(story: Story, ledger: Ledger, people: _People) -> Shell:
-    ec2 = cast("Any", InProcessEc2(story.fleet))
-    return Shell(
+def _make_services(scenario: Scenario, ledger: Ledger, channel: _RecordingChannel) -> Services:
+    ec2 = cast("Any", InProcessEc2(scenario.fleet))
+    return Services(
         ec2=Ec2Reader(ec2),
-        cloudwatch=cast("CloudWatchReader", InProcessCloudWatch(story.fleet)),
+        cloudwatch=cast("CloudWatchReader", InProcessCloudWatch(scenario.fleet)),
         ledger=ledger,
         calls=CallCounter(),
         policy=POLICY,
-        place=Place(region=story.fleet.settings.region),
-        channels=[people],
+        location=AwsLocation(region=scenario.fleet.settings.region),
+        channels=[channel],
         modifier=Ec2Modifier(ec2),
     )
 
 
-def _tick(shell: Shell, story: Story, clocked: _Clocked) -> None:
+def _tick(services: Services, scenario: Scenario, tick_times: _TickTimes) -> None:
     """One pass, a little after its minute; then the lab goes on to the next minute."""
-    clock, tick_s = story.fleet.clock, story.fleet.now_s()
-    clock.advance(_TICK_TAKES_S)
-    began_s = process_time()
-    report = run_tick(shell, tick_s=tick_s, now_s=clock.now_s())
-    took_s = process_time() - began_s
-    clock.advance(_TICK_S - _TICK_TAKES_S)
+    clock, tick_s = scenario.fleet.clock, scenario.fleet.now_s()
+    clock.advance(_PASS_DURATION_S)
+    started_cpu_s = process_time()
+    report = run_tick(services, tick_at_s=tick_s, now_s=clock.now_s())
+    cpu_s = process_time() - started_cpu_s
+    clock.advance(_TICK_S - _PASS_DURATION_S)
     if report is None:
-        clocked.lost += 1
+        tick_times.missed_ticks += 1
         return
-    (clocked.busy_s if report.decisions else clocked.idle_s).append(took_s)
-    clocked.failures += len(report.failures)
+    (tick_times.busy_s if report.decisions else tick_times.idle_s).append(cpu_s)
+    tick_times.failures += len(report.failures)
 
 
-def _measured(
-    number: int, clocked: _Clocked, story: Story, ledger: Ledger, path: Path, people: _People
+def _measure_day(
+    number: int,
+    tick_times: _TickTimes,
+    scenario: Scenario,
+    ledger: Ledger,
+    path: Path,
+    channel: _RecordingChannel,
 ) -> Day:
-    states, roster = ledger.states(), ledger.roster()
-    under_way = [i for i, state in states.items() if state.flip and state.flip.is_under_way]
-    story.fleet.changes()
-    changing = {volume.volume_id for volume in story.fleet if volume.change is not None}
-    swept_s = (story.fleet.now_s() - _TICK_S) // _SWEEP_S * _SWEEP_S
-    rows, history_kib = _rows(path)
-    directions = _accepted(path)
+    states, snapshot = ledger.states(), ledger.fleet_snapshot()
+    flips_in_progress = [
+        volume_id_in_ledger
+        for volume_id_in_ledger, state in states.items()
+        if state.flip and state.flip.is_under_way
+    ]
+    scenario.fleet.changes_in_progress()
+    changing = {volume.volume_id for volume in scenario.fleet if volume.change is not None}
+    last_sweep_at_s = (scenario.fleet.now_s() - _TICK_S) // _SWEEP_S * _SWEEP_S
+    rows, history_kib = _count_rows(path)
+    directions = _count_accepted(path)
     return Day(
         number=number,
-        ticks=len(clocked.idle_s) + len(clocked.busy_s),
-        lost=clocked.lost,
-        idle_ticks=len(clocked.idle_s),
-        idle_ms=_ms(clocked.idle_s, median),
-        busy_ms=_ms(clocked.busy_s, median),
-        longest_ms=_ms([*clocked.idle_s, *clocked.busy_s], max),
+        ticks=len(tick_times.idle_s) + len(tick_times.busy_s),
+        lost=tick_times.missed_ticks,
+        idle_ticks=len(tick_times.idle_s),
+        idle_ms=_aggregate_ms(tick_times.idle_s, median),
+        busy_ms=_aggregate_ms(tick_times.busy_s, median),
+        longest_ms=_aggregate_ms([*tick_times.idle_s, *tick_times.busy_s], max),
         rows=rows,
         history_kib=round(history_kib, 1),
-        ledger_kib=_kib(path),
-        log_kib=_kib(path.with_name(f"{path.name}-wal")),
-        objects=_objects(),
-        lab_runs=sum(len(volume.history.runs(0, NEVER_S)) for volume in story.fleet),
+        ledger_kib=_file_kib(path),
+        log_kib=_file_kib(path.with_name(f"{path.name}-wal")),
+        objects=_count_objects(),
+        lab_runs=sum(len(volume.history.runs(0, NEVER_S)) for volume in scenario.fleet),
         memory_mib=_memory_mib(),
-        volumes=len(story.fleet),
-        watermark_lag_s=swept_s - (roster.tick_s if roster else 0),
-        open_intents=sum(volume_id not in changing for volume_id in under_way),
-        undelivered=len(ledger.waiting(channels=[CHANNEL])),
-        told=len(people.told),
-        told_twice=sum(people.told.values()) - len(people.told),
-        flips=directions[Direction.OUT],
-        returns=directions[Direction.BACK],
-        failures=clocked.failures,
+        volumes=len(scenario.fleet),
+        watermark_lag_s=last_sweep_at_s - (snapshot.tick_at_s if snapshot else 0),
+        open_intents=sum(volume_id not in changing for volume_id in flips_in_progress),
+        undelivered=len(ledger.pending_deliveries(channels=[CHANNEL])),
+        told=len(channel.deliveries),
+        told_twice=sum(channel.deliveries.values()) - len(channel.deliveries),
+        flips=directions[Direction.FLIP],
+        returns=directions[Direction.FLIP_BACK],
+        failures=tick_times.failures,
     )
 
 
-def _rows(path: Path) -> tuple[dict[str, int], float]:
+def _count_rows(path: Path) -> tuple[dict[str, int], float]:
     """How many rows each table has, and how much history there is in KiB."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        rows = {
-            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
-            for table in _TABLES
-        }
+        rows = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}  # noqa: S608 - ours
         (history,) = connection.execute("SELECT total(length(body)) FROM entries").fetchone()
         return rows, history / 1024
 
 
-def _accepted(path: Path) -> Counter[str]:
+def _count_accepted(path: Path) -> Counter[str]:
     """How many modifications AWS took, by direction."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
-        found = connection.execute(
+        directions = connection.execute(
             "SELECT json_extract(body, '$.direction') FROM entries WHERE kind = ?", (EntryKind.ACCEPTED,)
         )
-        return Counter(direction for (direction,) in found)
+        return Counter(direction for (direction,) in directions)
 
 
-def _kib(path: Path) -> float:
+def _file_kib(path: Path) -> float:
     return round(path.stat().st_size / 1024, 1) if path.exists() else 0.0
 
 
-def _objects() -> int:
+def _count_objects() -> int:
     """How many objects of the watchdog's own classes live."""
     gc.collect()
-    return sum(str(type(one).__module__).startswith("burstwatch.") for one in gc.get_objects())
+    return sum(str(type(instance).__module__).startswith("burstwatch.") for instance in gc.get_objects())
 
 
 def _memory_mib() -> float:
@@ -225,5 +231,5 @@ def _memory_mib() -> float:
     return pages * _PAGE_KIB / 1024
 
 
-def _ms(seconds: Sequence[float], choose: Callable[[Sequence[float]], float]) -> float:
-    return round(1000 * choose(seconds), 3) if seconds else 0.0
+def _aggregate_ms(seconds: Sequence[float], aggregate: Callable[[Sequence[float]], float]) -> float:
+    return round(1000 * aggregate(seconds), 3) if seconds else 0.0

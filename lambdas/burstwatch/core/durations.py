@@ -4,24 +4,24 @@ import re
 from datetime import timedelta
 from typing import Final
 
-_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-_SPAN = re.compile(r"([0-9]{1,6})([smhd])")
+_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 
 
-def format_span(span: timedelta) -> str:
+def format_duration_literal(duration: timedelta) -> str:
     """The shortest text that reads back as the same span: ``90m``, ``2h``, ``45s``."""
-    seconds = int(span.total_seconds())
-    unit = next(u for u in ("d", "h", "m", "s") if seconds % _UNITS[u] == 0)
-    return f"{seconds // _UNITS[unit]}{unit}"
+    seconds = int(duration.total_seconds())
+    unit = next(u for u in ("d", "h", "m", "s") if seconds % _UNIT_SECONDS[u] == 0)
+    return f"{seconds // _UNIT_SECONDS[unit]}{unit}"
 
 
-def parse_span(text: str) -> timedelta:
+def parse_duration(text: str) -> timedelta:
     """Read ``15m``, ``6h``, ``30s`` or ``2d``.
 
     Raises:
         ValueError: the text is no span.
     """
-    match = _SPAN.fullmatch(text)
+    match = _DURATION.fullmatch(text)
     if not match:
         raise ValueError(f"{text!r} is not a span; write a whole number and s, m, h or d, such as 15m")
-    return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
+    return timedelta(seconds=int(match[1]) * _UNIT_SECONDS[match[2]])

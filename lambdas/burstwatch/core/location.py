@@ -2,14 +2,14 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class AwsLocation:
     """Where the watched volumes are; ``account`` is None where it is not known."""
 
     region: str
     account: str | None = None
 
     @property
-    def console(self) -> str:
+    def console_host(self) -> str:
         """The host of the AWS console in this region's partition."""
         if self.region.startswith("us-gov-"):
             return "console.amazonaws-us-gov.com"
@@ -21,4 +21,4 @@ class Place:
 
     def volume_url(self, volume_id: str) -> str:
         """The console page of a volume."""
-        return f"https://{self.console}/ec2/home?region={self.region}#VolumeDetails:volumeId={volume_id}"
+        return f"https://{self.console_host}/ec2/home?region={self.region}#VolumeDetails:volumeId={volume_id}"

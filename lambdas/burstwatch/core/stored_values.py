@@ -1,34 +1,36 @@
 """Values that come back from where they were stored: what no version of burstwatch writes is refused.
 
-Each reader takes one value as JSON or a table has it, and gives it back or raises one of ``UNREADABLE``. The
-limits are far beyond what AWS allows, so that they catch damage, and not next year's larger volumes.
+Each reader takes one value as JSON or a table has it, and gives it back or raises one of ``DECODE_ERRORS``.
+The limits are far beyond what AWS allows, so that they catch damage, and not next year's larger volumes.
 """
 
 from collections.abc import Callable, Mapping
 from math import isfinite
 from typing import Any, Final, TypeAlias
 
-Read: TypeAlias = Callable[[Any], Any]
+FieldReader: TypeAlias = Callable[[Any], Any]
 
-UNREADABLE: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
+DECODE_ERRORS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError)
 """What reading back a document raises where it is not one that any version wrote."""
 
-FARTHEST_S: Final = 253_402_300_800
+MAX_INSTANT_S: Final = 253_402_300_800
 """The end of the year 9999."""
 
 SAME_NAMES: Final[Mapping[str, str]] = {}
 """Every key of the document is the name of its field."""
 
-_MOST: Final = 2**63 - 1
-_MOST_GIB: Final = 1_000_000
-_MOST_IOPS: Final = 1_000_000
-_MOST_MIB_S: Final = 100_000
-_MOST_USD: Final = 1e12
-_LONGEST_SHOWN: Final = 40
+_MAX_INTEGER: Final = 2**63 - 1
+_MAX_GIB: Final = 1_000_000
+_MAX_IOPS: Final = 1_000_000
+_MAX_MIB_S: Final = 100_000
+_MAX_USD: Final = 1e12
+_MAX_SHOWN_CHARS: Final = 40
 
 
-def known_fields(
-    document: Mapping[str, Any], readers: Mapping[str, Read], field_names: Mapping[str, str] = SAME_NAMES
+def read_known_fields(
+    document: Mapping[str, Any],
+    readers: Mapping[str, FieldReader],
+    field_names: Mapping[str, str] = SAME_NAMES,
 ) -> dict[str, Any]:
     """The fields of a document that have a reader, by the name of the field.
 
@@ -41,9 +43,9 @@ def known_fields(
 
 
 def stored_fields(
-    value: object, readers: Mapping[str, Read], field_names: Mapping[str, str] = SAME_NAMES
+    value: object, readers: Mapping[str, FieldReader], field_names: Mapping[str, str] = SAME_NAMES
 ) -> dict[str, Any]:
-    """The inverse of ``known_fields``: every field of a value, by the key that it is stored under."""
+    """The inverse of ``read_known_fields``: every field of a value, by the key that it is stored under."""
     return {key: getattr(value, field_names.get(key, key)) for key in readers}
 
 
@@ -56,84 +58,84 @@ def without_defaults(
     }
 
 
-def instant(value: Any) -> Any:
+def read_instant(value: Any) -> Any:
     """Seconds since 1970, up to the year 9999."""
-    if type(value) in _NUMBERS and 0 <= value < FARTHEST_S:
+    if type(value) in _NUMBER_TYPES and 0 <= value < MAX_INSTANT_S:
         return value
-    raise _refused(value, "an instant from 1970 to 9999")
+    raise _invalid_value(value, "an instant from 1970 to 9999")
 
 
-def whole(value: Any) -> int:
+def read_count(value: Any) -> int:
     """A count or a revision."""
-    if type(value) is int and 0 <= value <= _MOST:
+    if type(value) is int and 0 <= value <= _MAX_INTEGER:
         return value
-    raise _refused(value, "a whole number from 0")
+    raise _invalid_value(value, "a whole number from 0")
 
 
-def number(value: Any) -> Any:
+def read_number(value: Any) -> Any:
     """A finite number of dollars or seconds."""
-    if type(value) in _NUMBERS and isfinite(value) and abs(value) <= _MOST_USD:
+    if type(value) in _NUMBER_TYPES and isfinite(value) and abs(value) <= _MAX_USD:
         return value
-    raise _refused(value, "a number")
+    raise _invalid_value(value, "a number")
 
 
-def percentage(value: Any) -> Any:
+def read_percentage(value: Any) -> Any:
     """A balance; rounding may have put it slightly outside of 0 to 100."""
-    if type(value) in _NUMBERS and -1 <= value <= 101:  # noqa: PLR2004 - as said
+    if type(value) in _NUMBER_TYPES and -1 <= value <= 101:  # noqa: PLR2004 - as said
         return value
-    raise _refused(value, "a percentage")
+    raise _invalid_value(value, "a percentage")
 
 
-def text(value: Any) -> str:
+def read_text(value: Any) -> str:
     """Any text."""
     if type(value) is str:
         return value
-    raise _refused(value, "text")
+    raise _invalid_value(value, "text")
 
 
-def flag(value: Any) -> bool:
+def read_bool(value: Any) -> bool:
     """True or false."""
     if type(value) is bool:
         return value
-    raise _refused(value, "true or false")
+    raise _invalid_value(value, "true or false")
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def read_mapping(value: Any) -> Mapping[str, Any]:
     """An object."""
     if isinstance(value, dict):
         return value
-    raise _refused(value, "an object")
+    raise _invalid_value(value, "an object")
 
 
-def size_gib(value: Any) -> int:
+def read_size_gib(value: Any) -> int:
     """The size of a volume."""
-    return _up_to(value, _MOST_GIB, "the size of a volume in GiB")
+    return _read_up_to(value, _MAX_GIB, "the size of a volume in GiB")
 
 
-def iops(value: Any) -> int:
+def read_iops(value: Any) -> int:
     """What a volume can be provisioned with."""
-    return _up_to(value, _MOST_IOPS, "a number of IOPS")
+    return _read_up_to(value, _MAX_IOPS, "a number of IOPS")
 
 
-def throughput(value: Any) -> int:
+def read_throughput(value: Any) -> int:
     """What a volume can be provisioned with, in MiB/s."""
-    return _up_to(value, _MOST_MIB_S, "a throughput in MiB/s")
+    return _read_up_to(value, _MAX_MIB_S, "a throughput in MiB/s")
 
 
-def or_none(read: Read) -> Read:
+def or_none(read: FieldReader) -> FieldReader:
     """The same reader, which also takes null."""
     return lambda value: None if value is None else read(value)
 
 
-def _up_to(value: Any, most: int, says: str) -> int:
-    if type(value) is int and 1 <= value <= most:
+def _read_up_to(value: Any, maximum: int, expected: str) -> int:
+    if type(value) is int and 1 <= value <= maximum:
         return value
-    raise _refused(value, f"{says}, 1 to {most}")
+    raise _invalid_value(value, f"{expected}, 1 to {maximum}")
 
 
-_NUMBERS: Final = frozenset({int, float})
+_NUMBER_TYPES: Final = frozenset({int, float})
 
 
-def _refused(value: Any, says: str) -> ValueError:
+def _invalid_value(value: Any, expected: str) -> ValueError:
     shown = repr(value)
-    return ValueError(f"{shown[:_LONGEST_SHOWN]} is not {says}")
+    return ValueError(f"{shown[:_MAX_SHOWN_CHARS]} is not {expected}")

@@ -6,9 +6,9 @@ from itertools import accumulate
 from typing import Final
 from unicodedata import category, east_asian_width
 
-_MARKS: Final = frozenset({"Mn", "Me"})
-_MOST_MARKS: Final = 2
-_BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_COMBINING_MARKS: Final = frozenset({"Mn", "Me"})
+_MAX_MARKS: Final = 2
+_INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that Unicode calls printable and that nobody can see."""
 
 
@@ -38,7 +38,7 @@ def format_duration(seconds: float) -> str:
 
 def format_time(at_s: float, now_s: float) -> str:
     """``18:13``, UTC; with its day if that is not today: ``08:50 Mon``, ``08:50 4 Jan 2027``."""
-    at, now = (datetime.fromtimestamp(each, tz=UTC) for each in (at_s, now_s))
+    at, now = (datetime.fromtimestamp(instant_s, tz=UTC) for instant_s in (at_s, now_s))
     if at.date() == now.date():
         return f"{at:%H:%M}"
     if abs((at.date() - now.date()).days) < 7:  # noqa: PLR2004 - a week: farther off, a weekday is ambiguous
@@ -46,7 +46,7 @@ def format_time(at_s: float, now_s: float) -> str:
     return f"{at:%H:%M} {at.day} {at:%b}{'' if at.year == now.year else f' {at.year}'}"
 
 
-def format_roughly(seconds: float) -> str:
+def format_rounded_duration(seconds: float) -> str:
     """A length of time rounded for people in a hurry: ``14 min``, ``19 h``, ``12 d``; at least 1 min."""
     minutes = max(1, round(seconds / 60))
     if minutes < 120:  # noqa: PLR2004 - two hours
@@ -55,13 +55,13 @@ def format_roughly(seconds: float) -> str:
     return f"{hours} h" if hours < 48 else f"{round(seconds / 86_400):,} d"  # noqa: PLR2004 - two days
 
 
-def format_when(at_s: float, now_s: float, zone: str = "") -> str:
+def format_relative_time(at_s: float, now_s: float, zone: str = "") -> str:
     """A moment, relative first: ``in 14 min (18:13)``, ``in 19 h (08:50 Mon)``, ``3 min ago (18:02)``.
 
     ``zone`` stands after the time of day, in a text that does not say otherwise that its times are UTC.
     """
-    span = format_roughly(abs(at_s - now_s))
-    relative = f"in {span}" if at_s > now_s else f"{span} ago"
+    distance = format_rounded_duration(abs(at_s - now_s))
+    relative = f"in {distance}" if at_s > now_s else f"{distance} ago"
     if abs(at_s - now_s) < 30:  # noqa: PLR2004 - half a minute
         relative = "now"
     return f"{relative} ({format_time(at_s, now_s)}{zone and ' '}{zone})"
@@ -69,10 +69,10 @@ def format_when(at_s: float, now_s: float, zone: str = "") -> str:
 
 def format_until(at_s: float, now_s: float) -> str:
     """How long something lasts: ``for 58 min (until 14:39 UTC)``."""
-    return f"for {format_roughly(max(0.0, at_s - now_s))} (until {format_time(at_s, now_s)} UTC)"
+    return f"for {format_rounded_duration(max(0.0, at_s - now_s))} (until {format_time(at_s, now_s)} UTC)"
 
 
-def printable(text: str, limit: int) -> str:
+def sanitise(text: str, limit: int) -> str:
     """The text on one line, with nothing in it that acts instead of showing; at most ``limit`` characters.
 
     White space becomes single spaces; controls, direction marks, zero-width and other invisible characters
@@ -81,43 +81,43 @@ def printable(text: str, limit: int) -> str:
     shown: list[str] = []
     marks = 0
     for character in " ".join(text.split()):
-        marks = marks + 1 if category(character) in _MARKS else 0
-        if marks <= _MOST_MARKS:
-            shown.append(character if character.isprintable() and character not in _BLANK else "?")
+        marks = marks + 1 if category(character) in _COMBINING_MARKS else 0
+        if marks <= _MAX_MARKS:
+            shown.append(character if character.isprintable() and character not in _INVISIBLE else "?")
     line = "".join(shown)
     return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
 
 
-def columns(text: str) -> int:
+def display_width(text: str) -> int:
     """How many columns of a terminal the text takes: wide characters two, marks none."""
-    return sum(map(_columns_of, text))
+    return sum(map(_character_width, text))
 
 
-def fill(words: Iterable[str], width: int) -> list[str]:
+def wrap(words: Iterable[str], width: int) -> list[str]:
     """Lines of at most ``width`` columns, broken between words; only a longer word is broken inside."""
     lines: list[str] = []
     line = ""
     for word in words:
         joined = f"{line} {word}" if line else word
-        if columns(joined) <= width:
+        if display_width(joined) <= width:
             line = joined
             continue
-        *full, rest = _broken(word, width)
+        *full, rest = _break_word(word, width)
         lines += [line, *full] if line else full
         line = rest
     return [*lines, line]
 
 
-def _columns_of(character: str) -> int:
-    if category(character) in _MARKS:
+def _character_width(character: str) -> int:
+    if category(character) in _COMBINING_MARKS:
         return 0
     return 2 if east_asian_width(character) in "WF" else 1
 
 
-def _broken(word: str, width: int) -> list[str]:
+def _break_word(word: str, width: int) -> list[str]:
     pieces: list[str] = []
-    while columns(word) > width:
-        fitting = sum(taken <= width for taken in accumulate(map(_columns_of, word)))
-        pieces.append(word[:fitting])
-        word = word[fitting:]
+    while display_width(word) > width:
+        fitting_count = sum(used_width <= width for used_width in accumulate(map(_character_width, word)))
+        pieces.append(word[:fitting_count])
+        word = word[fitting_count:]
     return [*pieces, word]

@@ -6,19 +6,19 @@ from hashlib import sha256
 from typing import Final
 
 from burstwatch.adapters.aws.flip_queue import FlipRequest
-from burstwatch.core.flips.guards import Guard, Refusal, refuse_detached, refuse_hold, refuse_pause
-from burstwatch.core.flips.outcome import Done, Outcome
-from burstwatch.core.flips.planning import Order
+from burstwatch.core.flips.guards import Guard, Refusal, backoff_refusal, detached_refusal, hold_refusal
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.flips.recommendation import demand_of
-from burstwatch.core.ledger.flip_state import hold_on
+from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.ledger import VolumeState
 from burstwatch.core.policy.policy import ActAt
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.report import urgency_of
-from burstwatch.engine.evaluate import Pass
-from burstwatch.engine.flip_executor import carry_out
+from burstwatch.core.watch.pass_report import urgency_of
+from burstwatch.engine.evaluate import WatchPass
+from burstwatch.engine.flip_executor import execute_flips
 
-_MOST_WAITING: Final = 20
+_MAX_WAITING: Final = 20
 """How many volumes that can wait are requested by one pass, in turn: refused before, or not yet critical.
 
 Each request costs the flip function a dozen reads. With two requests at a time and two seconds for each,
@@ -29,135 +29,152 @@ these are 20 seconds of a minute: a new request waits no longer, however many vo
 _GOLDEN_RATIO: Final = 0.618033988749895
 
 
-def act(this: Pass, recorded: AbstractSet[str]) -> None:
+def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
     """Have done what the decisions want, where somebody may; what another process changed waits."""
-    for decision in this.decisions:
+    for decision in watch_pass.decisions:
         if decision.flip is not None and decision.flip.is_under_way:
-            because = f"on its way to {decision.flip.asked_for}"
-            this.outcomes[decision.volume_id] = Outcome(done=Done.IN_FLIGHT, because=because)
-    wanted = [
+            reason = f"on its way to {decision.flip.requested_config}"
+            watch_pass.outcomes[decision.volume_id] = Outcome(status=OutcomeStatus.IN_FLIGHT, reason=reason)
+    triggered = [
         decision
-        for decision in this.decisions
-        if decision.want is not None and (decision.change is None or decision.volume_id in recorded)
+        for decision in watch_pass.decisions
+        if decision.trigger is not None and (decision.change is None or decision.volume_id in recorded)
     ]
-    if this.shell.modifier is None and this.shell.requests is None:
-        this.outcomes |= {decision.volume_id: Outcome(done=Done.PROPOSED) for decision in wanted}
+    if watch_pass.services.modifier is None and watch_pass.services.flip_queue is None:
+        watch_pass.outcomes |= {
+            decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered
+        }
         return
-    states, orders = _states_now(this), list[Order]()
-    for decision in wanted:
-        refusal = _known_refusal(this, decision, states[decision.volume_id])
+    states, orders = _current_states(watch_pass), list[FlipOrder]()
+    for decision in triggered:
+        refusal = _known_refusal(watch_pass, decision, states[decision.volume_id])
         if refusal is None:
-            orders.append(order_of(decision))
+            orders.append(to_order(decision))
         else:
-            this.outcomes[decision.volume_id] = Outcome(
-                done=Done.REFUSED, because=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+            watch_pass.outcomes[decision.volume_id] = Outcome(
+                status=OutcomeStatus.REFUSED,
+                reason=str(refusal),
+                refusal=refusal,
+                retry_at_s=refusal.ends_at_s,
             )
-    if orders and this.shell.modifier is not None:
-        this.outcomes |= carry_out(this.shell, orders, this.gathering)
+    if orders and watch_pass.services.modifier is not None:
+        watch_pass.outcomes |= execute_flips(watch_pass.services, orders, watch_pass.collector)
     elif orders:
-        _request(this, _in_turn(this, orders, states))
+        _send_requests(watch_pass, _select_by_turn(watch_pass, orders, states))
 
 
-def _states_now(this: Pass) -> Mapping[str, VolumeState | None]:
+def _current_states(watch_pass: WatchPass) -> Mapping[str, VolumeState | None]:
     """The states that this pass has found, and recorded: a failure that it has just settled counts."""
     return {
-        decision.volume_id: decision.change.state if decision.change else this.states.get(decision.volume_id)
-        for decision in this.decisions
+        decision.volume_id: decision.change.state
+        if decision.change
+        else watch_pass.states.get(decision.volume_id)
+        for decision in watch_pass.decisions
     }
 
 
-def _in_turn(this: Pass, orders: Sequence[Order], states: Mapping[str, VolumeState | None]) -> list[Order]:
+def _select_by_turn(
+    watch_pass: WatchPass, orders: Sequence[FlipOrder], states: Mapping[str, VolumeState | None]
+) -> list[FlipOrder]:
     """The orders to request now, the most urgent first: all that are new and critical, and some others.
 
     Those that were refused before come first among the others, then the early ones.
     """
-    refused_by = {order.volume_id: _refused_by(states[order.volume_id]) for order in orders}
-    early = [order for order in orders if order.early]
-    repeats = [order for order in orders if not order.early and refused_by[order.volume_id]]
-    room = max(0, _MOST_WAITING - len(repeats))
-    later = _later(this, repeats, _MOST_WAITING)
-    for volume_id in later:
-        guard = refused_by[volume_id]
+    guard_by_volume = {order.volume_id: _last_refusing_guard(states[order.volume_id]) for order in orders}
+    early = [order for order in orders if order.is_early]
+    refused_before = [order for order in orders if not order.is_early and guard_by_volume[order.volume_id]]
+    free_slots = max(0, _MAX_WAITING - len(refused_before))
+    postponed = _select_postponed(watch_pass, refused_before, _MAX_WAITING)
+    for volume_id in postponed:
+        guard = guard_by_volume[volume_id]
         assert guard is not None
-        reason = f"it was refused before, as {len(repeats)} volumes were, and waits for its turn"
+        reason = f"it was refused before, as {len(refused_before)} volumes were, and waits for its turn"
         refusal = Refusal(guard=guard, reason=reason)
-        this.outcomes[volume_id] = Outcome(done=Done.REFUSED, because=str(refusal), refusal=refusal)
-    early_later = _later(this, early, room)
-    because = f"not yet critical, as {len(early)} volumes are, and waits for its turn"
-    this.outcomes |= {volume_id: Outcome(done=Done.NONE, because=because) for volume_id in early_later}
-    chosen = (order for order in orders if order.volume_id not in later | early_later)
+        watch_pass.outcomes[volume_id] = Outcome(
+            status=OutcomeStatus.REFUSED, reason=str(refusal), refusal=refusal
+        )
+    postponed_early = _select_postponed(watch_pass, early, free_slots)
+    early_reason = f"not yet critical, as {len(early)} volumes are, and waits for its turn"
+    watch_pass.outcomes |= {
+        volume_id: Outcome(status=OutcomeStatus.NONE, reason=early_reason) for volume_id in postponed_early
+    }
+    chosen = (order for order in orders if order.volume_id not in postponed | postponed_early)
     return sorted(chosen, key=lambda order: (order.urgency, order.volume_id))
 
 
-def _later(this: Pass, orders: Sequence[Order], most: int) -> set[str]:
-    """Of these orders all but ``most``, which have their turn in this minute; nothing is stored.
+def _select_postponed(watch_pass: WatchPass, orders: Sequence[FlipOrder], limit: int) -> set[str]:
+    """Of these orders all but ``limit``, which have their turn in this minute; nothing is stored.
 
     Steps of the golden ratio around a ring reach all of them soon, also where passes are minutes apart.
     """
     ring = sorted(orders, key=lambda order: sha256(order.volume_id.encode()).digest())
-    first = int(this.look.tick_s // 60 * _GOLDEN_RATIO % 1 * len(ring))
-    return {order.volume_id for order in (ring[first:] + ring[:first])[most:]}
+    offset = int(watch_pass.context.tick_at_s // 60 * _GOLDEN_RATIO % 1 * len(ring))
+    return {order.volume_id for order in (ring[offset:] + ring[:offset])[limit:]}
 
 
-def _refused_by(state: VolumeState | None) -> Guard | None:
+def _last_refusing_guard(state: VolumeState | None) -> Guard | None:
     """The guard that refused the last request, if it may still; a hold or detachment is seen to be over."""
-    reported = state.refusal_told if state is not None else None
-    if reported not in set(Guard) or reported in (Guard.HELD, Guard.DETACHED):
+    reported_refusal = state.alerted_refusal if state is not None else None
+    if reported_refusal not in set(Guard) or reported_refusal in (Guard.HELD, Guard.DETACHED):
         return None
-    return Guard(reported)
+    return Guard(reported_refusal)
 
 
-def _request(this: Pass, orders: Sequence[Order]) -> None:
+def _send_requests(watch_pass: WatchPass, orders: Sequence[FlipOrder]) -> None:
     """Ask whoever may modify; what could not be asked is asked again at the next look."""
-    assert this.shell.requests is not None
+    assert watch_pass.services.flip_queue is not None
     requests = [
         FlipRequest(
             volume_id=order.volume_id,
             direction=order.direction,
             cause=order.cause,
-            because=order.because,
-            time_s=this.look.tick_s,
+            because=order.reason,
+            requested_at_s=watch_pass.context.tick_at_s,
         )
         for order in orders
     ]
-    sending = this.shell.requests.send(requests)
-    for volume_id in sending.sent:
-        this.outcomes[volume_id] = Outcome(done=Done.IN_FLIGHT, because="asked of the flip function")
-    for volume_id, because in sending.failed.items():
-        this.outcomes[volume_id] = Outcome(done=Done.FAILED, because=because, error_code="unsent")
-        this.gathering.failures.append(f"{volume_id}: {because}")
+    result = watch_pass.services.flip_queue.send(requests)
+    for volume_id in result.sent:
+        watch_pass.outcomes[volume_id] = Outcome(
+            status=OutcomeStatus.IN_FLIGHT, reason="asked of the flip function"
+        )
+    for volume_id, reason in result.failed.items():
+        watch_pass.outcomes[volume_id] = Outcome(
+            status=OutcomeStatus.FAILED, reason=reason, error_code="unsent"
+        )
+        watch_pass.collector.failures.append(f"{volume_id}: {reason}")
 
 
-def _known_refusal(this: Pass, decision: Decision, state: VolumeState | None) -> Refusal | None:
+def _known_refusal(watch_pass: WatchPass, decision: Decision, state: VolumeState | None) -> Refusal | None:
     """The refusal of what a decision wants, if this pass can see it and it need not be reported (again).
 
     It is not requested then: nothing more would be read or recorded.
     """
-    assert decision.want is not None
-    is_quiet = decision.want.early and this.shell.policy.flip.act_at is ActAt.AUTO
-    told = state.refusal_told if state is not None else None
-    hold = hold_on(this.holds, decision.volume_id, this.look.now_s)
-    if hold is not None and (is_quiet or told == Guard.HELD):
-        return refuse_hold(hold)
-    detached = refuse_detached(decision.assessment.volume)
-    if detached is not None and (is_quiet or told == Guard.DETACHED):
+    assert decision.trigger is not None
+    is_quiet = decision.trigger.is_early and watch_pass.services.policy.flip.act_at is ActAt.AUTO
+    reported_refusal = state.alerted_refusal if state is not None else None
+    hold = active_hold(watch_pass.holds, decision.volume_id, watch_pass.context.now_s)
+    if hold is not None and (is_quiet or reported_refusal == Guard.HELD):
+        return hold_refusal(hold)
+    detached = detached_refusal(decision.assessment.volume)
+    if detached is not None and (is_quiet or reported_refusal == Guard.DETACHED):
         return detached
     if state is None:
         return None
-    pauses = state.failures and (state.retry_at_s or 0) > this.look.now_s
-    return refuse_pause(state) if pauses else None
+    is_backing_off = state.failure_count and (state.retry_at_s or 0) > watch_pass.context.now_s
+    return backoff_refusal(state) if is_backing_off else None
 
 
-def order_of(decision: Decision) -> Order:
+def to_order(decision: Decision) -> FlipOrder:
     """The order for what a decision wants."""
-    assert decision.want is not None
-    return Order(
+    assert decision.trigger is not None
+    return FlipOrder(
         volume_id=decision.volume_id,
-        direction=decision.want.direction,
-        cause=decision.want.cause,
-        because=decision.want.reason,
+        direction=decision.trigger.direction,
+        cause=decision.trigger.cause,
+        reason=decision.trigger.reason,
         demand=demand_of(decision.assessment),
-        early=decision.want.early,
+        is_early=decision.trigger.is_early,
         urgency=urgency_of(decision),
-        empty_s=decision.assessment.empty_s,
+        time_to_empty_s=decision.assessment.time_to_empty_s,
     )

@@ -7,37 +7,37 @@ from time import time
 
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-from burstwatch.adapters.aws.drain_metrics import CauseReader
+from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.aws.flip_queue import FlipQueue
-from burstwatch.adapters.notify.channel import Channel
+from burstwatch.adapters.notify.channel import AlertChannel
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.type_availability import (
-    REMEMBERED_FOR_S,
-    location_of,
+    REFUSAL_MEMORY_S,
+    placement_of,
     readable_refusals,
     unavailable_types,
 )
 from burstwatch.core.ledger.ledger import Ledger, LedgerEntry
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.collector import Gathering
+from burstwatch.engine.collector import Collector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shell:
+class Services:
     """What a pass stands on; without a ``modifier`` it decides and tells, and modifies nothing.
 
-    With ``requests`` it asks another process to modify, by the same ledger. Without ``causes`` its alerts say
-    nothing of what drained a volume.
+    With ``flip_queue`` it asks another process to modify, by the same ledger. Without
+    ``drain_metrics_reader`` its alerts say nothing of what drained a volume.
 
     ``report_progress`` hears how many volumes are done, and of how many. ``clock`` is for whoever starts a
     pass without being told the time.
 
     ``should_stop`` is asked between two chunks of volumes, two orders and two alerts: a pass that should stop
-    starts nothing more, and what it leaves is for the next one. ``look_within_s`` limits the time in which a
+    starts nothing more, and what it leaves is for the next one. ``read_limit_s`` limits the time in which a
     pass reads AWS before it decides; it acts on what it has read by then.
     """
 
@@ -46,15 +46,15 @@ class Shell:
     ledger: Ledger
     calls: CallCounter
     policy: Policy
-    place: Place
-    channels: Sequence[Channel] = ()
+    location: AwsLocation
+    channels: Sequence[AlertChannel] = ()
     modifier: Ec2Modifier | None = None
-    requests: FlipQueue | None = None
-    causes: CauseReader | None = None
+    flip_queue: FlipQueue | None = None
+    drain_metrics_reader: DrainMetricsReader | None = None
     report_progress: Callable[[int, int], None] = lambda _done, _total: None
     clock: Callable[[], float] = time
     should_stop: Callable[[], bool] = lambda: False
-    look_within_s: float = inf
+    read_limit_s: float = inf
 
     @property
     def channel_names(self) -> list[str]:
@@ -68,25 +68,25 @@ class Shell:
         A history entry of a place that is not a refusal is noted as unreadable and blocks no flip.
         """
         refusals: dict[str | None, Sequence[LedgerEntry]] = {None: ()}
-        found: dict[str, Mapping[VolumeType, str]] = {}
+        types_by_volume: dict[str, Mapping[VolumeType, str]] = {}
         for volume in volumes:
-            location = location_of(volume)
+            location = placement_of(volume)
             if location is not None and location not in refusals:
-                since_s = int(now_s) - REMEMBERED_FOR_S
+                since_s = int(now_s) - REFUSAL_MEMORY_S
                 entries = self.ledger.entries(location, since_s=since_s)
                 refusals[location], unread = readable_refusals(entries, now_s)
-                for one in unread:
-                    self.ledger.note_unreadable(one)
-            found[volume.volume_id] = unavailable_types(volume, refusals[location])
-        return found
+                for item in unread:
+                    self.ledger.note_unreadable(item)
+            types_by_volume[volume.volume_id] = unavailable_types(volume, refusals[location])
+        return types_by_volume
 
-    def gathering(self, now_s: float) -> Gathering:
+    def build_collector(self, now_s: float) -> Collector:
         """What one pass reads from AWS."""
-        return Gathering(
+        return Collector(
             ec2=self.ec2,
             cloudwatch=self.cloudwatch,
             now_s=now_s,
             gap_after_s=self.policy.telemetry.gap_after.total_seconds(),
             metric_lag_s=self.policy.cadence.metric_lag.total_seconds(),
-            causes=self.causes,
+            drain_metrics_reader=self.drain_metrics_reader,
         )

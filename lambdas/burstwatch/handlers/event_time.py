@@ -6,15 +6,15 @@ from datetime import datetime
 from typing import Any, Final, Self
 
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 from burstwatch.wiring.function_settings import FunctionClock
 
 LATE_AFTER_S: Final = 120
 """An event older than this only settles what is open."""
 
-_PLACEHOLDER: Final = "<aws.scheduler."
-_LONGEST_SHOWN: Final = 60
-_FARTHEST_S: Final = 32_503_680_000
+_SCHEDULER_PLACEHOLDER: Final = "<aws.scheduler."
+_MAX_SHOWN_CHARS: Final = 60
+_MAX_TIMESTAMP_S: Final = 32_503_680_000
 """The year 3000."""
 
 
@@ -23,56 +23,62 @@ class EventError(BurstwatchError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Timing:
-    """``now_s`` is the time to go by, ``meant_s`` when the event was due.
+class EventTime:
+    """``now_s`` is the time to go by, ``scheduled_at_s`` when the event was due.
 
-    ``trouble`` is what was wrong with the time in the event, and did not matter.
+    ``problem`` is what was wrong with the time in the event, and did not matter.
     """
 
     now_s: float
-    meant_s: float
-    trouble: str | None = None
+    scheduled_at_s: float
+    problem: str | None = None
 
     @property
     def late_s(self) -> float:
-        return max(0.0, self.now_s - self.meant_s)
+        return max(0.0, self.now_s - self.scheduled_at_s)
 
     @property
     def is_late(self) -> bool:
         return self.late_s > LATE_AFTER_S
 
     @classmethod
-    def of(cls, event: Mapping[str, Any], clock: FunctionClock, wall_s: float) -> Self:
+    def from_event(cls, event: Mapping[str, Any], clock: FunctionClock, wall_s: float) -> Self:
         """The timing of an event; by the event's clock its time is now.
 
         Raises:
             EventError: it has no time, or one that is none.
         """
-        said = event.get("time")
-        if clock is FunctionClock.WALL and isinstance(said, str) and said.startswith(_PLACEHOLDER):
-            trouble = f"time is {_shown(said)}, which Scheduler did not fill in: taken as now"
-            return cls(now_s=wall_s, meant_s=wall_s, trouble=trouble)
-        meant_s = parse_instant(said)
-        return cls(now_s=meant_s if clock is FunctionClock.EVENT else wall_s, meant_s=meant_s)
+        value = event.get("time")
+        if (
+            clock is FunctionClock.WALL
+            and isinstance(value, str)
+            and value.startswith(_SCHEDULER_PLACEHOLDER)
+        ):
+            problem = f"time is {_quote(value)}, which Scheduler did not fill in: taken as now"
+            return cls(now_s=wall_s, scheduled_at_s=wall_s, problem=problem)
+        scheduled_at_s = parse_instant(value)
+        return cls(
+            now_s=scheduled_at_s if clock is FunctionClock.EVENT else wall_s, scheduled_at_s=scheduled_at_s
+        )
 
 
-def parse_instant(said: Any) -> float:
+def parse_instant(value: Any) -> float:
     """Seconds since 1970 of an instant in ISO 8601.
 
     Raises:
         EventError: it is no instant, one without a time zone, or one of another age.
     """
     try:
-        at = datetime.fromisoformat(said)
+        instant = datetime.fromisoformat(value)
     except (TypeError, ValueError) as error:
-        raise EventError(f"time is {_shown(said)}, not an instant in ISO 8601") from error
-    if at.tzinfo is None:
-        raise EventError(f"time is {_shown(said)}, which has no time zone: write it in UTC, with a Z")
-    at_s = at.timestamp()
-    if not 0 <= at_s < _FARTHEST_S:
-        raise EventError(f"time is {_shown(said)}, which is no time of this age: write when it happened")
+        raise EventError(f"time is {_quote(value)}, not an instant in ISO 8601") from error
+    if instant.tzinfo is None:
+        raise EventError(f"time is {_quote(value)}, which has no time zone: write it in UTC, with a Z")
+    at_s = instant.timestamp()
+    if not 0 <= at_s < _MAX_TIMESTAMP_S:
+        raise EventError(f"time is {_quote(value)}, which is no time of this age: write when it happened")
     return at_s
 
 
-def _shown(said: Any) -> str:
-    return printable(repr(said), _LONGEST_SHOWN)
+def _quote(value: Any) -> str:
+    return sanitise(repr(value), _MAX_SHOWN_CHARS)

@@ -7,14 +7,14 @@ from typing import Any, Final
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.flips.outcome import Done
+from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.watch.decide import Action, Decision
-from burstwatch.core.watch.report import Report, sort_by_urgency
+from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 from burstwatch.engine.alert_delivery import deliver
-from burstwatch.engine.services import Shell
-from burstwatch.wiring.observability import Field, Instruments, Metric
+from burstwatch.engine.services import Services
+from burstwatch.wiring.observability import Field, Metric, Telemetry
 
-_OF_LEVEL: Final = {
+_METRIC_BY_LEVEL: Final = {
     Level.OK: Metric.VOLUMES_OK,
     Level.WATCH: Metric.VOLUMES_WATCH,
     Level.WARNING: Metric.VOLUMES_WARNING,
@@ -22,14 +22,14 @@ _OF_LEVEL: Final = {
     Level.EXHAUSTED: Metric.VOLUMES_EXHAUSTED,
     Level.UNKNOWN: Metric.VOLUMES_UNKNOWN,
 }
-_IF_ANY: Final = (Level.WATCH, Level.UNKNOWN)
+_OMITTED_IF_ZERO: Final = (Level.WATCH, Level.UNKNOWN)
 """What the dashboard does not show is told only if there is any, as each metric is billed by the hour."""
 
-_OF_OUTCOME: Final = {
-    Done.FLIPPED: Metric.FLIPS,
-    Done.FLIPPED_BACK: Metric.FLIPS_BACK,
-    Done.REFUSED: Metric.FLIPS_REFUSED,
-    Done.FAILED: Metric.FLIPS_FAILED,
+_METRIC_BY_STATUS: Final = {
+    OutcomeStatus.FLIPPED: Metric.FLIPS,
+    OutcomeStatus.FLIPPED_BACK: Metric.FLIPS_BACK,
+    OutcomeStatus.REFUSED: Metric.FLIPS_REFUSED,
+    OutcomeStatus.FAILED: Metric.FLIPS_FAILED,
 }
 
 
@@ -37,86 +37,88 @@ class PassError(BurstwatchError):
     """A mistake of ours about some volumes; the others were looked at, and the invocation fails."""
 
 
-def tell(report: Report, say: Instruments) -> dict[str, Any]:
+def emit_pass_telemetry(report: PassReport, telemetry: Telemetry) -> dict[str, Any]:
     """Tell of a pass, and return its summary.
 
     Raises:
         PassError: a mistake of ours kept volumes from being judged.
     """
     for decision in sort_by_urgency(report.decisions):
-        if _is_worth_a_line(decision, report):
-            _tell_volume(decision, report, say)
+        if _should_log(decision, report):
+            _log_volume(decision, report, telemetry)
     for failure in report.failures:
-        say.warn(failure)
+        telemetry.warn(failure)
     unread = Counter(decision.assessment.unknown_because for decision in report.unread)
-    for because, count in unread.items():
-        say.warn(f"{count} volume{'s' if count > 1 else ''} could not be read: {because}")
-    _measure(report, say)
-    if report.bugs:
-        raise PassError("; ".join(report.bugs))
+    for reason, count in unread.items():
+        telemetry.warn(f"{count} volume{'s' if count > 1 else ''} could not be read: {reason}")
+    _emit_metrics(report, telemetry)
+    if report.internal_errors:
+        raise PassError("; ".join(report.internal_errors))
     return {
         "looked_at": len(report.decisions),
         "alerts_sent": report.sent,
-        "outcomes": {str(done): count for done in Done if (count := report.count(done))},
+        "outcomes": {str(status): count for status in OutcomeStatus if (count := report.count(status))},
         "failures": len(report.failures),
     }
 
 
-def _is_worth_a_line(decision: Decision, report: Report) -> bool:
+def _should_log(decision: Decision, report: PassReport) -> bool:
     is_calm = decision.level is decision.previous_level and not decision.level.is_alerting
     is_quiet = decision.action is Action.NONE and decision.volume_id not in report.outcomes
     return not (is_calm and is_quiet)
 
 
-def _tell_volume(decision: Decision, report: Report, say: Instruments) -> None:
+def _log_volume(decision: Decision, report: PassReport, telemetry: Telemetry) -> None:
     outcome = report.outcome_of(decision)
-    say.info(
+    telemetry.info(
         "looked",
         {
             Field.VOLUME_ID: decision.volume_id,
             Field.LEVEL: str(decision.level),
             Field.DECISION: str(decision.action),
             Field.REASON: decision.reason,
-            Field.ACTION_TAKEN: str(outcome.done),
+            Field.ACTION_TAKEN: str(outcome.status),
             Field.ERROR_CODE: outcome.error_code,
         },
     )
 
 
-def _measure(report: Report, say: Instruments) -> None:
+def _emit_metrics(report: PassReport, telemetry: Telemetry) -> None:
     fleet = report.fleet
-    if fleet is not None and not report.undescribed:
-        say.measure(Metric.VOLUMES_WATCHED, fleet.watched)
-        say.measure(Metric.VOLUMES_IN_FOCUS, fleet.in_focus or None)
-        say.measure(Metric.VOLUMES_FLIPPED, fleet.flipped)
-        say.measure(Metric.LOWEST_BURST_BALANCE, fleet.lowest_balance_pct)
-        for level, metric in _OF_LEVEL.items():
+    if fleet is not None and not report.unreadable_count:
+        telemetry.emit_metric(Metric.VOLUMES_WATCHED, fleet.watched)
+        telemetry.emit_metric(Metric.VOLUMES_IN_FOCUS, fleet.in_focus or None)
+        telemetry.emit_metric(Metric.VOLUMES_FLIPPED, fleet.flipped)
+        telemetry.emit_metric(Metric.LOWEST_BURST_BALANCE, fleet.lowest_balance_pct)
+        for level, metric in _METRIC_BY_LEVEL.items():
             count = fleet.by_level[level]
-            is_left_out = fleet.watched is None if level is Level.OK else level in _IF_ANY and not count
-            say.measure(metric, None if is_left_out else count)
-    say.measure(Metric.VOLUMES_UNREAD, len(report.unread) + report.undescribed)
-    say.measure(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
-    _measure_freshness(report, say)
-    say.measure(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
-    counts = {metric: report.count(done) for done, metric in _OF_OUTCOME.items()}
+            is_left_out = (
+                fleet.watched is None if level is Level.OK else level in _OMITTED_IF_ZERO and not count
+            )
+            telemetry.emit_metric(metric, None if is_left_out else count)
+    telemetry.emit_metric(Metric.VOLUMES_UNREAD, len(report.unread) + report.unreadable_count)
+    telemetry.emit_metric(Metric.NEWEST_DATAPOINT_AGE, report.newest_datapoint_age_s)
+    _emit_freshness(report, telemetry)
+    telemetry.emit_metric(Metric.SOONEST_TIME_TO_EMPTY, _soonest_s(report.decisions))
+    counts = {metric: report.count(status) for status, metric in _METRIC_BY_STATUS.items()}
     counts[Metric.ALERTS_SENT] = report.sent
     counts[Metric.ALERTS_NOT_DELIVERED] = report.undelivered
-    counts[Metric.FLIPS_STUCK] = _stuck(report.decisions)
-    count_up(counts, say)
+    counts[Metric.FLIPS_STUCK] = _count_stuck(report.decisions)
+    emit_counts(counts, telemetry)
 
 
-def _measure_freshness(report: Report, say: Instruments) -> None:
+def _emit_freshness(report: PassReport, telemetry: Telemetry) -> None:
     """What is worse than the policy counts on, and only then: CloudWatch bills the hours it is told in."""
     age_s, spacing_s = report.worst_datapoint_age_s or 0.0, report.datapoint_spacing_s or 0
     is_late = age_s > report.cadence.metric_lag.total_seconds()
-    say.measure(Metric.WORST_DATAPOINT_AGE, age_s if is_late else None)
-    say.measure(Metric.DATAPOINT_SPACING, spacing_s if spacing_s > PERIOD_S else None)
+    telemetry.emit_metric(Metric.WORST_DATAPOINT_AGE, age_s if is_late else None)
+    telemetry.emit_metric(Metric.DATAPOINT_SPACING, spacing_s if spacing_s > PERIOD_S else None)
 
 
-def count_up(counts: Mapping[Metric, int], say: Instruments) -> None:
+def emit_counts(counts: Mapping[Metric, int], telemetry: Telemetry) -> None:
     """Tell what there was any of: CloudWatch bills a metric for the hours it is told in."""
     for metric, count in counts.items():
-        say.measure(metric, count or None)
+        telemetry.emit_metric(metric, count or None)
 
 
 def _soonest_s(decisions: Iterable[Decision]) -> float | None:
@@ -124,21 +126,21 @@ def _soonest_s(decisions: Iterable[Decision]) -> float | None:
     return min((f.time_to_empty_s for f in forecasts if f and f.time_to_empty_s is not None), default=None)
 
 
-def _stuck(decisions: Iterable[Decision]) -> int:
+def _count_stuck(decisions: Iterable[Decision]) -> int:
     """How many modifications take far longer than expected."""
-    return sum(d.flip is not None and d.flip.is_under_way and d.flip.stuck_told for d in decisions)
+    return sum(d.flip is not None and d.flip.is_under_way and d.flip.is_stuck_alerted for d in decisions)
 
 
-def deliver_waiting(shell: Shell, now_s: float, say: Instruments) -> None:
+def deliver_waiting(services: Services, now_s: float, telemetry: Telemetry) -> None:
     """What the ledger has for people goes out now; what does not, goes with the next tick."""
     delivery = deliver(
-        shell.ledger,
-        shell.channels,
-        digest_above=shell.policy.alerts.digest_above,
-        place=shell.place,
-        runbooks_url=shell.policy.alerts.runbooks_url,
+        services.ledger,
+        services.channels,
+        digest_above=services.policy.alerts.digest_above,
+        location=services.location,
+        runbooks_url=services.policy.alerts.runbooks_url,
         now_s=now_s,
     )
-    count_up({Metric.ALERTS_SENT: delivery.sent, Metric.ALERTS_NOT_DELIVERED: delivery.failed}, say)
+    emit_counts({Metric.ALERTS_SENT: delivery.sent, Metric.ALERTS_NOT_DELIVERED: delivery.failed}, telemetry)
     for error in delivery.errors:
-        say.warn(error)
+        telemetry.warn(error)

@@ -8,26 +8,31 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
-from burstwatch.core.assessment.host_stall import FRESH_S, Stall, StallError
-from burstwatch.core.text import format_duration, printable
-from burstwatch.engine.watch_pass import hear, look_at
-from burstwatch.handlers.event_time import EventError, Timing
-from burstwatch.handlers.pass_metrics import count_up, tell
-from burstwatch.handlers.runtime import Footing, account_of, in_time, stand
+from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall, StallError
+from burstwatch.core.text import format_duration, sanitise
+from burstwatch.engine.watch_pass import evaluate_volumes, ingest_host_reports
+from burstwatch.handlers.event_time import EventError, EventTime
+from burstwatch.handlers.pass_metrics import emit_counts, emit_pass_telemetry
+from burstwatch.handlers.runtime import (
+    FunctionRuntime,
+    account_from_context,
+    function_runtime,
+    limit_to_invocation,
+)
 from burstwatch.wiring.function_settings import FunctionClock
-from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented
+from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telemetry
 
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
 EBS_SOURCE: Final = "aws.ec2"
 STALE_AFTER_S: Final = 300
 """An event that waited longer is dropped: a sweep and five focus ticks have looked since."""
 
-_STALL: Final = "stall"
-_EBS: Final = "EBS Volume Notification"
-_MODIFIED: Final = "modifyVolume"
-_VOLUME: Final = re.compile(r".*:volume/(vol-[0-9a-f]{8,17})")
-_LONGEST_SHOWN: Final = 80
-_MOST_SHOWN: Final = 10
+_STALL_DETAIL_TYPE: Final = "stall"
+_EBS_DETAIL_TYPE: Final = "EBS Volume Notification"
+_MODIFY_EVENT: Final = "modifyVolume"
+_VOLUME_ARN_PATTERN: Final = re.compile(r".*:volume/(vol-[0-9a-f]{8,17})")
+_MAX_SHOWN_CHARS: Final = 80
+_MAX_VOLUMES_SHOWN: Final = 10
 _REPEATED: Final = "there was another one of the same volume less than a minute before"
 
 
@@ -41,32 +46,34 @@ class Message:
     age_s: float
 
     @classmethod
-    def of(
+    def from_event(
         cls,
         event: Any,
         clock: FunctionClock,
         wall_s: float,
         *,
         message_id: str = "",
-        sent_s: float | None = None,
+        sent_at_s: float | None = None,
     ) -> Self:
-        """An event, sent into the queue at ``sent_s``; a host may put any ``time`` in its own events.
+        """An event, sent into the queue at ``sent_at_s``; a host may put any ``time`` in its own events.
 
         Raises:
             EventError: it is none of EBS's, and none of ddprobe's.
         """
         if not isinstance(event, Mapping):
             raise EventError("the event is no object")
-        kind = (event.get("source"), event.get("detail-type"))
-        if kind[0] != PROBE_SOURCE and kind != (EBS_SOURCE, _EBS):
-            raise EventError(f"no event of EBS, and none of ddprobe: {printable(repr(kind), _LONGEST_SHOWN)}")
-        timing = Timing.of(event, clock, wall_s)
-        waited_s = wall_s - sent_s if sent_s is not None and clock is FunctionClock.WALL else 0.0
-        age_s = max(timing.late_s, waited_s)
-        return cls(message_id=message_id, event=event, now_s=timing.now_s, age_s=age_s)
+        source_and_type = (event.get("source"), event.get("detail-type"))
+        if source_and_type[0] != PROBE_SOURCE and source_and_type != (EBS_SOURCE, _EBS_DETAIL_TYPE):
+            raise EventError(
+                f"no event of EBS, and none of ddprobe: {sanitise(repr(source_and_type), _MAX_SHOWN_CHARS)}"
+            )
+        event_time = EventTime.from_event(event, clock, wall_s)
+        waited_s = wall_s - sent_at_s if sent_at_s is not None and clock is FunctionClock.WALL else 0.0
+        age_s = max(event_time.late_s, waited_s)
+        return cls(message_id=message_id, event=event, now_s=event_time.now_s, age_s=age_s)
 
     @classmethod
-    def of_record(cls, record: Any, clock: FunctionClock, wall_s: float) -> Self:
+    def from_record(cls, record: Any, clock: FunctionClock, wall_s: float) -> Self:
         """A message as Lambda takes it from the queue.
 
         Raises:
@@ -74,20 +81,20 @@ class Message:
         """
         try:
             message_id, event = record["messageId"], json.loads(record["body"])
-            sent_s = int(record["attributes"]["SentTimestamp"]) / 1000
+            sent_at_s = int(record["attributes"]["SentTimestamp"]) / 1000
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise EventError(f"no message of SQS with an event in it: {error!r}") from error
-        return cls.of(event, clock, wall_s, message_id=message_id, sent_s=sent_s)
+        return cls.from_event(event, clock, wall_s, message_id=message_id, sent_at_s=sent_at_s)
 
     @property
-    def is_of_probe(self) -> bool:
+    def is_from_probe(self) -> bool:
         return bool(self.event["source"] == PROBE_SOURCE)
 
     @property
-    def happened(self) -> str:
+    def event_name(self) -> str:
         """What EBS says happened, such as ``attachVolume``."""
         detail = self.event.get("detail")
-        return printable(str(detail.get("event") if isinstance(detail, Mapping) else None), _LONGEST_SHOWN)
+        return sanitise(str(detail.get("event") if isinstance(detail, Mapping) else None), _MAX_SHOWN_CHARS)
 
     @property
     def volume_ids(self) -> frozenset[str]:
@@ -95,8 +102,8 @@ class Message:
         arns = self.event.get("resources")
         if not isinstance(arns, Sequence) or isinstance(arns, str):
             return frozenset()
-        found = (_VOLUME.fullmatch(arn) for arn in arns if isinstance(arn, str))
-        return frozenset(match[1] for match in found if match)
+        matches = (_VOLUME_ARN_PATTERN.fullmatch(arn) for arn in arns if isinstance(arn, str))
+        return frozenset(match[1] for match in matches if match)
 
     def stall(self) -> Stall:
         """What a host reports.
@@ -104,25 +111,27 @@ class Message:
         Raises:
             StallError: it is no report, or one that says nothing about now.
         """
-        if (said := self.event.get("detail-type")) != _STALL:
-            raise StallError(f"detail-type is {printable(repr(said), _LONGEST_SHOWN)}, not {_STALL!r}")
+        if (detail_type := self.event.get("detail-type")) != _STALL_DETAIL_TYPE:
+            raise StallError(
+                f"detail-type is {sanitise(repr(detail_type), _MAX_SHOWN_CHARS)}, not {_STALL_DETAIL_TYPE!r}"
+            )
         detail = self.event.get("detail")
         stall = Stall.from_detail(detail if isinstance(detail, Mapping) else {}, now_s=self.now_s)
         if not stall.is_fresh(self.now_s):
-            age, most = format_duration(self.now_s - stall.seen_at_s), format_duration(FRESH_S)
+            age, limit = format_duration(self.now_s - stall.seen_at_s), format_duration(STALL_EVIDENCE_S)
             raise StallError(
-                f"{stall.volume_id} stood still {age} ago; after {most} that says nothing any more"
+                f"{stall.volume_id} stood still {age} ago; after {limit} that says nothing any more"
             )
         return stall
 
 
-@instrumented
-def handler(event: Any, context: Any, say: Instruments) -> dict[str, Any]:
+@with_telemetry
+def handler(event: Any, context: Any, telemetry: Telemetry) -> dict[str, Any]:
     """As Lambda calls it with messages of the event queues; those that failed come again, and no others."""
-    return run(event, stand(account_of(context)), say, wall_s=time.time())
+    return run(event, function_runtime(account_from_context(context)), telemetry, wall_s=time.time())
 
 
-def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dict[str, Any]:
+def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: float) -> dict[str, Any]:
     """A batch of messages, or one event as EventBridge itself delivered it before there were queues.
 
     What an event says of its volume is asked of AWS, never believed.
@@ -131,106 +140,117 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
         EventError: the event is none of ours.
         PassError: a mistake of ours kept volumes from being judged.
     """
-    clock = footing.settings.clock
+    clock = runtime.settings.clock
     records = event.get("Records") if isinstance(event, Mapping) else None
     failed: set[str] = set()
     messages: list[Message] = []
-    unusable: list[str] = []
+    dropped_reasons: list[str] = []
     if not isinstance(records, list):
         try:
-            messages.append(Message.of(event, clock, wall_s))
+            messages.append(Message.from_event(event, clock, wall_s))
         except EventError as error:
-            if not _may_be_of_probe(event):
+            if not _may_be_from_probe(event):
                 raise
-            unusable.append(str(error))
+            dropped_reasons.append(str(error))
     for record in records or ():
         try:
-            messages.append(Message.of_record(record, clock, wall_s))
+            messages.append(Message.from_record(record, clock, wall_s))
         except EventError as error:
-            if _may_be_of_probe(record):
-                unusable.append(str(error))
+            if _may_be_from_probe(record):
+                dropped_reasons.append(str(error))
                 continue
-            say.error(f"not understood, and given up after some tries: {error}")
+            telemetry.error(f"not understood, and given up after some tries: {error}")
             failed.add(str(record.get("messageId")) if isinstance(record, Mapping) else "")
-    _drop(unusable, say)
+    _report_dropped(dropped_reasons, telemetry)
     fresh = [message for message in messages if message.age_s <= STALE_AFTER_S]
-    _count_stale([message for message in messages if message.age_s > STALE_AFTER_S], say)
-    failed |= _follow([each for each in fresh if not each.is_of_probe], footing, say)
-    failed |= _hear([each for each in fresh if each.is_of_probe], footing, say)
+    _report_stale([message for message in messages if message.age_s > STALE_AFTER_S], telemetry)
+    failed |= _process_ebs_events([entry for entry in fresh if not entry.is_from_probe], runtime, telemetry)
+    failed |= _process_host_reports([entry for entry in fresh if entry.is_from_probe], runtime, telemetry)
     return {"batchItemFailures": [{"itemIdentifier": message_id} for message_id in sorted(failed)]}
 
 
-def _may_be_of_probe(given: Any) -> bool:
+def _may_be_from_probe(event_or_record: Any) -> bool:
     """Whether an event or message that cannot be read was written by a host: trying it again is of no use.
 
     Any host can write one (a time in the year 9999, JSON that is nested too deeply), and three receives of
     it would raise an alarm. EBS's events and their envelope are AWS's and do not have the probe's source.
     """
-    if not isinstance(given, Mapping):
+    if not isinstance(event_or_record, Mapping):
         return False
-    return given.get("source") == PROBE_SOURCE or f'"{PROBE_SOURCE}"' in str(given.get("body"))
+    return event_or_record.get("source") == PROBE_SOURCE or f'"{PROBE_SOURCE}"' in str(
+        event_or_record.get("body")
+    )
 
 
-def _drop(reasons: Sequence[str], say: Instruments) -> None:
+def _report_dropped(reasons: Sequence[str], telemetry: Telemetry) -> None:
     """Count reports of hosts that cannot be used, and log the first reason."""
     if not reasons:
         return
-    say.measure(Metric.PROBE_EVENTS_DROPPED, len(reasons))
-    others = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
-    say.warn(f"reports of hosts dropped: {reasons[0]}{others}")
+    telemetry.emit_metric(Metric.PROBE_EVENTS_DROPPED, len(reasons))
+    suffix = f" (and {len(reasons) - 1} more)" if len(reasons) > 1 else ""
+    telemetry.warn(f"reports of hosts dropped: {reasons[0]}{suffix}")
 
 
-def _count_stale(messages: Collection[Message], say: Instruments) -> None:
+def _report_stale(messages: Collection[Message], telemetry: Telemetry) -> None:
     if not messages:
         return
-    of_probes, many = sum(message.is_of_probe for message in messages), len(messages)
-    count_up({Metric.PROBE_EVENTS_DROPPED: of_probes, Metric.EBS_EVENTS_DROPPED: many - of_probes}, say)
-    oldest, most = max(message.age_s for message in messages), format_duration(STALE_AFTER_S)
-    said = f"{many} events were" if many > 1 else "1 event was"
-    say.warn(f"{said} older than {most} (up to {format_duration(oldest)}), and dropped unread")
+    from_probes, total = sum(message.is_from_probe for message in messages), len(messages)
+    emit_counts(
+        {Metric.PROBE_EVENTS_DROPPED: from_probes, Metric.EBS_EVENTS_DROPPED: total - from_probes}, telemetry
+    )
+    oldest, limit = max(message.age_s for message in messages), format_duration(STALE_AFTER_S)
+    count_text = f"{total} events were" if total > 1 else "1 event was"
+    telemetry.warn(f"{count_text} older than {limit} (up to {format_duration(oldest)}), and dropped unread")
 
 
-def _follow(messages: Sequence[Message], footing: Footing, say: Instruments) -> set[str]:
+def _process_ebs_events(
+    messages: Sequence[Message], runtime: FunctionRuntime, telemetry: Telemetry
+) -> set[str]:
     """Look at the volumes that EBS names; the ids of messages about what EC2 did not describe."""
     volume_ids = frozenset[str]().union(*(message.volume_ids for message in messages))
     if not volume_ids:
         return set()
     now_s = max(message.now_s for message in messages)
-    said = Counter(message.happened for message in messages)
-    modified = (message.volume_ids for message in messages if message.happened == _MODIFIED)
-    shown = ", ".join(sorted(volume_ids)[:_MOST_SHOWN])
-    shell = in_time(footing.asking(now_s, say), say.left_s)
-    looked = look_at(shell, volume_ids, modified=frozenset[str]().union(*modified), now_s=now_s)
-    say.info(
-        f"EBS says {', '.join(said)}; {len(looked.report.decisions)} of {len(volume_ids)} volumes looked at",
-        {Field.VOLUME_ID: shown},
+    event_counts = Counter(message.event_name for message in messages)
+    modified_ids = (message.volume_ids for message in messages if message.event_name == _MODIFY_EVENT)
+    shown_ids = ", ".join(sorted(volume_ids)[:_MAX_VOLUMES_SHOWN])
+    services = limit_to_invocation(runtime.services_for_watch(now_s, telemetry), telemetry.remaining_s)
+    result = evaluate_volumes(
+        services, volume_ids, modified=frozenset[str]().union(*modified_ids), now_s=now_s
     )
-    tell(looked.report, say)
-    return {each.message_id for each in messages if not looked.unread.isdisjoint(each.volume_ids)}
+    telemetry.info(
+        f"EBS says {', '.join(event_counts)}; {len(result.report.decisions)} of {len(volume_ids)} volumes"
+        " looked at",
+        {Field.VOLUME_ID: shown_ids},
+    )
+    emit_pass_telemetry(result.report, telemetry)
+    return {entry.message_id for entry in messages if not result.unread.isdisjoint(entry.volume_ids)}
 
 
-def _hear(messages: Sequence[Message], footing: Footing, say: Instruments) -> set[str]:
+def _process_host_reports(
+    messages: Sequence[Message], runtime: FunctionRuntime, telemetry: Telemetry
+) -> set[str]:
     """Take the reports of hosts; the ids of messages about volumes that EC2 did not describe.
 
     One that cannot be used is dropped and counted: any host may send anything.
     """
     stalls: dict[str, Stall] = {}
     dropped: list[str] = []
-    for number, message in enumerate(messages):
+    for index, message in enumerate(messages):
         try:
-            stalls[message.message_id or str(number)] = message.stall()
+            stalls[message.message_id or str(index)] = message.stall()
         except StallError as error:
             dropped.append(str(error))
     unread: set[str] = set()
     if stalls:
         now_s = max(message.now_s for message in messages)
-        shell = in_time(footing.asking(now_s, say), say.left_s)
-        heard = hear(shell, stalls.values(), now_s=now_s)
+        services = limit_to_invocation(runtime.services_for_watch(now_s, telemetry), telemetry.remaining_s)
+        result = ingest_host_reports(services, stalls.values(), now_s=now_s)
         dropped += [
-            *heard.refused,
-            *["another report of the same volume came less than a minute before"] * heard.repeated,
+            *result.refused,
+            *["another report of the same volume came less than a minute before"] * result.repeated,
         ]
-        unread = {message_id for message_id, stall in stalls.items() if stall.volume_id in heard.unread}
-        tell(heard.report, say)
-    _drop(dropped, say)
+        unread = {message_id for message_id, stall in stalls.items() if stall.volume_id in result.unread}
+        emit_pass_telemetry(result.report, telemetry)
+    _report_dropped(dropped, telemetry)
     return unread

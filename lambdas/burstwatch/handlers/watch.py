@@ -6,22 +6,27 @@ from typing import Any, Final
 
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.text import format_instant
-from burstwatch.engine.watch_pass import run_tick, settle
-from burstwatch.handlers.event_time import EventError, Timing
-from burstwatch.handlers.pass_metrics import deliver_waiting, tell
-from burstwatch.handlers.runtime import Footing, account_of, in_time, stand
-from burstwatch.wiring.observability import Field, Instruments, Metric, instrumented
+from burstwatch.engine.watch_pass import reconcile_open_flips, run_tick
+from burstwatch.handlers.event_time import EventError, EventTime
+from burstwatch.handlers.pass_metrics import deliver_waiting, emit_pass_telemetry
+from burstwatch.handlers.runtime import (
+    FunctionRuntime,
+    account_from_context,
+    function_runtime,
+    limit_to_invocation,
+)
+from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telemetry
 
 _MINUTE_S: Final = 60
 
 
-@instrumented
-def handler(event: Any, context: Any, say: Instruments) -> dict[str, Any]:
+@with_telemetry
+def handler(event: Any, context: Any, telemetry: Telemetry) -> dict[str, Any]:
     """As EventBridge Scheduler calls it: with ``mode`` and ``time``."""
-    return run(event, stand(account_of(context)), say, wall_s=time.time())
+    return run(event, function_runtime(account_from_context(context)), telemetry, wall_s=time.time())
 
 
-def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dict[str, Any]:
+def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: float) -> dict[str, Any]:
     """One tick.
 
     Raises:
@@ -29,24 +34,30 @@ def run(event: Any, footing: Footing, say: Instruments, *, wall_s: float) -> dic
         PassError: a mistake of ours kept volumes from being judged.
     """
     kind = _kind(event)
-    timing = Timing.of(event, footing.settings.clock, wall_s)
-    say.measure(Metric.TICKS, 1)
-    told = {Field.MODE: str(kind), Field.TICK: format_instant(timing.meant_s)}
-    if timing.trouble is not None:
-        say.warn(timing.trouble, told)
-    shell = in_time(footing.asking(timing.now_s, say), say.left_s)
-    if timing.is_late:
-        say.measure(Metric.LATE_TICKS, 1)
-        say.warn("the tick comes late: only what is open is settled", told | {Field.LATE_S: timing.late_s})
-        return tell(settle(shell, now_s=timing.now_s), say)
-    tick_s = int(timing.meant_s) // _MINUTE_S * _MINUTE_S
-    report = run_tick(shell, tick_s=tick_s, now_s=timing.now_s, kind=kind)
+    event_time = EventTime.from_event(event, runtime.settings.clock, wall_s)
+    telemetry.emit_metric(Metric.TICKS, 1)
+    fields = {Field.MODE: str(kind), Field.TICK: format_instant(event_time.scheduled_at_s)}
+    if event_time.problem is not None:
+        telemetry.warn(event_time.problem, fields)
+    services = limit_to_invocation(
+        runtime.services_for_watch(event_time.now_s, telemetry), telemetry.remaining_s
+    )
+    if event_time.is_late:
+        telemetry.emit_metric(Metric.LATE_TICKS, 1)
+        telemetry.warn(
+            "the tick comes late: only what is open is settled", fields | {Field.LATE_S: event_time.late_s}
+        )
+        return emit_pass_telemetry(reconcile_open_flips(services, now_s=event_time.now_s), telemetry)
+    tick_at_s = int(event_time.scheduled_at_s) // _MINUTE_S * _MINUTE_S
+    report = run_tick(services, tick_at_s=tick_at_s, now_s=event_time.now_s, kind=kind)
     if report is None:
-        say.info("another process has this tick", told)
-        deliver_waiting(shell, timing.now_s, say)  # it may be a desk's, which cannot reach our topic
+        telemetry.info("another process has this tick", fields)
+        deliver_waiting(
+            services, event_time.now_s, telemetry
+        )  # it may be a desk's, which cannot reach our topic
         return {"looked_at": 0}
-    summary = tell(report, say)
-    say.info(f"looked at {len(report.decisions)} volumes", told)
+    summary = emit_pass_telemetry(report, telemetry)
+    telemetry.info(f"looked at {len(report.decisions)} volumes", fields)
     return summary
 
 

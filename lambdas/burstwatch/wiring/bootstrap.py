@@ -18,19 +18,19 @@ from botocore.session import Session as BotocoreSession
 from burstwatch.adapters.aws import botocore_hooks
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-from burstwatch.adapters.aws.drain_metrics import CauseReader
+from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.aws.ec2_modify import Ec2Modifier, keep_no_connection
-from burstwatch.adapters.aws.errors import explained
-from burstwatch.adapters.aws.http_deadline import bound_aws_answers
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier, close_connection_after_modify
+from burstwatch.adapters.aws.errors import translate_errors
+from burstwatch.adapters.aws.http_deadline import limit_response_time
 from burstwatch.adapters.aws.time_limit import TimeLimit
-from burstwatch.adapters.notify.channel import Channel
+from burstwatch.adapters.notify.channel import AlertChannel
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_instant
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 from burstwatch.wiring.settings import CLOCK, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 
 if TYPE_CHECKING:
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
 WORKERS: Final = 8
 """Reads under way at once."""
 
-_COLLECTED_AFTER: Final = 50_000
+_GC_THRESHOLD: Final = 50_000
 """Objects made until Python looks for cycles among the new: a pass makes millions of them and no cycles."""
 
-_MOST_SKEW_S: Final = 120
+_MAX_SKEW_S: Final = 120
 _FIRST_ERROR_STATUS: Final = 300
 _CLOCK_TIMEOUT_S: Final = 5
 
-_CONFIG: Final = Config(
+_DEFAULT_CONFIG: Final = Config(
     connect_timeout=5,
     read_timeout=30,
     retries={"mode": "standard", "total_max_attempts": 5},
@@ -54,39 +54,43 @@ _CONFIG: Final = Config(
     user_agent_extra="burstwatch",
 )
 
-_MANY: Final = _CONFIG.merge(Config(parameter_validation=False))
+_BULK_CONFIG: Final = _DEFAULT_CONFIG.merge(Config(parameter_validation=False))
 """For calls of 500 metrics: to check their 3,500 parameters takes botocore a fifth of the call's time."""
 
-_ONCE: Final = _CONFIG.merge(Config(read_timeout=20, retries={"mode": "standard", "total_max_attempts": 1}))
+_NO_RETRY_CONFIG: Final = _DEFAULT_CONFIG.merge(
+    Config(read_timeout=20, retries={"mode": "standard", "total_max_attempts": 1})
+)
 """Sent once: an answer that does not come is no reason to ask again for what may have been done."""
 
-_SOON: Final = _CONFIG.merge(
+_SHORT_CONFIG: Final = _DEFAULT_CONFIG.merge(
     Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 )
 """For what is good to know, and not worth a long wait."""
 
-_AT_ONCE: Final = _SOON.merge(Config(retries={"mode": "standard", "total_max_attempts": 1}))
+_SHORT_NO_RETRY_CONFIG: Final = _SHORT_CONFIG.merge(
+    Config(retries={"mode": "standard", "total_max_attempts": 1})
+)
 """For what alerts wait for."""
 
 
-_OF_LEDGER: Final = _CONFIG.merge(Config(connect_timeout=2, read_timeout=4))
+_LEDGER_CONFIG: Final = _DEFAULT_CONFIG.merge(Config(connect_timeout=2, read_timeout=4))
 """In a function: what must be remembered of a call to AWS is to be written after one that took long."""
 
 
-_OF_QUEUE: Final = _CONFIG.merge(Config(connect_timeout=1, read_timeout=3))
+_QUEUE_CONFIG: Final = _DEFAULT_CONFIG.merge(Config(connect_timeout=1, read_timeout=3))
 """A repeat does no harm: the queue drops a request that it knows, and one put back twice is put back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
-    """How long the clients of a function wait at most, and the ``limit`` of its invocation."""
+class CallLimits:
+    """How long the clients of a function wait at most, and the ``time_limit`` of its invocation."""
 
-    limit: TimeLimit
+    time_limit: TimeLimit
     attempts: int
     connect_s: float = 5
     read_s: float = 8
 
-    def bound(self, config: Any) -> Any:
+    def apply_to(self, config: Any) -> Any:
         """The configuration of a client, with no longer waits and no more attempts than these."""
         attempts = min(self.attempts, config.retries["total_max_attempts"])
         return config.merge(
@@ -98,7 +102,7 @@ class Patience:
         )
 
 
-class BoundLedger(Ledger, Protocol):
+class BindableLedger(Ledger, Protocol):
     """A ledger that can be kept to one account and region."""
 
     def bind(self, origin: str) -> None:
@@ -125,17 +129,19 @@ class AwsSession:
 
     _botocore: BotocoreSession
     region_name: str
-    patience: Patience | None = None
+    call_limits: CallLimits | None = None
 
     def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
-        if self.patience is not None:
-            config = self.patience.bound(config)
+        if self.call_limits is not None:
+            config = self.call_limits.apply_to(config)
         client = self._botocore.create_client(service_name, config=config, endpoint_url=endpoint_url)
-        if self.patience is not None:
-            self.patience.limit.attach(client)
+        if self.call_limits is not None:
+            self.call_limits.time_limit.attach(client)
         return client
 
-    def client_as(self, service_name: str, *, config: Any, credentials: Mapping[str, str]) -> Any:
+    def client_with_credentials(
+        self, service_name: str, *, config: Any, credentials: Mapping[str, str]
+    ) -> Any:
         """A client with the ``Credentials`` that AssumeRole answered."""
         return self._botocore.create_client(
             service_name,
@@ -151,7 +157,7 @@ def open_session(
     region: str | None,
     *,
     last_region: str | None = None,
-    patience: Patience | None = None,
+    call_limits: CallLimits | None = None,
 ) -> AwsSession:
     """A session as boto3 makes it: options first, then environment, then files.
 
@@ -169,55 +175,55 @@ def open_session(
     if not region:
         raise SettingsError("no AWS region; give --region, set AWS_REGION, or add one to the profile")
     session.set_config_variable("region", region)
-    bound_aws_answers()
-    botocore_hooks.quicken(session)
-    botocore_hooks.parse_strictly(session)
-    return AwsSession(session, region, patience)
+    limit_response_time()
+    botocore_hooks.use_fast_timestamps(session)
+    botocore_hooks.use_strict_parser(session)
+    return AwsSession(session, region, call_limits)
 
 
-def build_shell(
+def build_services(
     session: Session,
     *,
     policy: Policy,
     ledger: Ledger,
-    channels: Sequence[Channel] = (),
+    channels: Sequence[AlertChannel] = (),
     account: str | None = None,
     endpoint_url: str | None = None,
     report_progress: Callable[[int, int], None] = lambda _done, _total: None,
     clock: Clock | None = None,
     calls: CallCounter | None = None,
-) -> Shell:
+) -> Services:
     """Everything a pass stands on; without a ``clock`` the time is for the caller to tell.
 
     ``calls`` is for callers that asked AWS something before. Python looks for cycles less often from now on:
     as often as by default it takes a quarter of a pass over a large fleet.
     """
-    gc.set_threshold(_COLLECTED_AFTER)
+    gc.set_threshold(_GC_THRESHOLD)
     calls = calls or CallCounter()
     ec2 = build_client(session, "ec2", calls, endpoint_url=endpoint_url)
 
     def cloudwatch(config: Config) -> Any:
         return build_client(session, "cloudwatch", calls, endpoint_url=endpoint_url, config=config)
 
-    return Shell(
+    return Services(
         ec2=Ec2Reader(ec2),
-        cloudwatch=CloudWatchReader(_LateClient(lambda: cloudwatch(_MANY)), workers=WORKERS),  # type: ignore[arg-type]
-        causes=CauseReader(_LateClient(lambda: cloudwatch(_AT_ONCE))),
+        cloudwatch=CloudWatchReader(_LazyClient(lambda: cloudwatch(_BULK_CONFIG)), workers=WORKERS),  # type: ignore[arg-type]
+        drain_metrics_reader=DrainMetricsReader(_LazyClient(lambda: cloudwatch(_SHORT_NO_RETRY_CONFIG))),
         ledger=ledger,
         calls=calls,
         policy=policy,
-        place=Place(region=session.region_name, account=account),
+        location=AwsLocation(region=session.region_name, account=account),
         channels=channels,
         report_progress=report_progress,
-        clock=_clock_of(ec2, clock),
+        clock=_select_clock(ec2, clock),
     )
 
 
-def _clock_of(client: Any, clock: Clock | None) -> Callable[[], float]:
+def _select_clock(client: Any, clock: Clock | None) -> Callable[[], float]:
     if clock is Clock.ENDPOINT:
         return endpoint_clock(client.meta.endpoint_url)
     if clock is Clock.WALL:
-        client.meta.events.register("response-received", _refuse_a_wrong_clock)
+        client.meta.events.register("response-received", _check_clock_skew)
     return time
 
 
@@ -231,17 +237,17 @@ def endpoint_clock(url: str) -> Callable[[], float]:
     http = URLLib3Session(timeout=_CLOCK_TIMEOUT_S)
 
     def read() -> float:
-        with explained("reading the endpoint's clock"):
-            answer = http.send(AWSRequest(method="HEAD", url=url).prepare())
+        with translate_errors("reading the endpoint's clock"):
+            response = http.send(AWSRequest(method="HEAD", url=url).prepare())
         try:
-            return parsedate_to_datetime(answer.headers["date"]).timestamp()
+            return parsedate_to_datetime(response.headers["date"]).timestamp()
         except (KeyError, ValueError) as error:
             raise ClockError(f"{url} tells no time; set {CLOCK}=wall") from error
 
     return read
 
 
-def _refuse_a_wrong_clock(response_dict: dict[str, Any] | None, **_: object) -> None:
+def _check_clock_skew(response_dict: dict[str, Any] | None, **_: object) -> None:
     """Compare this machine's clock with the date of an answer that AWS gave.
 
     Raises:
@@ -254,17 +260,17 @@ def _refuse_a_wrong_clock(response_dict: dict[str, Any] | None, **_: object) -> 
     except (KeyError, ValueError):
         return
     ahead_s = time() - aws_s
-    if abs(ahead_s) > _MOST_SKEW_S:
+    if abs(ahead_s) > _MAX_SKEW_S:
         side = "ahead of" if ahead_s > 0 else "behind"
         raise ClockError(
             f"this machine's clock is {abs(ahead_s) / 60:,.0f} min {side} AWS's ({format_instant(aws_s)}),"
-            f" more than {_MOST_SKEW_S // 60} min: set it (for example `chronyc makestep`) and run again;"
+            f" more than {_MAX_SKEW_S // 60} min: set it (for example `chronyc makestep`) and run again;"
             f" for a lab with a time of its own, set {CLOCK}=endpoint"
         )
 
 
 @contextmanager
-def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BoundLedger]:
+def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BindableLedger]:
     """The ledger at this address; a file that is not there is made, a table is not.
 
     Its calls are not counted: what a pass takes is to be the same whatever holds its ledger.
@@ -281,35 +287,35 @@ def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BoundLedge
     from burstwatch.adapters.ledger.dynamodb import DynamoLedger  # noqa: PLC0415 - as above
 
     client = build_client(session, "dynamodb", CallCounter())
-    yield DynamoLedger(client, address.place, workers=WORKERS)
+    yield DynamoLedger(client, address.name, workers=WORKERS)
 
 
 def build_ledger_client(session: Session) -> Any:
     """The client of a function's ledger; its calls are not counted: they are no reads of AWS's state."""
-    return build_client(session, "dynamodb", CallCounter(), config=_OF_LEDGER)
+    return build_client(session, "dynamodb", CallCounter(), config=_LEDGER_CONFIG)
 
 
-def origin_of(account: str, region: str) -> str:
+def ledger_origin(account: str, region: str) -> str:
     """What a ledger is bound to: every process that shares one must say the same."""
     return f"account {account} in {region}"
 
 
 def build_parameters_client(session: Session, calls: CallCounter) -> Any:
     """A client of SSM Parameter Store that does not wait long: what it is asked for can be named instead."""
-    return build_client(session, "ssm", calls, config=_SOON)
+    return build_client(session, "ssm", calls, config=_SHORT_CONFIG)
 
 
 def build_topic_client(session: Session, calls: CallCounter) -> Any:
     """A client of SNS that is sent to once: an alert that it does not take waits in the ledger."""
-    return build_client(session, "sns", calls, config=_AT_ONCE)
+    return build_client(session, "sns", calls, config=_SHORT_NO_RETRY_CONFIG)
 
 
 def build_queue_client(session: Session, calls: CallCounter) -> Any:
     """The client for flip requests: a request must go back to the queue also in the last seconds."""
-    return build_client(session, "sqs", calls, config=_OF_QUEUE)
+    return build_client(session, "sqs", calls, config=_QUEUE_CONFIG)
 
 
-class _LateClient:
+class _LazyClient:
     """A client built when it is first used, so that nothing waits for it before."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
@@ -327,11 +333,11 @@ def build_modifier(session: Session, calls: CallCounter, *, endpoint_url: str | 
     """What modifies volumes; its client is built when the first one is to be modified."""
 
     def build() -> Any:
-        client = build_client(session, "ec2", calls, endpoint_url=endpoint_url, config=_ONCE)
-        keep_no_connection(client)
+        client = build_client(session, "ec2", calls, endpoint_url=endpoint_url, config=_NO_RETRY_CONFIG)
+        close_connection_after_modify(client)
         return client
 
-    return Ec2Modifier(_LateClient(build))  # type: ignore[arg-type]
+    return Ec2Modifier(_LazyClient(build))  # type: ignore[arg-type]
 
 
 def build_client(
@@ -340,7 +346,7 @@ def build_client(
     calls: CallCounter,
     *,
     endpoint_url: str | None = None,
-    config: Config = _CONFIG,
+    config: Config = _DEFAULT_CONFIG,
 ) -> Any:
     """A client with explicit timeouts and retries, its calls counted.
 
@@ -351,40 +357,42 @@ def build_client(
         client: BaseClient = session.client(service, config=config, endpoint_url=endpoint_url)
     except (BotoCoreError, ValueError) as error:
         raise SettingsError(f"{error}; correct the AWS configuration or AWS_ENDPOINT_URL") from error
-    botocore_hooks.attach(client)
+    botocore_hooks.install_hooks(client)
     calls.attach(client)
     return client
 
 
-def client_as(session: AwsSession, service: str, calls: CallCounter, credentials: Mapping[str, str]) -> Any:
+def build_client_with_credentials(
+    session: AwsSession, service: str, calls: CallCounter, credentials: Mapping[str, str]
+) -> Any:
     """A client of a role that was assumed, its calls counted."""
-    client = session.client_as(service, config=_CONFIG, credentials=credentials)
+    client = session.client_with_credentials(service, config=_DEFAULT_CONFIG, credentials=credentials)
     calls.attach(client)
     return client
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class CallerIdentity:
     """Whom AWS takes the caller for: the account's id, and the name of the user or role there."""
 
     account: str
     arn: str
 
 
-def find_identity(session: Session, calls: CallCounter) -> Identity:
+def get_caller_identity(session: Session, calls: CallCounter) -> CallerIdentity:
     """Whom these credentials belong to; needs no permission, and waits for no AWS that is out of reach.
 
     Raises:
         AwsError: AWS does not say.
     """
-    with explained("sts:GetCallerIdentity"):
-        told = build_client(session, "sts", calls, config=_SOON).get_caller_identity()
-        return Identity(account=str(told["Account"]), arn=str(told.get("Arn", "")))
+    with translate_errors("sts:GetCallerIdentity"):
+        response = build_client(session, "sts", calls, config=_SHORT_CONFIG).get_caller_identity()
+        return CallerIdentity(account=str(response["Account"]), arn=str(response.get("Arn", "")))
 
 
-def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[Channel]:
+def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[AlertChannel]:
     """The ways to people that the settings name."""
-    channels: list[Channel] = []
+    channels: list[AlertChannel] = []
     if settings.topic_arn:
         from burstwatch.adapters.notify.sns import SnsChannel  # noqa: PLC0415 - most runs of burstctl send nothing
 

@@ -8,17 +8,17 @@ from typing import Final
 from botocore.config import Config
 
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.notify.amazon_q import ChatChannel
-from burstwatch.adapters.notify.idempotency import SentMarks, SharedTurns
-from burstwatch.adapters.notify.message import Teller
-from burstwatch.adapters.notify.slack import SlackTeller
+from burstwatch.adapters.notify.amazon_q import AmazonQChannel
+from burstwatch.adapters.notify.idempotency import SentLog, SharedRateLimiter
+from burstwatch.adapters.notify.message import ChatChannel
+from burstwatch.adapters.notify.slack import SlackChatChannel
 from burstwatch.adapters.notify.slack_secret import WebhookSecret
-from burstwatch.adapters.notify.slack_webhook import Webhook
+from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.wiring.bootstrap import Session, build_client, open_session
 from burstwatch.wiring.function_settings import NotifySettings
-from burstwatch.wiring.observability import Instruments
+from burstwatch.wiring.observability import Telemetry
 
-_QUICK: Final = Config(
+_QUICK_CONFIG: Final = Config(
     connect_timeout=2,
     read_timeout=4,
     retries={"mode": "standard", "total_max_attempts": 2},
@@ -28,33 +28,37 @@ _QUICK: Final = Config(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NotifyShell:
-    """What notify stands on; ``time_left_s`` is that of the invocation."""
+class NotifyServices:
+    """What notify stands on; ``remaining_s`` is that of the invocation."""
 
-    tellers: Sequence[Teller]
-    sent: SentMarks
-    say: Instruments
-    time_left_s: Callable[[], float]
+    channels: Sequence[ChatChannel]
+    sent_log: SentLog
+    telemetry: Telemetry
+    remaining_s: Callable[[], float]
 
 
-def build_tellers(
+def build_chat_channels(
     settings: NotifySettings, session: Session, *, sleep: Callable[[float], None] = time.sleep
-) -> tuple[list[Teller], SentMarks]:
+) -> tuple[list[ChatChannel], SentLog]:
     """The ways to people that the settings name, and what remembers what they took."""
     calls = CallCounter()
-    table = build_client(session, "dynamodb", calls, config=_QUICK)
-    tellers: list[Teller] = []
+    dynamodb_client = build_client(session, "dynamodb", calls, config=_QUICK_CONFIG)
+    channels: list[ChatChannel] = []
     if settings.chat_topic_arn:
-        sns = build_client(session, "sns", calls, config=_QUICK)
-        tellers.append(ChatChannel(sns, settings.chat_topic_arn))
+        sns_client = build_client(session, "sns", calls, config=_QUICK_CONFIG)
+        channels.append(AmazonQChannel(sns_client, settings.chat_topic_arn))
     if settings.slack_secret:
-        secrets = build_client(session, "secretsmanager", calls, config=_QUICK)
-        turns = SharedTurns(table, settings.table, SlackTeller.name, sleep=sleep)
-        secret = WebhookSecret(secrets, settings.slack_secret)
-        tellers.append(SlackTeller(secret, lambda address: Webhook(address, turns=turns, sleep=sleep)))
-    return tellers, SentMarks(table, settings.table)
+        secrets_client = build_client(session, "secretsmanager", calls, config=_QUICK_CONFIG)
+        rate_limiter = SharedRateLimiter(dynamodb_client, settings.table, SlackChatChannel.name, sleep=sleep)
+        secret = WebhookSecret(secrets_client, settings.slack_secret)
+        channels.append(
+            SlackChatChannel(
+                secret, lambda address: SlackWebhook(address, rate_limiter=rate_limiter, sleep=sleep)
+            )
+        )
+    return channels, SentLog(dynamodb_client, settings.table)
 
 
-def open_notify(settings: NotifySettings) -> tuple[list[Teller], SentMarks]:
+def open_notify(settings: NotifySettings) -> tuple[list[ChatChannel], SentLog]:
     """The same, in the region and with the credentials of the function."""
-    return build_tellers(settings, open_session(None, settings.region))
+    return build_chat_channels(settings, open_session(None, settings.region))

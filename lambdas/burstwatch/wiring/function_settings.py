@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Self
 
-from burstwatch.adapters.policy.parameter_name import pushed
+from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
 from burstwatch.wiring.settings import CLOCK, LEDGER, TOPIC_ARN, SettingsError
 
 POLICY: Final = "BURSTWATCH_POLICY"
@@ -17,12 +17,12 @@ CHAT_TOPIC_ARN: Final = "BURSTWATCH_CHAT_TOPIC_ARN"
 REGION: Final = "AWS_REGION"
 """Lambda's own; so is whatever begins with AWS_."""
 
-_TABLE: Final = re.compile(r"dynamodb:([A-Za-z0-9_.-]{3,255})")
-_TOPIC: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")
-_PARAMETER: Final = re.compile(r"/[A-Za-z0-9_./-]{1,1000}")
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
-_QUEUE: Final = re.compile(r"https?://\S{1,1000}\.fifo")
-_SECRET: Final = re.compile(
+_TABLE_PATTERN: Final = re.compile(r"dynamodb:([A-Za-z0-9_.-]{3,255})")
+_TOPIC_PATTERN: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")
+_PARAMETER_PATTERN: Final = re.compile(r"/[A-Za-z0-9_./-]{1,1000}")
+_NAME_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
+_QUEUE_PATTERN: Final = re.compile(r"https?://\S{1,1000}\.fifo")
+_SECRET_PATTERN: Final = re.compile(
     r"(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}"
 )
 
@@ -49,7 +49,7 @@ class FunctionSettings:
     @property
     def pushed_policy_parameter(self) -> str:
         """Where ``burstctl policy push`` puts the policy that wins."""
-        return pushed(self.policy_parameter)
+        return pushed_parameter_name(self.policy_parameter)
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
@@ -58,17 +58,19 @@ class FunctionSettings:
         Raises:
             SettingsError: naming every fault.
         """
-        reader = _Reader(environ)
+        reader = _EnvironmentReader(environ)
         settings = cls(
-            region=reader.region(),
-            table=reader.table(),
-            clock=reader.clock(),
-            topic_arn=reader.need(TOPIC_ARN, _TOPIC, "the ARN of the alerts topic"),
-            policy_parameter=reader.need(POLICY, _PARAMETER, "the name of the policy's SSM parameter"),
-            deployment=reader.need(DEPLOYMENT, _NAME, "the name of the stack"),
-            flip_queue_url=reader.take(FLIP_QUEUE_URL, _QUEUE, "the URL of a FIFO queue"),
+            region=reader.read_region(),
+            table=reader.read_table(),
+            clock=reader.read_clock(),
+            topic_arn=reader.read_required(TOPIC_ARN, _TOPIC_PATTERN, "the ARN of the alerts topic"),
+            policy_parameter=reader.read_required(
+                POLICY, _PARAMETER_PATTERN, "the name of the policy's SSM parameter"
+            ),
+            deployment=reader.read_required(DEPLOYMENT, _NAME_PATTERN, "the name of the stack"),
+            flip_queue_url=reader.read_optional(FLIP_QUEUE_URL, _QUEUE_PATTERN, "the URL of a FIFO queue"),
         )
-        reader.complain()
+        reader.raise_faults()
         return settings
 
 
@@ -89,53 +91,61 @@ class NotifySettings:
         Raises:
             SettingsError: naming every fault.
         """
-        reader = _Reader(environ)
+        reader = _EnvironmentReader(environ)
         settings = cls(
-            region=reader.region(),
-            table=reader.table(),
-            deployment=reader.need(DEPLOYMENT, _NAME, "the name of the stack"),
-            slack_secret=reader.take(SLACK_SECRET, _SECRET, "the name or ARN of a secret", is_shown=False),
-            chat_topic_arn=reader.take(CHAT_TOPIC_ARN, _TOPIC, "the ARN of the chat service's topic"),
+            region=reader.read_region(),
+            table=reader.read_table(),
+            deployment=reader.read_required(DEPLOYMENT, _NAME_PATTERN, "the name of the stack"),
+            slack_secret=reader.read_optional(
+                SLACK_SECRET, _SECRET_PATTERN, "the name or ARN of a secret", is_shown=False
+            ),
+            chat_topic_arn=reader.read_optional(
+                CHAT_TOPIC_ARN, _TOPIC_PATTERN, "the ARN of the chat service's topic"
+            ),
         )
-        reader.complain()
+        reader.raise_faults()
         return settings
 
 
-class _Reader:
+class _EnvironmentReader:
     """Reads variables and remembers what was wrong with them; what is missing reads as empty meanwhile."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
         self._faults: list[str] = []
 
-    def take(self, name: str, form: re.Pattern[str], says: str, *, is_shown: bool = True) -> str | None:
+    def read_optional(
+        self, name: str, pattern: re.Pattern[str], expectation: str, *, is_shown: bool = True
+    ) -> str | None:
         """What may be left out; somebody may have put the secret itself where its name belongs."""
         value = self._environ.get(name) or None
-        if value is not None and not form.fullmatch(value):
-            self._faults.append(f"{name}{f'={value!r}' if is_shown else ''} is not {says}")
+        if value is not None and not pattern.fullmatch(value):
+            self._faults.append(f"{name}{f'={value!r}' if is_shown else ''} is not {expectation}")
         return value
 
-    def need(self, name: str, form: re.Pattern[str], says: str) -> str:
-        value = self.take(name, form, says)
+    def read_required(self, name: str, pattern: re.Pattern[str], expectation: str) -> str:
+        value = self.read_optional(name, pattern, expectation)
         if value is None:
-            self._faults.append(f"{name} is not set: it is {says}")
+            self._faults.append(f"{name} is not set: it is {expectation}")
         return value or ""
 
-    def table(self) -> str:
-        ledger = self.need(LEDGER, _TABLE, "the ledger, written dynamodb:TABLE")
+    def read_table(self) -> str:
+        ledger = self.read_required(LEDGER, _TABLE_PATTERN, "the ledger, written dynamodb:TABLE")
         return ledger.partition(":")[2]
 
-    def region(self) -> str:
-        return self.need(REGION, re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+"), "the region, set by Lambda")
+    def read_region(self) -> str:
+        return self.read_required(
+            REGION, re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+"), "the region, set by Lambda"
+        )
 
-    def clock(self) -> FunctionClock:
-        said = self._environ.get(CLOCK) or FunctionClock.WALL
-        if said not in list(FunctionClock):
-            self._faults.append(f"{CLOCK}={said!r} is no clock of a function: wall or event")
+    def read_clock(self) -> FunctionClock:
+        value = self._environ.get(CLOCK) or FunctionClock.WALL
+        if value not in list(FunctionClock):
+            self._faults.append(f"{CLOCK}={value!r} is no clock of a function: wall or event")
             return FunctionClock.WALL
-        return FunctionClock(said)
+        return FunctionClock(value)
 
-    def complain(self) -> None:
+    def raise_faults(self) -> None:
         """Name every fault at once.
 
         Raises:

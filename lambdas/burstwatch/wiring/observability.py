@@ -25,12 +25,12 @@ NAMESPACE: Final = "POWERTOOLS_METRICS_NAMESPACE"
 LOG_LEVEL: Final = "POWERTOOLS_LOG_LEVEL"
 TRACE_DISABLED: Final = "POWERTOOLS_TRACE_DISABLED"
 _TASK_ROOT: Final = "LAMBDA_TASK_ROOT"
-_TRACE: Final = "_X_AMZN_TRACE_ID"
+_TRACE_ID: Final = "_X_AMZN_TRACE_ID"
 
-_CALLER: Final = 3
+_CALLER_STACK_LEVEL: Final = 3
 """How far up the stack a line comes from: Powertools and we are in between."""
 
-_WEBHOOK: Final = re.compile(r"/(services|workflows|triggers)/[^\s\"'\\]+")
+_WEBHOOK_PATTERN: Final = re.compile(r"/(services|workflows|triggers)/[^\s\"'\\]+")
 """The part of a webhook's address that is its secret."""
 
 
@@ -62,7 +62,7 @@ class Metric(StrEnum):
     ALERTS_SENT = "AlertsSent"
     ALERTS_NOT_DELIVERED = "AlertsNotDelivered"
     POLICY_REJECTED = "PolicyRejected"
-    NOT_STANDING = "NotStanding"
+    FLIP_AUTHORITY_MISSING = "NotStanding"
     PROBE_EVENTS_DROPPED = "ProbeEventsDropped"
     EBS_EVENTS_DROPPED = "EbsEventsDropped"
 
@@ -96,19 +96,19 @@ class Field(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Instruments:
+class Telemetry:
     """What a function speaks with, and how many seconds are left of its invocation."""
 
     logger: Logger
     metrics: EphemeralMetrics
-    left_s: Callable[[], float] = lambda: inf
+    remaining_s: Callable[[], float] = lambda: inf
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Self:
         """As the stack names things; a name that is missing stops no function."""
         return cls(logger=make_logger(environ, stream=stream), metrics=make_metrics(environ))
 
-    def measure(self, metric: Metric, value: float | None) -> None:
+    def emit_metric(self, metric: Metric, value: float | None) -> None:
         """Tell a metric; what is not known is not told."""
         if value is not None:
             self.metrics.add_metric(name=metric, unit=_UNITS.get(metric, MetricUnit.Count), value=value)
@@ -119,17 +119,19 @@ class Instruments:
             self.metrics.flush_metrics()
 
     def info(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
-        self.logger.info(message, extra=_named(fields), stacklevel=_CALLER)
+        self.logger.info(message, extra=_log_fields(fields), stacklevel=_CALLER_STACK_LEVEL)
 
     def warn(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
-        self.logger.warning(message, extra=_named(fields), stacklevel=_CALLER)
+        self.logger.warning(message, extra=_log_fields(fields), stacklevel=_CALLER_STACK_LEVEL)
 
     def error(self, message: str, fields: Mapping[Field, Any] | None = None) -> None:
-        self.logger.error(message, extra=_named(fields), stacklevel=_CALLER)
+        self.logger.error(message, extra=_log_fields(fields), stacklevel=_CALLER_STACK_LEVEL)
 
-    def bug(self, message: str, error: Exception, fields: Mapping[Field, Any] | None = None) -> None:
+    def internal_error(
+        self, message: str, error: Exception, fields: Mapping[Field, Any] | None = None
+    ) -> None:
         """A mistake of ours, with its traceback."""
-        self.logger.error(message, extra=_named(fields), exc_info=error, stacklevel=_CALLER)
+        self.logger.error(message, extra=_log_fields(fields), exc_info=error, stacklevel=_CALLER_STACK_LEVEL)
 
 
 def make_logger(environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Logger:
@@ -166,12 +168,12 @@ def make_tracer(environ: Mapping[str, str]) -> Callable[[Handler], Handler]:
             from aws_lambda_powertools.tracing import Tracer  # noqa: PLC0415 - brings X-Ray's SDK with it
 
             tracer = Tracer(service=environ.get(SERVICE) or "burstwatch", patch_modules=["botocore"])
-            found: Handler = tracer.capture_lambda_handler(handle, capture_response=False)
-            return found
+            wrapped: Handler = tracer.capture_lambda_handler(handle, capture_response=False)
+            return wrapped
 
         @wraps(handle)
         def handler(event: Any, context: Any) -> Any:
-            is_sampled = "Sampled=1" in environ.get(_TRACE, "")
+            is_sampled = "Sampled=1" in environ.get(_TRACE_ID, "")
             return (traced() if is_sampled else handle)(event, context)
 
         return handler
@@ -179,7 +181,7 @@ def make_tracer(environ: Mapping[str, str]) -> Callable[[Handler], Handler]:
     return trace
 
 
-def instrumented(handle: Callable[[Any, Any, Instruments], Any]) -> Handler:
+def with_telemetry(handle: Callable[[Any, Any, Telemetry], Any]) -> Handler:
     """The handler that Lambda calls; instruments are made by its first call, and kept.
 
     Metrics are written whatever becomes of an invocation; what a handler raises fails it.
@@ -187,21 +189,21 @@ def instrumented(handle: Callable[[Any, Any, Instruments], Any]) -> Handler:
 
     @cache
     def prepared() -> Handler:
-        instruments = Instruments.from_env(environ)
+        telemetry = Telemetry.from_env(environ)
 
         @make_tracer(environ)
         def traced(event: Any, context: Any) -> Any:
-            left_s = lambda: context.get_remaining_time_in_millis() / 1000  # noqa: E731 - as it is read
-            return handle(event, context, replace(instruments, left_s=left_s))
+            remaining_s = lambda: context.get_remaining_time_in_millis() / 1000  # noqa: E731 - as it is read
+            return handle(event, context, replace(telemetry, remaining_s=remaining_s))
 
         def handler(event: Any, context: Any) -> Any:
             try:
                 return traced(event, context)
             finally:
-                instruments.flush()
+                telemetry.flush()
 
-        found: Handler = instruments.logger.inject_lambda_context(handler, clear_state=True)
-        return found
+        wrapped: Handler = telemetry.logger.inject_lambda_context(handler, clear_state=True)
+        return wrapped
 
     @wraps(handle)
     def handler(event: Any, context: Any) -> Any:
@@ -210,11 +212,11 @@ def instrumented(handle: Callable[[Any, Any, Instruments], Any]) -> Handler:
     return handler
 
 
-def _named(fields: Mapping[Field, Any] | None) -> dict[str, Any]:
+def _log_fields(fields: Mapping[Field, Any] | None) -> dict[str, Any]:
     """Fields by their plain names; those without a value are left out."""
     return {str(name): value for name, value in (fields or {}).items() if value is not None}
 
 
 def _serialize(record: Mapping[str, Any]) -> str:
     line = json.dumps(record, default=str, ensure_ascii=False, separators=(",", ":"))
-    return _WEBHOOK.sub(r"/\1/…", line).encode("utf-8", "replace").decode()
+    return _WEBHOOK_PATTERN.sub(r"/\1/…", line).encode("utf-8", "replace").decode()

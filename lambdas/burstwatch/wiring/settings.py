@@ -14,7 +14,7 @@ CLOCK: Final = "BURSTWATCH_CLOCK"
 TOPIC_ARN: Final = "BURSTWATCH_TOPIC_ARN"
 SLACK_WEBHOOK: Final = "BURSTWATCH_SLACK_WEBHOOK"
 
-_TABLE: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
+_TABLE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 class Clock(StrEnum):
@@ -37,17 +37,17 @@ class LedgerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAddress:
-    """Where a ledger is; ``place`` is the path of a file, or the name of a table."""
+    """Where a ledger is; ``name`` is the path of a file, or the name of a table."""
 
     kind: LedgerKind
-    place: str
+    name: str
 
     @property
     def path(self) -> Path:
-        return Path(self.place).expanduser()
+        return Path(self.name).expanduser()
 
     def __str__(self) -> str:
-        return f"{self.kind}:{self.place}"
+        return f"{self.kind}:{self.name}"
 
 
 def parse_ledger(text: str) -> LedgerAddress:
@@ -56,15 +56,15 @@ def parse_ledger(text: str) -> LedgerAddress:
     Raises:
         SettingsError: it is neither.
     """
-    kind, _, place = text.partition(":")
-    if kind == LedgerKind.DYNAMODB and place and not _TABLE.fullmatch(place):
+    kind, _, name = text.partition(":")
+    if kind == LedgerKind.DYNAMODB and name and not _TABLE_PATTERN.fullmatch(name):
         raise SettingsError(
-            f"{place!r} is no name of a DynamoDB table: write 3 to 255 of a-z A-Z 0-9 _ . - after dynamodb:"
+            f"{name!r} is no name of a DynamoDB table: write 3 to 255 of a-z A-Z 0-9 _ . - after dynamodb:"
         )
-    if kind not in list(LedgerKind) or not place:
+    if kind not in list(LedgerKind) or not name:
         choices = f"write sqlite:PATH or dynamodb:TABLE after --ledger or in {LEDGER}"
         raise SettingsError(f"{text!r} is no ledger: {choices}")
-    return LedgerAddress(kind=LedgerKind(kind), place=place)
+    return LedgerAddress(kind=LedgerKind(kind), name=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class Settings:
 
     @classmethod
     def from_env(
-        cls, environ: Mapping[str, str], *, home: Path, place: str, deployed: str | None = None
+        cls, environ: Mapping[str, str], *, home: Path, default_ledger_id: str, deployed: str | None = None
     ) -> Self:
-        """Read the settings from ``environ``; ``place`` tells one default ledger from another.
+        """Read the settings from ``environ``; ``default_ledger_id`` tells one default ledger from another.
 
         ``deployed`` is the ledger of the stack, where one was found; what the environment names comes first.
 
@@ -88,11 +88,11 @@ class Settings:
             SettingsError: naming every fault.
         """
         faults: list[str] = []
-        name = f"ledger-{re.sub(r'[^A-Za-z0-9._-]', '_', place)}.sqlite"
-        default = LedgerAddress(kind=LedgerKind.SQLITE, place=str(_state_directory(environ, home) / name))
+        file_name = f"ledger-{re.sub(r'[^A-Za-z0-9._-]', '_', default_ledger_id)}.sqlite"
+        default = LedgerAddress(kind=LedgerKind.SQLITE, name=str(_state_directory(environ, home) / file_name))
         try:
-            named = environ.get(LEDGER) or deployed
-            ledger = parse_ledger(named) if named else default
+            address_text = environ.get(LEDGER) or deployed
+            ledger = parse_ledger(address_text) if address_text else default
         except SettingsError as error:
             faults.append(str(error))
         clock = environ.get(CLOCK) or Clock.WALL

@@ -5,21 +5,21 @@ from typing import Final
 
 import click
 
-from burstctl.advise.collect import MOST_USD, Advised, Request, give_advice
-from burstctl.advise.iac import IacKind, definition
+from burstctl.advise.collect import MAX_USD, AdviceReport, AdviceRequest, collect_advice
+from burstctl.advise.iac import IacKind, render_definition
 from burstctl.advise.json import to_csv, to_document
-from burstctl.advise.text import advice_in_words, fleet_in_words, tell_advice
-from burstctl.cli.exit_codes import Exit
+from burstctl.advise.text import print_notes, render_advice, render_fleet
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import show, to_json
-from burstctl.context.context import reading_desk
-from burstctl.context.multi_region import show_heading, visit
+from burstctl.cli.output import print_output, to_json
+from burstctl.context.context import open_readonly
+from burstctl.context.multi_region import print_heading, run_in_regions
 from burstctl.context.multi_region import to_document as to_regions_document
 
-MOST_DAYS: Final = 62
+MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
 
-MOST_PARAGRAPHS: Final = 5
+MAX_PARAGRAPHS: Final = 5
 """So many volumes named are told at length, more as a table."""
 
 
@@ -38,7 +38,7 @@ MOST_PARAGRAPHS: Final = 5
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
 @click.option(
     "--days",
-    type=click.IntRange(1, MOST_DAYS),
+    type=click.IntRange(1, MAX_DAYS),
     default=14,
     show_default=True,
     help="So much history: by the minute up to 14, by five minutes above.",
@@ -57,7 +57,7 @@ MOST_PARAGRAPHS: Final = 5
     help="Print what the definitions of the VOLUMEs have to say.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show every volume, however many there are.")
-@click.option("--yes", is_flag=True, help=f"Read it though that costs more than ${MOST_USD:g}.")
+@click.option("--yes", is_flag=True, help=f"Read it though that costs more than ${MAX_USD:g}.")
 @common_options
 def advise(
     volumes: Sequence[str],
@@ -69,7 +69,7 @@ def advise(
     iac: str | None,
     everything: bool,
     yes: bool,
-) -> Exit:
+) -> ExitCode:
     """Show what each volume should be for good, from its own history.
 
     Looks at the VOLUMEs given, or at every gp2 volume of the region and those that are flipped; changes
@@ -81,49 +81,49 @@ def advise(
         raise click.UsageError("--csv, --json and --iac exclude each other: give one.")
     if iac is not None and not volumes:
         raise click.UsageError("--iac is about volumes that you name: add their ids.")
-    request = Request(
+    request = AdviceRequest(
         volume_ids=list(dict.fromkeys(volumes)), days=days, percentile=percentile, assumes_yes=yes
     )
-    if options.is_for_several:
+    if options.has_several_regions:
         if volumes:
             raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
-        return _advise_regions(options, request, as_csv=as_csv, everything=everything)
-    with reading_desk(options) as desk:
-        advised = give_advice(desk, request)
+        return _advise_regions(options, request, as_csv=as_csv, shows_all=everything)
+    with open_readonly(options) as context:
+        report = collect_advice(context, request)
         if options.json:
-            show(to_json(to_document(advised)))
+            print_output(to_json(to_document(report)))
         elif as_csv:
-            show(to_csv(advised))
-        elif advised.advice:
-            show(_for_people(advised, iac, everything=everything))
-        tell_advice(advised)
-        return Exit.FAILED if advised.has_failed else Exit.FINE
+            print_output(to_csv(report))
+        elif report.advice:
+            print_output(_render(report, iac, shows_all=everything))
+        print_notes(report)
+        return ExitCode.FAILED if report.has_failed else ExitCode.OK
 
 
-def _advise_regions(options: Options, request: Request, *, as_csv: bool, everything: bool) -> Exit:
-    every: list[Advised] = []
+def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, shows_all: bool) -> ExitCode:
+    reports: list[AdviceReport] = []
 
-    def look(here: Options) -> Exit:
-        with reading_desk(here) as desk:
-            advised = give_advice(desk, request)
-        if not (options.json or as_csv) and advised.advice:
-            show_heading(advised.region, is_first=not any(each.advice for each in every))
-            show(_for_people(advised, None, everything=everything))
-        every.append(advised)
-        tell_advice(advised)
-        return Exit.FAILED if advised.has_failed else Exit.FINE
+    def advise_region(region_options: Options) -> ExitCode:
+        with open_readonly(region_options) as context:
+            report = collect_advice(context, request)
+        if not (options.json or as_csv) and report.advice:
+            print_heading(report.region, is_first=not any(earlier.advice for earlier in reports))
+            print_output(_render(report, None, shows_all=shows_all))
+        reports.append(report)
+        print_notes(report)
+        return ExitCode.FAILED if report.has_failed else ExitCode.OK
 
-    visited = visit(options, look)
+    results = run_in_regions(options, advise_region)
     if options.json:
-        show(to_json(to_regions_document([to_document(each) for each in every], visited)))
+        print_output(to_json(to_regions_document([to_document(report) for report in reports], results)))
     elif as_csv:
-        show(to_csv(*every))
-    return visited.exit
+        print_output(to_csv(*reports))
+    return results.exit_code
 
 
-def _for_people(advised: Advised, iac: str | None, *, everything: bool) -> str:
+def _render(report: AdviceReport, iac: str | None, *, shows_all: bool) -> str:
     if iac is not None:
-        return "\n\n".join(definition(each, IacKind(iac)) for each in advised.advice)
-    if not advised.request.is_for_all and len(advised.advice) <= MOST_PARAGRAPHS:
-        return "\n\n".join(advice_in_words(each, advised) for each in advised.advice)
-    return fleet_in_words(advised, everything=everything or not advised.request.is_for_all)
+        return "\n\n".join(render_definition(advice, IacKind(iac)) for advice in report.advice)
+    if not report.request.is_whole_fleet and len(report.advice) <= MAX_PARAGRAPHS:
+        return "\n\n".join(render_advice(advice, report) for advice in report.advice)
+    return render_fleet(report, shows_all=shows_all or not report.request.is_whole_fleet)

@@ -13,12 +13,12 @@ from typing import Final
 from burstctl.advise.rightsizing import Advice, Verdict
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.text import fill, printable
+from burstwatch.core.text import sanitise, wrap
 
 _ROOT_DEVICES: Final = frozenset({"/dev/xvda", "/dev/sda1", "xvda", "sda1"})
 """What images call the root volume; others may too, so that the words stay careful."""
 
-_LONGEST_NAME: Final = 40
+_MAX_NAME_LENGTH: Final = 40
 _COLUMNS: Final = 80
 
 
@@ -30,11 +30,11 @@ class IacKind(StrEnum):
     CDK = "cdk"
 
 
-def definition(advice: Advice, kind: IacKind) -> str:
+def render_definition(advice: Advice, kind: IacKind) -> str:
     """The lines that change, in a frame that shows where they go; a comment where nothing does."""
-    comments = [_headline(advice)]
-    if advice.verdict is not Verdict.MOVE and advice.case.flipped_from is None:
-        return _commented([*comments, "It stays what it is: there is nothing to change."])
+    comments = [_describe_change(advice)]
+    if advice.verdict is not Verdict.MOVE and advice.inputs.flipped_from is None:
+        return _comment_lines([*comments, "It stays what it is: there is nothing to change."])
     is_root = advice.volume.device in _ROOT_DEVICES
     match kind:
         case IacKind.TERRAFORM:
@@ -45,98 +45,98 @@ def definition(advice: Advice, kind: IacKind) -> str:
             return _cdk(advice, comments, is_root=is_root)
 
 
-def _headline(advice: Advice) -> str:
+def _describe_change(advice: Advice) -> str:
     volume = advice.volume
-    name = printable(volume.name or "", _LONGEST_NAME)
-    called = f"{volume.volume_id} ({name})" if name else volume.volume_id
+    name = sanitise(volume.name or "", _MAX_NAME_LENGTH)
+    label = f"{volume.volume_id} ({name})" if name else volume.volume_id
     change = str(advice.target)
-    if advice.case.now != advice.target:
-        change = f"{advice.case.now} -> {change}"
-    return f"{called}, {volume.size_gib:,} GiB: {change}"
+    if advice.inputs.current != advice.target:
+        change = f"{advice.inputs.current} -> {change}"
+    return f"{label}, {volume.size_gib:,} GiB: {change}"
 
 
-def _commented(sentences: Iterable[str]) -> str:
-    lines = (line for sentence in sentences for line in fill(sentence.split(), _COLUMNS - 2))
+def _comment_lines(sentences: Iterable[str]) -> str:
+    lines = (line for sentence in sentences for line in wrap(sentence.split(), _COLUMNS - 2))
     return "\n".join(f"# {line}" for line in lines)
 
 
 def _terraform(advice: Advice, comments: list[str], *, is_root: bool) -> str:
     comments.append('Go on only if `terraform plan` says "updated in-place"; "replaced" loses data.')
-    name, target = _snake(advice.volume), advice.target
-    own = _block(f'resource "aws_ebs_volume" "{name}"', _assignments(target, "type"))
-    inner = _block("root_block_device", _assignments(target, "volume_type"))
-    root = _block(f'resource "aws_instance" "{name}"', inner)
-    first, second = (root, own) if is_root else (own, root)
-    other = "a volume of its own" if is_root else "the root volume of an instance"
-    return "\n".join([_commented(comments), first, "", f"# or, if it is {other}:", second])
+    name, target = _snake_case(advice.volume), advice.target
+    volume_block = _block(f'resource "aws_ebs_volume" "{name}"', _align_assignments(target, "type"))
+    root_device = _block("root_block_device", _align_assignments(target, "volume_type"))
+    instance_block = _block(f'resource "aws_instance" "{name}"', root_device)
+    first, second = (instance_block, volume_block) if is_root else (volume_block, instance_block)
+    alternative = "a volume of its own" if is_root else "the root volume of an instance"
+    return "\n".join([_comment_lines(comments), first, "", f"# or, if it is {alternative}:", second])
 
 
-def _block(head: str, body: str) -> str:
-    inside = "\n".join(f"  {line}" for line in body.split("\n"))
-    return f"{head} {{\n{inside}\n}}"
+def _block(header: str, body: str) -> str:
+    indented = "\n".join(f"  {line}" for line in body.split("\n"))
+    return f"{header} {{\n{indented}\n}}"
 
 
-def _assignments(target: Configuration, type_key: str) -> str:
+def _align_assignments(target: Configuration, type_key: str) -> str:
     """Aligned as ``terraform fmt`` does."""
     values = {type_key: f'"{target.volume_type}"'}
-    values |= {name.lower(): str(value) for name, value in _numbers(target)}
+    values |= {name.lower(): str(value) for name, value in _performance_properties(target)}
     width = max(map(len, values))
     return "\n".join(f"{key:<{width}} = {value}" for key, value in values.items())
 
 
 def _cloudformation(advice: Advice, comments: list[str], *, is_root: bool) -> str:
     properties = [f"VolumeType: {advice.target.volume_type}"]
-    properties += [f"{name}: {value}" for name, value in _numbers(advice.target)]
+    properties += [f"{name}: {value}" for name, value in _performance_properties(advice.target)]
     lines = [
         "Resources:",
-        f"  {_pascal(advice.volume)}:",
+        f"  {_pascal_case(advice.volume)}:",
         "    Type: AWS::EC2::Volume",
         "    Properties:",
         *(f"      {line}" for line in properties),
     ]
-    return "\n".join([_commented([*comments, *_instance_warning(is_root=is_root)]), *lines])
+    return "\n".join([_comment_lines([*comments, *_instance_warning(is_root=is_root)]), *lines])
 
 
 def _cdk(advice: Advice, comments: list[str], *, is_root: bool) -> str:
     arguments = [f"volume_type=ec2.EbsDeviceVolumeType.{str(advice.target.volume_type).upper()}"]
-    arguments += [f"{name.lower()}={value}" for name, value in _numbers(advice.target)]
+    arguments += [f"{name.lower()}={value}" for name, value in _performance_properties(advice.target)]
     lines = [
         "ec2.Volume(",
         "    self,",
-        f'    "{_pascal(advice.volume)}",',
+        f'    "{_pascal_case(advice.volume)}",',
         "    availability_zone=zone,  # as it is",
         f"    size=Size.gibibytes({advice.volume.size_gib}),  # as it is",
         *(f"    {argument}," for argument in arguments),
         ")",
     ]
-    return "\n".join([_commented([*comments, *_instance_warning(is_root=is_root)]), *lines])
+    return "\n".join([_comment_lines([*comments, *_instance_warning(is_root=is_root)]), *lines])
 
 
 def _instance_warning(*, is_root: bool) -> list[str]:
     """What CloudFormation does to an instance whose block devices change."""
-    looks = "It looks like a root volume. If" if is_root else "If"
+    opening = "It looks like a root volume. If" if is_root else "If"
     warning = (
-        f"{looks} it is defined in the block devices of an instance, do not change it there: CloudFormation"
+        f"{opening} it is defined in the block devices of an instance, do not change it there: CloudFormation"
         " would replace the instance. Modify the volume (burstctl flip), and write the type into the launch"
         " template of instances to come."
     )
     return [warning]
 
 
-def _numbers(target: Configuration) -> list[tuple[str, int]]:
-    named = (("Iops", target.iops), ("Throughput", target.throughput_mib_s))
-    return [(name, value) for name, value in named if value is not None]
+def _performance_properties(target: Configuration) -> list[tuple[str, int]]:
+    properties = (("Iops", target.iops), ("Throughput", target.throughput_mib_s))
+    return [(name, value) for name, value in properties if value is not None]
 
 
-def _words(volume: Volume) -> list[str]:
+def _identifier_words(volume: Volume) -> list[str]:
     """What of its name, else of its id, may stand in an identifier."""
-    found = re.findall(r"[A-Za-z0-9]+", (volume.name or "")[:_LONGEST_NAME])
-    return found if found and found[0][0].isalpha() else ["volume", *(found or [volume.volume_id[4:]])]
+    words = re.findall(r"[A-Za-z0-9]+", (volume.name or "")[:_MAX_NAME_LENGTH])
+    return words if words and words[0][0].isalpha() else ["volume", *(words or [volume.volume_id[4:]])]
 
 
-def _snake(volume: Volume) -> str:
-    return "_".join(_words(volume)).lower()
+def _snake_case(volume: Volume) -> str:
+    return "_".join(_identifier_words(volume)).lower()
 
 
-def _pascal(volume: Volume) -> str:
-    return "".join(word[0].upper() + word[1:] for word in _words(volume))
+def _pascal_case(volume: Volume) -> str:
+    return "".join(word[0].upper() + word[1:] for word in _identifier_words(volume))

@@ -5,170 +5,172 @@ from collections.abc import Mapping
 from io import StringIO
 from typing import Any, Final
 
-from burstctl.advise.collect import Advised
+from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import Advice, Option, Verdict
-from burstctl.advise.text import command_for
-from burstwatch.core.ebs.usage import Peak, Rate, Usage
-from burstwatch.core.ledger.flip_state import configuration_document
-from burstwatch.core.text import format_instant, printable
+from burstctl.advise.text import flip_command
+from burstwatch.core.ebs.usage import Peak, RateSummary, Usage
+from burstwatch.core.ledger.flip_state import configuration_to_document
+from burstwatch.core.text import format_instant, sanitise
 
 SCHEMA: Final = "burstwatch.advice/v1"
 
-_ACTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
 """What a spreadsheet takes for the beginning of a formula, or skips before one; the full-width forms too."""
 
-_LONGEST_CELL: Final = 1000
+_MAX_CELL_LENGTH: Final = 1000
 
 
-def to_document(advised: Advised) -> dict[str, Any]:
+def to_document(report: AdviceReport) -> dict[str, Any]:
     """As JSON; keys never disappear."""
-    table, price = advised.prices.table, advised.fleet.price
+    table, price = report.prices.table, report.fleet.price
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(advised.now_s),
-        "region": advised.region,
-        "ledger": advised.ledger,
+        "generated_at": format_instant(report.now_s),
+        "region": report.region,
+        "ledger": report.ledger,
         "history": {
-            "start": format_instant(advised.start_s),
-            "end": format_instant(advised.end_s),
-            "days": advised.request.days,
-            "period_s": advised.period_s,
-            "percentile": advised.request.percentile,
+            "start": format_instant(report.start_s),
+            "end": format_instant(report.end_s),
+            "days": report.request.days,
+            "period_s": report.period_s,
+            "percentile": report.request.percentile,
         },
         "prices": {
             "region": table.region,
             "as_of": f"{table.as_of:%Y-%m-%d}",
-            "source": "built_in" if advised.prices.is_built_in else "price_list",
-            "faults": list(advised.prices.faults),
+            "source": "built_in" if report.prices.is_built_in else "price_list",
+            "faults": list(report.prices.faults),
         },
-        "volumes": [_volume(each, advised) for each in advised.advice],
+        "volumes": [_volume_document(advice, report) for advice in report.advice],
         "totals": {
-            "volumes": advised.fleet.count,
-            "by_target": dict(advised.fleet.by_target),
-            "undecided": advised.fleet.undecided,
+            "volumes": report.fleet.count,
+            "by_target": dict(report.fleet.by_target),
+            "undecided": report.fleet.undecided,
             "usd_per_month_now": price.before_usd_per_month,
             "usd_per_month_advised": price.after_usd_per_month,
             "usd_per_month_difference": price.difference_usd_per_month,
-            "ends_the_watch": advised.ends_the_watch,
+            "ends_the_watch": report.ends_the_watch,
             "critical": {
-                "volumes": advised.fleet.critical_count,
-                "usd_per_month_difference": advised.fleet.critical.difference_usd_per_month,
-                "usd_per_month_more_on_io2": advised.fleet.usd_more_on_io2,
+                "volumes": report.fleet.critical_count,
+                "usd_per_month_difference": report.fleet.critical.difference_usd_per_month,
+                "usd_per_month_more_on_io2": report.fleet.usd_more_on_io2,
             },
         },
-        "unsuited": dict(advised.unsuited),
-        "ignored": list(advised.ignored),
-        "missing": list(advised.missing),
-        "unread": dict(advised.unread),
-        "failures": list(advised.failures),
-        "cost": {"metrics_requested": advised.metrics_requested, "usd": round(advised.usd_read, 6)},
-        "api_calls": dict(advised.api_calls),
+        "unsuited": dict(report.unsuited),
+        "ignored": list(report.ignored),
+        "missing": list(report.missing),
+        "unread": dict(report.unread),
+        "failures": list(report.failures),
+        "cost": {"metrics_requested": report.metrics_requested, "usd": round(report.read_cost_usd, 6)},
+        "api_calls": dict(report.api_calls),
     }
 
 
-def _volume(advice: Advice, advised: Advised) -> dict[str, Any]:
-    volume, price, original = advice.volume, advice.price, advice.case.flipped_from
+def _volume_document(advice: Advice, report: AdviceReport) -> dict[str, Any]:
+    volume, price, original = advice.volume, advice.price, advice.inputs.flipped_from
     return {
         "volume_id": volume.volume_id,
         "name": volume.name,
         "size_gib": volume.size_gib,
         "instance_id": volume.instance_id,
         "managed_by": volume.managed_by,
-        "critical": advice.case.is_critical,
-        "now": configuration_document(advice.case.now),
-        "flipped_from": configuration_document(original) if original is not None else None,
+        "critical": advice.inputs.is_critical,
+        "now": configuration_to_document(advice.inputs.current),
+        "flipped_from": configuration_to_document(original) if original is not None else None,
         "verdict": str(advice.verdict),
-        "advised": configuration_document(advice.target),
+        "advised": configuration_to_document(advice.target),
         "usd_per_month_now": price.before_usd_per_month,
         "usd_per_month_advised": price.after_usd_per_month,
         "usd_per_month_difference": price.difference_usd_per_month,
-        "danger": str(advice.danger),
+        "danger": str(advice.drain_risk),
         "confidence": str(advice.confidence),
         "usd_per_month_more_on_io2": advice.usd_more_on_io2,
         "reasons": list(advice.reasons),
         "risks": list(advice.risks),
         "need": {
-            "iops": advice.need.iops,
-            "mib_s": advice.need.mib_s,
-            "iops_served": advice.need.least_iops,
-            "mib_s_served": advice.need.least_mib_s,
-            "held_back": advice.need.is_held_back,
+            "iops": advice.requirement.iops,
+            "mib_s": advice.requirement.mib_s,
+            "iops_served": advice.requirement.min_iops,
+            "mib_s_served": advice.requirement.min_mib_s,
+            "held_back": advice.requirement.is_throttled,
         },
-        "usage": _usage(advice.case.usage),
-        "options": {name: _option(option) for name, option in advice.options.items()},
-        "command": command_for(advice, advised) if advice.verdict is Verdict.MOVE else None,
+        "usage": _usage_document(advice.inputs.usage),
+        "options": {name: _option_document(option) for name, option in advice.options.items()},
+        "command": flip_command(advice, report) if advice.verdict is Verdict.MOVE else None,
     }
 
 
-def _option(option: Option) -> dict[str, Any]:
-    told = configuration_document(option.configuration)
-    return {**told, "usd_per_month": option.usd_per_month, "short": option.short}
+def _option_document(option: Option) -> dict[str, Any]:
+    document = configuration_to_document(option.configuration)
+    return {**document, "usd_per_month": option.usd_per_month, "short": option.shortfall}
 
 
-def _usage(usage: Usage | None) -> dict[str, Any] | None:
+def _usage_document(usage: Usage | None) -> dict[str, Any] | None:
     if usage is None:
         return None
     return {
         "days": round(usage.days, 3),
-        "first": format_instant(usage.first_s),
-        "last": format_instant(usage.last_s),
-        "iops": _rate(usage.iops),
-        "mib_s": _rate(usage.mib_s),
+        "first": format_instant(usage.start_at_s),
+        "last": format_instant(usage.end_at_s),
+        "iops": _rate_document(usage.iops),
+        "mib_s": _rate_document(usage.mib_s),
         "read_pct": usage.read_pct,
-        "least_balance_pct": _peak(usage.least_balance),
-        "dry_s": usage.dry_s,
-        "held_to_baseline_s": usage.held_s,
+        "least_balance_pct": _peak_document(usage.lowest_balance),
+        "dry_s": usage.empty_s,
+        "held_to_baseline_s": usage.throttled_s,
     }
 
 
-def _rate(rate: Rate | None) -> dict[str, Any] | None:
+def _rate_document(rate: RateSummary | None) -> dict[str, Any] | None:
     if rate is None:
         return None
     return {
         "at_percentile": rate.at_percentile,
-        "busiest": _peak(rate.busiest),
-        "busiest_hour": _peak(rate.busiest_hour),
-        "periods_above": rate.above,
+        "busiest": _peak_document(rate.busiest),
+        "busiest_hour": _peak_document(rate.busiest_hour),
+        "periods_above": rate.periods_above,
     }
 
 
-def _peak(peak: Peak | None) -> dict[str, Any] | None:
+def _peak_document(peak: Peak | None) -> dict[str, Any] | None:
     return None if peak is None else {"at": format_instant(peak.at_s), "value": peak.value}
 
 
-def to_csv(*regions: Advised) -> str:
+def to_csv(*reports: AdviceReport) -> str:
     """A line to a volume, numbers as numbers; text from outside cannot act as a formula."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    rows = [_row(each, advised) for advised in regions for each in advised.advice]
+    buffer = StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    rows = [_csv_row(advice, report) for report in reports for advice in report.advice]
     writer.writerow(_COLUMNS)
-    writer.writerows([_cell(value) for value in row.values()] for row in rows)
-    return out.getvalue().rstrip("\n")
+    writer.writerows([_csv_cell(value) for value in row.values()] for row in rows)
+    return buffer.getvalue().rstrip("\n")
 
 
-def _cell(value: Any) -> Any:
+def _csv_cell(value: Any) -> Any:
     """A number as it is; text on one line, with a ' before what a spreadsheet would take for a formula."""
     if value is None or isinstance(value, int | float):
         return value
     text = str(value)
-    shown = printable(text, _LONGEST_CELL)
-    return f"'{shown}" if text.startswith(_ACTS) or shown.startswith(_ACTS) else shown
+    printed = sanitise(text, _MAX_CELL_LENGTH)
+    return (
+        f"'{printed}" if text.startswith(_FORMULA_STARTS) or printed.startswith(_FORMULA_STARTS) else printed
+    )
 
 
-def _row(advice: Advice, advised: Advised) -> Mapping[str, Any]:
-    volume, usage, price = advice.volume, advice.case.usage, advice.price
+def _csv_row(advice: Advice, report: AdviceReport) -> Mapping[str, Any]:
+    volume, usage, price = advice.volume, advice.inputs.usage, advice.price
     iops = usage.iops if usage else None
     mib_s = usage.mib_s if usage else None
-    least = usage.least_balance if usage else None
+    min_balance = usage.lowest_balance if usage else None
     values = (
         volume.volume_id,
         volume.name,
-        advised.region,
+        report.region,
         volume.instance_id,
         volume.size_gib,
-        advice.case.now.volume_type,
-        advice.case.now.iops,
-        advice.case.now.throughput_mib_s,
+        advice.inputs.current.volume_type,
+        advice.inputs.current.iops,
+        advice.inputs.current.throughput_mib_s,
         advice.verdict,
         advice.target.volume_type,
         advice.target.iops,
@@ -176,23 +178,23 @@ def _row(advice: Advice, advised: Advised) -> Mapping[str, Any]:
         price.before_usd_per_month,
         price.after_usd_per_month,
         price.difference_usd_per_month,
-        advice.danger,
-        usage.dry_s if usage else None,
-        round(least.value, 2) if least else None,
-        _rounded(iops.at_percentile if iops else None),
-        _rounded(iops.busiest.value if iops else None),
-        _rounded(mib_s.at_percentile if mib_s else None),
-        _rounded(mib_s.busiest.value if mib_s else None),
+        advice.drain_risk,
+        usage.empty_s if usage else None,
+        round(min_balance.value, 2) if min_balance else None,
+        _round_or_none(iops.at_percentile if iops else None),
+        _round_or_none(iops.busiest.value if iops else None),
+        _round_or_none(mib_s.at_percentile if mib_s else None),
+        _round_or_none(mib_s.busiest.value if mib_s else None),
         round(usage.days, 2) if usage else None,
         advice.confidence,
         " ".join(advice.reasons),
         " ".join(advice.risks),
-        command_for(advice, advised) if advice.verdict is Verdict.MOVE else None,
+        flip_command(advice, report) if advice.verdict is Verdict.MOVE else None,
     )
     return dict(zip(_COLUMNS, values, strict=True))
 
 
-def _rounded(value: float | None) -> float | None:
+def _round_or_none(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 

@@ -14,16 +14,16 @@ from typing import Final
 
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import (
-    AT_CEILING,
-    GP3_LEAST_MIB_S,
-    GP3_MOST_MIB_S,
-    IO1_LARGE_MIB_S,
+    GP3_MAX_MIB_S,
+    GP3_MIN_MIB_S,
+    IO1_LARGE_OPERATION_MAX_MIB_S,
     IOPS_PER_MIB_S,
-    LIMITS,
+    THROTTLED_SHARE,
+    TYPE_LIMITS,
     Demand,
     InstanceLimits,
     Target,
-    Wish,
+    TargetOverride,
     choose_target,
     configuration_of,
     reachable_mib_s,
@@ -34,19 +34,19 @@ from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.text import format_duration, format_instant
 
 STAY: Final = "stay"
-LEAST_IDLE_BALANCE_PCT: Final = 99.0
+IDLE_BALANCE_PCT: Final = 99.0
 """A bucket that was never below this lost nothing worth counting: the volume does not burst."""
 
 _PREFERENCE: Final = (STAY, "gp3", "flip", "io2", "io1")
 """Of equal prices: no change, then the type that has most for it."""
 
-_EDGE: Final = 1.02
+_ROUNDING_FACTOR: Final = 1.02
 """So much above its ceiling a volume seems to serve where operations fall into the next minute."""
 
-_WEEK_DAYS: Final = 6.9
-_FORTNIGHT_DAYS: Final = 13.5
-_DEEP_PCT: Final = 50.0
-_IO1_SMALL_PER_MIB_S: Final = 64
+_MIN_WEEK_DAYS: Final = 6.9
+_MIN_FORTNIGHT_DAYS: Final = 13.5
+_DEEP_DRAIN_PCT: Final = 50.0
+_IO1_IOPS_PER_MIB_S: Final = 64
 _IO2_MIB_S_PER_IOPS: Final = 0.256
 
 
@@ -67,45 +67,45 @@ class Confidence(StrEnum):
     NONE = "none"
 
 
-_TOO_LITTLE: Final = (Confidence.LOW, Confidence.NONE)
+_INSUFFICIENT: Final = (Confidence.LOW, Confidence.NONE)
 
 
-class Danger(StrEnum):
+class DrainRisk(StrEnum):
     """What gp2 does to the volume: it ran dry, it comes near, it need not fear."""
 
-    RAN_DRY = "ran_dry"
+    EMPTIED = "ran_dry"
     DRAINS = "drains"
     NONE = "none"
 
     @property
     def rank(self) -> int:
         """0 is the worst."""
-        return list(Danger).index(self)
+        return list(DrainRisk).index(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Need:
+class Requirement:
     """What a configuration must serve at least, and what is wanted of it where its type allows that."""
 
-    least_iops: float
-    least_mib_s: float
+    min_iops: float
+    min_mib_s: float
     iops: int
     mib_s: int
-    is_held_back: bool
+    is_throttled: bool
     reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """A configuration and its price; ``short`` says why it will not do, None where it will."""
+    """A configuration and its price; ``shortfall`` says why it will not do, None where it will."""
 
     configuration: Configuration
     usd_per_month: float
-    short: str | None = None
+    shortfall: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class AdviceInput:
     """All that advice on a volume follows from; ``instance`` where its limits are known.
 
     ``flipped_from`` is what it was before its flip; ``is_critical`` asks for ``critical_type``. Types
@@ -123,17 +123,17 @@ class Case:
     unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
 
     @property
-    def now(self) -> Configuration:
+    def current(self) -> Configuration:
         return configuration_of(self.volume)
 
     @property
-    def best_iops(self) -> int:
+    def max_iops(self) -> int:
         """The most it serves as it is: of a gp2 the burst, or the baseline where that is more."""
-        return self.now.iops or max(BURST_IOPS, baseline_iops(self.volume.size_gib))
+        return self.current.iops or max(BURST_IOPS, baseline_iops(self.volume.size_gib))
 
     @property
-    def has_mib_s(self) -> float:
-        return reachable_mib_s(self.now, self.volume.size_gib)
+    def max_mib_s(self) -> float:
+        return reachable_mib_s(self.current, self.volume.size_gib)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,46 +144,46 @@ class Advice:
     that its size or its place rules out is missing, and gp3 where several instances share the volume.
     """
 
-    case: Case
-    need: Need
+    inputs: AdviceInput
+    requirement: Requirement
     verdict: Verdict
     target: Configuration
     price: PriceChange
     options: Mapping[str, Option]
-    danger: Danger
+    drain_risk: DrainRisk
     confidence: Confidence
     reasons: tuple[str, ...]
     risks: tuple[str, ...]
 
     @property
     def volume(self) -> Volume:
-        return self.case.volume
+        return self.inputs.volume
 
     @property
     def is_off_credits(self) -> bool:
         """Whether the volume, once it is so, cannot run dry or was seen not to come near."""
         if self.target.volume_type is not VolumeType.GP2 or not can_burst(self.volume):
             return True
-        return self.verdict is Verdict.STAY and self.options[STAY].short is None
+        return self.verdict is Verdict.STAY and self.options[STAY].shortfall is None
 
     @property
     def differs_from_alert(self) -> bool:
         """Whether an alert about this gp2 volume asks for another gp3 than the one advised."""
-        return _alert_asks(self.case, self.options, self.target) is not None
+        return _alert_configuration(self.inputs, self.options, self.target) is not None
 
     @property
     def usd_more_on_io2(self) -> float | None:
         """What durability costs a critical volume: dollars a month more on io2; None if it is no option."""
         io2 = self.options.get(VolumeType.IO2)
-        is_other = self.target.volume_type is not VolumeType.IO2
-        if not self.case.is_critical or io2 is None or io2.short is not None or not is_other:
+        is_not_io2 = self.target.volume_type is not VolumeType.IO2
+        if not self.inputs.is_critical or io2 is None or io2.shortfall is not None or not is_not_io2:
             return None
         return io2.usd_per_month - self.price.after_usd_per_month
 
     @property
     def urgency(self) -> tuple[int, float, str]:
         """Sorts by danger first, then by dollars either way."""
-        return self.danger.rank, -abs(self.price.difference_usd_per_month), self.volume.volume_id
+        return self.drain_risk.rank, -abs(self.price.difference_usd_per_month), self.volume.volume_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -198,7 +198,7 @@ class FleetAdvice:
     by_target: Mapping[str, int]
     undecided: int
     price: PriceChange
-    nothing_left_to_watch: bool
+    needs_no_watch: bool
     critical_count: int
     critical: PriceChange
     others: PriceChange
@@ -210,60 +210,60 @@ def is_advisable(volume: Volume) -> bool:
     return volume.volume_type in frozenset(VolumeType)
 
 
-def advise(case: Case) -> Advice:
+def advise(inputs: AdviceInput) -> Advice:
     """The cheapest configuration that serves what the volume needs; of equal prices no change.
 
     A critical volume gets its type, if its size allows that, so it never stays on burst credits for being
     cheap; more durable io2 is an option beside it. Where nothing will do, it stays.
     """
-    need = need_of(case)
-    options = _options(case, need)
-    chosen = _choose(case, options)
-    stays = options[chosen].configuration == case.now
-    confidence = confidence_of(case.usage)
-    is_unknown = stays and can_burst(case.volume) and confidence in _TOO_LITTLE
-    verdict = Verdict.UNDECIDED if is_unknown else Verdict.STAY if stays else Verdict.MOVE
+    requirement = derive_requirement(inputs)
+    options = _build_options(inputs, requirement)
+    choice = _choose_option(inputs, options)
+    is_unchanged = options[choice].configuration == inputs.current
+    confidence = confidence_of(inputs.usage)
+    is_unknown = is_unchanged and can_burst(inputs.volume) and confidence in _INSUFFICIENT
+    verdict = Verdict.UNDECIDED if is_unknown else Verdict.STAY if is_unchanged else Verdict.MOVE
     price = PriceChange(
         before_usd_per_month=options[STAY].usd_per_month,
-        after_usd_per_month=options[chosen].usd_per_month,
+        after_usd_per_month=options[choice].usd_per_month,
     )
     return Advice(
-        case=case,
-        need=need,
+        inputs=inputs,
+        requirement=requirement,
         verdict=verdict,
-        target=options[chosen].configuration,
+        target=options[choice].configuration,
         price=price,
         options=options,
-        danger=_danger(case),
+        drain_risk=_drain_risk(inputs),
         confidence=confidence,
-        reasons=_reasons(case, need, options, chosen),
-        risks=_risks(case, need, options[chosen].configuration),
+        reasons=_reasons(inputs, requirement, options, choice),
+        risks=_risks(inputs, requirement, options[choice].configuration),
     )
 
 
-def sum_advice(advice: Sequence[Advice]) -> FleetAdvice:
+def summarise(advice: Sequence[Advice]) -> FleetAdvice:
     """What following all of it comes to."""
     by_target: dict[str, int] = {}
-    for each in advice:
-        name = str(each.target.volume_type) if each.verdict is Verdict.MOVE else STAY
+    for item in advice:
+        name = str(item.target.volume_type) if item.verdict is Verdict.MOVE else STAY
         by_target[name] = by_target.get(name, 0) + 1
     return FleetAdvice(
         count=len(advice),
         by_target=by_target,
-        undecided=sum(each.verdict is Verdict.UNDECIDED for each in advice),
+        undecided=sum(item.verdict is Verdict.UNDECIDED for item in advice),
         price=_sum_prices(advice),
-        nothing_left_to_watch=bool(advice) and all(each.is_off_credits for each in advice),
-        critical_count=sum(each.case.is_critical for each in advice),
-        critical=_sum_prices([each for each in advice if each.case.is_critical]),
-        others=_sum_prices([each for each in advice if not each.case.is_critical]),
-        usd_more_on_io2=round(sum(each.usd_more_on_io2 or 0.0 for each in advice), 6),
+        needs_no_watch=bool(advice) and all(item.is_off_credits for item in advice),
+        critical_count=sum(item.inputs.is_critical for item in advice),
+        critical=_sum_prices([item for item in advice if item.inputs.is_critical]),
+        others=_sum_prices([item for item in advice if not item.inputs.is_critical]),
+        usd_more_on_io2=round(sum(item.usd_more_on_io2 or 0.0 for item in advice), 6),
     )
 
 
 def _sum_prices(advice: Sequence[Advice]) -> PriceChange:
     return PriceChange(
-        before_usd_per_month=round(sum(each.price.before_usd_per_month for each in advice), 6),
-        after_usd_per_month=round(sum(each.price.after_usd_per_month for each in advice), 6),
+        before_usd_per_month=round(sum(item.price.before_usd_per_month for item in advice), 6),
+        after_usd_per_month=round(sum(item.price.after_usd_per_month for item in advice), 6),
     )
 
 
@@ -271,273 +271,311 @@ def confidence_of(usage: Usage | None) -> Confidence:
     """How far the history can be trusted: most loads have a weekly rhythm, and one week may be odd."""
     if usage is None or usage.iops is None:
         return Confidence.NONE
-    if usage.days < _WEEK_DAYS:
+    if usage.days < _MIN_WEEK_DAYS:
         return Confidence.LOW
-    return Confidence.FAIR if usage.days < _FORTNIGHT_DAYS else Confidence.GOOD
+    return Confidence.FAIR if usage.days < _MIN_FORTNIGHT_DAYS else Confidence.GOOD
 
 
-def need_of(case: Case) -> Need:
+def derive_requirement(inputs: AdviceInput) -> Requirement:
     """What the volume needs, by what it was seen to serve and by what held it back."""
-    least_iops, iops, iops_held, iops_why = _iops_needed(case)
-    least_mib_s, mib_s, mib_s_held, mib_s_why = _mib_s_needed(case)
-    if (instance := case.instance) is not None:
-        useful_iops = max(instance.max_iops, ceil(least_iops))
-        useful_mib_s = max(ceil(instance.max_throughput_mib_s), ceil(least_mib_s))
-        if useful_iops < iops:
-            iops, iops_why = useful_iops, f"{iops_why}; the instance allows no more"
-        if useful_mib_s < mib_s:
-            mib_s, mib_s_why = useful_mib_s, f"{mib_s_why}; the instance allows no more"
-    return Need(
-        least_iops=least_iops,
-        least_mib_s=least_mib_s,
+    min_iops, iops, iops_throttled, iops_reason = _required_iops(inputs)
+    min_mib_s, mib_s, mib_s_throttled, mib_s_reason = _required_mib_s(inputs)
+    if (instance := inputs.instance) is not None:
+        usable_iops = max(instance.max_iops, ceil(min_iops))
+        usable_mib_s = max(ceil(instance.max_throughput_mib_s), ceil(min_mib_s))
+        if usable_iops < iops:
+            iops, iops_reason = usable_iops, f"{iops_reason}; the instance allows no more"
+        if usable_mib_s < mib_s:
+            mib_s, mib_s_reason = usable_mib_s, f"{mib_s_reason}; the instance allows no more"
+    return Requirement(
+        min_iops=min_iops,
+        min_mib_s=min_mib_s,
         iops=iops,
         mib_s=mib_s,
-        is_held_back=iops_held or mib_s_held,
-        reasons=(f"{iops:,} IOPS: {iops_why}.", f"{mib_s:,} MiB/s: {mib_s_why}."),
+        is_throttled=iops_throttled or mib_s_throttled,
+        reasons=(f"{iops:,} IOPS: {iops_reason}.", f"{mib_s:,} MiB/s: {mib_s_reason}."),
     )
 
 
-def _iops_needed(case: Case) -> tuple[float, int, bool, str]:
+def _required_iops(inputs: AdviceInput) -> tuple[float, int, bool, str]:
     """The least, what is wanted, whether the volume was held back, and why."""
-    usage, best = case.usage, case.best_iops
+    usage, max_iops = inputs.usage, inputs.max_iops
     if usage is None or usage.iops is None:
-        return best, best, False, "what it serves at best; its operations are not known"
-    served = _within(usage.iops.at_percentile, best)
-    if usage.is_held and served < AT_CEILING * best:
-        least = max(served, BURST_IOPS)
-        why = f"held to its baseline for {format_duration(usage.held_s)}, so its demand is unknown"
-        return least, max(ceil(least), _with_headroom(served, case)), True, why
-    return _sized(case, usage, served, best)
+        return max_iops, max_iops, False, "what it serves at best; its operations are not known"
+    served = _clamp_rounding(usage.iops.at_percentile, max_iops)
+    if usage.is_throttled and served < THROTTLED_SHARE * max_iops:
+        minimum = max(served, BURST_IOPS)
+        reason = f"held to its baseline for {format_duration(usage.throttled_s)}, so its demand is unknown"
+        return minimum, max(ceil(minimum), _with_headroom(served, inputs)), True, reason
+    return _size_with_headroom(inputs, usage, served, max_iops)
 
 
-def _mib_s_needed(case: Case) -> tuple[float, int, bool, str]:
-    usage, has = case.usage, case.has_mib_s
+def _required_mib_s(inputs: AdviceInput) -> tuple[float, int, bool, str]:
+    usage, max_mib_s = inputs.usage, inputs.max_mib_s
     if usage is None or usage.mib_s is None:
-        return has, ceil(has), False, "what it has; its throughput is not known"
-    served = _within(usage.mib_s.at_percentile, has)
-    if usage.is_held and served < AT_CEILING * has:
-        unseen, why = _unseen_mib_s(case, usage)
-        return served, max(unseen, _with_headroom(served, case)), True, why
-    return _sized(case, usage, served, has)
+        return max_mib_s, ceil(max_mib_s), False, "what it has; its throughput is not known"
+    served = _clamp_rounding(usage.mib_s.at_percentile, max_mib_s)
+    if usage.is_throttled and served < THROTTLED_SHARE * max_mib_s:
+        assumed, reason = _assumed_mib_s(inputs, usage)
+        return served, max(assumed, _with_headroom(served, inputs)), True, reason
+    return _size_with_headroom(inputs, usage, served, max_mib_s)
 
 
-def _unseen_mib_s(case: Case, usage: Usage) -> tuple[int, str]:
+def _assumed_mib_s(inputs: AdviceInput, usage: Usage) -> tuple[int, str]:
     """What the volume may have wanted to move while it was held to its baseline, at most what a gp2 has."""
-    has, operation_mib = gp2_throughput_mib_s(case.volume.size_gib), usage.held_operation_mib
+    max_mib_s, operation_mib = gp2_throughput_mib_s(inputs.volume.size_gib), usage.throttled_operation_mib
     if operation_mib is None:
-        return has, "what a gp2 has; its demand is unknown"
+        return max_mib_s, "what a gp2 has; its demand is unknown"
     kib = f"{operation_mib * 1024:,.0f} KiB"
-    why = f"{BURST_IOPS:,} operations of the {kib} that were seen while it was held to its baseline"
-    return min(has, _with_headroom(BURST_IOPS * operation_mib, case)), why
+    reason = f"{BURST_IOPS:,} operations of the {kib} that were seen while it was held to its baseline"
+    return min(max_mib_s, _with_headroom(BURST_IOPS * operation_mib, inputs)), reason
 
 
-def _sized(case: Case, usage: Usage, served: float, has: float) -> tuple[float, int, bool, str]:
+def _size_with_headroom(
+    inputs: AdviceInput, usage: Usage, served: float, available: float
+) -> tuple[float, int, bool, str]:
     """With headroom; more than it has only where that held it back, less only where enough was seen."""
-    wanted, seen = _with_headroom(served, case), f"{served:,.0f} in {_share(usage)}"
-    if served >= AT_CEILING * has:
-        why = f"{seen}, held back by its {has:,.0f}; {_headroom(case)}"
-        return served, max(ceil(has), wanted), True, why
-    if confidence_of(usage) in _TOO_LITTLE:
-        why = "what it has; less than a week was seen, too little to give it less"
-        return served, ceil(has), False, why
-    if wanted >= has:
-        return served, ceil(has), False, f"{seen}, and no more than the {has:,.0f} that it has"
-    return served, wanted, False, f"{seen}; {_headroom(case)}"
+    with_headroom, served_text = (
+        _with_headroom(served, inputs),
+        f"{served:,.0f} in {_describe_percentile(usage)}",
+    )
+    if served >= THROTTLED_SHARE * available:
+        reason = f"{served_text}, held back by its {available:,.0f}; {_describe_headroom(inputs)}"
+        return served, max(ceil(available), with_headroom), True, reason
+    if confidence_of(usage) in _INSUFFICIENT:
+        reason = "what it has; less than a week was seen, too little to give it less"
+        return served, ceil(available), False, reason
+    if with_headroom >= available:
+        return (
+            served,
+            ceil(available),
+            False,
+            f"{served_text}, and no more than the {available:,.0f} that it has",
+        )
+    return served, with_headroom, False, f"{served_text}; {_describe_headroom(inputs)}"
 
 
-def _within(served: float, ceiling: float) -> float:
-    return ceiling if ceiling < served <= _EDGE * ceiling else served
+def _clamp_rounding(served: float, ceiling: float) -> float:
+    return ceiling if ceiling < served <= _ROUNDING_FACTOR * ceiling else served
 
 
-def _with_headroom(served: float, case: Case) -> int:
-    return ceil(round(served * (100 + case.headroom_pct) / 100, 6))
+def _with_headroom(served: float, inputs: AdviceInput) -> int:
+    return ceil(round(served * (100 + inputs.headroom_pct) / 100, 6))
 
 
-def _headroom(case: Case) -> str:
-    return f"{case.headroom_pct:g} % headroom"
+def _describe_headroom(inputs: AdviceInput) -> str:
+    return f"{inputs.headroom_pct:g} % headroom"
 
 
-def _share(usage: Usage) -> str:
-    unit = period_words(usage.period_s)
+def _describe_percentile(usage: Usage) -> str:
+    unit = describe_period(usage.period_s)
     return f"its busiest {unit}" if usage.percentile == 100 else f"{usage.percentile:g} % of all {unit}s"  # noqa: PLR2004
 
 
-def period_words(period_s: int) -> str:
+def describe_period(period_s: int) -> str:
     """``minute``, or ``5 minute`` for the coarser kind."""
     return "minute" if period_s == 60 else f"{period_s // 60}-minute mean"  # noqa: PLR2004 - seconds
 
 
-def _options(case: Case, need: Need) -> dict[str, Option]:
-    size_gib, prices = case.volume.size_gib, case.prices
+def _build_options(inputs: AdviceInput, requirement: Requirement) -> dict[str, Option]:
+    size_gib, prices = inputs.volume.size_gib, inputs.prices
     options = {
         STAY: Option(
-            configuration=case.now,
-            usd_per_month=usd_per_month(case.now, size_gib, prices),
-            short=_why_not_stay(case, need),
+            configuration=inputs.current,
+            usd_per_month=usd_per_month(inputs.current, size_gib, prices),
+            shortfall=_stay_shortfall(inputs, requirement),
         )
     }
-    kinds = [kind for kind in LIMITS if kind not in case.unavailable]
-    if case.volume.multi_attached and VolumeType.GP3 in kinds:
-        kinds.remove(VolumeType.GP3)
-    for kind in kinds:
-        if (configuration := _fit(kind, size_gib, need)) is not None:
-            options[str(kind)] = Option(
+    volume_types = [volume_type for volume_type in TYPE_LIMITS if volume_type not in inputs.unavailable]
+    if inputs.volume.multi_attach_enabled and VolumeType.GP3 in volume_types:
+        volume_types.remove(VolumeType.GP3)
+    for volume_type in volume_types:
+        if (configuration := _cheapest_fit(volume_type, size_gib, requirement)) is not None:
+            options[str(volume_type)] = Option(
                 configuration=configuration,
                 usd_per_month=usd_per_month(configuration, size_gib, prices),
-                short=_why_slower(configuration, size_gib, need),
+                shortfall=_performance_shortfall(configuration, size_gib, requirement),
             )
-    flipped = choose_target(case.volume, Demand(), Wish(volume_type=VolumeType.GP3), prices)
-    if isinstance(flipped, Target) and VolumeType.GP3 in kinds:
+    flip_target = choose_target(inputs.volume, Demand(), TargetOverride(volume_type=VolumeType.GP3), prices)
+    if isinstance(flip_target, Target) and VolumeType.GP3 in volume_types:
         options["flip"] = Option(
-            configuration=flipped.configuration,
-            usd_per_month=flipped.price.after_usd_per_month,
-            short=_why_slower(flipped.configuration, size_gib, need) or _why_tight(flipped, need),
+            configuration=flip_target.configuration,
+            usd_per_month=flip_target.price.after_usd_per_month,
+            shortfall=_performance_shortfall(flip_target.configuration, size_gib, requirement)
+            or _headroom_shortfall(flip_target, requirement),
         )
     return options
 
 
-def _why_tight(flipped: Target, need: Need) -> str | None:
+def _headroom_shortfall(flip_target: Target, requirement: Requirement) -> str | None:
     """A flip's target has no room where the volume was held back: a flip does not look back for days."""
-    iops, mib_s = flipped.configuration.iops or 0, flipped.configuration.throughput_mib_s or 0
-    is_tight = need.is_held_back and (iops < need.iops or mib_s < need.mib_s)
+    iops, mib_s = flip_target.configuration.iops or 0, flip_target.configuration.throughput_mib_s or 0
+    is_tight = requirement.is_throttled and (iops < requirement.iops or mib_s < requirement.mib_s)
     return "it has no room for what the volume was held back from" if is_tight else None
 
 
-def _fit(kind: VolumeType, size_gib: int, need: Need) -> Configuration | None:
+def _cheapest_fit(volume_type: VolumeType, size_gib: int, requirement: Requirement) -> Configuration | None:
     """The least of a type that has what is wanted, as far as AWS allows; None where the size rules it out."""
-    limits = LIMITS[kind]
-    if not limits.least_gib <= size_gib <= limits.most_gib:
+    limits = TYPE_LIMITS[volume_type]
+    if not limits.min_gib <= size_gib <= limits.max_gib:
         return None
-    iops = max(need.iops, limits.least_iops, _iops_for(kind, need.mib_s))
-    iops = min(iops, limits.most_iops_at(size_gib))
-    if kind is not VolumeType.GP3:
-        return Configuration(volume_type=kind, iops=iops)
-    most_mib_s = min(GP3_MOST_MIB_S, iops // IOPS_PER_MIB_S)
-    mib_s = min(max(need.mib_s, GP3_LEAST_MIB_S), most_mib_s)
-    return Configuration(volume_type=kind, iops=iops, throughput_mib_s=mib_s)
+    iops = max(requirement.iops, limits.min_iops, _iops_for_throughput(volume_type, requirement.mib_s))
+    iops = min(iops, limits.max_iops_at(size_gib))
+    if volume_type is not VolumeType.GP3:
+        return Configuration(volume_type=volume_type, iops=iops)
+    max_mib_s = min(GP3_MAX_MIB_S, iops // IOPS_PER_MIB_S)
+    mib_s = min(max(requirement.mib_s, GP3_MIN_MIB_S), max_mib_s)
+    return Configuration(volume_type=volume_type, iops=iops, throughput_mib_s=mib_s)
 
 
-def _iops_for(kind: VolumeType, mib_s: int) -> int:
+def _iops_for_throughput(volume_type: VolumeType, mib_s: int) -> int:
     """How many IOPS a throughput takes; see ``reachable_mib_s``."""
-    if kind is VolumeType.IO2:
+    if volume_type is VolumeType.IO2:
         return ceil(round(mib_s / _IO2_MIB_S_PER_IOPS, 6))
-    if kind is VolumeType.IO1 and mib_s > IO1_LARGE_MIB_S:
-        return mib_s * _IO1_SMALL_PER_MIB_S
+    if volume_type is VolumeType.IO1 and mib_s > IO1_LARGE_OPERATION_MAX_MIB_S:
+        return mib_s * _IO1_IOPS_PER_MIB_S
     return mib_s * IOPS_PER_MIB_S
 
 
-def _why_slower(configuration: Configuration, size_gib: int, need: Need) -> str | None:
+def _performance_shortfall(
+    configuration: Configuration, size_gib: int, requirement: Requirement
+) -> str | None:
     iops, mib_s = configuration.iops or 0, reachable_mib_s(configuration, size_gib)
-    if iops < need.least_iops:
-        return f"it has {iops:,} IOPS at {size_gib:,} GiB, {need.least_iops:,.0f} are needed"
-    if mib_s < need.least_mib_s:
-        return f"it moves {mib_s:,.0f} MiB/s at {size_gib:,} GiB, {need.least_mib_s:,.0f} are needed"
+    if iops < requirement.min_iops:
+        return f"it has {iops:,} IOPS at {size_gib:,} GiB, {requirement.min_iops:,.0f} are needed"
+    if mib_s < requirement.min_mib_s:
+        return f"it moves {mib_s:,.0f} MiB/s at {size_gib:,} GiB, {requirement.min_mib_s:,.0f} are needed"
     return None
 
 
-def _why_not_stay(case: Case, need: Need) -> str | None:
+def _stay_shortfall(inputs: AdviceInput, requirement: Requirement) -> str | None:
     """Why the volume should not stay what it is, None where it may."""
-    if case.now.volume_type is VolumeType.GP2 and (why := why_it_bursts(case.volume, case.usage)):
-        return why
-    if need.is_held_back:
+    if inputs.current.volume_type is VolumeType.GP2 and (
+        reason := burst_evidence(inputs.volume, inputs.usage)
+    ):
+        return reason
+    if requirement.is_throttled:
         return "it is held back as it is"
-    if case.now.volume_type is not VolumeType.GP2:
-        return _why_slower(case.now, case.volume.size_gib, need)
+    if inputs.current.volume_type is not VolumeType.GP2:
+        return _performance_shortfall(inputs.current, inputs.volume.size_gib, requirement)
     return None
 
 
-def why_it_bursts(volume: Volume, usage: Usage | None) -> str | None:
+def burst_evidence(volume: Volume, usage: Usage | None) -> str | None:
     """What shows that a gp2 volume lives on credits; None where nothing does."""
     if usage is None or not can_burst(volume):
         return None
-    least, baseline = usage.least_balance, baseline_iops(volume.size_gib)
-    if usage.dry_s:
-        return f"it lives on credits: they were spent for {format_duration(usage.dry_s)}"
-    if least is not None and least.value < LEAST_IDLE_BALANCE_PCT:
-        return f"it lives on credits: its balance fell to {_at(least, '%')}"
+    min_balance, baseline = usage.lowest_balance, baseline_iops(volume.size_gib)
+    if usage.empty_s:
+        return f"it lives on credits: they were spent for {format_duration(usage.empty_s)}"
+    if min_balance is not None and min_balance.value < IDLE_BALANCE_PCT:
+        return f"it lives on credits: its balance fell to {_describe_peak(min_balance, '%')}"
     if usage.iops is not None and usage.iops.busiest.value > baseline:
-        return f"it lives on credits: it served {_at(usage.iops.busiest, 'IOPS')}, and sustains {baseline:,}"
+        return (
+            f"it lives on credits: it served {_describe_peak(usage.iops.busiest, 'IOPS')}, and sustains"
+            f" {baseline:,}"
+        )
     return None
 
 
-def _choose(case: Case, options: Mapping[str, Option]) -> str:
+def _choose_option(inputs: AdviceInput, options: Mapping[str, Option]) -> str:
     """The name of the option to take; ``stay`` where none will do."""
-    if case.is_critical:
-        wanted = options.get(str(case.critical_type))
-        if wanted is not None and wanted.short is None:
-            is_there = case.now.volume_type is case.critical_type and options[STAY].short is None
-            cheaper = options[STAY].usd_per_month <= wanted.usd_per_month
-            return STAY if is_there and cheaper else str(case.critical_type)
-    enough = [name for name, option in options.items() if option.short is None]
-    return min(enough, key=lambda name: (options[name].usd_per_month, _PREFERENCE.index(name)), default=STAY)
-
-
-def _danger(case: Case) -> Danger:
-    usage = case.usage
-    if usage is None or not can_burst(case.volume):
-        return Danger.NONE
-    if usage.dry_s:
-        return Danger.RAN_DRY
-    least = usage.least_balance
-    return Danger.DRAINS if least is not None and least.value < _DEEP_PCT else Danger.NONE
-
-
-def _alert_asks(case: Case, options: Mapping[str, Option], target: Configuration) -> Configuration | None:
-    """The least gp3 that an alert about a gp2 volume asks for; None where the target is the same."""
-    flip = options.get("flip")
-    is_to_gp3 = case.now.volume_type is VolumeType.GP2 and target.volume_type is VolumeType.GP3
-    return flip.configuration if is_to_gp3 and flip and flip.configuration != target else None
-
-
-def _why_not_as_alerted(asked: Configuration, target: Configuration, usage: Usage | None) -> str:
-    """An alert must be safe on minutes of history; advice has days of it, so the two may differ."""
-    least = f"{asked.iops:,} IOPS and {asked.throughput_mib_s:,} MiB/s"
-    enough = f"{target.iops:,} IOPS and {target.throughput_mib_s:,} MiB/s"
-    days = "" if usage is None else f"; {usage.days:.1f} days of history call for {enough}"
-    return (
-        f"An alert asks for at least {least}: it sees only the last minutes, so it never proposes a gp3"
-        f" slower than the gp2 at its best{days}."
+    if inputs.is_critical:
+        critical_option = options.get(str(inputs.critical_type))
+        if critical_option is not None and critical_option.shortfall is None:
+            is_current_type = (
+                inputs.current.volume_type is inputs.critical_type and options[STAY].shortfall is None
+            )
+            is_cheaper = options[STAY].usd_per_month <= critical_option.usd_per_month
+            return STAY if is_current_type and is_cheaper else str(inputs.critical_type)
+    sufficient = [name for name, option in options.items() if option.shortfall is None]
+    return min(
+        sufficient, key=lambda name: (options[name].usd_per_month, _PREFERENCE.index(name)), default=STAY
     )
 
 
-def _reasons(case: Case, need: Need, options: Mapping[str, Option], chosen: str) -> tuple[str, ...]:
-    reasons = list(need.reasons)
-    short = options[STAY].short
-    kind = options[chosen].configuration.volume_type
-    stays = options[chosen].configuration == case.now
-    if case.is_critical and kind is case.critical_type:
-        reasons.insert(0, f"It is tagged critical: {case.critical_type} depends on no burst credits.")
-    elif case.is_critical:
-        reasons.insert(0, f"It is tagged critical, but {case.critical_type} does not fit its size and load.")
-    if not stays and short is not None:
-        reasons.append(f"{short[0].upper()}{short[1:]}.")
-    elif stays and short is not None:
-        reasons.append(f"Nothing AWS has at this size does better, although {short}.")
-    elif stays and confidence_of(case.usage) in _TOO_LITTLE:
+def _drain_risk(inputs: AdviceInput) -> DrainRisk:
+    usage = inputs.usage
+    if usage is None or not can_burst(inputs.volume):
+        return DrainRisk.NONE
+    if usage.empty_s:
+        return DrainRisk.EMPTIED
+    min_balance = usage.lowest_balance
+    return (
+        DrainRisk.DRAINS
+        if min_balance is not None and min_balance.value < _DEEP_DRAIN_PCT
+        else DrainRisk.NONE
+    )
+
+
+def _alert_configuration(
+    inputs: AdviceInput, options: Mapping[str, Option], target: Configuration
+) -> Configuration | None:
+    """The least gp3 that an alert about a gp2 volume asks for; None where the target is the same."""
+    flip = options.get("flip")
+    is_to_gp3 = inputs.current.volume_type is VolumeType.GP2 and target.volume_type is VolumeType.GP3
+    return flip.configuration if is_to_gp3 and flip and flip.configuration != target else None
+
+
+def _explain_alert_difference(
+    alert_configuration: Configuration, target: Configuration, usage: Usage | None
+) -> str:
+    """An alert must be safe on minutes of history; advice has days of it, so the two may differ."""
+    alert_values = f"{alert_configuration.iops:,} IOPS and {alert_configuration.throughput_mib_s:,} MiB/s"
+    advised_values = f"{target.iops:,} IOPS and {target.throughput_mib_s:,} MiB/s"
+    days = "" if usage is None else f"; {usage.days:.1f} days of history call for {advised_values}"
+    return (
+        f"An alert asks for at least {alert_values}: it sees only the last minutes, so it never proposes a"
+        f" gp3 slower than the gp2 at its best{days}."
+    )
+
+
+def _reasons(
+    inputs: AdviceInput, requirement: Requirement, options: Mapping[str, Option], choice: str
+) -> tuple[str, ...]:
+    reasons = list(requirement.reasons)
+    shortfall = options[STAY].shortfall
+    volume_type = options[choice].configuration.volume_type
+    is_unchanged = options[choice].configuration == inputs.current
+    if inputs.is_critical and volume_type is inputs.critical_type:
+        reasons.insert(0, f"It is tagged critical: {inputs.critical_type} depends on no burst credits.")
+    elif inputs.is_critical:
+        reasons.insert(
+            0, f"It is tagged critical, but {inputs.critical_type} does not fit its size and load."
+        )
+    if not is_unchanged and shortfall is not None:
+        reasons.append(f"{shortfall[0].upper()}{shortfall[1:]}.")
+    elif is_unchanged and shortfall is not None:
+        reasons.append(f"Nothing AWS has at this size does better, although {shortfall}.")
+    elif is_unchanged and confidence_of(inputs.usage) in _INSUFFICIENT:
         reasons.append("Too little was seen of it, and no other type that is as fast costs less.")
-    elif stays and case.now.volume_type is VolumeType.GP2:
+    elif is_unchanged and inputs.current.volume_type is VolumeType.GP2:
         reasons.append("It never bursts, and no other type that serves this costs less.")
-    elif stays:
+    elif is_unchanged:
         reasons.append("It is what it should be.")
-    if (asked := _alert_asks(case, options, options[chosen].configuration)) is not None:
-        reasons.append(_why_not_as_alerted(asked, options[chosen].configuration, case.usage))
+    if (
+        alert_configuration := _alert_configuration(inputs, options, options[choice].configuration)
+    ) is not None:
+        reasons.append(
+            _explain_alert_difference(alert_configuration, options[choice].configuration, inputs.usage)
+        )
     reasons += [
-        f"{kind} is left out: {why}."
-        for kind, why in case.unavailable.items()
-        if kind is not case.now.volume_type
+        f"{volume_type} is left out: {reason}."
+        for volume_type, reason in inputs.unavailable.items()
+        if volume_type is not inputs.current.volume_type
     ]
-    if case.flipped_from is not None:
-        reasons.append(f"It is so by a flip, before which it was {case.flipped_from}.")
+    if inputs.flipped_from is not None:
+        reasons.append(f"It is so by a flip, before which it was {inputs.flipped_from}.")
     return tuple(reasons)
 
 
-def _risks(case: Case, need: Need, target: Configuration) -> tuple[str, ...]:
+def _risks(inputs: AdviceInput, requirement: Requirement, target: Configuration) -> tuple[str, ...]:
     """What could go wrong, in words; the surest first."""
-    risks = [_history_risk(case.usage)]
-    usage = case.usage
+    risks = [_history_risk(inputs.usage)]
+    usage = inputs.usage
     if usage is not None:
-        risks += _busier_risks(usage, target, case.volume.size_gib)
-    if need.is_held_back:
+        risks += _above_percentile_risks(usage, target, inputs.volume.size_gib)
+    if requirement.is_throttled:
         risks.append(
             "It wanted more than was seen, and nobody knows how much: look again two weeks after the move."
         )
@@ -546,16 +584,16 @@ def _risks(case: Case, need: Need, target: Configuration) -> tuple[str, ...]:
             f"Within a minute it may ask for more than {target.iops:,} IOPS; a gp2 with credits served"
             f" {BURST_IOPS:,}, this one makes such a second wait."
         )
-    if (target.iops or 0) < need.iops and target.volume_type is not VolumeType.GP2:
+    if (target.iops or 0) < requirement.iops and target.volume_type is not VolumeType.GP2:
         risks.append(
-            f"{target.volume_type} allows no more than {target.iops:,} IOPS at {case.volume.size_gib:,} GiB;"
-            f" {need.iops:,} were wanted: a larger volume may have more."
+            f"{target.volume_type} allows no more than {target.iops:,} IOPS at {inputs.volume.size_gib:,}"
+            f" GiB; {requirement.iops:,} were wanted: a larger volume may have more."
         )
-    if (instance := case.instance) is not None and instance.max_iops < (target.iops or 0):
+    if (instance := inputs.instance) is not None and instance.max_iops < (target.iops or 0):
         risks.append(f"Its instance allows {instance.max_iops:,} IOPS to all its volumes together.")
-    if case.volume.managed_by:
-        risks.append(f"{case.volume.managed_by} manages it: change it there, AWS refuses it here.")
-    if case.volume.multi_attached:
+    if inputs.volume.managed_by:
+        risks.append(f"{inputs.volume.managed_by} manages it: change it there, AWS refuses it here.")
+    if inputs.volume.multi_attach_enabled:
         risks.append(
             "Several instances may share it: only io1 and io2 can be that, and AWS may refuse a change."
         )
@@ -567,17 +605,17 @@ def _risks(case: Case, need: Need, target: Configuration) -> tuple[str, ...]:
 def _history_risk(usage: Usage | None) -> str:
     if usage is None or usage.iops is None:
         return "Nothing was seen of it: it is sized to be as fast as it is at best."
-    unit = period_words(usage.period_s)
-    rest = {
+    unit = describe_period(usage.period_s)
+    limitation = {
         Confidence.LOW: "less than a week: a weekly job may be missing",
         Confidence.FAIR: "one week may be an odd one",
         Confidence.GOOD: "what happens once a quarter may be missing",
     }[confidence_of(usage)]
-    hidden = "" if unit == "minute" else "; peaks of single minutes are hidden in the means"
-    return f"{usage.days:.1f} days were seen, by the {unit}: {rest}{hidden}."
+    caveat = "" if unit == "minute" else "; peaks of single minutes are hidden in the means"
+    return f"{usage.days:.1f} days were seen, by the {unit}: {limitation}{caveat}."
 
 
-def _busier_risks(usage: Usage, target: Configuration, size_gib: int) -> list[str]:
+def _above_percentile_risks(usage: Usage, target: Configuration, size_gib: int) -> list[str]:
     """What the percentile leaves out, as far as the target would make it wait."""
     iops = target.iops or max(BURST_IOPS, baseline_iops(size_gib))
     sides = (
@@ -585,13 +623,14 @@ def _busier_risks(usage: Usage, target: Configuration, size_gib: int) -> list[st
         (usage.mib_s, reachable_mib_s(target, size_gib), "MiB/s"),
     )
     return [
-        f"{rate.above:,} {period_words(usage.period_s)}{'' if rate.above == 1 else 's'} went beyond the"
-        f" {usage.percentile:g} %, up to {_at(rate.busiest, unit)}; the target serves {most:,.0f}."
-        for rate, most, unit in sides
-        if rate is not None and rate.busiest.value > most * _EDGE
+        f"{rate.periods_above:,} {describe_period(usage.period_s)}{'' if rate.periods_above == 1 else 's'}"
+        f" went beyond the {usage.percentile:g} %, up to {_describe_peak(rate.busiest, unit)}; the target"
+        f" serves {capacity:,.0f}."
+        for rate, capacity, unit in sides
+        if rate is not None and rate.busiest.value > capacity * _ROUNDING_FACTOR
     ]
 
 
-def _at(peak: Peak, unit: str) -> str:
+def _describe_peak(peak: Peak, unit: str) -> str:
     digits = 1 if unit == "%" else 0
     return f"{peak.value:,.{digits}f} {unit} at {format_instant(peak.at_s)}"

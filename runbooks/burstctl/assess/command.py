@@ -5,14 +5,14 @@ from typing import Any
 
 import click
 
-from burstctl.cli.exit_codes import Exit, exit_of
+from burstctl.cli.exit_codes import ExitCode, exit_code_of
 from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import show, to_json
-from burstctl.context.context import reading_desk
-from burstctl.context.multi_region import show_heading, to_document, visit
-from burstctl.render.pass_summary import tell
-from burstctl.render.show_report import show_report
-from burstwatch.core.watch.report import Report
+from burstctl.cli.output import print_output, to_json
+from burstctl.context.context import open_readonly
+from burstctl.context.multi_region import print_heading, run_in_regions, to_document
+from burstctl.render.pass_summary import print_summary
+from burstctl.render.show_report import print_report
+from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.watch_pass import assess_volumes
 
 
@@ -30,47 +30,49 @@ from burstwatch.engine.watch_pass import assess_volumes
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
 @click.option("--all", "everything", is_flag=True, help="Show calm volumes too, however many there are.")
 @common_options
-def assess(volumes: tuple[str, ...], options: Options, *, everything: bool) -> Exit:
+def assess(volumes: tuple[str, ...], options: Options, *, everything: bool) -> ExitCode:
     """Show which volumes run dry, and when.
 
     Looks at the VOLUMEs given, or at every gp2 volume of the region; changes nothing.
 
     Exits 3 when a volume is at warning or worse, or its data is missing.
     """
-    if options.is_for_several:
+    if options.has_several_regions:
         if volumes:
             raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
-        return _assess_regions(options, everything=everything)
-    report = _look(options, volumes)
-    show_report(report, as_json=options.json, everything=everything or bool(volumes))
-    tell(report)
-    return exit_of(report, exit_zero=options.exit_zero)
+        return _assess_regions(options, shows_all=everything)
+    report = _assess_region(options, volumes)
+    print_report(report, as_json=options.json, shows_all=everything or bool(volumes))
+    print_summary(report)
+    return exit_code_of(report, exit_zero=options.exit_zero)
 
 
-def _look(options: Options, volumes: tuple[str, ...] = ()) -> Report:
-    with reading_desk(options) as desk:
-        desk.progress.begin()
+def _assess_region(options: Options, volumes: tuple[str, ...] = ()) -> PassReport:
+    with open_readonly(options) as context:
+        context.progress.begin()
         try:
-            report = assess_volumes(desk.shell, tuple(dict.fromkeys(volumes)), now_s=desk.shell.clock())
+            report = assess_volumes(
+                context.services, tuple(dict.fromkeys(volumes)), now_s=context.services.clock()
+            )
         finally:
-            desk.progress.end()
-        return replace(report, ledger=desk.ledger)
+            context.progress.end()
+        return replace(report, ledger=context.ledger_location)
 
 
-def _assess_regions(options: Options, *, everything: bool) -> Exit:
+def _assess_regions(options: Options, *, shows_all: bool) -> ExitCode:
     reports: list[dict[str, Any]] = []
 
-    def look(here: Options) -> Exit:
-        report = _look(here)
+    def assess_region(region_options: Options) -> ExitCode:
+        report = _assess_region(region_options)
         if not options.json and report.decisions:
-            show_heading(report.region, is_first=not reports)
-            show_report(report, as_json=False, everything=everything)
+            print_heading(report.region, is_first=not reports)
+            print_report(report, as_json=False, shows_all=shows_all)
         if options.json or report.decisions:
             reports.append(report.to_document())
-        tell(report)
-        return exit_of(report, exit_zero=options.exit_zero)
+        print_summary(report)
+        return exit_code_of(report, exit_zero=options.exit_zero)
 
-    visited = visit(options, look)
+    results = run_in_regions(options, assess_region)
     if options.json:
-        show(to_json(to_document(reports, visited)))
-    return visited.exit
+        print_output(to_json(to_document(reports, results)))
+    return results.exit_code

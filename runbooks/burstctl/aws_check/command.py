@@ -13,36 +13,42 @@ from urllib.parse import urlsplit
 
 import click
 
-from burstctl.aws_check.bench import Bench, HostSlot
-from burstctl.aws_check.cleaning import Cleaned, clean_up, found_by_tag
+from burstctl.aws_check.cleanup import CleanupResult, clean_up, find_by_tag
 from burstctl.aws_check.fact import Fact
+from burstctl.aws_check.fact_context import FactContext, SharedHost
 from burstctl.aws_check.facts import FACTS
-from burstctl.aws_check.host import CLEAN_UP_MINUTES
-from burstctl.aws_check.plan import Plan, choose, in_words, list_in_words
+from burstctl.aws_check.host import CLEANUP_MINUTES
+from burstctl.aws_check.plan import Plan, choose_facts, render_list, render_plan
 from burstctl.aws_check.plan import to_document as plan_document
-from burstctl.aws_check.report import Finished, summary, to_document, to_markdown
+from burstctl.aws_check.report import FinishedRun, summarise, to_document, to_markdown
 from burstctl.aws_check.resources import is_run_id
 from burstctl.aws_check.result import Outcome
 from burstctl.aws_check.run_file import Resource, RunFile, open_directory, read_run, unfinished_runs
 from burstctl.aws_check.runner import measure_all
-from burstctl.cli.atomic_file import check_writable, write_whole
-from burstctl.cli.confirm import is_confirmed, require_somebody_to_ask
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.atomic_file import check_writable, write_atomically
+from burstctl.cli.confirm import confirm, require_terminal_or_yes
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import complain, say, show, to_json
+from burstctl.cli.output import print_error, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
-from burstctl.cli.text_layout import COLUMNS, hang
-from burstctl.context.stacks import session_of
-from burstctl.experiment.waiting import LONGEST_NAP_S, Patience, Stopped
+from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.context.stacks import open_aws_session
+from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_clock, format_duration
-from burstwatch.wiring.bootstrap import AwsSession, build_client, client_as, endpoint_clock, find_identity
+from burstwatch.wiring.bootstrap import (
+    AwsSession,
+    build_client,
+    build_client_with_credentials,
+    endpoint_clock,
+    get_caller_identity,
+)
 from burstwatch.wiring.settings import CLOCK, Clock, Settings, SettingsError
 
 SCHEMA: Final = "burstwatch.aws-check-clean-up/v1"
-CEILING_USD: Final = 1.0
-_MOST_CEILING_USD: Final = 10.0
+DEFAULT_CEILING_USD: Final = 1.0
+_MAX_CEILING_USD: Final = 10.0
 
 
 @click.command(
@@ -73,8 +79,8 @@ _MOST_CEILING_USD: Final = 10.0
 @click.option(
     "--ceiling",
     "ceiling_usd",
-    type=click.FloatRange(0, _MOST_CEILING_USD),
-    default=CEILING_USD,
+    type=click.FloatRange(0, _MAX_CEILING_USD),
+    default=DEFAULT_CEILING_USD,
     show_default=True,
     metavar="USD",
     help="Do not begin if it could cost more.",
@@ -95,7 +101,7 @@ def aws_check(
     ceiling_usd: float,
     dry_run: bool,
     yes: bool,
-) -> Exit:
+) -> ExitCode:
     """Measure what AWS does not document, in your own account, for less than a dollar.
 
     It has never run on AWS. It creates an instance, volumes, roles, a key, a topic, queues, a rule and an
@@ -106,14 +112,16 @@ def aws_check(
     Exits 0 if each fact has an answer, 3 if one has none, 1 if something could not be removed, 4 if it could
     cost more than the ceiling, 130 if the answer is no or it was interrupted.
     """
-    facts = choose(FACTS, only)
+    facts = choose_facts(FACTS, only)
     if lists:
         plan = Plan(facts=facts)
-        show(to_json(plan_document(plan, ceiling_usd=ceiling_usd)) if options.json else list_in_words(plan))
-        return Exit.FINE
+        print_output(
+            to_json(plan_document(plan, ceiling_usd=ceiling_usd)) if options.json else render_list(plan)
+        )
+        return ExitCode.OK
     if (resume and (only or cleans)) or (cleans and only):
         raise click.UsageError("--only, --resume and --clean-up exclude each other: give one")
-    asked = _Asked(
+    request = _CheckRequest(
         options=options,
         facts=facts,
         report=report,
@@ -124,14 +132,14 @@ def aws_check(
         assumes_yes=yes,
     )
     if cleans:
-        return _clean(_Desk.open(asked))
+        return _clean_region(_CheckContext.open(request))
     if dry_run and not resume:
-        return _show_plan(asked, Plan(facts=facts, region=session_of(options).region_name))
-    return _resume(_Desk.open(asked)) if resume else _begin(_Desk.open(asked))
+        return _show_plan(request, Plan(facts=facts, region=open_aws_session(options).region_name))
+    return _resume_run(_CheckContext.open(request)) if resume else _start_run(_CheckContext.open(request))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _CheckRequest:
     """The options."""
 
     options: Options
@@ -145,10 +153,10 @@ class _Asked:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Desk:
+class _CheckContext:
     """AWS and the place of the run files."""
 
-    asked: _Asked
+    request: _CheckRequest
     session: AwsSession
     calls: CallCounter
     clients: dict[str, Any]
@@ -156,20 +164,20 @@ class _Desk:
     partition: str
     directory: Path
     clock: Callable[[], float]
-    nap_s: float
+    max_nap_s: float
 
     @classmethod
-    def open(cls, asked: _Asked) -> "_Desk":
-        session, calls = session_of(asked.options), CallCounter()
-        identity = find_identity(session, calls)
+    def open(cls, request: _CheckRequest) -> "_CheckContext":
+        session, calls = open_aws_session(request.options), CallCounter()
+        identity = get_caller_identity(session, calls)
         clients = {"ec2": build_client(session, "ec2", calls)}
-        named = {name: os.environ[name] for name in (CLOCK, "XDG_STATE_HOME") if name in os.environ}
-        settings = Settings.from_env(named, home=Path.home(), place="any")
+        environment = {name: os.environ[name] for name in (CLOCK, "XDG_STATE_HOME") if name in os.environ}
+        settings = Settings.from_env(environment, home=Path.home(), default_ledger_id="any")
         aws_clock = endpoint_clock(clients["ec2"].meta.endpoint_url)
         if settings.clock is Clock.WALL:
-            aws_clock = _corrected(aws_clock() - time.time())
+            aws_clock = _corrected_clock(aws_clock() - time.time())
         return cls(
-            asked=asked,
+            request=request,
             session=session,
             calls=calls,
             clients=clients,
@@ -177,7 +185,7 @@ class _Desk:
             partition=identity.arn.split(":")[1] if identity.arn.count(":") else "aws",
             directory=open_directory(settings.ledger.path.absolute().parent),
             clock=aws_clock,
-            nap_s=LONGEST_NAP_S[settings.clock],
+            max_nap_s=MAX_SLEEP_S[settings.clock],
         )
 
     def client(self, service: str) -> Any:
@@ -186,7 +194,7 @@ class _Desk:
         return self.clients[service]
 
     def client_as(self, service: str, credentials: Mapping[str, str]) -> Any:
-        return client_as(self.session, service, self.calls, credentials)
+        return build_client_with_credentials(self.session, service, self.calls, credentials)
 
     @property
     def region(self) -> str:
@@ -197,32 +205,37 @@ class _Desk:
         host = urlsplit(str(self.client("ec2").meta.endpoint_url)).hostname or ""
         return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
 
-    def patience(self, stop: StopSignal) -> Patience:
-        return Patience(clock=self.clock, stop=stop, longest_s=self.nap_s)
+    def make_waiter(self, stop: StopSignal) -> Waiter:
+        return Waiter(clock=self.clock, stop=stop, max_sleep_s=self.max_nap_s)
 
-    def bench_of(self, run: RunFile, slot: HostSlot) -> Callable[[str], Bench]:
-        def bench(owner: str) -> Bench:
-            return Bench(
-                run=run,
+    def fact_context_factory(
+        self, run_file: RunFile, shared_host: SharedHost
+    ) -> Callable[[str], FactContext]:
+        def make_context(owner: str) -> FactContext:
+            return FactContext(
+                run_file=run_file,
                 client=self.client,
                 client_as=self.client_as,
                 clock=self.clock,
-                slot=slot,
+                shared_host=shared_host,
                 owner=owner,
                 partition=self.partition,
-                note=self.report,
+                log=self.log,
             )
 
-        return bench
+        return make_context
 
-    def report(self, text: str) -> None:
-        say("\n".join(hang(f"{format_clock(self.clock())} UTC: {text}", COLUMNS)), as_it_is=True)
+    def log(self, text: str) -> None:
+        print_info(
+            "\n".join(wrap_hanging(f"{format_clock(self.clock())} UTC: {text}", COLUMNS)),
+            is_preformatted=True,
+        )
 
     def path_of(self, run_id: str) -> Path:
         return self.directory / f"aws-check-{run_id}.json"
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive_lock(self) -> Iterator[None]:
         """Keep other processes of this machine from the runs of this Region.
 
         Raises:
@@ -239,251 +252,283 @@ class _Desk:
             yield
 
 
-def _corrected(ahead_s: float) -> Callable[[], float]:
+def _corrected_clock(ahead_s: float) -> Callable[[], float]:
     """This machine's clock, put right by AWS's at the start: delays are measured against AWS's minutes."""
     return lambda: time.time() + ahead_s
 
 
-def _show_plan(asked: _Asked, plan: Plan) -> Exit:
-    document = plan_document(plan, ceiling_usd=asked.ceiling_usd)
-    show(to_json(document) if asked.options.json else in_words(plan))
-    return Exit.FINE if asked.dry_run or asked.options.exit_zero else Exit.REFUSED
+def _show_plan(request: _CheckRequest, plan: Plan) -> ExitCode:
+    document = plan_document(plan, ceiling_usd=request.ceiling_usd)
+    print_output(to_json(document) if request.options.json else render_plan(plan))
+    return ExitCode.OK if request.dry_run or request.options.exit_zero else ExitCode.REFUSED
 
 
-def _begin(desk: _Desk) -> Exit:
-    asked = desk.asked
-    require_somebody_to_ask(assumes_yes=asked.assumes_yes)
-    with desk.alone():
-        if before := unfinished_runs(desk.directory, desk.region):
+def _start_run(context: _CheckContext) -> ExitCode:
+    request = context.request
+    require_terminal_or_yes(assumes_yes=request.assumes_yes)
+    with context.exclusive_lock():
+        if unfinished := unfinished_runs(context.directory, context.region):
             raise BurstwatchError(
-                f"run {before[0].run_id} was interrupted: burstctl aws-check --resume goes on with it,"
+                f"run {unfinished[0].run_id} was interrupted: burstctl aws-check --resume goes on with it,"
                 " --clean-up removes what it has left and ends it"
             )
-        now_s = desk.clock()
+        now_s = context.clock()
         run_id = f"{time.strftime('%Y%m%dt%H%M%Sz', time.gmtime(now_s))}-{token_hex(2)}"
         run = RunFile(
-            path=desk.path_of(run_id),
+            path=context.path_of(run_id),
             run_id=run_id,
-            region=desk.region,
-            account=desk.account,
+            region=context.region,
+            account=context.account,
             begun_s=now_s,
-            facts=[fact.name for fact in asked.facts],
-            subnet=asked.subnet,
+            facts=[fact.name for fact in request.facts],
+            subnet=request.subnet,
         )
-        return _carry_out(desk, run, asked.facts)
+        return _run_facts(context, run, request.facts)
 
 
-def _resume(desk: _Desk) -> Exit:
-    asked = desk.asked
-    with desk.alone():
-        runs = unfinished_runs(desk.directory, desk.region)
+def _resume_run(context: _CheckContext) -> ExitCode:
+    request = context.request
+    with context.exclusive_lock():
+        runs = unfinished_runs(context.directory, context.region)
         if not runs:
-            say(f"no interrupted run in {desk.region}: burstctl aws-check begins one")
-            return Exit.FINE
+            print_info(f"no interrupted run in {context.region}: burstctl aws-check begins one")
+            return ExitCode.OK
         run = runs[-1]
-        _check_account(desk, run)
-        facts = choose(FACTS, run.unanswered) if run.unanswered else []
-        if asked.dry_run:
-            return _show_plan(asked, Plan(facts=facts, region=desk.region))
-        require_somebody_to_ask(assumes_yes=asked.assumes_yes)
-        if run.left:
-            desk.report(f"removing what run {run.run_id} has left, then going on with it")
-            cleaned = _clean_run(desk, run)
-            if cleaned.left:
-                raise BurstwatchError(f"{_left_in_words(cleaned)}: run it again")
-        return _carry_out(desk, run, facts)
+        _check_account(context, run)
+        facts = choose_facts(FACTS, run.unanswered) if run.unanswered else []
+        if request.dry_run:
+            return _show_plan(request, Plan(facts=facts, region=context.region))
+        require_terminal_or_yes(assumes_yes=request.assumes_yes)
+        if run.remaining:
+            context.log(f"removing what run {run.run_id} has left, then going on with it")
+            result = _clean_run(context, run)
+            if result.remaining:
+                raise BurstwatchError(f"{_describe_remaining(result)}: run it again")
+        return _run_facts(context, run, facts)
 
 
-def _carry_out(desk: _Desk, run: RunFile, facts: Sequence[Fact]) -> Exit:
-    asked = desk.asked
-    plan = Plan(facts=facts, region=desk.region)
-    prefix = asked.report or Path(f"aws-check-{desk.region}-{run.run_id}")
+def _run_facts(context: _CheckContext, run: RunFile, facts: Sequence[Fact]) -> ExitCode:
+    request = context.request
+    plan = Plan(facts=facts, region=context.region)
+    prefix = request.report or Path(f"aws-check-{context.region}-{run.run_id}")
     paths = [prefix.with_name(f"{prefix.name}.{ending}") for ending in ("json", "md")]
     for path in paths:
         check_writable(path.absolute(), "--report")
     most_usd = run.most_usd + plan.usd
-    if facts and most_usd > asked.ceiling_usd:
-        before = f", ${run.most_usd:.2f} of it before this attempt" if run.most_usd else ""
-        next_step = "give a higher --ceiling, or --clean-up ends the run" if before else "take fewer facts"
-        complain(
-            f"it could cost ${most_usd:.2f}{before}, the ceiling is ${asked.ceiling_usd:.2f}: {next_step}"
+    if facts and most_usd > request.ceiling_usd:
+        spent_note = f", ${run.most_usd:.2f} of it before this attempt" if run.most_usd else ""
+        next_step = (
+            "give a higher --ceiling, or --clean-up ends the run" if spent_note else "take fewer facts"
         )
-        return _show_plan(asked, plan)
-    say(in_words(plan), as_it_is=True)
-    question = f"Create this in account {desk.account}, {desk.region}, for at most ${plan.usd:.2f}?"
-    if facts and not is_confirmed(question, assumes_yes=asked.assumes_yes):
-        return Exit.INTERRUPTED
+        print_error(
+            f"it could cost ${most_usd:.2f}{spent_note}, the ceiling is ${request.ceiling_usd:.2f}:"
+            f" {next_step}"
+        )
+        return _show_plan(request, plan)
+    print_info(render_plan(plan), is_preformatted=True)
+    question = f"Create this in account {context.account}, {context.region}, for at most ${plan.usd:.2f}?"
+    if facts and not confirm(question, assumes_yes=request.assumes_yes):
+        return ExitCode.INTERRUPTED
     run.most_usd = most_usd
     run.save()
-    slot = HostSlot(minutes=plan.host_minutes)
-    ended_by: Exit | None = None
+    shared_host = SharedHost(minutes=plan.host_minutes)
+    early_exit: ExitCode | None = None
     with StopSignal() as stop:
         try:
-            measure_all(run, facts, desk.bench_of(run, slot), desk.patience(stop), desk.report)
-        except Stopped:
-            ended_by = Exit.INTERRUPTED
-            desk.report("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
+            measure_all(
+                run,
+                facts,
+                context.fact_context_factory(run, shared_host),
+                context.make_waiter(stop),
+                context.log,
+            )
+        except Interrupted:
+            early_exit = ExitCode.INTERRUPTED
+            context.log("interrupted: removing what was created; a second Ctrl-C leaves that to --clean-up")
         except BurstwatchError as error:
-            complain(str(error))
-            ended_by = Exit.FAILED
-    cleaned = _clean_run(desk, run)
-    if ended_by is not None:
-        complain(f"run {run.run_id} is not over: burstctl aws-check --resume goes on with it")
-        if cleaned.left:
-            complain(_left_in_words(cleaned))
-        return ended_by
-    return _report(desk, run, cleaned, paths)
+            print_error(str(error))
+            early_exit = ExitCode.FAILED
+    cleanup = _clean_run(context, run)
+    if early_exit is not None:
+        print_error(f"run {run.run_id} is not over: burstctl aws-check --resume goes on with it")
+        if cleanup.remaining:
+            print_error(_describe_remaining(cleanup))
+        return early_exit
+    return _write_report(context, run, cleanup, paths)
 
 
-def _report(desk: _Desk, run: RunFile, cleaned: Cleaned, paths: Sequence[Path]) -> Exit:
-    asked = desk.asked
-    facts = choose(FACTS, run.facts)
-    finished = Finished(
+def _write_report(
+    context: _CheckContext, run: RunFile, cleanup: CleanupResult, paths: Sequence[Path]
+) -> ExitCode:
+    request = context.request
+    facts = choose_facts(FACTS, run.facts)
+    finished = FinishedRun(
         run=run,
         facts=facts,
-        ended_s=desk.clock(),
+        ended_at_s=context.clock(),
         most_usd=run.most_usd,
-        is_aws=desk.is_aws,
-        left=[(kind, key, reason) for (kind, key), reason in cleaned.left.items()],
+        is_aws=context.is_aws,
+        left=[(kind, key, reason) for (kind, key), reason in cleanup.remaining.items()],
     )
-    document = to_document(finished, with_account=asked.with_account)
+    document = to_document(finished, with_account=request.with_account)
     for path, text in zip(paths, (to_json(document), to_markdown(document)), strict=True):
-        write_whole(path.absolute(), f"{text}\n".encode())
-    if not cleaned.left:
+        write_atomically(path.absolute(), f"{text}\n".encode())
+    if not cleanup.remaining:
         run.is_over = True
         run.save()
-    if asked.options.json:
-        show(to_json(document))
+    if request.options.json:
+        print_output(to_json(document))
     else:
-        show("\n".join(line for each in summary(run, facts) for line in hang(each, COLUMNS)))
-    say(f"the report, fit to be shared: {paths[0]} and {paths[1]}")
-    if cleaned.left:
-        complain(_left_in_words(cleaned))
-        return Exit.FAILED
-    has_all = all(each.outcome is Outcome.MEASURED for each in run.results.values())
-    return Exit.FINE if has_all or asked.options.exit_zero else Exit.ATTENTION
+        print_output(
+            "\n".join(line for item in summarise(run, facts) for line in wrap_hanging(item, COLUMNS))
+        )
+    print_info(f"the report, fit to be shared: {paths[0]} and {paths[1]}")
+    if cleanup.remaining:
+        print_error(_describe_remaining(cleanup))
+        return ExitCode.FAILED
+    is_complete = all(item.outcome is Outcome.MEASURED for item in run.results.values())
+    return ExitCode.OK if is_complete or request.options.exit_zero else ExitCode.ATTENTION
 
 
-def _clean_run(desk: _Desk, run: RunFile) -> Cleaned:
+def _clean_run(context: _CheckContext, run: RunFile) -> CleanupResult:
     """Remove what a run created, with a signal of its own: the first one has begun this."""
     with StopSignal() as stop:
         try:
-            return clean_up(run, desk.client, desk.clock, desk.patience(stop), CLEAN_UP_MINUTES * 60)
-        except Stopped:
-            left = {(each.kind, each.id or "unknown"): "interrupted" for each in run.left}
-            return Cleaned(left=left)
+            return clean_up(
+                run, context.client, context.clock, context.make_waiter(stop), CLEANUP_MINUTES * 60
+            )
+        except Interrupted:
+            remaining = {
+                (resource.kind, resource.id or "unknown"): "interrupted" for resource in run.remaining
+            }
+            return CleanupResult(remaining=remaining)
 
 
-def _clean(desk: _Desk) -> Exit:
+def _clean_region(context: _CheckContext) -> ExitCode:
     """Remove what any run has left: what the files here know, and what carries the tag."""
-    with desk.alone():
-        runs = {run.run_id: run for run in unfinished_runs(desk.directory, desk.region)}
+    with context.exclusive_lock():
+        runs = {run.run_id: run for run in unfinished_runs(context.directory, context.region)}
         for run in runs.values():
-            _check_account(desk, run)
-        failures = _add_found(desk, runs)
+            _check_account(context, run)
+        failures = _add_tagged_resources(context, runs)
         for failure in failures:
-            complain(failure)
-        _say_found(desk, runs)
+            print_error(failure)
+        _print_runs(context, runs)
         if not runs:
-            return _show_cleaned(desk, {}, has_failed=bool(failures))
-        if desk.asked.dry_run:
-            return Exit.FINE
-        require_somebody_to_ask(assumes_yes=desk.asked.assumes_yes)
-        if not is_confirmed("Remove them?", assumes_yes=desk.asked.assumes_yes):
-            return Exit.INTERRUPTED
-        cleaned = {}
+            return _print_cleanup(context, {}, has_failed=bool(failures))
+        if context.request.dry_run:
+            return ExitCode.OK
+        require_terminal_or_yes(assumes_yes=context.request.assumes_yes)
+        if not confirm("Remove them?", assumes_yes=context.request.assumes_yes):
+            return ExitCode.INTERRUPTED
+        results = {}
         for run in runs.values():
-            cleaned[run.run_id] = _clean_run(desk, run)
-            if not cleaned[run.run_id].left:
+            results[run.run_id] = _clean_run(context, run)
+            if not results[run.run_id].remaining:
                 run.is_over = True
                 run.save()
-        return _show_cleaned(desk, cleaned, has_failed=bool(failures))
+        return _print_cleanup(context, results, has_failed=bool(failures))
 
 
-def _add_found(desk: _Desk, runs: dict[str, RunFile]) -> list[str]:
+def _add_tagged_resources(context: _CheckContext, runs: dict[str, RunFile]) -> list[str]:
     """Add what AWS shows with our tag to the runs; answers what could not be listed."""
     failures = []
-    for kind, found, run_id in found_by_tag(desk.client):
+    for kind, resource_id, run_id in find_by_tag(context.client):
         if run_id is None:
-            failures.append(f"{kind}s could not be listed: {found}")
+            failures.append(f"{kind}s could not be listed: {resource_id}")
             continue
         if not is_run_id(run_id):
-            failures.append(f"{kind} {found} carries the tag of no run of burstctl aws-check: not touched")
+            failures.append(
+                f"{kind} {resource_id} carries the tag of no run of burstctl aws-check: not touched"
+            )
             continue
         if run_id not in runs:
-            runs[run_id] = _run_found(desk, run_id)
-        known = runs[run_id]
-        if known.region != desk.region or known.account != desk.account:
+            runs[run_id] = _run_of_tag(context, run_id)
+        run = runs[run_id]
+        if run.region != context.region or run.account != context.account:
             # AWS shows nothing of it here, and that would be taken for its end
-            failures.append(f"{kind} {found}: run {run_id} is of {known.region}: clean up there")
+            failures.append(f"{kind} {resource_id}: run {run_id} is of {run.region}: clean up there")
             del runs[run_id]
             continue
-        if not any(each.kind == kind and each.id == found for each in known.left):
-            known.resources.append(
-                Resource(kind=kind, owner="found by tag", intended_s=known.begun_s, id=found)
+        if not any(resource.kind == kind and resource.id == resource_id for resource in run.remaining):
+            run.resources.append(
+                Resource(kind=kind, owner="found by tag", intended_s=run.begun_s, id=resource_id)
             )
     return failures
 
 
-def _run_found(desk: _Desk, run_id: str) -> RunFile:
-    path = desk.path_of(run_id)
+def _run_of_tag(context: _CheckContext, run_id: str) -> RunFile:
+    path = context.path_of(run_id)
     if path.exists():
         return read_run(path)
     return RunFile(
         path=path,
         run_id=run_id,
-        region=desk.region,
-        account=desk.account,
-        begun_s=desk.clock(),
+        region=context.region,
+        account=context.account,
+        begun_s=context.clock(),
         facts=[],
     )
 
 
-def _say_found(desk: _Desk, runs: Mapping[str, RunFile]) -> None:
+def _print_runs(context: _CheckContext, runs: Mapping[str, RunFile]) -> None:
     if not runs:
-        say(f"nothing with the tag of burstctl aws-check is in {desk.region}")
+        print_info(f"nothing with the tag of burstctl aws-check is in {context.region}")
     for run in runs.values():
-        age = format_duration(max(0.0, desk.clock() - run.begun_s))
-        what = ", ".join(f"{each.kind} {each.id or '(id unknown)'}" for each in run.left) or "nothing"
-        say("\n".join(hang(f"run {run.run_id}, known here for {age}: {what}", COLUMNS)), as_it_is=True)
+        age = format_duration(max(0.0, context.clock() - run.begun_s))
+        contents = (
+            ", ".join(f"{resource.kind} {resource.id or '(id unknown)'}" for resource in run.remaining)
+            or "nothing"
+        )
+        print_info(
+            "\n".join(wrap_hanging(f"run {run.run_id}, known here for {age}: {contents}", COLUMNS)),
+            is_preformatted=True,
+        )
 
 
-def _show_cleaned(desk: _Desk, cleaned: Mapping[str, Cleaned], *, has_failed: bool) -> Exit:
-    if desk.asked.options.json:
+def _print_cleanup(
+    context: _CheckContext, results: Mapping[str, CleanupResult], *, has_failed: bool
+) -> ExitCode:
+    if context.request.options.json:
         document = {
             "schema": SCHEMA,
-            "region": desk.region,
+            "region": context.region,
             "runs": [
                 {
                     "run_id": run_id,
-                    "removed": [{"kind": kind, "id": key} for kind, key in each.removed],
+                    "removed": [{"kind": kind, "id": key} for kind, key in result.removed],
                     "left": [
                         {"kind": kind, "id": key, "reason": reason}
-                        for (kind, key), reason in each.left.items()
+                        for (kind, key), reason in result.remaining.items()
                     ],
                 }
-                for run_id, each in cleaned.items()
+                for run_id, result in results.items()
             ],
         }
-        show(to_json(document))
-    for run_id, each in cleaned.items():
-        say(f"run {run_id}: {len(each.removed)} removed" + (f"; {_left_in_words(each)}" if each.left else ""))
-    return Exit.FAILED if has_failed or any(each.left for each in cleaned.values()) else Exit.FINE
+        print_output(to_json(document))
+    for run_id, result in results.items():
+        print_info(
+            f"run {run_id}: {len(result.removed)} removed"
+            + (f"; {_describe_remaining(result)}" if result.remaining else "")
+        )
+    return (
+        ExitCode.FAILED if has_failed or any(result.remaining for result in results.values()) else ExitCode.OK
+    )
 
 
-def _check_account(desk: _Desk, run: RunFile) -> None:
+def _check_account(context: _CheckContext, run: RunFile) -> None:
     """Refuse to touch a run of another account.
 
     Raises:
         SettingsError: these credentials are of another one.
     """
-    if run.account != desk.account:
+    if run.account != context.account:
         raise SettingsError(
-            f"run {run.run_id} is of account {run.account}, these credentials are of {desk.account}: give"
+            f"run {run.run_id} is of account {run.account}, these credentials are of {context.account}: give"
             " --profile"
         )
 
 
-def _left_in_words(cleaned: Cleaned) -> str:
-    what = "; ".join(f"{kind} {key}: {reason}" for (kind, key), reason in cleaned.left.items())
-    return f"not removed: {what}; burstctl aws-check --clean-up tries again"
+def _describe_remaining(result: CleanupResult) -> str:
+    items = "; ".join(f"{kind} {key}: {reason}" for (kind, key), reason in result.remaining.items())
+    return f"not removed: {items}; burstctl aws-check --clean-up tries again"

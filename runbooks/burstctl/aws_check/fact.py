@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from burstctl.aws_check.result import Steps
 
 if TYPE_CHECKING:
-    from burstctl.aws_check.bench import Bench
+    from burstctl.aws_check.fact_context import FactContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +35,6 @@ class Fact:
     why: str
     minutes: int
     actions: tuple[str, ...]
-    measure: Callable[["Bench"], Steps]
+    measure: Callable[["FactContext"], Steps]
     cost: Cost = Cost()
     needs_host: bool = False

@@ -9,37 +9,42 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from burstctl.aws_check.resources import tags
+from burstctl.aws_check.resources import make_tags
 
 INSTANCE_TYPE: Final = "t3.small"
 IMAGE: Final = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 ROOT_DEVICE: Final = "/dev/xvda"
 HOST_ROOT_GIB: Final = 8
-CLEAN_UP_MINUTES: Final = 15
+CLEANUP_MINUTES: Final = 15
 """So long the removal may take; an instance ends itself after it."""
 
 DRAIN_S: Final = 20 * 60
 """So long the drained volumes are read as fast as they can be."""
 
-ACTIVE: Final = "/dev/sdf"
-IDLE: Final = "/dev/sdg"
-RETURNED: Final = "/dev/sdh"
-RESIZED: Final = "/dev/sdi"
-LARGE: Final = "/dev/sdm"
-SPARES: Final = ("/dev/sdj", "/dev/sdk", "/dev/sdl")
+ACTIVE_DEVICE: Final = "/dev/sdf"
+IDLE_DEVICE: Final = "/dev/sdg"
+RETURNED_DEVICE: Final = "/dev/sdh"
+RESIZED_DEVICE: Final = "/dev/sdi"
+LARGE_DEVICE: Final = "/dev/sdm"
+SPARE_DEVICES: Final = ("/dev/sdj", "/dev/sdk", "/dev/sdl")
 """Where the fact about attachments attaches a volume in each of its attempts."""
 
-SHARED_GIB: Final[Mapping[str, int]] = {ACTIVE: 1, IDLE: 2, RETURNED: 100, RESIZED: 40}
+SHARED_SIZES_GIB: Final[Mapping[str, int]] = {
+    ACTIVE_DEVICE: 1,
+    IDLE_DEVICE: 2,
+    RETURNED_DEVICE: 100,
+    RESIZED_DEVICE: 40,
+}
 """The gp2 volumes of the shared instance by device, in GiB."""
 
-HOST_GP2_GIB: Final = sum(SHARED_GIB.values())
-_DRAINED: Final = (RETURNED, RESIZED)
-_FAST_IOPS: Final = 3000
+HOST_GP2_GIB: Final = sum(SHARED_SIZES_GIB.values())
+_DRAINED_DEVICES: Final = (RETURNED_DEVICE, RESIZED_DEVICE)
+_DRAIN_IOPS: Final = 3000
 
 ACTIONS: Final = ("ec2:RunInstances", "ec2:DescribeInstances", "ec2:TerminateInstances", "ssm:GetParameters")
 """What an instance needs beside the other actions of a fact."""
 
-_READER: Final = """\
+_READ_SCRIPT: Final = """\
 import mmap, os, random, sys, time
 fd = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT)
 blocks, buffer = os.lseek(fd, 0, os.SEEK_END) // 4096, mmap.mmap(-1, 4096)
@@ -56,12 +61,14 @@ class Host:
 
     instance_id: str
     zone: str
-    launched_s: float
+    launched_at_s: float
     volumes: Mapping[str, str]
 
 
-def launch_request(run_id: str, minutes: int, subnet: str | None, gib: Mapping[str, int]) -> dict[str, Any]:
-    """The parameters of RunInstances, with gp2 volumes of ``gib`` by device."""
+def launch_request(
+    run_id: str, minutes: int, subnet: str | None, sizes_gib: Mapping[str, int]
+) -> dict[str, Any]:
+    """The parameters of RunInstances, with gp2 volumes of ``sizes_gib`` by device."""
     interface: dict[str, Any] = {"DeviceIndex": 0, "AssociatePublicIpAddress": False}
     if subnet is not None:
         interface["SubnetId"] = subnet
@@ -75,37 +82,38 @@ def launch_request(run_id: str, minutes: int, subnet: str | None, gib: Mapping[s
         "MetadataOptions": {"HttpTokens": "required"},
         "NetworkInterfaces": [interface],
         "BlockDeviceMappings": [
-            _mapping(ROOT_DEVICE, HOST_ROOT_GIB, "gp3"),
-            *(_mapping(device, size_gib, "gp2") for device, size_gib in gib.items()),
+            _block_device_mapping(ROOT_DEVICE, HOST_ROOT_GIB, "gp3"),
+            *(_block_device_mapping(device, size_gib, "gp2") for device, size_gib in sizes_gib.items()),
         ],
         "TagSpecifications": [
-            {"ResourceType": kind, "Tags": tags(run_id)} for kind in ("instance", "volume")
+            {"ResourceType": resource_type, "Tags": make_tags(run_id)}
+            for resource_type in ("instance", "volume")
         ],
-        "UserData": user_data(minutes, gib),
+        "UserData": make_user_data(minutes, sizes_gib),
     }
 
 
-def user_data(minutes: int, devices: Iterable[str]) -> str:
+def make_user_data(minutes: int, devices: Iterable[str]) -> str:
     """The script, which reads from all devices but the idle one.
 
     Its lines ``# load DEVICE IOPS SECONDS`` say what it does, in turn on each device.
     """
-    lines = ["#!/bin/bash", f"shutdown -h +{minutes}", "cat > /tmp/reader.py <<'END'", f"{_READER}END"]
+    lines = ["#!/bin/bash", f"shutdown -h +{minutes}", "cat > /tmp/reader.py <<'END'", f"{_READ_SCRIPT}END"]
     lines += ["run() { until [ -b $1 ]; do sleep 1; done; python3 /tmp/reader.py $1 $2 $3; }"]
-    rest_s = minutes * 60
+    total_s = minutes * 60
     for device in devices:
-        if device == IDLE:
+        if device == IDLE_DEVICE:
             continue
-        steps = [f"run {device} {rest_s} 1"]
-        if device in _DRAINED:
-            lines.append(f"# load {device} {_FAST_IOPS} {DRAIN_S}")
+        steps = [f"run {device} {total_s} 1"]
+        if device in _DRAINED_DEVICES:
+            lines.append(f"# load {device} {_DRAIN_IOPS} {DRAIN_S}")
             fast = f"run {device} {DRAIN_S} 0"
             steps = [f"{fast} & {fast} & {fast} & wait", *steps]
-        lines.append(f"# load {device} 1 {rest_s}")
+        lines.append(f"# load {device} 1 {total_s}")
         lines.append(f"({'; '.join(steps)}) &")
     return "\n".join([*lines, "wait", ""])
 
 
-def _mapping(device: str, size_gib: int, volume_type: str) -> dict[str, Any]:
+def _block_device_mapping(device: str, size_gib: int, volume_type: str) -> dict[str, Any]:
     ebs = {"VolumeSize": size_gib, "VolumeType": volume_type, "DeleteOnTermination": True}
     return {"DeviceName": device, "Ebs": ebs}

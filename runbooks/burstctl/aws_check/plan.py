@@ -6,21 +6,21 @@ from typing import Any, Final
 
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
-from burstctl.aws_check.host import CLEAN_UP_MINUTES, HOST_GP2_GIB, INSTANCE_TYPE
+from burstctl.aws_check.host import CLEANUP_MINUTES, HOST_GP2_GIB, INSTANCE_TYPE
 from burstctl.aws_check.not_tried import NOT_TRIED
 from burstctl.aws_check.permissions import iam_policy, is_privileged, privileged_iam_policy
-from burstctl.aws_check.prices import ELSEWHERE, fact_usd, host_usd, total_usd
+from burstctl.aws_check.prices import OTHER_REGION_FACTOR, fact_usd, host_usd, total_usd
 from burstctl.aws_check.resources import TAG
-from burstctl.cli.text_layout import COLUMNS, hang
-from burstwatch.core.ebs.pricing import LIST_PRICES, US_EAST_1
+from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1
 from burstwatch.core.text import format_duration
 from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.aws-check-plan/v1"
-NEVER_RUN: Final = (
+NEVER_RUN_NOTICE: Final = (
     "This command has never run on AWS: it was tested against a simulator only, so check what surprises you."
 )
-_EVERYWHERE: Final = ("sts:GetCallerIdentity",)
+_BASE_ACTIONS: Final = ("sts:GetCallerIdentity",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,31 +42,31 @@ class Plan:
     @property
     def minutes(self) -> int:
         """The longest that it takes, with cleaning up: all facts are tried at the same time."""
-        return max((fact.minutes for fact in self.facts), default=0) + CLEAN_UP_MINUTES
+        return max((fact.minutes for fact in self.facts), default=0) + CLEANUP_MINUTES
 
     @property
     def host_minutes(self) -> int:
         """The longest that the shared instance lives; 0 if no fact needs it."""
-        needed = [fact.minutes for fact in self.facts if fact.needs_host]
-        return max(needed) + CLEAN_UP_MINUTES if needed else 0
+        minutes = [fact.minutes for fact in self.facts if fact.needs_host]
+        return max(minutes) + CLEANUP_MINUTES if minutes else 0
 
     @property
     def actions(self) -> list[str]:
         """The IAM actions that all of it needs."""
-        found = {action for fact in self.facts for action in fact.actions} | set(_EVERYWHERE)
-        return sorted(found | set(HOST_ACTIONS if self.host_minutes else ()))
+        actions = {action for fact in self.facts for action in fact.actions} | set(_BASE_ACTIONS)
+        return sorted(actions | set(HOST_ACTIONS if self.host_minutes else ()))
 
 
-def choose(known: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
+def choose_facts(facts: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
     """The facts of these names, in their usual order; all if none is named.
 
     Raises:
         SettingsError: there is no fact of a name.
     """
-    by_name = {fact.name: fact for fact in known}
+    by_name = {fact.name: fact for fact in facts}
     if unknown := [name for name in names if name not in by_name]:
-        raise SettingsError(f"there is no fact {unknown[0]}: --list shows all, such as {known[0].name}")
-    return [fact for fact in known if not names or fact.name in names]
+        raise SettingsError(f"there is no fact {unknown[0]}: --list shows all, such as {facts[0].name}")
+    return [fact for fact in facts if not names or fact.name in names]
 
 
 def to_document(plan: Plan, *, ceiling_usd: float) -> dict[str, Any]:
@@ -93,43 +93,48 @@ def to_document(plan: Plan, *, ceiling_usd: float) -> dict[str, Any]:
             }
             for fact in plan.facts
         ],
-        "not_tried": [each._asdict() for each in NOT_TRIED],
+        "not_tried": [item._asdict() for item in NOT_TRIED],
     }
 
 
-def in_words(plan: Plan) -> str:
+def render_plan(plan: Plan) -> str:
     """The plan on at most 80 columns."""
-    return "\n".join(line for each in _sentences(plan) for line in hang(each, COLUMNS))
+    return "\n".join(line for sentence in _sentences(plan) for line in wrap_hanging(sentence, COLUMNS))
 
 
-def list_in_words(plan: Plan) -> str:
+def render_list(plan: Plan) -> str:
     """Every fact with its question and its reason, and what is not tried."""
     lines = []
     for fact in plan.facts:
         lines += [
             fact.name,
-            *(f"  {line}" for each in (fact.question, fact.why) for line in hang(each, COLUMNS - 2)),
+            *(f"  {line}" for item in (fact.question, fact.why) for line in wrap_hanging(item, COLUMNS - 2)),
         ]
     lines += ["", "Not tried, and why:", ""]
-    for each in NOT_TRIED:
-        lines += [*hang(each.name, COLUMNS), *(f"  {line}" for line in hang(each.reason, COLUMNS - 2))]
+    for item in NOT_TRIED:
+        lines += [
+            *wrap_hanging(item.name, COLUMNS),
+            *(f"  {line}" for line in wrap_hanging(item.reason, COLUMNS - 2)),
+        ]
     return "\n".join(lines)
 
 
 def _sentences(plan: Plan) -> Iterator[str]:
-    yield NEVER_RUN
+    yield NEVER_RUN_NOTICE
     yield ""
     yield f"{'FACT':<24}{'AT MOST':>10}{'USD':>10}"
     for fact in plan.facts:
-        shown = "*" if fact.needs_host else ""
-        yield f"{fact.name:<24}{fact.minutes:>6} min{fact_usd(fact, plan.priced_region):>10.4f}{shown}"
+        host_mark = "*" if fact.needs_host else ""
+        yield f"{fact.name:<24}{fact.minutes:>6} min{fact_usd(fact, plan.priced_region):>10.4f}{host_mark}"
     if plan.host_minutes:
         usd = host_usd(plan.facts, plan.priced_region)
         yield f"{'* shared instance':<24}{plan.host_minutes:>6} min{usd:>10.4f}"
     yield f"{'in all':<24}{plan.minutes:>6} min{plan.usd:>10.4f}"
     yield ""
-    elsewhere = "" if plan.priced_region == US_EAST_1.region else f", times {ELSEWHERE:g} for this Region"
-    yield f"At most ${plan.usd:.2f} ({LIST_PRICES}{elsewhere}) and {format_duration(plan.minutes * 60)}."
+    elsewhere = (
+        "" if plan.priced_region == US_EAST_1.region else f", times {OTHER_REGION_FACTOR:g} for this Region"
+    )
+    yield f"At most ${plan.usd:.2f} ({PRICE_SOURCE}{elsewhere}) and {format_duration(plan.minutes * 60)}."
     if plan.host_minutes:
         yield (
             f"One {INSTANCE_TYPE} without access from outside and {HOST_GP2_GIB} GiB of gp2 are created with"
@@ -139,7 +144,7 @@ def _sentences(plan: Plan) -> Iterator[str]:
         if fact.cost.instances:
             yield (
                 f"{fact.name} has its own instance with {fact.cost.gp2_gib:,} GiB of gp2, which ends itself"
-                f" after {fact.minutes + CLEAN_UP_MINUTES} min."
+                f" after {fact.minutes + CLEANUP_MINUTES} min."
             )
     if privileged := [fact.name for fact in plan.facts if any(map(is_privileged, fact.actions))]:
         yield (

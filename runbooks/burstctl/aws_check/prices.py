@@ -1,14 +1,14 @@
 """What a run costs at most: AWS's list prices for us-east-1, times the hours that everything may last.
 
 Volumes have the prices of ``burstwatch.core.ebs.pricing``. The others are AWS's public list of 2026; a
-Region may ask more, so another one than us-east-1 is reckoned at ``ELSEWHERE`` times as much.
+Region may ask more, so another one than us-east-1 is reckoned at ``OTHER_REGION_FACTOR`` times as much.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
 from burstctl.aws_check.fact import Fact
-from burstctl.aws_check.host import CLEAN_UP_MINUTES, HOST_GP2_GIB, HOST_ROOT_GIB
+from burstctl.aws_check.host import CLEANUP_MINUTES, HOST_GP2_GIB, HOST_ROOT_GIB
 from burstwatch.core.ebs.pricing import HOURS_PER_MONTH, US_EAST_1, Configuration, VolumeType, usd_per_month
 
 HOST_USD_PER_HOUR: Final = 0.0208
@@ -19,7 +19,7 @@ ALARM_USD_PER_MONTH: Final = 0.10
 USD_PER_METRIC_READ: Final = 0.01 / 1000
 """GetMetricData, for each metric of each call; the first million requests of other calls are free."""
 
-ELSEWHERE: Final = 2.0
+OTHER_REGION_FACTOR: Final = 2.0
 
 _GP2: Final = Configuration(volume_type=VolumeType.GP2)
 _GP3: Final = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=125)
@@ -27,7 +27,7 @@ _GP3: Final = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_m
 
 def fact_usd(fact: Fact, region: str) -> float:
     """Dollars that a fact costs at most, without the shared host."""
-    cost, hours = fact.cost, (fact.minutes + CLEAN_UP_MINUTES) / 60
+    cost, hours = fact.cost, (fact.minutes + CLEANUP_MINUTES) / 60
     per_month = (
         cost.instances * (HOST_USD_PER_HOUR * HOURS_PER_MONTH + usd_per_month(_GP3, HOST_ROOT_GIB, US_EAST_1))
         + usd_per_month(_GP2, cost.gp2_gib, US_EAST_1)
@@ -36,7 +36,7 @@ def fact_usd(fact: Fact, region: str) -> float:
         + cost.alarms * ALARM_USD_PER_MONTH
     )
     usd = per_month / HOURS_PER_MONTH * hours + cost.metrics_read * USD_PER_METRIC_READ
-    return usd * _factor(region)
+    return usd * _region_factor(region)
 
 
 def host_usd(facts: Sequence[Fact], region: str) -> float:
@@ -46,7 +46,7 @@ def host_usd(facts: Sequence[Fact], region: str) -> float:
         return 0.0
     storage = usd_per_month(_GP2, HOST_GP2_GIB, US_EAST_1) + usd_per_month(_GP3, HOST_ROOT_GIB, US_EAST_1)
     per_hour = HOST_USD_PER_HOUR + storage / HOURS_PER_MONTH
-    return per_hour * (minutes + CLEAN_UP_MINUTES) / 60 * _factor(region)
+    return per_hour * (minutes + CLEANUP_MINUTES) / 60 * _region_factor(region)
 
 
 def total_usd(facts: Sequence[Fact], region: str) -> float:
@@ -54,5 +54,5 @@ def total_usd(facts: Sequence[Fact], region: str) -> float:
     return sum(fact_usd(fact, region) for fact in facts) + host_usd(facts, region)
 
 
-def _factor(region: str) -> float:
-    return 1.0 if region == US_EAST_1.region else ELSEWHERE
+def _region_factor(region: str) -> float:
+    return 1.0 if region == US_EAST_1.region else OTHER_REGION_FACTOR

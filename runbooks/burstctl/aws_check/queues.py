@@ -3,8 +3,8 @@
 import json
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
-from burstctl.aws_check.resources import tags
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.resources import make_tags
 
 ACTIONS: Final = (
     "sqs:CreateQueue",
@@ -17,34 +17,36 @@ ACTIONS: Final = (
 )
 
 
-def queue_arn(bench: Bench, name: str) -> str:
+def queue_arn(context: FactContext, name: str) -> str:
     """The ARN that a queue of this name has."""
-    return f"arn:{bench.partition}:sqs:{bench.run.region}:{bench.run.account}:{name}"
+    return f"arn:{context.partition}:sqs:{context.run_file.region}:{context.run_file.account}:{name}"
 
 
-def create_queue(bench: Bench, name: str, *, service: str, source_arn: str) -> str:
+def create_queue(context: FactContext, name: str, *, service: str, source_arn: str) -> str:
     """Create it and answer its URL; ``service`` sends for ``source_arn``."""
     statement = {
         "Effect": "Allow",
         "Principal": {"Service": f"{service}.amazonaws.com"},
         "Action": "sqs:SendMessage",
-        "Resource": queue_arn(bench, name),
+        "Resource": queue_arn(context, name),
         "Condition": {"ArnEquals": {"aws:SourceArn": source_arn}},
     }
     policy = json.dumps({"Version": "2012-10-17", "Statement": [statement]})
-    named = {each["Key"]: each["Value"] for each in tags(bench.run.run_id)}
+    queue_tags = {tag["Key"]: tag["Value"] for tag in make_tags(context.run_file.run_id)}
 
     def create() -> str:
-        response = bench.client("sqs").create_queue(QueueName=name, Attributes={"Policy": policy}, tags=named)
+        response = context.client("sqs").create_queue(
+            QueueName=name, Attributes={"Policy": policy}, tags=queue_tags
+        )
         return str(response["QueueUrl"])
 
-    return bench.create("queue", create)
+    return context.create("queue", create)
 
 
-def receive(bench: Bench, url: str) -> list[str]:
+def receive_messages(context: FactContext, url: str) -> list[str]:
     """The bodies of the messages that are there, which are taken out of the queue."""
-    sqs = bench.client("sqs")
-    found = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
-    for message in found:
+    sqs = context.client("sqs")
+    messages = sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10).get("Messages", ())
+    for message in messages:
         sqs.delete_message(QueueUrl=url, ReceiptHandle=message["ReceiptHandle"])
-    return [str(message["Body"]) for message in found]
+    return [str(message["Body"]) for message in messages]

@@ -13,34 +13,34 @@ from typing import Any, Final
 
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.not_tried import NOT_TRIED
-from burstctl.aws_check.plan import NEVER_RUN
+from burstctl.aws_check.plan import NEVER_RUN_NOTICE
 from burstctl.aws_check.result import Outcome, Result
 from burstctl.aws_check.run_file import RunFile
-from burstctl.aws_check.runner import in_words
+from burstctl.aws_check.runner import describe_result
 from burstwatch.core.text import format_instant
 
 SCHEMA: Final = "burstwatch.aws-check/v1"
-_PRINCIPAL: Final = re.compile(r"arn:[\w-]+:(?:sts|iam)::[^\s\"']*")
-_ACCOUNT: Final = re.compile(r"(?<![\w.-])\d{12}(?![\w.-])")
+_PRINCIPAL_PATTERN: Final = re.compile(r"arn:[\w-]+:(?:sts|iam)::[^\s\"']*")
+_ACCOUNT_PATTERN: Final = re.compile(r"(?<![\w.-])\d{12}(?![\w.-])")
 """Of others too: a key or a policy in a message may be theirs."""
 
-_REQUEST: Final = re.compile(r"(?i)(request[ -]?id:?\s+)[\w-]*\d[\w-]*")
-_ENCODED: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
+_REQUEST_ID_PATTERN: Final = re.compile(r"(?i)(request[ -]?id:?\s+)[\w-]*\d[\w-]*")
+_ENCODED_PATTERN: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finished:
+class FinishedRun:
     """A run that is over; ``left`` are the resources that could not be removed, each with its reason."""
 
     run: RunFile
     facts: Sequence[Fact]
-    ended_s: float
+    ended_at_s: float
     most_usd: float
     is_aws: bool
     left: Sequence[tuple[str, str, str]] = ()
 
 
-def to_document(finished: Finished, *, with_account: bool) -> dict[str, Any]:
+def to_document(finished: FinishedRun, *, with_account: bool) -> dict[str, Any]:
     """As JSON; keys never disappear, and what is not known is null."""
     run = finished.run
     document = {
@@ -51,42 +51,42 @@ def to_document(finished: Finished, *, with_account: bool) -> dict[str, Any]:
         "region": run.region,
         "account": run.account,
         "began_at": format_instant(run.begun_s),
-        "ended_at": format_instant(finished.ended_s),
+        "ended_at": format_instant(finished.ended_at_s),
         "most_usd": round(finished.most_usd, 4),
-        "facts": [_fact(fact, run.results.get(fact.name)) for fact in finished.facts],
-        "not_tried": [each._asdict() for each in NOT_TRIED],
+        "facts": [_fact_document(fact, run.results.get(fact.name)) for fact in finished.facts],
+        "not_tried": [item._asdict() for item in NOT_TRIED],
         "left": [{"kind": kind, "id": key, "reason": reason} for kind, key, reason in finished.left],
     }
     if with_account:
         return document
-    redacted: dict[str, Any] = _redacted(document, run.account)
+    redacted: dict[str, Any] = _redact(document, run.account)
     return {**redacted, "account": None}
 
 
-def _fact(fact: Fact, result: Result | None) -> dict[str, Any]:
-    measured = result.measured if result else None
+def _fact_document(fact: Fact, result: Result | None) -> dict[str, Any]:
+    measurement = result.measurement if result else None
     return {
         "name": fact.name,
         "question": fact.question,
         "outcome": str(result.outcome if result else Outcome.NOT_MEASURED),
-        "answer": measured.answer if measured else None,
-        "values": dict(measured.values) if measured else {},
-        "evidence": dict(measured.evidence) if measured else {},
+        "answer": measurement.answer if measurement else None,
+        "values": dict(measurement.values) if measurement else {},
+        "evidence": dict(measurement.evidence) if measurement else {},
         "reason": result.reason if result else "the run ended before it",
         "grant": result.grant if result else None,
         "measured_at": format_instant(result.at_s) if result else None,
     }
 
 
-def _redacted(value: Any, account: str) -> Any:
+def _redact(value: Any, account: str) -> Any:
     """The same without the account, the caller, and encoded messages."""
     if isinstance(value, str):
-        text = _PRINCIPAL.sub("(principal)", _ENCODED.sub("", value))
-        text = _ACCOUNT.sub("(account)", text.replace(account, "(account)"))
-        return _REQUEST.sub(r"\1(request)", text)
+        text = _PRINCIPAL_PATTERN.sub("(principal)", _ENCODED_PATTERN.sub("", value))
+        text = _ACCOUNT_PATTERN.sub("(account)", text.replace(account, "(account)"))
+        return _REQUEST_ID_PATTERN.sub(r"\1(request)", text)
     if isinstance(value, dict):
-        return {key: _redacted(held, account) for key, held in value.items()}
-    return [_redacted(held, account) for held in value] if isinstance(value, list) else value
+        return {key: _redact(item, account) for key, item in value.items()}
+    return [_redact(item, account) for item in value] if isinstance(value, list) else value
 
 
 def to_markdown(document: dict[str, Any]) -> str:
@@ -100,38 +100,39 @@ def to_markdown(document: dict[str, Any]) -> str:
         "",
     ]
     lines += [
-        NEVER_RUN if is_aws else "**The endpoint was not AWS's: this says how a simulator behaves.**",
+        NEVER_RUN_NOTICE if is_aws else "**The endpoint was not AWS's: this says how a simulator behaves.**",
         "",
     ]
     lines += ["| Fact | Answer |", "| --- | --- |"]
-    lines += [f"| {each['name']} | {_cell(each)} |" for each in document["facts"]]
-    for each in document["facts"]:
-        lines += ["", f"## {each['name']}", "", each["question"], "", f"**{_cell(each)}**", ""]
-        lines += [f"- reason: `{_code(each['reason'])}`"] if each["reason"] else []
+    lines += [f"| {item['name']} | {_markdown_cell(item)} |" for item in document["facts"]]
+    for item in document["facts"]:
+        lines += ["", f"## {item['name']}", "", item["question"], "", f"**{_markdown_cell(item)}**", ""]
+        lines += [f"- reason: `{_inline_code(item['reason'])}`"] if item["reason"] else []
         lines += [
-            f"- {name}: `{_code(held)}`" for name, held in {**each["values"], **each["evidence"]}.items()
+            f"- {name}: `{_inline_code(value)}`"
+            for name, value in {**item["values"], **item["evidence"]}.items()
         ]
     lines += ["", "## Not tried", ""]
-    lines += [f"- {each['name']}: {each['reason']}" for each in document["not_tried"]]
+    lines += [f"- {item['name']}: {item['reason']}" for item in document["not_tried"]]
     if document["left"]:
         lines += ["", "## Left behind", ""]
-        lines += [f"- {each['kind']} {each['id']}: {each['reason']}" for each in document["left"]]
+        lines += [f"- {item['kind']} {item['id']}: {item['reason']}" for item in document["left"]]
     return "\n".join([*lines, ""])
 
 
-def _cell(fact: dict[str, Any]) -> str:
-    said: str = fact["answer"] or f"{fact['outcome'].replace('_', ' ')}: {fact['grant'] or fact['reason']}"
-    return said.replace("|", "\\|").replace("\n", " ")
+def _markdown_cell(fact: dict[str, Any]) -> str:
+    text: str = fact["answer"] or f"{fact['outcome'].replace('_', ' ')}: {fact['grant'] or fact['reason']}"
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _code(value: Any) -> str:
+def _inline_code(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value)
     return text.replace("`", "'").replace("\n", " ")
 
 
-def summary(run: RunFile, facts: Sequence[Fact]) -> list[str]:
+def summarise(run: RunFile, facts: Sequence[Fact]) -> list[str]:
     """A line for each fact."""
     return [
-        f"{fact.name}: {in_words(run.results[fact.name]) if fact.name in run.results else 'not tried'}"
+        f"{fact.name}: {describe_result(run.results[fact.name]) if fact.name in run.results else 'not tried'}"
         for fact in facts
     ]

@@ -8,12 +8,12 @@ from typing import Any
 from burstwatch.core.errors import BurstwatchError
 
 
-class NotMeasured(BurstwatchError):  # noqa: N818 - a result, and no fault of the program
+class NotMeasuredError(BurstwatchError):
     """The fact has no answer this time; the message says why and what would help."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measurement:
     """An answer.
 
     ``answer`` is short and the same in each run that finds the same. ``values`` are the numbers and texts
@@ -25,7 +25,7 @@ class Measured:
     evidence: Mapping[str, Any] = field(default_factory=dict)
 
 
-Steps = Generator[float, None, Measured]
+Steps = Generator[float, None, Measurement]
 """A measurement. It yields the seconds to wait before it goes on, and returns the answer."""
 
 
@@ -44,19 +44,19 @@ class Result:
 
     outcome: Outcome
     at_s: float
-    measured: Measured | None = None
+    measurement: Measurement | None = None
     reason: str | None = None
     grant: str | None = None
 
     def to_document(self) -> dict[str, Any]:
         """As JSON, for the run's file."""
-        measured = self.measured
+        measurement = self.measurement
         return {
             "outcome": str(self.outcome),
             "at_s": self.at_s,
-            "answer": measured and measured.answer,
-            "values": dict(measured.values) if measured else {},
-            "evidence": dict(measured.evidence) if measured else {},
+            "answer": measurement and measurement.answer,
+            "values": dict(measurement.values) if measurement else {},
+            "evidence": dict(measurement.evidence) if measurement else {},
             "reason": self.reason,
             "grant": self.grant,
         }
@@ -65,15 +65,15 @@ class Result:
     def from_document(cls, document: Mapping[str, Any]) -> "Result":
         """The inverse of ``to_document``."""
         outcome = Outcome(document["outcome"])
-        measured = None
+        measurement = None
         if outcome is Outcome.MEASURED:
-            measured = Measured(
+            measurement = Measurement(
                 answer=document["answer"], values=document["values"], evidence=document["evidence"]
             )
         return cls(
             outcome=outcome,
             at_s=document["at_s"],
-            measured=measured,
+            measurement=measurement,
             reason=document["reason"],
             grant=document["grant"],
         )

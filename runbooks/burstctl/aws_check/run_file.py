@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from burstctl.aws_check.result import Outcome, Result
-from burstctl.cli.atomic_file import WritingError, write_whole
+from burstctl.cli.atomic_file import WriteError, write_atomically
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.settings import SettingsError
 
@@ -22,7 +22,7 @@ _SCHEMA: Final = "burstwatch.aws-check-run/v1"
 class Resource:
     """Something that was created for ``owner``, or was about to be: then it has no ``id``.
 
-    It ``is_deleted`` once AWS was asked to, and ``is_gone`` once AWS does not show it any more.
+    It ``is_deleted`` once AWS was asked to, and ``is_not_found`` once AWS does not show it any more.
     """
 
     kind: str
@@ -69,39 +69,39 @@ class RunFile:
             "subnet": self.subnet,
             "host_at_s": self.host_at_s,
             "most_usd": self.most_usd,
-            "resources": [asdict(each) for each in self.resources],
+            "resources": [asdict(resource) for resource in self.resources],
             "results": {name: result.to_document() for name, result in self.results.items()},
             "is_over": self.is_over,
         }
-        write_whole(self.path, (json.dumps(document, indent=2) + "\n").encode())
+        write_atomically(self.path, (json.dumps(document, indent=2) + "\n").encode())
 
     def save_if_possible(self) -> None:
         """Write it where that works: while things are removed, a full disk stops nothing."""
-        with suppress(WritingError):
+        with suppress(WriteError):
             self.save()
 
-    def intend(self, kind: str, owner: str, now_s: float) -> Resource:
+    def record_intended(self, kind: str, owner: str, now_s: float) -> Resource:
         """Write down that something is about to be created."""
         resource = Resource(kind=kind, owner=owner, intended_s=now_s)
         self.resources.append(resource)
         self.save()
         return resource
 
-    def created(self, resource: Resource, resource_id: str) -> str:
+    def record_created(self, resource: Resource, resource_id: str) -> str:
         """Write down the id that AWS gave it."""
         resource.id = resource_id
         self.save()
         return resource_id
 
-    def record(self, name: str, result: Result) -> None:
+    def record_result(self, name: str, result: Result) -> None:
         """Write down what became of a fact."""
         self.results[name] = result
         self.save()
 
     @property
-    def left(self) -> list[Resource]:
+    def remaining(self) -> list[Resource]:
         """What is not known to be gone."""
-        return [each for each in self.resources if not each.is_gone]
+        return [resource for resource in self.resources if not resource.is_gone]
 
     @property
     def unanswered(self) -> list[str]:
@@ -154,7 +154,7 @@ def open_directory(directory: Path) -> Path:
 def _from_document(path: Path, document: Mapping[str, Any]) -> RunFile:
     if document["schema"] != _SCHEMA:
         raise ValueError(f"its schema is {document['schema']}")
-    given = {name: value for name, value in document.items() if name != "schema"}
-    given["resources"] = [Resource(**each) for each in document["resources"]]
-    given["results"] = {name: Result.from_document(each) for name, each in document["results"].items()}
-    return RunFile(path=path, **given)
+    fields = {name: value for name, value in document.items() if name != "schema"}
+    fields["resources"] = [Resource(**item) for item in document["resources"]]
+    fields["results"] = {name: Result.from_document(item) for name, item in document["results"].items()}
+    return RunFile(path=path, **fields)

@@ -6,20 +6,20 @@ from typing import Final
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.bench import HOST_OWNER, Bench
-from burstctl.aws_check.cleaning import remove
+from burstctl.aws_check.cleanup import remove
 from burstctl.aws_check.fact import Fact
+from burstctl.aws_check.fact_context import HOST_OWNER, FactContext
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
-from burstctl.aws_check.result import NotMeasured, Outcome, Result, Steps
+from burstctl.aws_check.result import NotMeasuredError, Outcome, Result, Steps
 from burstctl.aws_check.run_file import RunFile
-from burstctl.cli.atomic_file import WritingError
-from burstctl.experiment.waiting import Patience
-from burstwatch.adapters.aws.errors import AWS_ERRORS, error_codes, explain
+from burstctl.cli.atomic_file import WriteError
+from burstctl.experiment.waiting import Waiter
+from burstwatch.adapters.aws.errors import AWS_ERRORS, error_codes, to_aws_failure
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
-_LONGEST: Final = 600
-_FORBIDDEN: Final = error_codes(
+_MAX_TEXT_LENGTH: Final = 600
+_PERMISSION_CODES: Final = error_codes(
     """UnauthorizedOperation AccessDenied AccessDeniedException AuthorizationError UnauthorizedException"""
 )
 
@@ -30,16 +30,16 @@ class _Task:
 
     fact: Fact
     steps: Steps
-    wake_s: float
-    end_s: float
+    wake_at_s: float
+    deadline_s: float
 
 
 def measure_all(
     run: RunFile,
     facts: Sequence[Fact],
-    bench_of: Callable[[str], Bench],
-    patience: Patience,
-    say: Callable[[str], None],
+    make_context: Callable[[str], FactContext],
+    waiter: Waiter,
+    log: Callable[[str], None],
 ) -> None:
     """Try each fact until it has an answer, a reason why not, or no time left.
 
@@ -49,49 +49,49 @@ def measure_all(
         Stopped: a person wants it to end.
         WritingError: the run's file cannot be written, so nothing more may be created.
     """
-    now_s = patience.clock()
+    now_s = waiter.clock()
     tasks = [
-        _Task(fact, fact.measure(bench_of(fact.name)), now_s, now_s + fact.minutes * 60) for fact in facts
+        _Task(fact, fact.measure(make_context(fact.name)), now_s, now_s + fact.minutes * 60) for fact in facts
     ]
     while tasks:
-        task = min(tasks, key=lambda each: each.wake_s)
-        patience.until(task.wake_s)
-        result = _step(task, patience.clock)
+        task = min(tasks, key=lambda candidate: candidate.wake_at_s)
+        waiter.wait_until(task.wake_at_s)
+        result = _advance(task, waiter.clock)
         if result is None:
             continue
         tasks.remove(task)
-        run.record(task.fact.name, result)
-        say(f"{task.fact.name}: {in_words(result)}")
-        client = bench_of(task.fact.name).client
-        remove(run, client, [], patience.clock(), owner=task.fact.name)
-        if task.fact.needs_host and not any(each.fact.needs_host for each in tasks):
-            remove(run, client, [], patience.clock(), owner=HOST_OWNER)
+        run.record_result(task.fact.name, result)
+        log(f"{task.fact.name}: {describe_result(result)}")
+        client = make_context(task.fact.name).client
+        remove(run, client, [], waiter.clock(), owner=task.fact.name)
+        if task.fact.needs_host and not any(candidate.fact.needs_host for candidate in tasks):
+            remove(run, client, [], waiter.clock(), owner=HOST_OWNER)
 
 
-def in_words(result: Result) -> str:
+def describe_result(result: Result) -> str:
     """A result on one line."""
-    if result.measured is not None:
-        return printable(result.measured.answer, _LONGEST)
+    if result.measurement is not None:
+        return sanitise(result.measurement.answer, _MAX_TEXT_LENGTH)
     if result.grant is not None:
-        return printable(f"not permitted: grant {result.grant}", _LONGEST)
-    return printable(f"{result.outcome.replace('_', ' ')}: {result.reason}", _LONGEST)
+        return sanitise(f"not permitted: grant {result.grant}", _MAX_TEXT_LENGTH)
+    return sanitise(f"{result.outcome.replace('_', ' ')}: {result.reason}", _MAX_TEXT_LENGTH)
 
 
-def _step(task: _Task, clock: Callable[[], float]) -> Result | None:
+def _advance(task: _Task, clock: Callable[[], float]) -> Result | None:
     """Go on with one fact up to its next wait; its result once it has one. What goes wrong is its own."""
     try:
-        if clock() >= task.end_s:
+        if clock() >= task.deadline_s:
             task.steps.close()
-            raise NotMeasured(f"it took longer than {task.fact.minutes} min")  # noqa: TRY301 - as all others
-        task.wake_s = min(clock() + next(task.steps), task.end_s)
+            raise NotMeasuredError(f"it took longer than {task.fact.minutes} min")  # noqa: TRY301 - as all others
+        task.wake_at_s = min(clock() + next(task.steps), task.deadline_s)
     except StopIteration as end:
-        return Result(outcome=Outcome.MEASURED, at_s=clock(), measured=end.value)
-    except WritingError:
+        return Result(outcome=Outcome.MEASURED, at_s=clock(), measurement=end.value)
+    except WriteError:
         raise
-    except NotMeasured as reason:
+    except NotMeasuredError as reason:
         return Result(outcome=Outcome.NOT_MEASURED, at_s=clock(), reason=str(reason))
     except AWS_ERRORS as error:
-        return _of_aws(error, task.fact, clock())
+        return _result_of_aws_error(error, task.fact, clock())
     except BurstwatchError as error:
         return Result(outcome=Outcome.FAILED, at_s=clock(), reason=str(error))
     except Exception as error:  # noqa: BLE001 - a fault in one fact, or an answer of a new shape, hides no other
@@ -99,14 +99,19 @@ def _step(task: _Task, clock: Callable[[], float]) -> Result | None:
     return None
 
 
-def _of_aws(error: Exception, fact: Fact, now_s: float) -> Result:
+def _result_of_aws_error(error: Exception, fact: Fact, now_s: float) -> Result:
     """A call that was not meant to fail; a missing permission is named."""
     operation = error.operation_name if isinstance(error, ClientError) else ""
     action = next(
-        (each for each in (*fact.actions, *HOST_ACTIONS) if each.partition(":")[2] == operation), operation
+        (
+            known_action
+            for known_action in (*fact.actions, *HOST_ACTIONS)
+            if known_action.partition(":")[2] == operation
+        ),
+        operation,
     )
-    failure = explain(error, action)
-    if failure.code in _FORBIDDEN:
+    failure = to_aws_failure(error, action)
+    if failure.code in _PERMISSION_CODES:
         grant = action or operation
         return Result(outcome=Outcome.NOT_PERMITTED, at_s=now_s, reason=str(failure), grant=grant)
     return Result(outcome=Outcome.FAILED, at_s=now_s, reason=str(failure))

@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.bench import Bench, Refusal
-from burstctl.aws_check.resources import role_path, tags
-from burstctl.aws_check.result import NotMeasured
+from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.resources import make_tags, role_path
+from burstctl.aws_check.result import NotMeasuredError
 
-ALLOWED: Final = "DryRunOperation"
-DENIED: Final = "UnauthorizedOperation"
+ALLOWED_CODE: Final = "DryRunOperation"
+DENIED_CODE: Final = "UnauthorizedOperation"
 _ACTION: Final = "ec2:ModifyVolume"
-_LIFE_S: Final = 900
-_LOOK_EVERY_S: Final = 10
-_PATIENCE_S: Final = 180
+_SESSION_DURATION_S: Final = 900
+_POLL_INTERVAL_S: Final = 10
+_PROPAGATION_TIMEOUT_S: Final = 180
 """IAM takes a while until a new role is known everywhere."""
 
 ACTIONS: Final = (
@@ -39,7 +39,7 @@ ACTIONS: Final = (
 )
 
 
-def policy_of(condition: Mapping[str, Any] | None = None) -> dict[str, Any]:
+def make_policy(condition: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """A policy that allows ModifyVolume, under a condition if one is given."""
     statement: dict[str, Any] = {"Effect": "Allow", "Action": _ACTION, "Resource": "*"}
     if condition is not None:
@@ -47,77 +47,77 @@ def policy_of(condition: Mapping[str, Any] | None = None) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [statement]}
 
 
-def create_role(bench: Bench, name: str, volume_ids: Sequence[str]) -> str:
+def create_role(context: FactContext, name: str, volume_ids: Sequence[str]) -> str:
     """A role that this account may assume, and that may modify these volumes; answers its ARN."""
-    account, region = bench.run.account, bench.run.region
-    partition = bench.partition
-    trust = {"Effect": "Allow", "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"}}
-    allowed = policy_of()
-    allowed["Statement"][0]["Resource"] = [
+    account, region = context.run_file.account, context.run_file.region
+    partition = context.partition
+    trust_statement = {"Effect": "Allow", "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"}}
+    role_policy = make_policy()
+    role_policy["Statement"][0]["Resource"] = [
         f"arn:{partition}:ec2:{region}:{account}:volume/{volume_id}" for volume_id in volume_ids
     ]
-    iam = bench.client("iam")
-    role_name = f"{bench.name}-{name}"
-    document = {"Version": "2012-10-17", "Statement": [{**trust, "Action": "sts:AssumeRole"}]}
+    iam = context.client("iam")
+    role_name = f"{context.resource_name}-{name}"
+    document = {"Version": "2012-10-17", "Statement": [{**trust_statement, "Action": "sts:AssumeRole"}]}
 
     def create() -> str:
         try:
             iam.create_role(
                 RoleName=role_name,
-                Path=role_path(bench.client),
+                Path=role_path(context.client),
                 AssumeRolePolicyDocument=json.dumps(document),
-                Tags=tags(bench.run.run_id),
+                Tags=make_tags(context.run_file.run_id),
             )
         except ClientError as error:  # the answer to the first request was lost, and botocore repeated it
-            if Refusal.of(error).code != "EntityAlreadyExists":
+            if Refusal.from_error(error).code != "EntityAlreadyExists":
                 raise
         return role_name
 
-    bench.create("role", create)
-    iam.put_role_policy(RoleName=role_name, PolicyName="modify", PolicyDocument=json.dumps(allowed))
-    return f"arn:{partition}:iam::{account}:role{role_path(bench.client)}{role_name}"
+    context.create("role", create)
+    iam.put_role_policy(RoleName=role_name, PolicyName="modify", PolicyDocument=json.dumps(role_policy))
+    return f"arn:{partition}:iam::{account}:role{role_path(context.client)}{role_name}"
 
 
 def dry_run_as(
-    bench: Bench, role_arn: str, policy: Mapping[str, Any], volume_id: str
+    context: FactContext, role_arn: str, policy: Mapping[str, Any], volume_id: str
 ) -> Generator[float, None, Refusal]:
     """What ModifyVolume to gp3 answers to the role under this session policy, as a dry run.
 
     Raises:
         ClientError: the role cannot be assumed within the time that IAM may take.
     """
-    bench.check_ours("volume", volume_id)
-    end_s = bench.now_s() + _PATIENCE_S
+    context.check_owned("volume", volume_id)
+    deadline_s = context.now_s() + _PROPAGATION_TIMEOUT_S
     while True:
         try:
-            response = bench.client("sts").assume_role(
+            response = context.client("sts").assume_role(
                 RoleArn=role_arn,
                 RoleSessionName="aws-check",
                 Policy=json.dumps(policy),
-                DurationSeconds=_LIFE_S,
+                DurationSeconds=_SESSION_DURATION_S,
             )
             break
         except ClientError:
-            if bench.now_s() >= end_s:
+            if context.now_s() >= deadline_s:
                 raise
-        yield _LOOK_EVERY_S
-    ec2 = bench.client_as("ec2", response["Credentials"])
+        yield _POLL_INTERVAL_S
+    ec2 = context.client_as("ec2", response["Credentials"])
     try:
         ec2.modify_volume(VolumeId=volume_id, VolumeType="gp3", Iops=3000, Throughput=125, DryRun=True)
     except ClientError as error:
-        if (answer := Refusal.of(error)).code not in (ALLOWED, DENIED):
+        if (answer := Refusal.from_error(error)).code not in (ALLOWED_CODE, DENIED_CODE):
             raise  # neither yes nor no
         return answer
-    raise NotMeasured("AWS carried out a dry run")
+    raise NotMeasuredError("AWS carried out a dry run")
 
 
-def when_allowed(
-    bench: Bench, role_arn: str, policy: Mapping[str, Any], volume_id: str
+def wait_until_allowed(
+    context: FactContext, role_arn: str, policy: Mapping[str, Any], volume_id: str
 ) -> Generator[float, None, bool]:
     """Whether it is allowed under this policy, within the time that IAM may take to know the role."""
-    end_s = bench.now_s() + _PATIENCE_S
+    deadline_s = context.now_s() + _PROPAGATION_TIMEOUT_S
     while True:
-        answer = yield from dry_run_as(bench, role_arn, policy, volume_id)
-        if answer.code == ALLOWED or bench.now_s() >= end_s:
-            return answer.code == ALLOWED
-        yield _LOOK_EVERY_S
+        answer = yield from dry_run_as(context, role_arn, policy, volume_id)
+        if answer.code == ALLOWED_CODE or context.now_s() >= deadline_s:
+            return answer.code == ALLOWED_CODE
+        yield _POLL_INTERVAL_S

@@ -10,25 +10,32 @@ from typing import Final
 
 import click
 
-from burstctl.backtest.backtest import Backtest, CalmSieve, Question, run_backtest
-from burstctl.backtest.csv_input import MOST_GIB, read_recordings
+from burstctl.backtest.backtest import Backtest, BacktestRequest, CalmVolumeFilter, run_backtest
+from burstctl.backtest.csv_input import MAX_GIB, read_recordings
 from burstctl.backtest.json import to_document
-from burstctl.backtest.load import MOST_DAYS, MOST_USD, Recorded, Request, from_files, read_recorded
-from burstctl.backtest.progress import DayBar
-from burstctl.backtest.text import fleet_in_words, tell_backtest, volume_in_words
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import Command, Options, Span, VolumeId, common_options
-from burstctl.cli.output import say, show, to_json
-from burstctl.context.active_policy import PolicySource, find_policy
-from burstctl.context.context import reading_desk
+from burstctl.backtest.load import (
+    MAX_DAYS,
+    MAX_USD,
+    BacktestInput,
+    InputRequest,
+    load_from_cloudwatch,
+    load_from_files,
+)
+from burstctl.backtest.progress import DayProgressBar
+from burstctl.backtest.text import print_notes, render_fleet, render_volume
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
+from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.context.active_policy import PolicySource, find_policy_source
+from burstctl.context.context import open_readonly
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 
-_DAYS: Final = 14
-_SHORTEST_LAG: Final = timedelta(minutes=1)
-_LONGEST_LAG: Final = timedelta(hours=1)
-_SOMEWHERE: Final = "us-east-1"
+_DEFAULT_DAYS: Final = 14
+_MIN_LAG: Final = timedelta(minutes=1)
+_MAX_LAG: Final = timedelta(hours=1)
+_DEFAULT_REGION: Final = "us-east-1"
 
 
 @click.command(
@@ -44,10 +51,12 @@ _SOMEWHERE: Final = "us-east-1"
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1)
 @click.option(
     "--days",
-    type=click.IntRange(1, MOST_DAYS),
+    type=click.IntRange(1, MAX_DAYS),
     metavar="N",
-    help=f"So much history, {_DAYS} by default: by the minute up to 14, by five minutes above. Of a FILE, its"
-    " last days; all by default.",
+    help=(
+        f"So much history, {_DEFAULT_DAYS} by default: by the minute up to 14, by five minutes above. Of a"
+        " FILE, its last days; all by default."
+    ),
 )
 @click.option(
     "--csv",
@@ -55,11 +64,13 @@ _SOMEWHERE: Final = "us-east-1"
     type=click.Path(path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="A recording in place of AWS, one volume a file; further words are FILEs as well. Columns: time,"
-    " burst_balance_pct, read_ops, write_ops for each minute, or each five; size_gib, or --size.",
+    help=(
+        "A recording in place of AWS, one volume a file; further words are FILEs as well. Columns: time,"
+        " burst_balance_pct, read_ops, write_ops for each minute, or each five; size_gib, or --size."
+    ),
 )
 @click.option(
-    "--size", type=click.IntRange(1, MOST_GIB), metavar="GIB", help="How large the volume in each FILE is."
+    "--size", type=click.IntRange(1, MAX_GIB), metavar="GIB", help="How large the volume in each FILE is."
 )
 @click.option(
     "--target",
@@ -71,12 +82,12 @@ _SOMEWHERE: Final = "us-east-1"
 )
 @click.option(
     "--lag",
-    type=Span(_SHORTEST_LAG, _LONGEST_LAG),
+    type=Duration(_MIN_LAG, _MAX_LAG),
     metavar="SPAN",
     help="CloudWatch shows a minute this long after its start. Default: the policy's metric_lag.",
 )
 @click.option("--all", "everything", is_flag=True, help="Show every volume, also those with nothing to tell.")
-@click.option("--yes", is_flag=True, help=f"Read it though that costs more than ${MOST_USD:g}.")
+@click.option("--yes", is_flag=True, help=f"Read it though that costs more than ${MAX_USD:g}.")
 @common_options
 def backtest(
     volumes: Sequence[str],
@@ -90,7 +101,7 @@ def backtest(
     lag: timedelta | None,
     everything: bool,
     yes: bool,
-) -> Exit:
+) -> ExitCode:
     """Tell what the watchdog would have done, had this policy run: alerts, flips, stalls avoided, dollars.
 
     Replays the history of the VOLUMEs, or of every gp2 volume of the region, through the watchdog itself, as
@@ -98,58 +109,66 @@ def backtest(
 
     Exits 1 if anything could not be read, 2 if reading costs too much and nobody agreed.
     """
-    asked = partial(_question, lag=lag, as_tagged=as_tagged, target=target)
+    make_request = partial(_backtest_request, lag=lag, as_tagged=as_tagged, target=target)
     if files:
-        source = find_policy(options.policy, os.environ)
-        place = Place(region=options.region or os.environ.get("AWS_REGION") or _SOMEWHERE)
-        sieve = CalmSieve(asked(source.read(), source, place))
-        say(f"policy: {source}")
-        recorded = from_files(read_recordings([*files, *map(Path, volumes)], size), days, sieve)
-        return _answer(_replay(recorded, sieve), options, time(), everything=everything)
+        source = find_policy_source(options.policy, os.environ)
+        location = AwsLocation(region=options.region or os.environ.get("AWS_REGION") or _DEFAULT_REGION)
+        calm_filter = CalmVolumeFilter(make_request(source.read(), source, location))
+        print_info(f"policy: {source}")
+        backtest_input = load_from_files(
+            read_recordings([*files, *map(Path, volumes)], size), days, calm_filter
+        )
+        return _report(_replay(backtest_input, calm_filter), options, time(), shows_all=everything)
     if size is not None:
         raise click.UsageError("--size is about files: add --csv FILE.")
-    ids = [VolumeId().convert(each, None, click.get_current_context()) for each in volumes]
-    request = Request(volume_ids=list(dict.fromkeys(ids)), days=days or _DAYS, assumes_yes=yes)
-    with reading_desk(options) as desk:
-        sieve = CalmSieve(asked(desk.shell.policy, desk.policy_source, desk.shell.place))
-        recorded = read_recorded(desk, request, sieve)
-        return _answer(_replay(recorded, sieve), options, desk.shell.clock(), everything=everything)
+    ids = [VolumeId().convert(word, None, click.get_current_context()) for word in volumes]
+    input_request = InputRequest(
+        volume_ids=list(dict.fromkeys(ids)), days=days or _DEFAULT_DAYS, assumes_yes=yes
+    )
+    with open_readonly(options) as context:
+        calm_filter = CalmVolumeFilter(
+            make_request(context.services.policy, context.policy_source, context.services.location)
+        )
+        backtest_input = load_from_cloudwatch(context, input_request, calm_filter)
+        return _report(
+            _replay(backtest_input, calm_filter), options, context.services.clock(), shows_all=everything
+        )
 
 
-def _question(
+def _backtest_request(
     policy: Policy,
     source: PolicySource,
-    place: Place,
+    location: AwsLocation,
     *,
     lag: timedelta | None,
     as_tagged: bool,
     target: str | None,
-) -> Question:
-    return Question(
+) -> BacktestRequest:
+    return BacktestRequest(
         policy=policy,
-        policy_place=source.place,
-        place=place,
+        policy_location=source.location,
+        location=location,
         lag_s=int((lag or policy.cadence.metric_lag).total_seconds()),
         as_tagged=as_tagged,
         target=VolumeType(target) if target else None,
     )
 
 
-def _replay(recorded: Recorded, sieve: CalmSieve) -> Backtest:
-    bar = DayBar()
+def _replay(backtest_input: BacktestInput, calm_filter: CalmVolumeFilter) -> Backtest:
+    bar = DayProgressBar()
     bar.begin("replaying")
     try:
-        return run_backtest(recorded, sieve, report_progress=bar.report)
+        return run_backtest(backtest_input, calm_filter, report_progress=bar.report)
     finally:
         bar.end()
 
 
-def _answer(found: Backtest, options: Options, now_s: float, *, everything: bool) -> Exit:
+def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool) -> ExitCode:
     if options.json:
-        show(to_json(to_document(found, now_s)))
-    elif len(found.tallies) == 1:
-        show(volume_in_words(found))
-    elif found.tallies:
-        show(fleet_in_words(found, everything=everything))
-    tell_backtest(found)
-    return Exit.FAILED if found.recorded.has_failed else Exit.FINE
+        print_output(to_json(to_document(result, now_s)))
+    elif len(result.tallies) == 1:
+        print_output(render_volume(result))
+    elif result.tallies:
+        print_output(render_fleet(result, shows_all=shows_all))
+    print_notes(result)
+    return ExitCode.FAILED if result.source.has_failed else ExitCode.OK

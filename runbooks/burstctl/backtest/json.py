@@ -2,95 +2,95 @@
 
 from typing import Any, Final
 
-from burstctl.backtest.assumptions import assumptions
+from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import Backtest
-from burstctl.backtest.recorded_volume import Move
-from burstctl.backtest.scoring import Depletion, Stalls, Tally, Told, days_of
+from burstctl.backtest.recorded_volume import SimulatedModification
+from burstctl.backtest.scoring import Depletion, SentAlert, Stalls, Tally, replayed_days
 from burstctl.render.plan_json import instant_or_none
-from burstwatch.core.ledger.flip_state import configuration_document
+from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.policy.windows import expected_flip
+from burstwatch.core.policy.windows import expected_flip_duration
 from burstwatch.core.text import format_instant
 
 SCHEMA: Final = "burstwatch.backtest/v1"
 
 
-def to_document(found: Backtest, generated_at_s: float) -> dict[str, Any]:
+def to_document(backtest: Backtest, generated_at_s: float) -> dict[str, Any]:
     """As JSON; instants in ISO 8601, absent values null, keys never disappear."""
-    question, recorded, total = found.question, found.recorded, found.totals
-    policy: Policy = found.setting.policy
+    request, source, totals = backtest.request, backtest.source, backtest.totals
+    policy: Policy = backtest.config.policy
     return {
         "schema": SCHEMA,
         "generated_at": format_instant(generated_at_s),
-        "region": question.place.region,
-        "policy": question.policy_place,
+        "region": request.location.region,
+        "policy": request.policy_location,
         "mode_highest": str(policy.mode.highest),
-        "as_tagged": question.as_tagged,
+        "as_tagged": request.as_tagged,
         "target": str(policy.flip.target),
         "history": {
-            "start": format_instant(recorded.start_s),
-            "end": format_instant(recorded.end_s),
-            "days": round(days_of(found.setting), 4),
-            "period_s": recorded.period_s,
-            "from": "cloudwatch" if recorded.metrics_requested else "csv",
+            "start": format_instant(source.start_s),
+            "end": format_instant(source.end_s),
+            "days": round(replayed_days(backtest.config), 4),
+            "period_s": source.period_s,
+            "from": "cloudwatch" if source.metrics_requested else "csv",
         },
-        "metric_lag_s": found.setting.lag_s,
-        "assumptions": assumptions(found),
+        "metric_lag_s": backtest.config.lag_s,
+        "assumptions": list_assumptions(backtest),
         "totals": {
-            "volumes": total.volumes,
-            "alerts": sum(total.alerts.values()),
-            "alerts_by_kind": dict(total.alerts),
-            "reminders": total.reminders,
-            "flips": total.flips,
-            "returns": total.returns,
-            "away_at_end": total.away,
-            "refused": dict(total.refused),
-            "stalled_minutes": _stalls(total.stalls),
-            "depletions": total.depletions,
-            "depletions_announced": total.announced,
-            "depletions_prevented": total.prevented,
-            "least_lead_s": total.least_lead_s,
-            "usd_over_gp2": round(total.usd_over_gp2, 6),
-            "usd_watching": round(total.usd_watching, 6),
+            "volumes": totals.volumes,
+            "alerts": sum(totals.alerts.values()),
+            "alerts_by_kind": dict(totals.alerts),
+            "reminders": totals.reminders,
+            "flips": totals.flips,
+            "returns": totals.returns,
+            "away_at_end": totals.on_target_at_end,
+            "refused": dict(totals.refused),
+            "stalled_minutes": _stalls_document(totals.stalls),
+            "depletions": totals.depletions,
+            "depletions_announced": totals.announced,
+            "depletions_prevented": totals.prevented,
+            "least_lead_s": totals.least_lead_s,
+            "usd_over_gp2": round(totals.usd_over_gp2, 6),
+            "usd_watching": round(totals.usd_watching, 6),
         },
-        "volumes": [_volume(each, policy) for each in found.tallies],
-        "window_alerts": [_told(each) for each in found.windows],
-        "unsuited": dict(recorded.unsuited),
-        "ignored": list(recorded.ignored),
-        "unseen": list(recorded.unseen),
-        "missing": list(recorded.missing),
-        "unread": dict(recorded.unread),
-        "failures": list(recorded.failures),
-        "cost": {"metrics_requested": recorded.metrics_requested, "usd": round(recorded.usd_read, 6)},
-        "api_calls": dict(recorded.api_calls),
+        "volumes": [_volume_document(item, policy) for item in backtest.tallies],
+        "window_alerts": [_alert_document(item) for item in backtest.window_alerts],
+        "unsuited": dict(source.unsuited),
+        "ignored": list(source.ignored),
+        "unseen": list(source.unseen),
+        "missing": list(source.missing),
+        "unread": dict(source.unread),
+        "failures": list(source.failures),
+        "cost": {"metrics_requested": source.metrics_requested, "usd": round(source.read_cost_usd, 6)},
+        "api_calls": dict(source.api_calls),
     }
 
 
-def _volume(one: Tally, policy: Policy) -> dict[str, Any]:
-    volume = one.volume
+def _volume_document(tally: Tally, policy: Policy) -> dict[str, Any]:
+    volume = tally.volume
     return {
         "volume_id": volume.volume_id,
         "name": volume.name,
         "size_gib": volume.size_gib,
-        "recorded_s": one.known_s,
-        "cut_because": one.cut_because,
-        "expected_modification_s": int(expected_flip(volume.size_gib, policy.lead).total_seconds()),
-        "alerts": [_told(each) for each in one.alerts],
-        "alerts_by_kind": dict(one.by_kind),
-        "flips": one.flips,
-        "returns": one.returns,
-        "away_at_end": one.is_away,
-        "modifications": [_move(each) for each in one.moves],
-        "refused": dict(one.refused),
-        "stalled_minutes": _stalls(one.stalls),
-        "depletions": [_depletion(each) for each in one.depletions],
-        "least_lead_s": one.least_lead_s,
-        "usd_over_gp2": round(one.usd_over_gp2, 6),
-        "usd_watching": round(one.usd_watching, 6),
+        "recorded_s": tally.known_s,
+        "cut_because": tally.cut_because,
+        "expected_modification_s": int(expected_flip_duration(volume.size_gib, policy.lead).total_seconds()),
+        "alerts": [_alert_document(item) for item in tally.alerts],
+        "alerts_by_kind": dict(tally.by_kind),
+        "flips": tally.flips,
+        "returns": tally.returns,
+        "away_at_end": tally.ends_on_target,
+        "modifications": [_modification_document(item) for item in tally.modifications],
+        "refused": dict(tally.refused),
+        "stalled_minutes": _stalls_document(tally.stalls),
+        "depletions": [_depletion_document(item) for item in tally.depletions],
+        "least_lead_s": tally.least_lead_s,
+        "usd_over_gp2": round(tally.usd_over_gp2, 6),
+        "usd_watching": round(tally.usd_watching, 6),
     }
 
 
-def _stalls(stalls: Stalls) -> dict[str, int]:
+def _stalls_document(stalls: Stalls) -> dict[str, int]:
     return {
         "seen": stalls.seen,
         "avoided": stalls.avoided,
@@ -100,28 +100,28 @@ def _stalls(stalls: Stalls) -> dict[str, int]:
     }
 
 
-def _told(told: Told) -> dict[str, Any]:
+def _alert_document(alert: SentAlert) -> dict[str, Any]:
     return {
-        "at": format_instant(told.at_s),
-        "kind": str(told.kind),
-        "level": told.level,
-        "reminder": told.is_reminder,
+        "at": format_instant(alert.at_s),
+        "kind": str(alert.kind),
+        "level": alert.level,
+        "reminder": alert.is_reminder,
     }
 
 
-def _move(move: Move) -> dict[str, Any]:
+def _modification_document(modification: SimulatedModification) -> dict[str, Any]:
     return {
-        "direction": "out" if move.is_out else "back",
-        "target": configuration_document(move.target),
-        "started_at": format_instant(move.started_s),
-        "completed_at": format_instant(move.completed_s),
+        "direction": "out" if modification.is_flip else "back",
+        "target": configuration_to_document(modification.target),
+        "started_at": format_instant(modification.started_at_s),
+        "completed_at": format_instant(modification.completed_at_s),
     }
 
 
-def _depletion(depletion: Depletion) -> dict[str, Any]:
+def _depletion_document(depletion: Depletion) -> dict[str, Any]:
     return {
-        "dry_at": format_instant(depletion.dry_at_s),
+        "dry_at": format_instant(depletion.empty_at_s),
         "alerted_at": instant_or_none(depletion.alerted_at_s),
         "lead_s": depletion.lead_s,
-        "prevented": depletion.prevented,
+        "prevented": depletion.is_prevented,
     }

@@ -3,8 +3,8 @@
 from burstctl.cli.progress import ProgressBar
 
 
-class DayBar(ProgressBar):
+class DayProgressBar(ProgressBar):
     """Shows how far a replay has come."""
 
-    def _words(self) -> str:
-        return self._doing if self._total is None else f"day {self._done:,} of {self._total:,}"
+    def _describe(self) -> str:
+        return self._activity if self._total is None else f"day {self._done:,} of {self._total:,}"

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from burstctl.backtest.recorded_volume import RecordedVolume, World
-from burstwatch.adapters.aws.cloudwatch import MetricQuery, MetricsRead
-from burstwatch.adapters.aws.drain_metrics import METRICS_PER_VOLUME, MOST_VOLUMES, CausesRead
-from burstwatch.adapters.aws.ec2 import EbsLimitsRead, InstanceStates, ModificationsRead, VolumesRead
+from burstctl.backtest.recorded_volume import RecordedFleet, RecordedVolume
+from burstwatch.adapters.aws.cloudwatch import MetricQuery, MetricsResult
+from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUME, DrainMetricsResult
+from burstwatch.adapters.aws.ec2 import EbsLimitsResult, InstanceStates, ModificationsResult, VolumesResult
 from burstwatch.adapters.aws.ec2_modify import Accepted
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
@@ -19,11 +19,11 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 
-NO_INSTANCE: Final = "i-recorded"
+UNKNOWN_INSTANCE_ID: Final = "i-recorded"
 """What a volume is taken to be attached to where nobody knows."""
 
 
-class _Ignored(Protocol):
+class _IgnoredCallback(Protocol):
     def __call__(self, subject: str, failure: object, /) -> None: ...
 
 
@@ -31,69 +31,79 @@ class _Ignored(Protocol):
 class RecordedEc2:
     """EC2; ``limits`` are those of the instances today, by id."""
 
-    world: World
+    fleet: RecordedFleet
     limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
 
     def volumes(
         self,
         filters: Mapping[str, Sequence[str]],
         *,
-        report: _Ignored,  # noqa: ARG002 - nothing fails
-        on_page: _Ignored,  # noqa: ARG002 - there is one page
+        report_failure: _IgnoredCallback,  # noqa: ARG002 - nothing fails
+        on_page: _IgnoredCallback,  # noqa: ARG002 - there is one page
     ) -> Iterator[Volume]:
         types = filters["volume-type"]
-        shown = (each.shown_at(self.world.now_s) for each in self.world.standing())
-        return (volume for volume in shown if volume.volume_type in types)
+        described = (recorded.volume_at(self.fleet.now_s) for recorded in self.fleet.existing_volumes())
+        return (volume for volume in described if volume.volume_type in types)
 
-    def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesRead:
-        found = {each: self.world.find(each) for each in volume_ids}
-        return VolumesRead(
-            volumes=[each.shown_at(self.world.now_s) for each in found.values() if each],
-            missing=[volume_id for volume_id, each in found.items() if each is None],
+    def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesResult:
+        by_id = {item: self.fleet.find(item) for item in volume_ids}
+        return VolumesResult(
+            volumes=[item.volume_at(self.fleet.now_s) for item in by_id.values() if item],
+            missing=[volume_id for volume_id, item in by_id.items() if item is None],
             unread={},
         )
 
     def instance_states(self, instance_ids: Iterable[str]) -> InstanceStates:
-        wanted = set(instance_ids)
+        wanted_ids = set(instance_ids)
         states: dict[str, str] = {}
-        for each in self.world.standing():
-            instance_id = each.recording.volume.instance_id
-            if instance_id in wanted and states.get(instance_id) != "running":
-                states[instance_id] = self.world.instance_state(each)
-        return InstanceStates(states=states, types={i: i for i in wanted & self.limits.keys()})
+        for volume in self.fleet.existing_volumes():
+            instance_id = volume.recording.volume.instance_id
+            if instance_id in wanted_ids and states.get(instance_id) != "running":
+                states[instance_id] = self.fleet.instance_state(volume)
+        return InstanceStates(
+            states=states, types={instance: instance for instance in wanted_ids & self.limits.keys()}
+        )
 
-    def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsRead:
+    def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsResult:
         """Of each instance: its id stands for its type here."""
-        return EbsLimitsRead(limits={i: self.limits[i] for i in instance_types if i in self.limits})
+        return EbsLimitsResult(
+            limits={
+                instance_id: self.limits[instance_id]
+                for instance_id in instance_types
+                if instance_id in self.limits
+            }
+        )
 
-    def modifications_in_progress(self, *, report: _Ignored) -> Iterator[Modification]:  # noqa: ARG002 - nothing fails
-        found = (each.modification_at(self.world.now_s) for each in self._moved())
-        return (each for each in found if each is not None and each.is_in_progress)
+    def modifications_in_progress(self, *, report_failure: _IgnoredCallback) -> Iterator[Modification]:  # noqa: ARG002 - nothing fails
+        modifications = (item.modification_at(self.fleet.now_s) for item in self._modified_volumes())
+        return (item for item in modifications if item is not None and item.is_in_progress)
 
-    def modifications_by_id(self, volume_ids: Iterable[str]) -> ModificationsRead:
-        wanted = set(volume_ids)
-        found = {
-            each.volume_id: each.modification_at(self.world.now_s)
-            for each in self._moved()
-            if each.volume_id in wanted
+    def modifications_by_id(self, volume_ids: Iterable[str]) -> ModificationsResult:
+        wanted_ids = set(volume_ids)
+        modifications = {
+            item.volume_id: item.modification_at(self.fleet.now_s)
+            for item in self._modified_volumes()
+            if item.volume_id in wanted_ids
         }
-        return ModificationsRead(modifications={i: each for i, each in found.items() if each is not None})
+        return ModificationsResult(
+            modifications={volume_id: item for volume_id, item in modifications.items() if item is not None}
+        )
 
     def provisioned_iops(self, volume_type: VolumeType) -> int:
         """What these volumes take of the account's quota; that of others nobody has recorded."""
-        shown = (each.shown_at(self.world.now_s) for each in self._moved())
-        return sum(each.provisioned_iops or 0 for each in shown if each.volume_type == volume_type)
+        described = (volume.volume_at(self.fleet.now_s) for volume in self._modified_volumes())
+        return sum(volume.provisioned_iops or 0 for volume in described if volume.volume_type == volume_type)
 
-    def _moved(self) -> Iterator[RecordedVolume]:
-        return (each for each in self.world.volumes.values() if each.moves)
+    def _modified_volumes(self) -> Iterator[RecordedVolume]:
+        return (volume for volume in self.fleet.volumes.values() if volume.modifications)
 
 
 @dataclass(slots=True)
 class RecordedCloudWatch:
-    """CloudWatch; ``asked`` counts the metrics that AWS would have billed, by the subject's id."""
+    """CloudWatch; ``billed_metrics`` counts the metrics that AWS would have billed, by the subject's id."""
 
-    world: World
-    asked: Counter[str] = field(default_factory=Counter)
+    fleet: RecordedFleet
+    billed_metrics: Counter[str] = field(default_factory=Counter)
 
     def read(
         self,
@@ -102,22 +112,22 @@ class RecordedCloudWatch:
         end_s: float,
         *,
         on_batch: Callable[[], None] = lambda: None,  # noqa: ARG002 - it takes no time
-    ) -> MetricsRead:
-        until_s = self.world.visible_until_s(end_s)
+    ) -> MetricsResult:
+        until_s = self.fleet.visible_until_s(end_s)
         start_s = start_s // PERIOD_S * PERIOD_S
         series: dict[MetricQuery, Series] = {}
         for query in queries:
-            self.asked[query.subject_id] += 1
-            volume = self.world.volumes.get(query.subject_id)
+            self.billed_metrics[query.resource_id] += 1
+            volume = self.fleet.volumes.get(query.resource_id)
             series[query] = (
                 Series() if volume is None else self._series(volume, query.metric, start_s, until_s)
             )
-        return MetricsRead(series=series)
+        return MetricsResult(series=series)
 
     def _series(self, volume: RecordedVolume, metric: str, start_s: float, until_s: float) -> Series:
         match metric:
             case "BurstBalance":
-                return volume.balance(start_s, until_s, self.world.now_s)
+                return volume.balance(start_s, until_s, self.fleet.now_s)
             case "VolumeReadOps":
                 return volume.recording.reads.between(start_s, until_s)
             case _:
@@ -125,22 +135,22 @@ class RecordedCloudWatch:
 
 
 @dataclass(slots=True)
-class CountedCauses:
+class CountingDrainMetricsReader:
     """Reads nothing of what drained a volume, because no alert is sent; counts what that would cost."""
 
-    asked: Counter[str]
+    billed_metrics: Counter[str]
 
-    def read(self, volume_ids: Sequence[str], now_s: float) -> CausesRead:  # noqa: ARG002 - the reader's signature
-        self.asked.update(dict.fromkeys(volume_ids[:MOST_VOLUMES], METRICS_PER_VOLUME))
-        return CausesRead()
+    def read(self, volume_ids: Sequence[str], now_s: float) -> DrainMetricsResult:  # noqa: ARG002 - the reader's signature
+        self.billed_metrics.update(dict.fromkeys(volume_ids[:MAX_VOLUMES], METRICS_PER_VOLUME))
+        return DrainMetricsResult()
 
 
 @dataclass(slots=True)
 class RecordedModifier:
     """ModifyVolume, which takes everything: the watchdog's own guards know AWS's rules."""
 
-    world: World
+    fleet: RecordedFleet
 
     def modify(self, volume_id: str, configuration: Configuration, *, dry_run: bool = False) -> Accepted:
         assert not dry_run, "the watchdog means it"
-        return Accepted(modification=self.world.volumes[volume_id].modify(configuration, self.world.now_s))
+        return Accepted(modification=self.fleet.volumes[volume_id].modify(configuration, self.fleet.now_s))

@@ -9,20 +9,20 @@ from itertools import groupby
 from math import isnan, nan
 
 from burstwatch.core.buckets.series import PERIOD_S, Series
-from burstwatch.core.ebs.sizing import AT_CEILING, EMPTY_PCT
-from burstwatch.core.ebs.usage import History
+from burstwatch.core.ebs.sizing import EMPTY_PCT, THROTTLED_SHARE
+from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class MinuteSeries:
     """One metric by the minute from ``first_s`` on; a minute that nobody recorded is not a number."""
 
     first_s: int
     values: "array[float]"
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[int, float]], first_s: int, end_s: int) -> "Track":
+    def of(cls, pairs: Iterable[tuple[int, float]], first_s: int, end_s: int) -> "MinuteSeries":
         """The track of these minutes, as far as they lie in the span."""
         values = array("d", [nan]) * ((end_s - first_s) // PERIOD_S)
         for start_s, value in pairs:
@@ -42,25 +42,27 @@ class Track:
         value = self.values[index]
         return None if isnan(value) else value
 
-    def put(self, start_s: int, value: float | None) -> None:
+    def set_at(self, start_s: int, value: float | None) -> None:
         """Write one minute over; None is a gap."""
         self.values[(start_s - self.first_s) // PERIOD_S] = nan if value is None else value
 
     def between(self, start_s: float, end_s: float) -> Series:
         """The minutes known that begin in ``[start_s, end_s)``."""
-        first = max(0, -int((self.first_s - start_s) // PERIOD_S))
-        last = min(len(self.values), -int((self.first_s - end_s) // PERIOD_S))
-        if first >= last:
+        first_index = max(0, -int((self.first_s - start_s) // PERIOD_S))
+        last_index = min(len(self.values), -int((self.first_s - end_s) // PERIOD_S))
+        if first_index >= last_index:
             return Series()
-        values = self.values[first:last]
-        starts_s = range(self.first_s + first * PERIOD_S, self.first_s + last * PERIOD_S, PERIOD_S)
+        values = self.values[first_index:last_index]
+        starts_s = range(
+            self.first_s + first_index * PERIOD_S, self.first_s + last_index * PERIOD_S, PERIOD_S
+        )
         if isnan(sum(values)):
             known = [(start, value) for start, value in zip(starts_s, values, strict=True) if value == value]  # noqa: PLR0124 - no gap is itself
             return Series(tuple(start for start, _ in known), tuple(value for _, value in known))
         return Series(tuple(starts_s), tuple(values))
 
-    def copy(self) -> "Track":
-        return Track(self.first_s, self.values[:])
+    def copy(self) -> "MinuteSeries":
+        return MinuteSeries(self.first_s, self.values[:])
 
     def __iter__(self) -> Iterator[tuple[int, float]]:
         """Each minute known, with its value."""
@@ -78,9 +80,9 @@ class Recording:
     """
 
     volume: Volume
-    balance: Track
-    reads: Track
-    writes: Track
+    balance: MinuteSeries
+    reads: MinuteSeries
+    writes: MinuteSeries
     period_s: int = PERIOD_S
     cut_because: str | None = None
 
@@ -102,9 +104,9 @@ class Recording:
         if balance_pct is None or balance_pct > EMPTY_PCT:
             return False
         served = self.served_iops(start_s)
-        return served is not None and served >= AT_CEILING * baseline_iops(self.volume.size_gib)
+        return served is not None and served >= THROTTLED_SHARE * baseline_iops(self.volume.size_gib)
 
-    def stalls(self, start_s: int, end_s: int) -> list[int]:
+    def stalled_minutes(self, start_s: int, end_s: int) -> list[int]:
         """The minutes of a span in which it was held back."""
         return [
             at_s
@@ -119,15 +121,15 @@ class Recording:
     @cached_property
     def _silences(self) -> list[tuple[int, int]]:
         """The stretches in which nothing at all was recorded, before and after it included."""
-        found: list[tuple[int, int]] = []
-        tracks = zip(self.balance.values, self.reads.values, self.writes.values, strict=True)
+        silences: list[tuple[int, int]] = []
+        minute_values = zip(self.balance.values, self.reads.values, self.writes.values, strict=True)
         at_s = self.first_s
-        for is_silent, minutes in groupby(all(map(isnan, each)) for each in tracks):
-            until_s = at_s + sum(1 for _ in minutes) * PERIOD_S
+        for is_silent, minutes in groupby(all(map(isnan, minute)) for minute in minute_values):
+            end_s = at_s + sum(1 for _ in minutes) * PERIOD_S
             if is_silent:
-                found.append((at_s, until_s))
-            at_s = until_s
-        return found
+                silences.append((at_s, end_s))
+            at_s = end_s
+        return silences
 
     def silence_s(self, at_s: float) -> int:
         """How long the silence lasts that a moment lies in; 0 where something was recorded."""
@@ -136,64 +138,64 @@ class Recording:
         index = bisect_right(self._silences, (at_s, 2**62)) - 1
         if index < 0:
             return 0
-        since_s, until_s = self._silences[index]
-        return until_s - since_s if at_s < until_s else 0
+        start_s, end_s = self._silences[index]
+        return end_s - start_s if at_s < end_s else 0
 
 
-def record(volume: Volume, history: History, first_s: int, end_s: int) -> Recording:
+def make_recording(volume: Volume, history: MetricHistory, first_s: int, end_s: int) -> Recording:
     """A recording of what CloudWatch told of a volume; wide periods are drawn out to minutes.
 
     The operations of a wide period are spread evenly over it. Its balance is drawn straight: down to its
     least where that is lower than before, up to the next where that is higher.
     """
     period_s = history.period_s
-    tracks = {"reads": history.read_ops, "writes": history.write_ops}
+    operations = {"reads": history.read_ops, "writes": history.write_ops}
     if period_s == PERIOD_S:
-        spread = {name: _pairs(series) for name, series in tracks.items()}
-        balance = _pairs(history.balance)
+        spread = {name: _to_pairs(series) for name, series in operations.items()}
+        balance = _to_pairs(history.balance)
     else:
-        spread = {name: _spread(series, period_s) for name, series in tracks.items()}
-        balance = _drawn(history.balance, period_s)
+        spread = {name: _spread_evenly(series, period_s) for name, series in operations.items()}
+        balance = _interpolate_balance(history.balance, period_s)
     return Recording(
         volume=volume,
-        balance=Track.of(balance, first_s, end_s),
-        reads=Track.of(spread["reads"], first_s, end_s),
-        writes=Track.of(spread["writes"], first_s, end_s),
+        balance=MinuteSeries.of(balance, first_s, end_s),
+        reads=MinuteSeries.of(spread["reads"], first_s, end_s),
+        writes=MinuteSeries.of(spread["writes"], first_s, end_s),
         period_s=period_s,
     )
 
 
-def with_only(recording: Recording, start_s: int, end_s: int, because: str) -> Recording:
+def restrict_to(recording: Recording, start_s: int, end_s: int, reason: str) -> Recording:
     """The recording without what lies outside a span."""
     balance, reads, writes = (
-        Track.of(
+        MinuteSeries.of(
             ((at_s, value) for at_s, value in track if start_s <= at_s < end_s),
             recording.first_s,
             recording.end_s,
         )
         for track in (recording.balance, recording.reads, recording.writes)
     )
-    return replace(recording, balance=balance, reads=reads, writes=writes, cut_because=because)
+    return replace(recording, balance=balance, reads=reads, writes=writes, cut_because=reason)
 
 
-def _pairs(series: Series) -> Iterable[tuple[int, float]]:
-    return zip(series.starts_s, series.values, strict=True)
+def _to_pairs(series: Series) -> Iterable[tuple[int, float]]:
+    return zip(series.starts_at_s, series.values, strict=True)
 
 
-def _spread(series: Series, period_s: int) -> Iterator[tuple[int, float]]:
+def _spread_evenly(series: Series, period_s: int) -> Iterator[tuple[int, float]]:
     share = PERIOD_S / period_s
-    for start_s, value in _pairs(series):
+    for start_s, value in _to_pairs(series):
         for at_s in range(start_s, start_s + period_s, PERIOD_S):
             yield at_s, value * share
 
 
-def _drawn(series: Series, period_s: int) -> Iterator[tuple[int, float]]:
-    known = dict(_pairs(series))
+def _interpolate_balance(series: Series, period_s: int) -> Iterator[tuple[int, float]]:
+    known = dict(_to_pairs(series))
     count = period_s // PERIOD_S
-    for start_s, least in known.items():
-        before, after = known.get(start_s - period_s, least), known.get(start_s + period_s, least)
-        if before > least:
-            steps = (before + (least - before) * (nth + 1) / count for nth in range(count))
+    for start_s, minimum in known.items():
+        before, after = known.get(start_s - period_s, minimum), known.get(start_s + period_s, minimum)
+        if before > minimum:
+            steps = (before + (minimum - before) * (index + 1) / count for index in range(count))
         else:
-            steps = (least + max(0.0, after - least) * nth / count for nth in range(count))
+            steps = (minimum + max(0.0, after - minimum) * index / count for index in range(count))
         yield from zip(range(start_s, start_s + period_s, PERIOD_S), steps, strict=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ledger.ledger import Beginning, Caps, Change, States, VolumeState
+from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, States, VolumeState
 
 
 class ReplayLedger(SqliteLedger):
@@ -23,20 +23,22 @@ class ReplayLedger(SqliteLedger):
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         applied = super().commit(changes, channels=channels)
-        self._read_again(applied)
+        self._refresh(applied)
         return applied
 
-    def begin(
-        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
-    ) -> Beginning:
-        beginning = super().begin(change, caps, now_s=now_s, heeds_holds=heeds_holds, channels=channels)
-        self._read_again({change.volume_id})
-        return beginning
+    def record_intent(
+        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+    ) -> IntentResult:
+        result = super().record_intent(
+            change, caps, now_s=now_s, respects_holds=respects_holds, channels=channels
+        )
+        self._refresh({change.volume_id})
+        return result
 
-    def _read_again(self, volume_ids: set[str]) -> None:
-        found = self.states_of(volume_ids)
+    def _refresh(self, volume_ids: set[str]) -> None:
+        states = self.states_of(volume_ids)
         for volume_id in volume_ids:
-            if volume_id in found:
-                self._states[volume_id] = found[volume_id]
+            if volume_id in states:
+                self._states[volume_id] = states[volume_id]
             else:
                 self._states.pop(volume_id, None)

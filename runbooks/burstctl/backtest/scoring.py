@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from burstctl.backtest.recorded_volume import Move
-from burstctl.backtest.replay import Lived, Setting
+from burstctl.backtest.recorded_volume import SimulatedModification
+from burstctl.backtest.replay import ReplayConfig, ReplayResult
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.ebs.pricing import LEAST_BILLED, usd_per_hour
+from burstwatch.core.ebs.pricing import MIN_BILLED_DURATION, usd_per_hour
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
@@ -18,11 +18,11 @@ from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
 _HOUR_S: Final = 3600
 _DAY_S: Final = 24 * _HOUR_S
-_OF_A_DRAIN: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
+_DRAIN_KINDS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class SentAlert:
     """An alert, when it went out."""
 
     at_s: int
@@ -35,21 +35,21 @@ class Told:
 class Depletion:
     """A time at which the recorded bucket ran dry; ``alerted_at_s`` is when people had heard of it first.
 
-    It is ``prevented`` where the volume would have been on its target by then.
+    It is ``is_prevented`` where the volume would have been on its target by then.
     """
 
-    dry_at_s: int
+    empty_at_s: int
     alerted_at_s: int | None
-    prevented: bool
+    is_prevented: bool
 
     @property
     def lead_s(self) -> int | None:
-        return None if self.alerted_at_s is None else self.dry_at_s - self.alerted_at_s
+        return None if self.alerted_at_s is None else self.empty_at_s - self.alerted_at_s
 
     @property
     def is_surprise(self) -> bool:
         """Whether it ran dry, and nobody had heard of it."""
-        return self.alerted_at_s is None and not self.prevented
+        return self.alerted_at_s is None and not self.is_prevented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +89,8 @@ class Tally:
     volume: Volume
     known_s: int
     cut_because: str | None = None
-    alerts: Sequence[Told] = ()
-    moves: Sequence[Move] = ()
+    alerts: Sequence[SentAlert] = ()
+    modifications: Sequence[SimulatedModification] = ()
     refused: Mapping[str, int] = field(default_factory=dict)
     depletions: Sequence[Depletion] = ()
     stalls: Stalls = Stalls()
@@ -100,16 +100,16 @@ class Tally:
 
     @property
     def flips(self) -> int:
-        return sum(move.is_out for move in self.moves)
+        return sum(modification.is_flip for modification in self.modifications)
 
     @property
     def returns(self) -> int:
-        return sum(not move.is_out for move in self.moves)
+        return sum(not modification.is_flip for modification in self.modifications)
 
     @property
-    def is_away(self) -> bool:
+    def ends_on_target(self) -> bool:
         """Whether it is not gp2 at the end."""
-        return bool(self.moves) and self.moves[-1].is_out
+        return bool(self.modifications) and self.modifications[-1].is_flip
 
     @property
     def by_kind(self) -> Mapping[str, int]:
@@ -122,18 +122,22 @@ class Tally:
 
         None where it never ran dry, or only while it would have been on its target for long.
         """
-        leads = [each.lead_s or 0 for each in self.depletions if each.lead_s is not None or each.is_surprise]
+        leads = [
+            depletion.lead_s or 0
+            for depletion in self.depletions
+            if depletion.lead_s is not None or depletion.is_surprise
+        ]
         return min(leads, default=None)
 
     @property
     def is_quiet(self) -> bool:
         """Whether nobody would have heard of it, and nothing would have been done or suffered."""
-        return not (self.alerts or self.moves or self.refused or self.stalls.seen)
+        return not (self.alerts or self.modifications or self.refused or self.stalls.seen)
 
     @property
     def urgency(self) -> tuple[int, int, int, str]:
         """Sorts those with most to tell first."""
-        return (-self.stalls.seen, -len(self.moves), -len(self.alerts), self.volume.volume_id)
+        return (-self.stalls.seen, -len(self.modifications), -len(self.alerts), self.volume.volume_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,138 +157,157 @@ class Totals:
     least_lead_s: int | None
     usd_over_gp2: float
     usd_watching: float
-    away: int
+    on_target_at_end: int
 
 
-def tally(lived: Lived, setting: Setting) -> Tally:
+def tally_volume(result: ReplayResult, config: ReplayConfig) -> Tally:
     """What became of one volume, counted."""
-    recording, span = lived.recording, (setting.start_s, setting.end_s)
-    alerts = told_in(lived.entries)
+    recording, span = result.recording, (config.start_s, config.end_s)
+    alerts = sent_alerts(result.entries)
     return Tally(
         volume=recording.volume,
         cut_because=recording.cut_because,
         known_s=recording.known_minutes(*span) * PERIOD_S,
         alerts=alerts,
-        moves=lived.moves,
-        refused=Counter(str(e.body["guard"]) for e in lived.entries if e.kind is EntryKind.REFUSED),
-        depletions=_depletions(lived, alerts, setting),
-        stalls=_stalls(lived, recording.stalls(*span)),
-        usd_over_gp2=_usd_over_gp2(lived.entries, setting.end_s),
-        usd_watching=lived.metrics * USD_PER_METRIC,
-        entries=lived.entries,
+        modifications=result.modifications,
+        refused=Counter(
+            str(entry.body["guard"]) for entry in result.entries if entry.kind is EntryKind.REFUSED
+        ),
+        depletions=_find_depletions(result, alerts, config),
+        stalls=_count_stalls(result, recording.stalled_minutes(*span)),
+        usd_over_gp2=_usd_over_gp2(result.entries, config.end_s),
+        usd_watching=result.metrics_read * USD_PER_METRIC,
+        entries=result.entries,
     )
 
 
-def sum_tallies(tallies: Sequence[Tally], windows: Iterable[Told], metrics_beside: int) -> Totals:
+def sum_tallies(tallies: Sequence[Tally], windows: Iterable[SentAlert], other_metrics: int) -> Totals:
     """The sums; alerts about windows and metrics of instances belong to no volume."""
-    told = [*(alert for each in tallies for alert in each.alerts), *windows]
-    depletions = [depletion for each in tallies for depletion in each.depletions]
-    leads = [each.least_lead_s for each in tallies if each.least_lead_s is not None]
+    sent_alerts = [*(alert for item in tallies for alert in item.alerts), *windows]
+    depletions = [depletion for item in tallies for depletion in item.depletions]
+    leads = [item.least_lead_s for item in tallies if item.least_lead_s is not None]
     refused: Counter[str] = Counter()
-    for each in tallies:
-        refused.update(each.refused)
+    for item in tallies:
+        refused.update(item.refused)
     return Totals(
         volumes=len(tallies),
-        alerts=dict(Counter(str(alert.kind) for alert in told).most_common()),
-        reminders=sum(alert.is_reminder for alert in told),
-        flips=sum(each.flips for each in tallies),
-        returns=sum(each.returns for each in tallies),
+        alerts=dict(Counter(str(alert.kind) for alert in sent_alerts).most_common()),
+        reminders=sum(alert.is_reminder for alert in sent_alerts),
+        flips=sum(item.flips for item in tallies),
+        returns=sum(item.returns for item in tallies),
         refused=dict(refused.most_common()),
-        stalls=sum((each.stalls for each in tallies), Stalls()),
+        stalls=sum((item.stalls for item in tallies), Stalls()),
         depletions=len(depletions),
-        announced=sum(each.alerted_at_s is not None for each in depletions),
-        prevented=sum(each.prevented for each in depletions),
+        announced=sum(item.alerted_at_s is not None for item in depletions),
+        prevented=sum(item.is_prevented for item in depletions),
         least_lead_s=min(leads, default=None),
-        usd_over_gp2=sum(each.usd_over_gp2 for each in tallies),
-        usd_watching=sum(each.usd_watching for each in tallies) + metrics_beside * USD_PER_METRIC,
-        away=sum(each.is_away for each in tallies),
+        usd_over_gp2=sum(item.usd_over_gp2 for item in tallies),
+        usd_watching=sum(item.usd_watching for item in tallies) + other_metrics * USD_PER_METRIC,
+        on_target_at_end=sum(item.ends_on_target for item in tallies),
     )
 
 
-def told_in(entries: Iterable[LedgerEntry]) -> list[Told]:
+def sent_alerts(entries: Iterable[LedgerEntry]) -> list[SentAlert]:
     """The alerts among lines of the ledger."""
-    alerts = (Alert.from_document(each.body) for each in entries if each.kind is EntryKind.ALERT)
+    alerts = (Alert.from_document(entry.body) for entry in entries if entry.kind is EntryKind.ALERT)
     return [
-        Told(at_s=alert.time_s, kind=alert.kind, level=str(alert.level), is_reminder=alert.is_reminder)
+        SentAlert(at_s=alert.at_s, kind=alert.kind, level=str(alert.level), is_reminder=alert.is_reminder)
         for alert in alerts
     ]
 
 
-def _stalls(lived: Lived, seen: Sequence[int]) -> Stalls:
-    known = set(seen)
+def _count_stalls(result: ReplayResult, recorded_stalls: Sequence[int]) -> Stalls:
+    recorded_set = set(recorded_stalls)
     return Stalls(
-        seen=len(seen),
-        avoided=sum(_is_on_target(lived.moves, at_s) for at_s in seen),
-        eased=sum(_is_changing(lived.moves, at_s) for at_s in seen),
-        added=sum(at_s not in known for at_s in lived.stalls),
+        seen=len(recorded_stalls),
+        avoided=sum(_is_on_target(result.modifications, at_s) for at_s in recorded_stalls),
+        eased=sum(_is_in_progress(result.modifications, at_s) for at_s in recorded_stalls),
+        added=sum(at_s not in recorded_set for at_s in result.stalls),
     )
 
 
-def _is_on_target(moves: Sequence[Move], at_s: int) -> bool:
-    begun = [move for move in moves if move.started_s <= at_s]
-    return bool(begun) and begun[-1].is_out and begun[-1].completed_s <= at_s
+def _is_on_target(modifications: Sequence[SimulatedModification], at_s: int) -> bool:
+    started = [modification for modification in modifications if modification.started_at_s <= at_s]
+    return bool(started) and started[-1].is_flip and started[-1].completed_at_s <= at_s
 
 
-def _is_changing(moves: Sequence[Move], at_s: int) -> bool:
-    return any(move.started_s <= at_s < move.completed_s for move in moves)
+def _is_in_progress(modifications: Sequence[SimulatedModification], at_s: int) -> bool:
+    return any(
+        modification.started_at_s <= at_s < modification.completed_at_s for modification in modifications
+    )
 
 
-def _depletions(lived: Lived, alerts: Sequence[Told], setting: Setting) -> list[Depletion]:
+def _find_depletions(
+    result: ReplayResult, alerts: Sequence[SentAlert], config: ReplayConfig
+) -> list[Depletion]:
     """Each time the recorded balance ran dry; one that hovers near empty runs dry once."""
-    found: list[Depletion] = []
-    levels, calm_pct = setting.policy.levels, setting.policy.cadence.watch_below_pct
-    drains_from_s, is_armed = setting.start_s, False
-    for at_s, pct in lived.recording.balance:
-        if not setting.start_s <= at_s < setting.end_s:
+    depletions: list[Depletion] = []
+    levels, calm_pct = config.policy.levels, config.policy.cadence.watch_below_pct
+    drains_from_s, is_armed = config.start_s, False
+    for at_s, pct in result.recording.balance:
+        if not config.start_s <= at_s < config.end_s:
             continue
         if pct >= calm_pct:
             drains_from_s = at_s
         if pct >= levels.exhausted_leave_pct:
             is_armed = True
-        elif _is_dry(pct, levels) and is_armed:
-            alerted_at_s = _heard_first(alerts, lived.moves, drains_from_s, at_s)
-            prevented = _is_on_target(lived.moves, at_s)
-            found.append(Depletion(dry_at_s=at_s, alerted_at_s=alerted_at_s, prevented=prevented))
+        elif _is_exhausted(pct, levels) and is_armed:
+            alerted_at_s = _first_alert_at_s(alerts, result.modifications, drains_from_s, at_s)
+            is_prevented = _is_on_target(result.modifications, at_s)
+            depletions.append(
+                Depletion(empty_at_s=at_s, alerted_at_s=alerted_at_s, is_prevented=is_prevented)
+            )
             drains_from_s, is_armed = at_s, False
-    return found
+    return depletions
 
 
-def _is_dry(pct: float, levels: LevelPolicy) -> bool:
+def _is_exhausted(pct: float, levels: LevelPolicy) -> bool:
     return pct <= levels.exhausted_pct
 
 
-def _heard_first(alerts: Iterable[Told], moves: Iterable[Move], since_s: int, until_s: int) -> int | None:
+def _first_alert_at_s(
+    alerts: Iterable[SentAlert], modifications: Iterable[SimulatedModification], since_s: int, until_s: int
+) -> int | None:
     """When people heard first of what ended in that depletion; what recovered by itself was another drain."""
-    first: int | None = None
-    out_s = min((move.started_s for move in moves if since_s < move.started_s and move.is_out), default=None)
+    first_at_s: int | None = None
+    flip_started_at_s = min(
+        (
+            modification.started_at_s
+            for modification in modifications
+            if since_s < modification.started_at_s and modification.is_flip
+        ),
+        default=None,
+    )
     for alert in alerts:
         if not since_s < alert.at_s <= until_s:
             continue
-        if alert.kind is AlertKind.RECOVERED and (out_s is None or alert.at_s < out_s):
-            first = None
-        elif alert.kind in _OF_A_DRAIN and first is None:
-            first = alert.at_s
-    return first
+        if alert.kind is AlertKind.RECOVERED and (
+            flip_started_at_s is None or alert.at_s < flip_started_at_s
+        ):
+            first_at_s = None
+        elif alert.kind in _DRAIN_KINDS and first_at_s is None:
+            first_at_s = alert.at_s
+    return first_at_s
 
 
 def _usd_over_gp2(entries: Iterable[LedgerEntry], end_s: int) -> float:
     """What all stays away cost more than gp2 would have, at the price that each flip was told at."""
-    total, since_s, per_month = 0.0, 0, 0.0
-    is_away = False
+    total, since_s, usd_per_month = 0.0, 0, 0.0
+    is_on_target = False
     for entry in entries:
         if entry.kind is not EntryKind.ACCEPTED:
             continue
-        if entry.body["direction"] == Direction.OUT:
-            is_away, since_s, per_month = True, entry.at_s, entry.body["usd_per_month_more"]
-        elif is_away:
-            is_away, total = False, total + _usd(per_month, entry.at_s - since_s)
-    return total + _usd(per_month, end_s - since_s) if is_away else total
+        if entry.body["direction"] == Direction.FLIP:
+            is_on_target, since_s, usd_per_month = True, entry.at_s, entry.body["usd_per_month_more"]
+        elif is_on_target:
+            is_on_target, total = False, total + _stay_usd(usd_per_month, entry.at_s - since_s)
+    return total + _stay_usd(usd_per_month, end_s - since_s) if is_on_target else total
 
 
-def _usd(per_month: float, span_s: float) -> float:
-    return usd_per_hour(per_month) * max(span_s, LEAST_BILLED.total_seconds()) / _HOUR_S
+def _stay_usd(usd_per_month: float, duration_s: float) -> float:
+    return usd_per_hour(usd_per_month) * max(duration_s, MIN_BILLED_DURATION.total_seconds()) / _HOUR_S
 
 
-def days_of(setting: Setting) -> float:
+def replayed_days(config: ReplayConfig) -> float:
     """How many days were replayed."""
-    return (setting.end_s - setting.start_s) / _DAY_S
+    return (config.end_s - config.start_s) / _DAY_S

@@ -4,227 +4,238 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from burstctl.backtest.assumptions import assumptions
-from burstctl.backtest.backtest import SHORT_S, Backtest
-from burstctl.backtest.scoring import Stalls, Tally, days_of
-from burstctl.cli.output import complain, say
-from burstctl.cli.text_layout import COLUMNS, Topic, hang, lay_out
-from burstctl.history.render import Passage, lay_out_story, tell_story
-from burstctl.render.plan_text import difference_words, usd
-from burstctl.render.table import GAP, Cell, Table, cut
-from burstctl.render.volume import describe_in_a_line, inert, name_of
-from burstwatch.core.text import format_duration, format_instant, printable
+from burstctl.backtest.assumptions import list_assumptions
+from burstctl.backtest.backtest import MIN_RECORDED_S, Backtest
+from burstctl.backtest.scoring import Stalls, Tally, replayed_days
+from burstctl.cli.output import print_error, print_info
+from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
+from burstctl.history.render import HistoryEntry, layout_history, render_entries
+from burstctl.render.plan_text import format_usd, format_usd_difference
+from burstctl.render.table import COLUMN_GAP, Cell, Table, truncate
+from burstctl.render.volume import describe_volume, display_name_of, sanitise_aligned
+from burstwatch.core.text import format_duration, format_instant, sanitise
 
-MOST_ROWS: Final = 20
+MAX_ROWS: Final = 20
 """Of a fleet so many volumes are shown: those that were held back most, then those with most done to them."""
 
-_MOST_LINES: Final = 10
-_LONGEST: Final = 600
+_MAX_LINES: Final = 10
+_MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21
-_CENT: Final = 0.005
-_UNDELIVERED: Final = "delivered to nobody"
+_HALF_CENT_USD: Final = 0.005
+_UNDELIVERED_PREFIX: Final = "delivered to nobody"
 _TITLES: Final = ("VOLUME", "ALERTS", "FLIPS", "STALLED", "AVOIDED", "LEFT", "$ FLIPS")
 
 
-def fleet_in_words(found: Backtest, *, everything: bool) -> str:
+def render_fleet(backtest: Backtest, *, shows_all: bool) -> str:
     """The totals, two lines or more to a volume, and what it rests on; fits 80 columns."""
-    eventful = [each for each in found.tallies if not each.is_quiet]
-    shown = found.tallies if everything else eventful[:MOST_ROWS]
+    eventful = [tally for tally in backtest.tallies if not tally.is_quiet]
+    listed = backtest.tallies if shows_all else eventful[:MAX_ROWS]
     parts = [
-        _paragraph([total_in_words(found)]),
-        "\n".join(_table(found, shown)) if shown else "",
-        _paragraph(_notes(found, shown, eventful)),
-        _paragraph(_rests_on(found)),
+        _wrap_sentences([describe_totals(backtest)]),
+        "\n".join(_table_lines(backtest, listed)) if listed else "",
+        _wrap_sentences(_table_notes(backtest, listed, eventful)),
+        _wrap_sentences(_assumption_lines(backtest)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def volume_in_words(found: Backtest) -> str:
+def render_volume(backtest: Backtest) -> str:
     """The totals, what became of the only volume, its story line by line, and what it rests on."""
-    [one] = found.tallies
-    topics = [(topic, [inert(line) for line in lines]) for topic, lines in _topics(one, found) if lines]
+    [tally] = backtest.tallies
+    topics = [
+        (topic, [sanitise_aligned(line) for line in lines])
+        for topic, lines in _topics(tally, backtest)
+        if lines
+    ]
     parts = [
-        _paragraph([total_in_words(found)]),
-        lay_out(describe_in_a_line(one.volume), topics),
-        lay_out_story(_without_deliveries(tell_story(one.entries))),
-        _paragraph(_rests_on(found)),
+        _wrap_sentences([describe_totals(backtest)]),
+        lay_out_topics(describe_volume(tally.volume), topics),
+        layout_history(_without_deliveries(render_entries(tally.entries))),
+        _wrap_sentences(_assumption_lines(backtest)),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _paragraph(sentences: Iterable[str]) -> str:
-    return "\n".join(line for sentence in sentences for line in hang(inert(sentence), COLUMNS))
-
-
-def _without_deliveries(story: Iterable[Passage]) -> list[Passage]:
-    """The story without what became of its alerts: nobody was to hear of them."""
-    return [
-        replace(each, details=[detail for detail in each.details if not detail.startswith(_UNDELIVERED)])
-        for each in story
-    ]
-
-
-def tell_backtest(found: Backtest) -> None:
-    """Say everything a person should know that is not in the answer itself."""
-    recorded = found.recorded
-    if not found.tallies and not recorded.has_failed:
-        say(f"there is no recorded gp2 volume to replay in {found.question.place.region}")
-    _say_each("ignored by tag", recorded.ignored)
-    _say_each("not replayed", (f"{i}: {why}" for i, why in recorded.unsuited.items()))
-    _say_each("nothing recorded", recorded.unseen)
-    for failure in dict.fromkeys(recorded.failures):
-        complain(printable(failure, _LONGEST))
-    _complain_of_unread(recorded.unread)
-    for volume_id in recorded.missing:
-        complain(
-            f"there is no volume {volume_id} in {found.question.place.region}: check the id, the region,"
-            " the account"
-        )
-    if recorded.metrics_requested:
-        calls = sum(recorded.api_calls.values())
-        price = f"${recorded.usd_read:.5f}"
-        say(f"read {recorded.metrics_requested:,} metrics for {price}, in {calls:,} calls to AWS")
-
-
-def total_in_words(found: Backtest) -> str:
-    """The whole answer in a sentence."""
-    total = found.totals
-    alerts = _many(sum(total.alerts.values()), "alert")
-    flips = f"{_many(total.flips, 'flip')} and {_many(total.returns, 'return')}"
-    refused = sum(total.refused.values())
-    return (
-        f"Had this policy run {_span(found)} on {_many(total.volumes, 'volume')}"
-        f"{_where(found)}{_mode(found)}: {alerts}, {flips}, {refused:,} refused;"
-        f" {_avoided(total.stalls)}; {difference_words(total.usd_over_gp2)}{_than(total.usd_over_gp2)} gp2,"
-        f" {_small_usd(total.usd_watching)} for watching."
+def _wrap_sentences(sentences: Iterable[str]) -> str:
+    return "\n".join(
+        line for sentence in sentences for line in wrap_hanging(sanitise_aligned(sentence), COLUMNS)
     )
 
 
-def _span(found: Backtest) -> str:
-    days = days_of(found.setting)
-    if found.recorded.metrics_requested:
+def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
+    """The story without what became of its alerts: nobody was to hear of them."""
+    return [
+        replace(
+            entry, details=[detail for detail in entry.details if not detail.startswith(_UNDELIVERED_PREFIX)]
+        )
+        for entry in entries
+    ]
+
+
+def print_notes(backtest: Backtest) -> None:
+    """Say everything a person should know that is not in the answer itself."""
+    source = backtest.source
+    if not backtest.tallies and not source.has_failed:
+        print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
+    _print_lines("ignored by tag", source.ignored)
+    _print_lines(
+        "not replayed", (f"{unsuited_id}: {reason}" for unsuited_id, reason in source.unsuited.items())
+    )
+    _print_lines("nothing recorded", source.unseen)
+    for failure in dict.fromkeys(source.failures):
+        print_error(sanitise(failure, _MAX_TEXT_LENGTH))
+    _print_unread(source.unread)
+    for volume_id in source.missing:
+        print_error(
+            f"there is no volume {volume_id} in {backtest.request.location.region}: check the id, the region,"
+            " the account"
+        )
+    if source.metrics_requested:
+        calls = sum(source.api_calls.values())
+        price = f"${source.read_cost_usd:.5f}"
+        print_info(f"read {source.metrics_requested:,} metrics for {price}, in {calls:,} calls to AWS")
+
+
+def describe_totals(backtest: Backtest) -> str:
+    """The whole answer in a sentence."""
+    totals = backtest.totals
+    alerts = _count(sum(totals.alerts.values()), "alert")
+    flips = f"{_count(totals.flips, 'flip')} and {_count(totals.returns, 'return')}"
+    refused = sum(totals.refused.values())
+    return (
+        f"Had this policy run {_describe_period(backtest)} on"
+        f" {_count(totals.volumes, 'volume')}{_describe_region(backtest)}{_describe_mode(backtest)}:"
+        f" {alerts}, {flips}, {refused:,} refused; {_describe_avoided(totals.stalls)};"
+        f" {format_usd_difference(totals.usd_over_gp2)}{_comparison_word(totals.usd_over_gp2)} gp2,"
+        f" {_format_small_usd(totals.usd_watching)} for watching."
+    )
+
+
+def _describe_period(backtest: Backtest) -> str:
+    days = replayed_days(backtest.config)
+    if backtest.source.metrics_requested:
         return f"for the last {days:g} day{'' if days == 1 else 's'}"
-    start, end = format_instant(found.setting.start_s), format_instant(found.setting.end_s)
+    start, end = format_instant(backtest.config.start_s), format_instant(backtest.config.end_s)
     return f"from {start} to {end}"
 
 
-def _where(found: Backtest) -> str:
-    return f" in {found.question.place.region}" if found.recorded.metrics_requested else ""
+def _describe_region(backtest: Backtest) -> str:
+    return f" in {backtest.request.location.region}" if backtest.source.metrics_requested else ""
 
 
-def _mode(found: Backtest) -> str:
-    if found.question.as_tagged:
+def _describe_mode(backtest: Backtest) -> str:
+    if backtest.request.as_tagged:
         return ", each in the mode of its tags"
-    return ", all in mode auto" if found.may_act else ", which lets nothing be modified"
+    return ", all in mode auto" if backtest.may_act else ", which lets nothing be modified"
 
 
-def _than(usd_more: float) -> str:
-    return " as" if difference_words(usd_more) == "the same" else " than"
+def _comparison_word(usd_more: float) -> str:
+    return " as" if format_usd_difference(usd_more) == "the same" else " than"
 
 
-def _avoided(stalls: Stalls) -> str:
+def _describe_avoided(stalls: Stalls) -> str:
     if not stalls.seen:
         return "no stalled minute was seen"
-    return f"{stalls.avoided:,} of {_many(stalls.seen, 'stalled minute')} avoided"
+    return f"{stalls.avoided:,} of {_count(stalls.seen, 'stalled minute')} avoided"
 
 
-def _many(count: int, word: str) -> str:
+def _count(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
-def _small_usd(amount: float) -> str:
-    return usd(amount) if amount >= _CENT or not amount else f"${amount:.5f}"
+def _format_small_usd(amount: float) -> str:
+    return format_usd(amount) if amount >= _HALF_CENT_USD or not amount else f"${amount:.5f}"
 
 
-def _table(found: Backtest, shown: Sequence[Tally]) -> list[str]:
+def _table_lines(backtest: Backtest, listed: Sequence[Tally]) -> list[str]:
     """A line of numbers to a volume, and below it what they are made of."""
     table = Table(
         titles=_TITLES,
-        lines=[_line(each) for each in shown],
+        lines=[_table_line(tally) for tally in listed],
         right_aligned=frozenset(_TITLES[1:]),
     )
-    header, *lines = (GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
-    said = [header]
-    for line, each in zip(lines, shown, strict=True):
-        said += [line, *_hung(inert(_details(each, found)))]
-    return said
+    header, *lines = (COLUMN_GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
+    output = [header]
+    for line, tally in zip(lines, listed, strict=True):
+        output += [line, *_wrap_indented(sanitise_aligned(_describe_details(tally, backtest)))]
+    return output
 
 
-def _hung(sentence: str) -> list[str]:
-    return [f"  {line}" for line in hang(sentence, COLUMNS - 2)]
+def _wrap_indented(sentence: str) -> list[str]:
+    return [f"  {line}" for line in wrap_hanging(sentence, COLUMNS - 2)]
 
 
-def _line(one: Tally) -> list[Cell]:
-    stalls = one.stalls
-    flips = f"{one.flips}/{one.returns}" if one.moves else "0"
+def _table_line(tally: Tally) -> list[Cell]:
+    stalls = tally.stalls
+    flips = f"{tally.flips}/{tally.returns}" if tally.modifications else "0"
     texts = (
-        cut(one.volume.volume_id, _VOLUME_COLUMNS),
-        f"{len(one.alerts):,}",
+        truncate(tally.volume.volume_id, _VOLUME_COLUMNS),
+        f"{len(tally.alerts):,}",
         flips,
         f"{stalls.seen:,}",
         f"{stalls.avoided:,}",
         f"{stalls.left:,}",
-        f"{one.usd_over_gp2:+,.2f}" if one.flips else "",
+        f"{tally.usd_over_gp2:+,.2f}" if tally.flips else "",
     )
     return [Cell(text) for text in texts]
 
 
-def _details(one: Tally, found: Backtest) -> str:
-    name = name_of(one.volume)
-    size = f"{one.volume.size_gib:,} GiB"
+def _describe_details(tally: Tally, backtest: Backtest) -> str:
+    name = display_name_of(tally.volume)
+    size = f"{tally.volume.size_gib:,} GiB"
     parts = [
-        *([", ".join(_counted(one.by_kind))] if one.by_kind else []),
-        *([f"refused: {', '.join(_counted(one.refused))}"] if one.refused else []),
-        *_dry_words(one),
-        *_end_words(one),
-        *_seen_words(one, found, only_if_short=True),
+        *([", ".join(_describe_counts(tally.by_kind))] if tally.by_kind else []),
+        *([f"refused: {', '.join(_describe_counts(tally.refused))}"] if tally.refused else []),
+        *_describe_depletions(tally),
+        *_describe_end(tally),
+        *_describe_coverage(tally, backtest, only_if_short=True),
     ]
     return f"{f'{name}, ' if name else ''}{size}: {'; '.join(parts) or 'nothing to tell'}"
 
 
-def _counted(counts: Mapping[str, int]) -> list[str]:
+def _describe_counts(counts: Mapping[str, int]) -> list[str]:
     return [f"{count:,} {name}" for name, count in counts.items()]
 
 
-def _dry_words(one: Tally) -> list[str]:
-    if not one.depletions:
+def _describe_depletions(tally: Tally) -> list[str]:
+    if not tally.depletions:
         return []
-    count, prevented = len(one.depletions), sum(each.prevented for each in one.depletions)
+    count, prevented = len(tally.depletions), sum(depletion.is_prevented for depletion in tally.depletions)
     times = "ran dry once" if count == 1 else f"ran dry {count:,} times"
-    words = [f"{times} as recorded, {_share(prevented, count, 'prevented')}"]
-    leads = [each.lead_s for each in one.depletions if each.lead_s is not None]
+    words = [f"{times} as recorded, {_describe_share(prevented, count, 'prevented')}"]
+    leads = [depletion.lead_s for depletion in tally.depletions if depletion.lead_s is not None]
     if leads:
-        least = "" if len(leads) == 1 else " at the least"
-        words.append(f"alerted {format_duration(min(leads))} before{least}")
-    if surprises := sum(each.is_surprise for each in one.depletions):
-        words.append(_share(surprises, count, "without an alert before"))
+        qualifier = "" if len(leads) == 1 else " at the least"
+        words.append(f"alerted {format_duration(min(leads))} before{qualifier}")
+    if surprises := sum(depletion.is_surprise for depletion in tally.depletions):
+        words.append(_describe_share(surprises, count, "without an alert before"))
     return words
 
 
-def _share(some: int, count: int, word: str) -> str:
+def _describe_share(matching: int, count: int, word: str) -> str:
     if count == 1:
-        return word if some else f"not {word}"
-    if some == count:
+        return word if matching else f"not {word}"
+    if matching == count:
         return f"all {word}"
-    return f"{some:,} of them {word}" if some else f"none {word}"
+    return f"{matching:,} of them {word}" if matching else f"none {word}"
 
 
-def _end_words(one: Tally) -> list[str]:
-    return [f"{one.moves[-1].target.volume_type} at the end"] if one.is_away else []
+def _describe_end(tally: Tally) -> list[str]:
+    return [f"{tally.modifications[-1].target.volume_type} at the end"] if tally.ends_on_target else []
 
 
-def _seen_words(one: Tally, found: Backtest, *, only_if_short: bool) -> list[str]:
-    if only_if_short and one.known_s >= SHORT_S:
+def _describe_coverage(tally: Tally, backtest: Backtest, *, only_if_short: bool) -> list[str]:
+    if only_if_short and tally.known_s >= MIN_RECORDED_S:
         return []
-    whole = found.setting.end_s - found.setting.start_s
-    words = f"{format_duration(one.known_s)} of {format_duration(whole)} recorded"
-    if one.known_s < SHORT_S:
+    replayed_s = backtest.config.end_s - backtest.config.start_s
+    words = f"{format_duration(tally.known_s)} of {format_duration(replayed_s)} recorded"
+    if tally.known_s < MIN_RECORDED_S:
         words = f"only {words}, too little to rely on"
     return [words]
 
 
-def _topics(one: Tally, found: Backtest) -> list[Topic]:
-    stalls = one.stalls
+def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
+    stalls = tally.stalls
     minutes = [
         f"{stalls.seen:,} min seen, {stalls.avoided:,} avoided on the target, {stalls.left:,} left",
     ]
@@ -234,29 +245,35 @@ def _topics(one: Tally, found: Backtest) -> list[Topic]:
         )
     if stalls.added:
         minutes.append(f"{stalls.added:,} of those left are new: after its return it had fewer credits")
-    moves = [f"{_many(one.flips, 'flip')}, {_many(one.returns, 'return')}"]
-    flipped = f"flips: {difference_words(one.usd_over_gp2)}{_than(one.usd_over_gp2)} gp2"
-    cost = [flipped, f"watching: {_small_usd(one.usd_watching)}"]
-    cut_because = one.cut_because
+    counts = [f"{_count(tally.flips, 'flip')}, {_count(tally.returns, 'return')}"]
+    flipped = f"flips: {format_usd_difference(tally.usd_over_gp2)}{_comparison_word(tally.usd_over_gp2)} gp2"
+    cost = [flipped, f"watching: {_format_small_usd(tally.usd_watching)}"]
+    cut_because = tally.cut_because
     return [
-        ("Alerts", [", ".join(_counted(one.by_kind)) or "none"]),
-        ("Flips", [", ".join([*moves, *_end_words(one)])]),
-        ("Refused", [", ".join(_counted(one.refused))] if one.refused else []),
+        ("Alerts", [", ".join(_describe_counts(tally.by_kind)) or "none"]),
+        ("Flips", [", ".join([*counts, *_describe_end(tally)])]),
+        ("Refused", [", ".join(_describe_counts(tally.refused))] if tally.refused else []),
         ("Stalled", minutes if stalls.seen or stalls.added else ["never"]),
-        ("Dry", ["; ".join(_dry_words(one))] if one.depletions else ["never"]),
+        ("Dry", ["; ".join(_describe_depletions(tally))] if tally.depletions else ["never"]),
         ("Cost", cost),
-        ("Seen", [*_seen_words(one, found, only_if_short=False), *([cut_because] if cut_because else [])]),
+        (
+            "Seen",
+            [
+                *_describe_coverage(tally, backtest, only_if_short=False),
+                *([cut_because] if cut_because else []),
+            ],
+        ),
     ]
 
 
-def _notes(found: Backtest, shown: Sequence[Tally], eventful: Sequence[Tally]) -> list[str]:
+def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence[Tally]) -> list[str]:
     notes: list[str] = []
-    quiet, hidden = len(found.tallies) - len(eventful), max(0, len(eventful) - len(shown))
+    quiet, hidden = len(backtest.tallies) - len(eventful), max(0, len(eventful) - len(listed))
     if hidden:
         notes.append(f"and {hidden:,} more with something to tell (--all shows them, --json has them)")
-    if quiet and len(shown) <= len(eventful):
-        notes.append(f"{_many(quiet, 'volume')} stayed calm: nothing would have been told or done")
-    if shown:
+    if quiet and len(listed) <= len(eventful):
+        notes.append(f"{_count(quiet, 'volume')} stayed calm: nothing would have been told or done")
+    if listed:
         notes.append(
             "STALLED minutes: recorded without credits, and with no more served than the baseline. FLIPS: out"
             " and back."
@@ -264,24 +281,24 @@ def _notes(found: Backtest, shown: Sequence[Tally], eventful: Sequence[Tally]) -
     return notes
 
 
-def _rests_on(found: Backtest) -> list[str]:
+def _assumption_lines(backtest: Backtest) -> list[str]:
     """What a recording cannot tell, and what is taken instead."""
-    return ["It rests on this:", *(f"- {each}" for each in assumptions(found))]
+    return ["It rests on this:", *(f"- {assumption}" for assumption in list_assumptions(backtest))]
 
 
-def _say_each(word: str, lines: Iterable[str]) -> None:
-    found = list(lines)
-    for line in found[:_MOST_LINES]:
-        say(f"{word}: {printable(line, _LONGEST)}")
-    if len(found) > _MOST_LINES:
-        say(f"{word}: and {len(found) - _MOST_LINES:,} more, which --json shows")
+def _print_lines(label: str, lines: Iterable[str]) -> None:
+    items = list(lines)
+    for line in items[:_MAX_LINES]:
+        print_info(f"{label}: {sanitise(line, _MAX_TEXT_LENGTH)}")
+    if len(items) > _MAX_LINES:
+        print_info(f"{label}: and {len(items) - _MAX_LINES:,} more, which --json shows")
 
 
-def _complain_of_unread(unread: Mapping[str, str]) -> None:
+def _print_unread(unread: Mapping[str, str]) -> None:
     by_reason: dict[str, list[str]] = {}
-    for volume_id, why in sorted(unread.items()):
-        by_reason.setdefault(why.replace(volume_id, "it"), []).append(volume_id)
-    for why, volume_ids in by_reason.items():
-        more = len(volume_ids) - _MOST_LINES
-        some = ", ".join(volume_ids[:_MOST_LINES]) + (f" and {more:,} more" if more > 0 else "")
-        complain(f"not replayed: {some}: {why}")
+    for volume_id, reason in sorted(unread.items()):
+        by_reason.setdefault(reason.replace(volume_id, "it"), []).append(volume_id)
+    for reason, volume_ids in by_reason.items():
+        hidden = len(volume_ids) - _MAX_LINES
+        names = ", ".join(volume_ids[:_MAX_LINES]) + (f" and {hidden:,} more" if hidden > 0 else "")
+        print_error(f"not replayed: {names}: {reason}")

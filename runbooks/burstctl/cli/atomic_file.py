@@ -4,13 +4,13 @@ import os
 from pathlib import Path
 from secrets import token_hex
 
-from burstctl.cli.text_layout import LONGEST_SENTENCE
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 from burstwatch.wiring.settings import SettingsError
 
 
-class WritingError(BurstwatchError):
+class WriteError(BurstwatchError):
     """The file could not be written; what was there is there still."""
 
 
@@ -22,21 +22,21 @@ def check_writable(path: Path, option: str) -> None:
     """
     if _is_pipe_or_device(path):
         return
-    shown, folder = f"{option} {shown_path(path)}", shown_path(path.parent)
+    label, directory = f"{option} {display_path(path)}", display_path(path.parent)
     if path.is_dir():
-        raise SettingsError(f"{shown} is a directory: name a file in it")
+        raise SettingsError(f"{label} is a directory: name a file in it")
     if not path.parent.is_dir():
-        raise SettingsError(f"{shown}: there is no directory {folder}; make it first")
+        raise SettingsError(f"{label}: there is no directory {directory}; make it first")
     if not os.access(path.parent, os.W_OK):
-        raise SettingsError(f"{shown}: {folder} may not be written to; name another place")
+        raise SettingsError(f"{label}: {directory} may not be written to; name another place")
 
 
-def shown_path(path: Path) -> str:
+def display_path(path: Path) -> str:
     """The path, fit to show."""
-    return printable(str(path), LONGEST_SENTENCE)
+    return sanitise(str(path), MAX_SENTENCE_LENGTH)
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes) -> None:
     """Write beside the file and rename: whoever reads meanwhile sees the old one or the new one.
 
     What is no file, such as a pipe or /dev/null, is written to and stays what it is.
@@ -51,22 +51,22 @@ def write_whole(path: Path, content: bytes) -> None:
             _replace(path.resolve(), content)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise WritingError(
-            f"{shown_path(path)} could not be written ({reason}); what was there is there still"
+        raise WriteError(
+            f"{display_path(path)} could not be written ({reason}); what was there is there still"
         ) from error
 
 
 def _replace(path: Path, content: bytes) -> None:
-    made = path.with_name(f".burstctl-{token_hex(6)}")
+    temporary = path.with_name(f".burstctl-{token_hex(6)}")
     try:
         mode = path.stat().st_mode & 0o777 if path.exists() else 0o666
-        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+        os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         if path.exists():
-            made.chmod(mode)  # what the umask took away
-        made.write_bytes(content)
-        made.replace(path)
+            temporary.chmod(mode)  # what the umask took away
+        temporary.write_bytes(content)
+        temporary.replace(path)
     finally:
-        made.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
 def _is_pipe_or_device(path: Path) -> bool:

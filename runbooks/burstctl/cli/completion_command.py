@@ -2,9 +2,9 @@
 
 import click
 
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command
-from burstctl.cli.output import show
+from burstctl.cli.output import print_output
 from burstctl.cli.shell_completion import SCRIPTS
 
 
@@ -18,10 +18,10 @@ from burstctl.cli.shell_completion import SCRIPTS
     page="runbooks/README.md",
 )
 @click.argument("shell", type=click.Choice(list(SCRIPTS)))
-def completion(shell: str) -> Exit:
+def completion(shell: str) -> ExitCode:
     """Print what makes SHELL complete commands, options and their words.
 
     AWS is not asked while you type: volumes are not completed. A bash must be 4.4 or newer.
     """
-    show(SCRIPTS[shell].rstrip("\n"))
-    return Exit.FINE
+    print_output(SCRIPTS[shell].rstrip("\n"))
+    return ExitCode.OK

@@ -2,12 +2,12 @@
 
 import sys
 
-from burstctl.cli.output import say
+from burstctl.cli.output import print_info
 from burstwatch.wiring.settings import SettingsError
 
 
-def require_somebody_to_ask(*, assumes_yes: bool, to_only_see: str = "--dry-run") -> None:
-    """Find out before any work whether there is somebody to ask; ``to_only_see`` shows what would be done.
+def require_terminal_or_yes(*, assumes_yes: bool, preview_option: str = "--dry-run") -> None:
+    """Find out before any work whether there is somebody to ask; ``preview_option`` shows what would be done.
 
     Raises:
         SettingsError: there is no terminal, and no --yes.
@@ -15,11 +15,11 @@ def require_somebody_to_ask(*, assumes_yes: bool, to_only_see: str = "--dry-run"
     if assumes_yes or _has_terminal():
         return
     raise SettingsError(
-        f"there is no terminal to ask on: add --yes to do it, or {to_only_see} to see what it would do"
+        f"there is no terminal to ask on: add --yes to do it, or {preview_option} to see what it would do"
     )
 
 
-def is_confirmed(question: str, *, assumes_yes: bool) -> bool:
+def confirm(question: str, *, assumes_yes: bool) -> bool:
     """Whether a person says yes; anything else is no, and so is silence."""
     if assumes_yes:
         return True
@@ -27,7 +27,7 @@ def is_confirmed(question: str, *, assumes_yes: bool) -> bool:
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() in ("y", "yes"):
         return True
-    say("nothing was done")
+    print_info("nothing was done")
     return False
 
 

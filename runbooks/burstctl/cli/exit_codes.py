@@ -4,44 +4,53 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Final
 
-from burstwatch.core.flips.outcome import Done, Outcome
-from burstwatch.core.watch.report import Report
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.watch.pass_report import PassReport
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     """What a process that runs ``burstctl`` can tell from its exit code."""
 
-    FINE = 0
+    OK = 0
     FAILED = 1
-    MISUSED = 2
+    USAGE = 2
     ATTENTION = 3
     REFUSED = 4
     INTERRUPTED = 130
 
 
-_BY_PRECEDENCE: Final = (Exit.INTERRUPTED, Exit.MISUSED, Exit.FAILED, Exit.REFUSED, Exit.ATTENTION, Exit.FINE)
-_CLEAR: Final = frozenset({Done.NONE, Done.FLIPPED, Done.FLIPPED_BACK, Done.REFUSED})
+_BY_PRECEDENCE: Final = (
+    ExitCode.INTERRUPTED,
+    ExitCode.USAGE,
+    ExitCode.FAILED,
+    ExitCode.REFUSED,
+    ExitCode.ATTENTION,
+    ExitCode.OK,
+)
+_SUCCESSFUL_OR_REFUSED: Final = frozenset(
+    {OutcomeStatus.NONE, OutcomeStatus.FLIPPED, OutcomeStatus.FLIPPED_BACK, OutcomeStatus.REFUSED}
+)
 
 
-def exit_of(report: Report, *, exit_zero: bool) -> Exit:
+def exit_code_of(report: PassReport, *, exit_zero: bool) -> ExitCode:
     """The exit code of one pass; ``exit_zero`` excuses refusals and attention, never a failure."""
     if report.has_failed or report.missing:
-        return Exit.FAILED
+        return ExitCode.FAILED
     if exit_zero:
-        return Exit.FINE
+        return ExitCode.OK
     if report.was_refused:
-        return Exit.REFUSED
-    return Exit.ATTENTION if report.needs_attention else Exit.FINE
+        return ExitCode.REFUSED
+    return ExitCode.ATTENTION if report.needs_attention else ExitCode.OK
 
 
-def exit_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit_zero: bool) -> Exit:
+def exit_code_of_outcomes(outcomes: Iterable[Outcome], *, has_failed: bool, exit_zero: bool) -> ExitCode:
     """The exit code of an operator's modifications; what is not known to be done counts as failed."""
-    done = {outcome.done for outcome in outcomes}
-    if has_failed or not done <= _CLEAR:
-        return Exit.FAILED
-    return Exit.REFUSED if Done.REFUSED in done and not exit_zero else Exit.FINE
+    statuses = {outcome.status for outcome in outcomes}
+    if has_failed or not statuses <= _SUCCESSFUL_OR_REFUSED:
+        return ExitCode.FAILED
+    return ExitCode.REFUSED if OutcomeStatus.REFUSED in statuses and not exit_zero else ExitCode.OK
 
 
-def exit_of_all(exits: Iterable[Exit]) -> Exit:
+def worst_exit_code(exit_codes: Iterable[ExitCode]) -> ExitCode:
     """The exit code of several things done: the first that applies to any."""
-    return min(exits, key=_BY_PRECEDENCE.index, default=Exit.FINE)
+    return min(exit_codes, key=_BY_PRECEDENCE.index, default=ExitCode.OK)

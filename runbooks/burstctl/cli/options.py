@@ -10,18 +10,18 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from burstwatch.core.durations import format_span, parse_span
-from burstwatch.core.text import printable
+from burstwatch.core.durations import format_duration_literal, parse_duration
+from burstwatch.core.text import sanitise
 
 ALL_REGIONS: Final = "all"
 """In place of a region: every one that is enabled for the account."""
 
-LONGEST_ORDER: Final = timedelta(days=30)
+MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip that is to come back, for longer than this is meant for good."""
 
-_LONGEST_REASON: Final = 200
+_MAX_REASON_LENGTH: Final = 200
 _VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
-_Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
+_CommandFunction = TypeVar("_CommandFunction", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,27 +40,27 @@ class Options:
     exit_zero: bool = False
 
     @property
-    def is_for_several(self) -> bool:
+    def has_several_regions(self) -> bool:
         """Whether it is about more than one region, or may be."""
         return len(self.regions) > 1 or ALL_REGIONS in self.regions
 
 
-def _complete_region(context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+def _complete_region(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     """The regions that botocore knows, and ``all`` where several are taken; AWS is not asked."""
     from botocore.session import Session  # noqa: PLC0415 - only while somebody types a region
 
     takes_all = not isinstance(context.command, Command) or context.command.takes_regions
     names = [*([ALL_REGIONS] if takes_all else []), *Session().get_available_regions("ec2")]
-    return [name for name in names if name.startswith(begun)]
+    return [name for name in names if name.startswith(incomplete)]
 
 
-def _complete_profile(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+def _complete_profile(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
     from botocore.session import Session  # noqa: PLC0415 - only while somebody types a profile
 
-    return [name for name in Session().available_profiles if name.startswith(begun)]
+    return [name for name in Session().available_profiles if name.startswith(incomplete)]
 
 
-_OPTIONS: Final = (
+_COMMON_OPTIONS: Final = (
     click.option(
         "--policy",
         type=click.Path(path_type=Path),
@@ -92,32 +92,38 @@ _OPTIONS: Final = (
     click.option("--json", is_flag=True, help="Print JSON instead of a table."),
     click.option("--exit-zero", is_flag=True, help="Exit 0 in place of 3 (attention) and 4 (refused)."),
 )
-_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
+_OPTION_NAMES: Final = tuple(field.name for field in fields(Options) if field.name != "region")
 
 
-def common_options(function: _Decorated) -> _Decorated:
+def common_options(function: _CommandFunction) -> _CommandFunction:
     """Give a command, or the group of all, the common options; it gets them as ``options``."""
 
-    def with_options(*args: Any, **given: Any) -> Any:
+    def with_options(*args: Any, **values: Any) -> Any:
         context = click.get_current_context()
-        own = {name: given.pop(name) for name in _NAMES}
-        before = context.find_object(Options) or Options()
-        options = _options(**{name: value or getattr(before, name) for name, value in own.items()})
-        if options.is_for_several and isinstance(context.command, Command):
-            context.command.require_several_regions()
+        own_values = {name: values.pop(name) for name in _OPTION_NAMES}
+        outer_options = context.find_object(Options) or Options()
+        options = _make_options(
+            **{name: value or getattr(outer_options, name) for name, value in own_values.items()}
+        )
+        if options.has_several_regions and isinstance(context.command, Command):
+            context.command.require_multi_region_support()
         context.obj = options
-        return function(*args, options=options, **given)
+        return function(*args, options=options, **values)
 
     update_wrapper(with_options, function)
-    for option in reversed(_OPTIONS):
+    for option in reversed(_COMMON_OPTIONS):
         with_options = option(with_options)
     return with_options  # type: ignore[return-value]
 
 
-def _options(*, regions: Sequence[str], **others: Any) -> Options:
-    chosen = tuple(dict.fromkeys(regions))
-    several = Options(regions=chosen, **others)
-    return several if several.is_for_several or not chosen else replace(several, region=chosen[0])
+def _make_options(*, regions: Sequence[str], **other_options: Any) -> Options:
+    unique_regions = tuple(dict.fromkeys(regions))
+    combined = Options(regions=unique_regions, **other_options)
+    return (
+        combined
+        if combined.has_several_regions or not unique_regions
+        else replace(combined, region=unique_regions[0])
+    )
 
 
 class Command(click.Command):
@@ -139,7 +145,7 @@ class Command(click.Command):
         self.page = page
         self.takes_regions = takes_regions
 
-    def require_several_regions(self) -> None:
+    def require_multi_region_support(self) -> None:
         """Refuse several regions where only one makes sense.
 
         Raises:
@@ -177,39 +183,42 @@ class VolumeId(click.ParamType[str]):
         return text
 
 
-class Span(click.ParamType[timedelta]):
+class Duration(click.ParamType[timedelta]):
     """A length of time such as ``6h``, within limits."""
 
     name = "span"
 
-    def __init__(self, least: timedelta, most: timedelta) -> None:
-        self._least = least
-        self._most = most
+    def __init__(self, minimum: timedelta, maximum: timedelta) -> None:
+        self._minimum = minimum
+        self._maximum = maximum
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         try:
-            span = parse_span(str(value))
+            duration = parse_duration(str(value))
         except ValueError as error:
             self.fail(f"{error}.", param, ctx)
-        if not self._least <= span <= self._most:
+        if not self._minimum <= duration <= self._maximum:
             self.fail(
-                f"{value} must be from {format_span(self._least)} to {format_span(self._most)}.", param, ctx
+                f"{value} must be from {format_duration_literal(self._minimum)} to"
+                f" {format_duration_literal(self._maximum)}.",
+                param,
+                ctx,
             )
-        return span
+        return duration
 
 
-ORDER_SPAN: Final = Span(timedelta(minutes=1), LONGEST_ORDER)
+ORDER_DURATION: Final = Duration(timedelta(minutes=1), MAX_ORDER_DURATION)
 
 
-class Reason(click.ParamType[str]):
+class ReasonText(click.ParamType[str]):
     """Why, in a person's words: they stand in the ledger and in alerts."""
 
     name = "text"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        reason = printable(str(value), _LONGEST_REASON + 1)
+        reason = sanitise(str(value), _MAX_REASON_LENGTH + 1)
         if not reason:
             self.fail("it is empty: say why, others will read it.", param, ctx)
-        if len(reason) > _LONGEST_REASON:
-            self.fail(f"it is longer than {_LONGEST_REASON} characters.", param, ctx)
+        if len(reason) > _MAX_REASON_LENGTH:
+            self.fail(f"it is longer than {_MAX_REASON_LENGTH} characters.", param, ctx)
         return reason

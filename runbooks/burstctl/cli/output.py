@@ -9,17 +9,17 @@ from shutil import get_terminal_size
 from typing import Any, Final
 
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import columns, fill, printable
+from burstwatch.core.text import display_width, sanitise, wrap
 
-DEBUG: Final = "BURSTWATCH_DEBUG"
-_LONGEST: Final = 400
+DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
+_MAX_TEXT_LENGTH: Final = 400
 
 
 class OutputError(BurstwatchError):
     """What was to be said could not be written."""
 
 
-def prepare() -> None:
+def prepare_streams() -> None:
     """Make both streams safe to write to: no character is too odd for them, and stderr may be closed.
 
     Raises:
@@ -34,7 +34,7 @@ def prepare() -> None:
             stream.reconfigure(errors="replace")
 
 
-def show(text: str) -> None:
+def print_output(text: str) -> None:
     """Write data, all of it and now.
 
     Raises:
@@ -44,60 +44,63 @@ def show(text: str) -> None:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
     except OSError as error:
-        _let_go_of_stdout()
+        _discard_stdout()
         reason = error.strerror or str(error)
         raise OutputError(f"the output could not be written ({reason}); the ledger is complete") from error
 
 
-def say(text: str, *, as_it_is: bool = False) -> None:
+def print_info(text: str, *, is_preformatted: bool = False) -> None:
     """Write words for people; nothing depends on them, so a closed stderr is no failure.
 
     On a terminal they are broken to its width, unless they are laid out already.
     """
     try:
-        sys.stderr.write((_to_width(text) if sys.stderr.isatty() and not as_it_is else text) + "\n")
+        sys.stderr.write(
+            (_wrap_to_terminal(text) if sys.stderr.isatty() and not is_preformatted else text) + "\n"
+        )
         sys.stderr.flush()
     except OSError:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123 - lives as long as we do
 
 
-def complain(text: str) -> None:
+def print_error(text: str) -> None:
     """Say what is wrong, with the name of the command in front."""
-    say(f"burstctl: {text}")
+    print_info(f"burstctl: {text}")
 
 
-def complain_of_bug(error: Exception) -> None:
+def print_internal_error(error: Exception) -> None:
     """Say that something went wrong which nobody foresaw; the traceback is for those who ask for it."""
-    if os.environ.get(DEBUG):
+    if os.environ.get(DEBUG_ENV):
         traceback.print_exception(error)
-    said = printable(str(error), _LONGEST) or "no message"
-    complain(
-        f"unexpected {type(error).__name__}: {said}; see the details with {DEBUG}=1, and please report them"
+    message = sanitise(str(error), _MAX_TEXT_LENGTH) or "no message"
+    print_error(
+        f"unexpected {type(error).__name__}: {message}; see the details with {DEBUG_ENV}=1, and please report"
+        " them"
     )
 
 
-def takes_colours() -> bool:
+def supports_colour() -> bool:
     """Whether stdout is a terminal that shows colours, and nobody asked for none (NO_COLOR)."""
-    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
-    return sys.stdout.isatty() and not is_plain
+    is_colour_disabled = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not is_colour_disabled
 
 
-def to_json(document: Any, *, on_one_line: bool = False) -> str:
+def to_json(document: Any, *, is_compact: bool = False) -> str:
     """JSON in ASCII: nothing in a tag can act on a terminal."""
-    return json.dumps(document, separators=(",", ":")) if on_one_line else json.dumps(document, indent=2)
+    return json.dumps(document, separators=(",", ":")) if is_compact else json.dumps(document, indent=2)
 
 
-def _to_width(text: str) -> str:
+def _wrap_to_terminal(text: str) -> str:
     """Broken between words for the terminal, each line's continuation indented; what fits stays as it is."""
     width = get_terminal_size().columns - 2
     lines = text.split("\n")
     return "\n".join(
-        line if columns(line) <= width else "\n  ".join(fill(line.split(), width)) for line in lines
+        line if display_width(line) <= width else "\n  ".join(wrap(line.split(), width)) for line in lines
     )
 
 
-def _let_go_of_stdout() -> None:
+def _discard_stdout() -> None:
     """What could not be written stays buffered, and the interpreter would try again on its way out."""
     if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
-        with open(os.devnull, "w", encoding="utf-8") as nowhere:  # noqa: PTH123 - a device, not a path
-            os.dup2(nowhere.fileno(), sys.__stdout__.fileno())
+        with open(os.devnull, "w", encoding="utf-8") as devnull:  # noqa: PTH123 - a device, not a path
+            os.dup2(devnull.fileno(), sys.__stdout__.fileno())

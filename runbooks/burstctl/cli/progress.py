@@ -5,34 +5,34 @@ import sys
 from threading import Lock, Timer
 from typing import TYPE_CHECKING, Final
 
-from burstwatch.adapters.notify.channel import Channel
+from burstwatch.adapters.notify.channel import AlertChannel
 from burstwatch.core.alerts.alert import Alert
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-PATIENCE_S: Final = 2.0
+SHOW_AFTER_S: Final = 2.0
 """A pass that is over sooner needs no bar."""
 
 
 class ProgressBar:
     """Shows how far a pass has come, on stderr where that is a terminal; with NO_COLOR nothing is drawn."""
 
-    def __init__(self, *, patience_s: float = PATIENCE_S) -> None:
-        self._patience_s = patience_s
+    def __init__(self, *, show_after_s: float = SHOW_AFTER_S) -> None:
+        self._show_after_s = show_after_s
         self._lock = Lock()
         self._timer: Timer | None = None
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._done = 0
         self._total: int | None = None
-        self._doing = ""
+        self._activity = ""
 
-    def begin(self, doing: str = "looking") -> None:
+    def begin(self, activity: str = "looking") -> None:
         """A pass begins; the bar comes if it is not over soon, and says what is being done."""
-        self._done, self._total, self._doing = 0, None, doing
+        self._done, self._total, self._activity = 0, None, activity
         if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-            self._timer = Timer(self._patience_s, self._appear)
+            self._timer = Timer(self._show_after_s, self._show)
             self._timer.daemon = True
             self._timer.start()
 
@@ -41,7 +41,7 @@ class ProgressBar:
         with self._lock:
             self._done, self._total = done, total
             if self._bar is not None and self._task is not None:
-                self._bar.update(self._task, completed=done, total=total, description=self._words())
+                self._bar.update(self._task, completed=done, total=total, description=self._describe())
 
     def end(self) -> None:
         """The pass is over, or something else is to be written; ending twice does no harm."""
@@ -53,7 +53,7 @@ class ProgressBar:
                 self._bar.stop()
                 self._bar = None
 
-    def _appear(self) -> None:
+    def _show(self) -> None:
         from rich.console import Console  # noqa: PLC0415 - most passes are over before
         from rich.progress import BarColumn, Progress, TextColumn  # noqa: PLC0415
 
@@ -62,17 +62,17 @@ class ProgressBar:
             if self._timer is None:
                 return
             self._bar = Progress(*columns, console=Console(file=sys.stderr), transient=True)
-            self._task = self._bar.add_task(self._words(), completed=self._done, total=self._total)
+            self._task = self._bar.add_task(self._describe(), completed=self._done, total=self._total)
             self._bar.start()
 
-    def _words(self) -> str:
-        return self._doing if self._total is None else f"{self._done:,} of {self._total:,} volumes"
+    def _describe(self) -> str:
+        return self._activity if self._total is None else f"{self._done:,} of {self._total:,} volumes"
 
 
-class AfterTheBar:
+class ProgressAwareChannel:
     """A channel to the terminal, where an alert and the bar must not write over each other."""
 
-    def __init__(self, channel: Channel, progress: ProgressBar) -> None:
+    def __init__(self, channel: AlertChannel, progress: ProgressBar) -> None:
         self._channel = channel
         self._progress = progress
 

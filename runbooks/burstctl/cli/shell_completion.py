@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from click.shell_completion import CompletionItem, ShellComplete, add_completion_class, split_arg_string
 
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
-_LINE: Final = "BURSTCTL_LINE"
-_LONGEST_HELP: Final = 200
+_LINE_ENV: Final = "BURSTCTL_LINE"
+_MAX_HELP_LENGTH: Final = 200
 
 _BASH: Final = r"""
 _burstctl() {
@@ -88,23 +88,23 @@ SCRIPTS: Final = {"bash": _BASH.lstrip("\n"), "zsh": _ZSH.lstrip("\n"), "fish": 
 """By shell: bash shows no help, the others do."""
 
 
-class _Offers(ShellComplete):
+class _Completion(ShellComplete):
     """What is on offer, for any shell; a value is offered bare also after ``--option=``: the script knows."""
 
     name = "burstctl"
     source_template = "# burstctl completion bash, zsh or fish prints what you are looking for\n"
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        line = os.environ.get(_LINE, "")
+        line = os.environ.get(_LINE_ENV, "")
         words = split_arg_string(line)
-        begun = words.pop() if words and not line[-1].isspace() else ""
-        return words[1:], begun
+        incomplete = words.pop() if words and not line[-1].isspace() else ""
+        return words[1:], incomplete
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        return "\t".join([item.type, str(item.value), printable(item.help or "", _LONGEST_HELP)])
+        return "\t".join([item.type, str(item.value), sanitise(item.help or "", _MAX_HELP_LENGTH)])
 
 
 def register() -> None:
     """Have click answer so whichever shell asks."""
     for shell in SCRIPTS:
-        add_completion_class(_Offers, shell)
+        add_completion_class(_Completion, shell)

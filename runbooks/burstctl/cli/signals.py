@@ -6,8 +6,8 @@ import signal
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
 
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.output import complain
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.output import print_error
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -17,28 +17,32 @@ class StopSignal:
 
     A SIGHUP that is ignored, as under ``nohup``, stays ignored.
 
-    With ``within_s`` a process that has not ended so long after the signal is ended as by a crash: it waits
+    With ``timeout_s`` a process that has not ended so long after the signal is ended as by a crash: it waits
     for something that does not answer. What it had recorded is settled by the next pass of any process.
     """
 
-    def __init__(self, *, within_s: float | None = None) -> None:
-        self.is_asked = False
-        self._within_s = within_s
-        self._before: dict[signal.Signals, Any] = {}
+    def __init__(self, *, grace_s: float | None = None) -> None:
+        self.is_requested = False
+        self._grace_s = grace_s
+        self._previous_handlers: dict[signal.Signals, Any] = {}
         self._reader, self._writer = -1, -1
 
     def __enter__(self) -> Self:
         self._reader, self._writer = os.pipe()
         os.set_blocking(self._writer, False)
-        is_deaf = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
-        heard = [each for each in _SIGNALS if each is not signal.SIGHUP or not is_deaf]
-        self._before = {number: signal.signal(number, self._hear) for number in heard}
+        ignores_hangup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        handled = [
+            signal_number
+            for signal_number in _SIGNALS
+            if signal_number is not signal.SIGHUP or not ignores_hangup
+        ]
+        self._previous_handlers = {number: signal.signal(number, self._handle) for number in handled}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._within_s is not None:
+        if self._grace_s is not None:
             signal.setitimer(signal.ITIMER_REAL, 0)
         self._restore()
         os.close(self._reader)
@@ -48,22 +52,22 @@ class StopSignal:
         """Sleep so long, or until a signal comes; one that came before is not slept through."""
         select.select([self._reader], [], [], max(0.0, seconds))
 
-    def _hear(self, _number: int, _frame: FrameType | None) -> None:
-        self.is_asked = True
+    def _handle(self, _number: int, _frame: FrameType | None) -> None:
+        self.is_requested = True
         os.write(self._writer, b".")
         self._restore()
-        if self._within_s is not None:
-            signal.signal(signal.SIGALRM, self._give_up)
-            signal.setitimer(signal.ITIMER_REAL, self._within_s)
+        if self._grace_s is not None:
+            signal.signal(signal.SIGALRM, self._abort)
+            signal.setitimer(signal.ITIMER_REAL, self._grace_s)
 
-    def _give_up(self, _number: int, _frame: FrameType | None) -> None:
+    def _abort(self, _number: int, _frame: FrameType | None) -> None:
         """Leave without waiting for the threads that hang: ``sys.exit`` would join them."""
-        complain(
-            f"the pass did not end within {self._within_s:g} s of the signal; it is abandoned, and what it"
+        print_error(
+            f"the pass did not end within {self._grace_s:g} s of the signal; it is abandoned, and what it"
             " recorded is settled by the next pass"
         )
-        os._exit(Exit.FAILED)
+        os._exit(ExitCode.FAILED)
 
     def _restore(self) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)

@@ -9,8 +9,8 @@ import click
 
 from burstwatch.core.ebs.volume import Volume
 
-_TERM: Final = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?", re.DOTALL)
-_WILD: Final = frozenset("*?\\")
+_TERM_PATTERN: Final = re.compile(r"tag:([^=\s][^=]*)(?:=(.*))?", re.DOTALL)
+_WILDCARDS: Final = frozenset("*?\\")
 """What EC2's filters read as a pattern; here every value means itself."""
 
 
@@ -24,10 +24,10 @@ class TagTerm:
     def __str__(self) -> str:
         return f"tag:{self.key}" if self.value is None else f"tag:{self.key}={self.value}"
 
-    def fits(self, volume: Volume) -> bool:
+    def matches(self, volume: Volume) -> bool:
         """Whether the volume has it."""
-        held = volume.tags.get(self.key)
-        return held is not None and self.value in (None, held)
+        tag_value = volume.tags.get(self.key)
+        return tag_value is not None and self.value in (None, tag_value)
 
 
 class TagTermType(click.ParamType[TagTerm]):
@@ -36,17 +36,17 @@ class TagTermType(click.ParamType[TagTerm]):
     name = "term"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> TagTerm:
-        found = _TERM.fullmatch(str(value))
-        if not found:
+        term_match = _TERM_PATTERN.fullmatch(str(value))
+        if not term_match:
             self.fail(f"{str(value)!r} chooses nothing: write tag:KEY=VALUE or tag:KEY.", param, ctx)
-        return TagTerm(found[1], found[2])
+        return TagTerm(term_match[1], term_match[2])
 
 
 def ec2_filters(terms: Sequence[TagTerm], volume_types: Sequence[str]) -> Mapping[str, Sequence[str]]:
     """What EC2 can sort out of the terms; ``TagTerm.fits`` has the last word on each volume."""
     filters: dict[str, Sequence[str]] = {"volume-type": list(volume_types)}
     for term in terms:
-        if term.value is None or _WILD & set(term.value):
+        if term.value is None or _WILDCARDS & set(term.value):
             filters.setdefault("tag-key", [term.key])
         else:
             filters.setdefault(f"tag:{term.key}", [term.value])

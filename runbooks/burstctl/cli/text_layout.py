@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from burstwatch.core.text import columns, fill
+from burstwatch.core.text import display_width, wrap
 
 COLUMNS: Final = 80
 _LABEL_COLUMNS: Final = 10
@@ -12,24 +12,26 @@ Topic = tuple[str, Sequence[str]]
 """A name and its sentences, fit to show."""
 
 
-def lay_out(headline: str, topics: Iterable[Topic]) -> str:
+def lay_out_topics(headline: str, topics: Iterable[Topic]) -> str:
     """A topic to a paragraph: its name on the left, its sentences beside it."""
-    lines = fill(headline.split(), COLUMNS)
+    lines = wrap(headline.split(), COLUMNS)
     for topic, sentences in topics:
-        beside = [line for sentence in sentences for line in hang(sentence, COLUMNS - _LABEL_COLUMNS)]
-        labels = [topic, *[""] * (len(beside) - 1)]
+        text_lines = [
+            line for sentence in sentences for line in wrap_hanging(sentence, COLUMNS - _LABEL_COLUMNS)
+        ]
+        labels = [topic, *[""] * (len(text_lines) - 1)]
         lines += [
-            f"{label:{_LABEL_COLUMNS}}{line}".rstrip() for label, line in zip(labels, beside, strict=True)
+            f"{label:{_LABEL_COLUMNS}}{line}".rstrip() for label, line in zip(labels, text_lines, strict=True)
         ]
     return "\n".join(lines)
 
 
-def hang(sentence: str, width: int) -> list[str]:
+def wrap_hanging(sentence: str, width: int) -> list[str]:
     """The sentence on lines of at most so many columns, all but the first indented; what fits stays whole."""
-    if columns(sentence) <= width:
+    if display_width(sentence) <= width:
         return [sentence]
-    first, *rest = fill(sentence.split(), width - 2)
+    first, *rest = wrap(sentence.split(), width - 2)
     return [first, *(f"  {line}" for line in rest)]
 
 
-LONGEST_SENTENCE: Final = 600
+MAX_SENTENCE_LENGTH: Final = 600

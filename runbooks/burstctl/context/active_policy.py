@@ -10,15 +10,15 @@ from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.wiring.settings import SettingsError
 
-POLICY: Final = "BURSTWATCH_POLICY"
-USUAL_PATH: Final = Path("policy.yaml")
+POLICY_ENV: Final = "BURSTWATCH_POLICY"
+DEFAULT_PATH: Final = Path("policy.yaml")
 
 
 class PolicySource(Protocol):
-    """Where a policy comes from; ``str()`` says it with how it was chosen, ``place`` alone."""
+    """Where a policy comes from; ``str()`` says it with how it was chosen, ``location`` alone."""
 
     @property
-    def place(self) -> str: ...
+    def location(self) -> str: ...
 
     @property
     def check_command(self) -> str:
@@ -56,7 +56,7 @@ class FilePolicySource:
         return read_policy(self.path)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         return str(self.path) if self.path else self.chosen_by
 
     @property
@@ -67,71 +67,71 @@ class FilePolicySource:
         return f"{self.path} ({self.chosen_by})" if self.path else self.chosen_by
 
 
-def is_named(given: Path | None, environ: Mapping[str, str]) -> bool:
+def is_policy_named(path: Path | None, environ: Mapping[str, str]) -> bool:
     """Whether a policy is named, so that no stack needs to be asked for its own."""
-    return given is not None or bool(environ.get(POLICY))
+    return path is not None or bool(environ.get(POLICY_ENV))
 
 
-def find_policy(
-    given: Path | None, environ: Mapping[str, str], deployed: PolicySource | None = None
+def find_policy_source(
+    path: Path | None, environ: Mapping[str, str], deployed: PolicySource | None = None
 ) -> PolicySource:
     """The option, else the environment, else the stack's, else the file of the usual name, else built-in."""
-    return find_file(given, environ) if deployed is None or is_named(given, environ) else deployed
+    return find_file_source(path, environ) if deployed is None or is_policy_named(path, environ) else deployed
 
 
-def find_file(given: Path | None, environ: Mapping[str, str]) -> FilePolicySource:
+def find_file_source(path: Path | None, environ: Mapping[str, str]) -> FilePolicySource:
     """The same, whatever is deployed."""
-    if given is not None:
-        return FilePolicySource(path=given, chosen_by="--policy")
-    if environ.get(POLICY):
-        return FilePolicySource(path=Path(environ[POLICY]), chosen_by=POLICY)
-    if USUAL_PATH.exists():
-        return FilePolicySource(path=USUAL_PATH, chosen_by="found here")
-    none_named = f"built-in defaults (no --policy, {POLICY} or ./{USUAL_PATH})"
-    return FilePolicySource(path=None, chosen_by=none_named)
+    if path is not None:
+        return FilePolicySource(path=path, chosen_by="--policy")
+    if environ.get(POLICY_ENV):
+        return FilePolicySource(path=Path(environ[POLICY_ENV]), chosen_by=POLICY_ENV)
+    if DEFAULT_PATH.exists():
+        return FilePolicySource(path=DEFAULT_PATH, chosen_by="found here")
+    description = f"built-in defaults (no --policy, {POLICY_ENV} or ./{DEFAULT_PATH})"
+    return FilePolicySource(path=None, chosen_by=description)
 
 
-class PolicyKeeper:
+class PolicyReloader:
     """Keeps the last good policy while it changes under a running watch, or cannot be read for a while.
 
-    Until ``told`` is called, ``untold`` holds the faults of a bad one, and ``unread`` why it could not be
-    read; the same comes up once.
+    Until ``mark_reported`` is called, ``unreported_faults`` holds the faults of a bad one, and
+    ``unreported_read_error`` why it could not be read; the same comes up once.
     """
 
     def __init__(self, source: PolicySource, policy: Policy, *, now_s: float) -> None:
         self.source = source
         self.policy = policy
         self.in_force_since_s = now_s
-        self.untold: Sequence[str] = ()
-        self.unread: str | None = None
-        self._faults: Sequence[str] = ()
-        self._unread: str | None = None
+        self.unreported_faults: Sequence[str] = ()
+        self.unreported_read_error: str | None = None
+        self._last_faults: Sequence[str] = ()
+        self._last_read_error: str | None = None
 
     @property
     def is_rejected(self) -> bool:
         """Whether the policy as it was last found is not the one in force: it is wrong, or cannot be read."""
-        return bool(self._faults) or self._unread is not None
+        return bool(self._last_faults) or self._last_read_error is not None
 
-    def look_again(self, now_s: float) -> bool:
+    def reload(self, now_s: float) -> bool:
         """Read the policy anew; whether a changed one is in force from now on."""
         try:
             policy = self.source.read()
         except PolicyError as error:
             faults = [str(fault) for fault in error.faults]
-            if faults != self._faults:
-                self._faults = self.untold = faults
+            if faults != self._last_faults:
+                self._last_faults = self.unreported_faults = faults
             return False
         except (AwsError, SettingsError) as error:
-            if str(error) != self._unread:
-                self._unread = self.unread = str(error)
+            if str(error) != self._last_read_error:
+                self._last_read_error = self.unreported_read_error = str(error)
             return False
-        self._unread = self.unread = None
-        has_changed = policy != self.policy or bool(self._faults)
-        self._faults = self.untold = ()
+        self._last_read_error = self.unreported_read_error = None
+        has_changed = policy != self.policy or bool(self._last_faults)
+        self._last_faults = self.unreported_faults = ()
         if has_changed:
             self.policy, self.in_force_since_s = policy, now_s
         return has_changed
 
-    def told(self) -> None:
+    def mark_reported(self) -> None:
         """People know."""
-        self.untold, self.unread = (), None
+        self.unreported_faults, self.unreported_read_error = (), None

@@ -9,165 +9,188 @@ from pathlib import Path
 from typing import Final
 
 from burstctl.cli.options import Options
-from burstctl.cli.output import say
-from burstctl.cli.progress import AfterTheBar, ProgressBar
-from burstctl.context.active_policy import PolicySource, find_policy, is_named
+from burstctl.cli.output import print_info
+from burstctl.cli.progress import ProgressAwareChannel, ProgressBar
+from burstctl.context.active_policy import PolicySource, find_policy_source, is_policy_named
 from burstctl.context.operator_identity import name_operator
-from burstctl.context.stacks import Reach, Stacks, find_stacks, say_how_apart, say_stacks, session_of
+from burstctl.context.stacks import (
+    LedgerReach,
+    Stacks,
+    find_stacks,
+    open_aws_session,
+    print_ledger_mismatch,
+    print_stack_notes,
+)
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.adapters.notify.channel import Channel, ChannelError
+from burstwatch.adapters.notify.channel import AlertChannel, ChannelError
 from burstwatch.adapters.notify.terminal import TerminalChannel
 from burstwatch.adapters.policy.deployments import Deployment
-from burstwatch.core.ledger.ledger import Unreadable
+from burstwatch.core.ledger.ledger import UnreadableItem
 from burstwatch.core.policy.policy import Policy, PolicyError
-from burstwatch.core.text import printable
-from burstwatch.engine.services import Shell
+from burstwatch.core.text import sanitise
+from burstwatch.engine.services import Services
 from burstwatch.wiring.bootstrap import (
     AwsSession,
-    BoundLedger,
-    Identity,
+    BindableLedger,
+    CallerIdentity,
     build_channels,
     build_modifier,
     build_parameters_client,
-    build_shell,
-    find_identity,
+    build_services,
+    get_caller_identity,
+    ledger_origin,
     open_ledger,
-    origin_of,
 )
 from burstwatch.wiring.settings import LEDGER, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 
-_LONGEST: Final = 1_000
+_MAX_TEXT_LENGTH: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Desk:
-    """A shell for passes; ``ledger`` is where it remembers, even while there is no file yet.
+class CommandContext:
+    """A shell for passes; ``ledger_location`` is where it remembers, even while there is no file yet.
 
-    ``options`` are those given, for commands that are to find the same desk again. ``by`` is the operator,
-    ``origin`` the account and region that a ledger is bound to, where they were asked for and could be told.
+    ``options`` are those given, for commands that are to find the same desk again. ``operator`` is the
+    operator, ``origin`` the account and region that a ledger is bound to, where they were asked for and could
+    be told.
     """
 
-    shell: Shell
+    services: Services
     options: Options
     policy_source: PolicySource
-    ledger: str
-    kept: BoundLedger
-    address: LedgerAddress
+    ledger_location: str
+    bound_ledger: BindableLedger
+    ledger_address: LedgerAddress
     session: AwsSession
     has_ledger: bool
-    reach: Reach
+    reach: LedgerReach
     progress: ProgressBar
     clock: Clock
-    by: str = ""
+    operator: str = ""
     origin: str | None = None
 
     @contextmanager
-    def recording(self) -> Iterator["Desk"]:
+    def with_writable_ledger(self) -> Iterator["CommandContext"]:
         """The same desk with a ledger that can be written to; only now is one made where there was none.
 
         Raises:
             LedgerError: the ledger is that of another account or region.
         """
         if self.has_ledger:
-            self._bind(self.kept)
+            self._bind_to_origin(self.bound_ledger)
             yield self
             return
-        with open_ledger(self.session, self.address) as ledger:
-            self._bind(ledger)
-            yield replace(self, shell=replace(self.shell, ledger=ledger), kept=ledger, has_ledger=True)
+        with open_ledger(self.session, self.ledger_address) as ledger:
+            self._bind_to_origin(ledger)
+            yield replace(
+                self, services=replace(self.services, ledger=ledger), bound_ledger=ledger, has_ledger=True
+            )
 
-    def _bind(self, ledger: BoundLedger) -> None:
+    def _bind_to_origin(self, ledger: BindableLedger) -> None:
         if self.origin is not None:
             ledger.bind(self.origin)
 
 
 @contextmanager
-def reading_desk(options: Options, *, needs_policy: bool = True) -> Iterator[Desk]:
+def open_readonly(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
     """A desk that changes nothing: where there is no ledger, none is made."""
-    with _desk(options, {}, makes_ledger=False, needs_policy=needs_policy) as (desk, _, _):
-        yield desk
+    with _open_context(options, {}, creates_ledger=False, needs_policy=needs_policy) as (context, _, _):
+        yield context
 
 
 @contextmanager
-def operating_desk(options: Options, *, needs_policy: bool = True) -> Iterator[Desk]:
+def open_operator(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
     """A desk for orders that only the ledger needs to know; where AWS is out of reach they are taken as well.
 
-    Nothing is written before ``Desk.recording``. Without ``needs_policy`` no bad one stops it: the kill
-    switch works when all else is wrong. Whom an order in this ledger reaches is in ``Desk.reach``.
+    Nothing is written before ``CommandContext.recording``. Without ``needs_policy`` no bad one stops it: the
+    kill switch works when all else is wrong. Whom an order in this ledger reaches is in
+    ``CommandContext.reach``.
     """
-    with _desk(options, {}, makes_ledger=False, needs_policy=needs_policy) as (desk, session, _):
-        yield _operated(desk, session, _identity(session, desk, is_needed=False))
+    with _open_context(options, {}, creates_ledger=False, needs_policy=needs_policy) as (context, session, _):
+        yield _with_operator(context, session, _find_identity(session, context, is_required=False))
 
 
 @contextmanager
-def modifying_desk(options: Options) -> Iterator[Desk]:
-    """A desk for an operator's modifications; nothing is written before ``Desk.recording``."""
-    with _desk(options, {}, makes_ledger=False) as (desk, session, settings):
-        operated = _operated(desk, session, _identity(session, desk, is_needed=True))
-        shell = replace(
-            operated.shell,
-            channels=_channels(session, settings, desk),
-            modifier=build_modifier(session, desk.shell.calls),
+def open_modifying(options: Options) -> Iterator[CommandContext]:
+    """A desk for an operator's modifications; nothing is written before ``CommandContext.recording``."""
+    with _open_context(options, {}, creates_ledger=False) as (context, session, settings):
+        operator_context = _with_operator(
+            context, session, _find_identity(session, context, is_required=True)
         )
-        yield replace(operated, shell=shell)
+        services = replace(
+            operator_context.services,
+            channels=_build_channels(session, settings, context),
+            modifier=build_modifier(session, context.services.calls),
+        )
+        yield replace(operator_context, services=services)
 
 
-def _operated(desk: Desk, session: AwsSession, identity: Identity | None) -> Desk:
-    place = replace(desk.shell.place, account=identity.account if identity else None)
+def _with_operator(
+    context: CommandContext, session: AwsSession, identity: CallerIdentity | None
+) -> CommandContext:
+    location = replace(context.services.location, account=identity.account if identity else None)
     return replace(
-        desk,
-        shell=replace(desk.shell, place=place),
-        by=name_operator(identity),
-        origin=_origin(identity, session),
+        context,
+        services=replace(context.services, location=location),
+        operator=name_operator(identity),
+        origin=_ledger_origin(identity, session),
     )
 
 
 @contextmanager
-def watching_desk(options: Options, wiring: Mapping[str, str], *, acts: bool = False) -> Iterator[Desk]:
-    """A desk that records and tells; ``wiring`` is what options say in place of the environment.
+def open_watch(
+    options: Options, overrides: Mapping[str, str], *, may_modify: bool = False
+) -> Iterator[CommandContext]:
+    """A desk that records and tells; ``overrides`` is what options say in place of the environment.
 
-    Only where it ``acts`` is there anything that modifies volumes; and only then does it share the ledger of
-    a deployed stack, whose watchdog leaves alone the ticks that are taken here.
+    Only where it ``may_modify`` is there anything that modifies volumes; and only then does it share the
+    ledger of a deployed stack, whose watchdog leaves alone the ticks that are taken here.
     """
-    with _desk(options, wiring, makes_ledger=True, takes_ticks=True, acts=acts) as (desk, session, settings):
-        channels: list[Channel] = [AfterTheBar(TerminalChannel(sys.stderr), desk.progress)]
-        channels += _channels(session, settings, desk)
-        say(f"alerts: {', '.join(channel.name for channel in channels)}")
-        identity = _identity(session, desk, is_needed=True)
-        if (origin := _origin(identity, session)) is not None:
-            desk.kept.bind(origin)
-        shell = replace(
-            desk.shell,
+    with _open_context(options, overrides, creates_ledger=True, claims_ticks=True, may_modify=may_modify) as (
+        context,
+        session,
+        settings,
+    ):
+        channels: list[AlertChannel] = [ProgressAwareChannel(TerminalChannel(sys.stderr), context.progress)]
+        channels += _build_channels(session, settings, context)
+        print_info(f"alerts: {', '.join(channel.name for channel in channels)}")
+        identity = _find_identity(session, context, is_required=True)
+        if (origin := _ledger_origin(identity, session)) is not None:
+            context.bound_ledger.bind(origin)
+        services = replace(
+            context.services,
             channels=channels,
-            place=replace(desk.shell.place, account=identity.account if identity else None),
-            modifier=build_modifier(session, desk.shell.calls) if acts else None,
+            location=replace(context.services.location, account=identity.account if identity else None),
+            modifier=build_modifier(session, context.services.calls) if may_modify else None,
         )
-        yield replace(desk, shell=shell)
+        yield replace(context, services=services)
 
 
-def _channels(session: AwsSession, settings: Settings, desk: Desk) -> list[Channel]:
+def _build_channels(session: AwsSession, settings: Settings, context: CommandContext) -> list[AlertChannel]:
     try:
-        return build_channels(session, settings, desk.shell.calls)
+        return build_channels(session, settings, context.services.calls)
     except ChannelError as error:
         raise SettingsError(str(error)) from error
 
 
-def _identity(session: AwsSession, desk: Desk, *, is_needed: bool) -> Identity | None:
+def _find_identity(
+    session: AwsSession, context: CommandContext, *, is_required: bool
+) -> CallerIdentity | None:
     """Whom AWS takes us for; None where AWS cannot be asked, which stops no watchdog and no hold."""
     try:
-        return find_identity(session, desk.shell.calls)
+        return get_caller_identity(session, context.services.calls)
     except AwsError as error:
-        is_hopeless = error.failure.kind in (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
-        if is_needed and is_hopeless:
+        is_unrecoverable = error.failure.kind in (FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED)
+        if is_required and is_unrecoverable:
             raise
-        say(f"account unknown, the ledger is not checked against it: {error}")
+        print_info(f"account unknown, the ledger is not checked against it: {error}")
         return None
 
 
-def _origin(identity: Identity | None, session: AwsSession) -> str | None:
-    return None if identity is None else origin_of(identity.account, session.region_name)
+def _ledger_origin(identity: CallerIdentity | None, session: AwsSession) -> str | None:
+    return None if identity is None else ledger_origin(identity.account, session.region_name)
 
 
 def _read_policy(source: PolicySource, *, needs_policy: bool) -> Policy:
@@ -177,34 +200,38 @@ def _read_policy(source: PolicySource, *, needs_policy: bool) -> Policy:
     except (PolicyError, AwsError, SettingsError) as error:
         if needs_policy:
             raise
-        say(f"policy: {source} cannot be used, and is not needed for this: {error}")
+        print_info(f"policy: {source} cannot be used, and is not needed for this: {error}")
         return Policy()
-    say(f"policy: {source}")
+    print_info(f"policy: {source}")
     return policy
 
 
 @contextmanager
-def _desk(
+def _open_context(
     options: Options,
-    wiring: Mapping[str, str],
+    overrides: Mapping[str, str],
     *,
-    makes_ledger: bool,
-    takes_ticks: bool = False,
-    acts: bool = False,
+    creates_ledger: bool,
+    claims_ticks: bool = False,
+    may_modify: bool = False,
     needs_policy: bool = True,
-) -> Iterator[tuple[Desk, AwsSession, Settings]]:
-    session, calls = session_of(options), CallCounter()
-    stacks = _stacks(options, session, calls, is_order=not needs_policy)
-    source = find_policy(options.policy, os.environ, _policy_of(stacks.standing, session, calls))
+) -> Iterator[tuple[CommandContext, AwsSession, Settings]]:
+    session, calls = open_aws_session(options), CallCounter()
+    stacks = _find_stacks(options, session, calls, is_order=not needs_policy)
+    source = find_policy_source(
+        options.policy, os.environ, _stack_policy_source(stacks.active, session, calls)
+    )
     policy = _read_policy(source, needs_policy=needs_policy)
-    shared = stacks.standing if acts or not takes_ticks else None
-    settings = _settings(options, wiring, session, shared)
-    settings = _with_topic(settings, stacks.standing, takes_ticks=takes_ticks)
+    shared_stack = stacks.active if may_modify or not claims_ticks else None
+    settings = _read_settings(options, overrides, session, shared_stack)
+    settings = _with_stack_topic(settings, stacks.active, claims_ticks=claims_ticks)
     progress = ProgressBar()
-    with _ledger(settings.ledger, session, makes_ledger=makes_ledger) as (ledger, is_there):
+    with _open_ledger(settings.ledger, session, creates_ledger=creates_ledger) as (ledger, has_ledger):
         if needs_policy:  # an order says itself whom it reaches
-            say_how_apart(settings.ledger, stacks.standing, only_watches=takes_ticks and not acts)
-        shell = build_shell(
+            print_ledger_mismatch(
+                settings.ledger, stacks.active, only_watches=claims_ticks and not may_modify
+            )
+        services = build_services(
             session,
             policy=policy,
             ledger=ledger,
@@ -212,52 +239,54 @@ def _desk(
             clock=settings.clock,
             calls=calls,
         )
-        desk = Desk(
-            shell=shell,
+        context = CommandContext(
+            services=services,
             options=options,
             policy_source=source,
-            ledger=str(settings.ledger),
-            kept=ledger,
-            address=settings.ledger,
+            ledger_location=str(settings.ledger),
+            bound_ledger=ledger,
+            ledger_address=settings.ledger,
             session=session,
-            has_ledger=is_there,
-            reach=Reach.of(stacks, str(settings.ledger)),
+            has_ledger=has_ledger,
+            reach=LedgerReach.of(stacks, str(settings.ledger)),
             progress=progress,
             clock=settings.clock,
         )
-        yield desk, session, settings
-        _say_unreadable(ledger.take_unreadable())
+        yield context, session, settings
+        _print_unreadable(ledger.take_unreadable())
 
 
-def _stacks(options: Options, session: AwsSession, calls: CallCounter, *, is_order: bool) -> Stacks:
+def _find_stacks(options: Options, session: AwsSession, calls: CallCounter, *, is_order: bool) -> Stacks:
     """The deployed stacks, where their ledger or policy is wanted, or an order should reach them.
 
     What is odd about them is said.
     """
-    names_ledger = _names_ledger(options)
-    if names_ledger and is_named(options.policy, os.environ) and not is_order:
+    is_ledger_named = _has_named_ledger(options)
+    if is_ledger_named and is_policy_named(options.policy, os.environ) and not is_order:
         return Stacks()
     stacks = find_stacks(session, calls)
-    if stacks.standing is not None or options.ledger or not is_order:  # else the refusal says it
-        say_stacks(stacks, names_ledger=names_ledger)
+    if stacks.active is not None or options.ledger or not is_order:  # else the refusal says it
+        print_stack_notes(stacks, is_ledger_named=is_ledger_named)
     return stacks
 
 
-def _say_unreadable(found: Sequence[Unreadable]) -> None:
+def _print_unreadable(items: Sequence[UnreadableItem]) -> None:
     """Say what was left out; much of one kind, such as a history's entries, is counted."""
-    alike: dict[tuple[str, str], list[Unreadable]] = {}
-    for one in found:
-        alike.setdefault((one.kind, one.subject), []).append(one)
-    for first, *others in alike.values():
-        more = f" (and {len(others)} more)" if others else ""
-        say(printable(f"{first}{more}", _LONGEST))
+    groups: dict[tuple[str, str], list[UnreadableItem]] = {}
+    for item in items:
+        groups.setdefault((item.kind, item.subject), []).append(item)
+    for first, *repeated in groups.values():
+        suffix = f" (and {len(repeated)} more)" if repeated else ""
+        print_info(sanitise(f"{first}{suffix}", _MAX_TEXT_LENGTH))
 
 
-def _names_ledger(options: Options) -> bool:
+def _has_named_ledger(options: Options) -> bool:
     return bool(options.ledger or os.environ.get(LEDGER))
 
 
-def _policy_of(stack: Deployment | None, session: AwsSession, calls: CallCounter) -> PolicySource | None:
+def _stack_policy_source(
+    stack: Deployment | None, session: AwsSession, calls: CallCounter
+) -> PolicySource | None:
     if stack is None:
         return None
     from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore  # noqa: PLC0415 - only with a stack
@@ -265,24 +294,24 @@ def _policy_of(stack: Deployment | None, session: AwsSession, calls: CallCounter
     return StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
 
 
-def _settings(
-    options: Options, wiring: Mapping[str, str], session: AwsSession, stack: Deployment | None
+def _read_settings(
+    options: Options, overrides: Mapping[str, str], session: AwsSession, stack: Deployment | None
 ) -> Settings:
     """The settings, their ledger the one that counts here, with its whole path."""
-    given = {LEDGER: options.ledger} if options.ledger else {}
+    ledger_override = {LEDGER: options.ledger} if options.ledger else {}
     profile = options.profile or os.environ.get("AWS_PROFILE")
     settings = Settings.from_env(
-        {**os.environ, **given, **wiring},
+        {**os.environ, **ledger_override, **overrides},
         home=Path.home(),
-        place=f"{profile}-{session.region_name}" if profile else session.region_name,
+        default_ledger_id=f"{profile}-{session.region_name}" if profile else session.region_name,
         deployed=stack.ledger if stack else None,
     )
     if settings.ledger.kind is LedgerKind.DYNAMODB:
         return settings
-    return replace(settings, ledger=replace(settings.ledger, place=str(settings.ledger.path.absolute())))
+    return replace(settings, ledger=replace(settings.ledger, name=str(settings.ledger.path.absolute())))
 
 
-def _with_topic(settings: Settings, stack: Deployment | None, *, takes_ticks: bool) -> Settings:
+def _with_stack_topic(settings: Settings, stack: Deployment | None, *, claims_ticks: bool) -> Settings:
     """With the topic that goes with the ledger: what waits in a stack's must reach the people of the stack.
 
     Whoever takes its ticks has to send for it; all others leave that to its watchdog.
@@ -290,22 +319,24 @@ def _with_topic(settings: Settings, stack: Deployment | None, *, takes_ticks: bo
     if stack is None or str(settings.ledger) != stack.ledger:
         return settings
     if settings.topic_arn not in (None, stack.topic_arn):
-        say(f"alerts: not to {settings.topic_arn}: what is in the stack's ledger goes to {stack.topic_arn}")
+        print_info(
+            f"alerts: not to {settings.topic_arn}: what is in the stack's ledger goes to {stack.topic_arn}"
+        )
         settings = replace(settings, topic_arn=None)
-    return replace(settings, topic_arn=stack.topic_arn) if takes_ticks else settings
+    return replace(settings, topic_arn=stack.topic_arn) if claims_ticks else settings
 
 
 @contextmanager
-def _ledger(
-    address: LedgerAddress, session: AwsSession, *, makes_ledger: bool
-) -> Iterator[tuple[BoundLedger, bool]]:
+def _open_ledger(
+    address: LedgerAddress, session: AwsSession, *, creates_ledger: bool
+) -> Iterator[tuple[BindableLedger, bool]]:
     """The ledger, and whether it is one that stays: none is made for whoever only reads."""
-    is_there = address.kind is LedgerKind.DYNAMODB or os.path.exists(address.path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
-    if not is_there and not makes_ledger:
-        say(f"ledger: {address} (none yet)")
+    has_ledger = address.kind is LedgerKind.DYNAMODB or os.path.exists(address.path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
+    if not has_ledger and not creates_ledger:
+        print_info(f"ledger: {address} (none yet)")
         with SqliteLedger.in_memory() as ledger:
             yield ledger, False
         return
     with open_ledger(session, address) as ledger:
-        say(f"ledger: {address}{'' if is_there else ' (new)'}")
+        print_info(f"ledger: {address}{'' if has_ledger else ' (new)'}")
         yield ledger, True

@@ -4,10 +4,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from burstctl.cli.exit_codes import Exit, exit_of_all
+from burstctl.cli.exit_codes import ExitCode, worst_exit_code
 from burstctl.cli.options import ALL_REGIONS, Options
-from burstctl.cli.output import OutputError, complain, complain_of_bug, say, show
-from burstctl.context.stacks import session_of
+from burstctl.cli.output import OutputError, print_error, print_info, print_internal_error, print_output
+from burstctl.context.stacks import open_aws_session
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.regions import enabled_regions
 from burstwatch.core.errors import BurstwatchError
@@ -16,65 +16,67 @@ from burstwatch.wiring.bootstrap import build_client
 from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.reports/v1"
-_ANYWHERE: Final = "us-east-1"
+_FALLBACK_REGION: Final = "us-east-1"
 """Where the regions are asked for when no region is configured; every account has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visited:
+class RegionResults:
     """What became of all regions; ``failures`` says of each that nothing is known of, why."""
 
-    exit: Exit
+    exit_code: ExitCode
     failures: Sequence[str]
 
 
-def visit(options: Options, look: Callable[[Options], Exit]) -> Visited:
+def run_in_regions(options: Options, run: Callable[[Options], ExitCode]) -> RegionResults:
     """Look at each region in turn, or give an order; what goes wrong in one is said and hides no other.
 
     Raises:
         AwsError: all regions were asked for, and AWS does not say which there are.
         OutputError: nobody takes the output any more.
     """
-    exits: list[Exit] = []
+    exit_codes: list[ExitCode] = []
     failures: list[str] = []
-    for region in _names(options):
-        say(f"region: {region}")
+    for region in _region_names(options):
+        print_info(f"region: {region}")
         try:
-            exits.append(look(replace(options, regions=(region,), region=region)))
+            exit_codes.append(run(replace(options, regions=(region,), region=region)))
         except OutputError:
             raise
         except BurstwatchError as error:
-            failures.append(f"{region}: {_in_a_line(error)}")
-            complain(failures[-1] if isinstance(error, PolicyError) else f"{region}: {error}")
-            exits.append(Exit.MISUSED if isinstance(error, SettingsError | PolicyError) else Exit.FAILED)
+            failures.append(f"{region}: {_on_one_line(error)}")
+            print_error(failures[-1] if isinstance(error, PolicyError) else f"{region}: {error}")
+            exit_codes.append(
+                ExitCode.USAGE if isinstance(error, SettingsError | PolicyError) else ExitCode.FAILED
+            )
         except Exception as error:  # noqa: BLE001 - a mistake of ours in one region hides no other
             failures.append(f"{region}: unexpected {type(error).__name__}")
-            complain_of_bug(error)
-            exits.append(Exit.FAILED)
-    return Visited(exit=exit_of_all(exits), failures=failures)
+            print_internal_error(error)
+            exit_codes.append(ExitCode.FAILED)
+    return RegionResults(exit_code=worst_exit_code(exit_codes), failures=failures)
 
 
-def show_heading(region: str, *, is_first: bool) -> None:
+def print_heading(region: str, *, is_first: bool) -> None:
     """The name of the region above what is shown of it."""
-    show(f"{'' if is_first else chr(10)}{region}")
+    print_output(f"{'' if is_first else chr(10)}{region}")
 
 
-def to_document(reports: Sequence[dict[str, Any]], visited: Visited) -> dict[str, Any]:
+def to_document(reports: Sequence[dict[str, Any]], results: RegionResults) -> dict[str, Any]:
     """The reports of several regions as one object."""
-    return {"schema": SCHEMA, "reports": list(reports), "failures": list(visited.failures)}
+    return {"schema": SCHEMA, "reports": list(reports), "failures": list(results.failures)}
 
 
-def _names(options: Options) -> Sequence[str]:
+def _region_names(options: Options) -> Sequence[str]:
     if ALL_REGIONS not in options.regions:
         return options.regions
     try:
-        session = session_of(options)
+        session = open_aws_session(options)
     except SettingsError:
-        session = session_of(replace(options, region=_ANYWHERE))
+        session = open_aws_session(replace(options, region=_FALLBACK_REGION))
     return enabled_regions(build_client(session, "ec2", CallCounter()))
 
 
-def _in_a_line(error: BurstwatchError) -> str:
+def _on_one_line(error: BurstwatchError) -> str:
     if isinstance(error, PolicyError):
         return "; ".join(["the policy is rejected", *map(str, error.faults)])
     return " ".join(str(error).split())

@@ -4,32 +4,32 @@ import getpass
 import os
 from typing import Final
 
-from burstwatch.core.ledger.flip_state import OTHERS, WATCHDOG
-from burstwatch.core.text import printable
-from burstwatch.wiring.bootstrap import Identity
+from burstwatch.core.ledger.flip_state import EXTERNAL, WATCHDOG
+from burstwatch.core.text import sanitise
+from burstwatch.wiring.bootstrap import CallerIdentity
 
-LONGEST: Final = 64
-_LONGEST_USER: Final = 32
-_TAKEN: Final = (WATCHDOG, OTHERS)
+MAX_NAME_LENGTH: Final = 64
+_MAX_USER_LENGTH: Final = 32
+_RESERVED_NAMES: Final = (WATCHDOG, EXTERNAL)
 
 
-def name_operator(identity: Identity | None) -> str:
+def name_operator(identity: CallerIdentity | None) -> str:
     """``anna (role/ops)``: the user here, and whom AWS takes them for where that is known."""
-    user = printable(_user(), _LONGEST_USER)
-    if user.lower() in _TAKEN:
+    user = sanitise(_user_name(), _MAX_USER_LENGTH)
+    if user.lower() in _RESERVED_NAMES:
         user = f"user {user}"
-    tail = _tail(identity.arn) if identity else ""
-    return printable(f"{user} ({tail})" if tail else user, LONGEST)
+    tail = _arn_tail(identity.arn) if identity else ""
+    return sanitise(f"{user} ({tail})" if tail else user, MAX_NAME_LENGTH)
 
 
-def _user() -> str:
+def _user_name() -> str:
     try:
         return getpass.getuser().strip() or "somebody"
     except (OSError, KeyError):  # a user id without a name, as containers have it
         return f"uid {os.getuid()}"
 
 
-def _tail(arn: str) -> str:
+def _arn_tail(arn: str) -> str:
     """``user/anna`` or ``role/ops`` of an ARN; a role's session is left out."""
     resource = arn.rpartition(":")[2]
     kind, _, rest = resource.partition("/")

@@ -7,26 +7,26 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final
 
-from burstwatch.adapters.aws.errors import AwsError, explained
+from burstwatch.adapters.aws.errors import AwsError, translate_errors
 from burstwatch.adapters.policy.deployments import Deployment
-from burstwatch.adapters.policy.parameter_name import pushed as pushed_name
+from burstwatch.adapters.policy.parameter_name import pushed_parameter_name as pushed_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.wiring.settings import SettingsError
 
-_OVER: Final = "# pushed over sha256:"
-_BY: Final = "# by "
-_HEADER: Final = re.compile(rf"\A{_OVER}([0-9a-f]{{64}})[^\n]*\n(?:{_BY}([^\n]*)\n)?")
-_OTHERWISE: Final = "to go on with another: --policy FILE"
+_PUSHED_OVER: Final = "# pushed over sha256:"
+_PUSHED_BY: Final = "# by "
+_HEADER: Final = re.compile(rf"\A{_PUSHED_OVER}([0-9a-f]{{64}})[^\n]*\n(?:{_PUSHED_BY}([^\n]*)\n)?")
+_POLICY_HINT: Final = "to go on with another: --policy FILE"
 
 
-class OutrunError(BurstwatchError):
+class PolicyConflictError(BurstwatchError):
     """Somebody else changed the policy while this one was looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class StoredPolicy:
     """A policy as Parameter Store holds it."""
 
     parameter: str
@@ -41,14 +41,14 @@ class Held:
     @property
     def over_sha256(self) -> str | None:
         """What it was pushed over."""
-        found = _HEADER.match(self.text)
-        return found[1] if found else None
+        header = _HEADER.match(self.text)
+        return header[1] if header else None
 
     @property
-    def by(self) -> str | None:
+    def pushed_by(self) -> str | None:
         """Who pushed it."""
-        found = _HEADER.match(self.text)
-        return found[2] if found else None
+        header = _HEADER.match(self.text)
+        return header[2] if header else None
 
     @property
     def document(self) -> str:
@@ -69,28 +69,28 @@ class StackPolicy:
     """Both policies of a stack, either of which may be gone."""
 
     stack: Deployment
-    deployed: Held | None
-    pushed: Held | None
+    deployed: StoredPolicy | None
+    pushed: StoredPolicy | None
 
     @property
-    def held(self) -> Held | None:
+    def current(self) -> StoredPolicy | None:
         """The one that counts, if there is any."""
         return self.pushed or self.deployed
 
     @property
-    def in_force(self) -> Held:
+    def in_force(self) -> StoredPolicy:
         """The one that counts.
 
         Raises:
             SettingsError: there is none.
         """
-        held = self.held
-        if held is None:
+        current = self.current
+        if current is None:
             raise SettingsError(
                 f"the policy of stack {self.stack.name} is gone: neither {self.stack.policy} nor"
                 f" {pushed_name(self.stack.policy)} is there; put one in force with burstctl policy push FILE"
             )
-        return held
+        return current
 
     @property
     def is_outdated(self) -> bool:
@@ -114,50 +114,52 @@ class StackPolicyStore:
         Raises:
             AwsError: Parameter Store does not say.
         """
-        with explained("ssm:GetParameters"):
-            told = self._client.get_parameters(Names=[self.stack.policy, self.pushed_parameter])
-        held = {one["Name"]: _held(one) for one in told["Parameters"]}
+        with translate_errors("ssm:GetParameters"):
+            response = self._client.get_parameters(Names=[self.stack.policy, self.pushed_parameter])
+        policies = {parameter["Name"]: _to_stored_policy(parameter) for parameter in response["Parameters"]}
         return StackPolicy(
-            stack=self.stack, deployed=held.get(self.stack.policy), pushed=held.get(self.pushed_parameter)
+            stack=self.stack,
+            deployed=policies.get(self.stack.policy),
+            pushed=policies.get(self.pushed_parameter),
         )
 
-    def push(self, text: str, seen: StackPolicy) -> int:
-        """Put this text in force in place of what was ``seen``, and answer its version.
+    def push(self, text: str, expected: StackPolicy) -> int:
+        """Put this text in force in place of what was ``expected``, and answer its version.
 
         Raises:
             OutrunError: that is no longer what is there.
             AwsError: it could not be written.
         """
-        self._refuse_if_changed(seen)
+        self._refuse_if_changed(expected)
         try:
-            with explained("ssm:PutParameter"):
-                told = self._client.put_parameter(
+            with translate_errors("ssm:PutParameter"):
+                response = self._client.put_parameter(
                     Name=self.pushed_parameter,
                     Value=text,
                     Type="String",
                     Tier="Intelligent-Tiering",
-                    Overwrite=seen.pushed is not None,
+                    Overwrite=expected.pushed is not None,
                 )
         except AwsError as error:
             if error.failure.code != "ParameterAlreadyExists":
                 raise
-            raise _outrun(self.stack) from error
-        return int(told["Version"])
+            raise _conflict_error(self.stack) from error
+        return int(response["Version"])
 
-    def withdraw(self, seen: StackPolicy) -> None:
-        """Take away the pushed policy that was ``seen``.
+    def withdraw(self, expected: StackPolicy) -> None:
+        """Take away the pushed policy that was ``expected``.
 
         Raises:
             OutrunError: it is no longer what is there.
             AwsError: it could not be deleted.
         """
-        self._refuse_if_changed(seen)
-        with explained("ssm:DeleteParameter"):
+        self._refuse_if_changed(expected)
+        with translate_errors("ssm:DeleteParameter"):
             self._client.delete_parameter(Name=self.pushed_parameter)
 
-    def _refuse_if_changed(self, seen: StackPolicy) -> None:
-        if self.read() != seen:
-            raise _outrun(self.stack)
+    def _refuse_if_changed(self, expected: StackPolicy) -> None:
+        if self.read() != expected:
+            raise _conflict_error(self.stack)
 
 
 class StackPolicySource:
@@ -167,7 +169,7 @@ class StackPolicySource:
 
     def __init__(self, store: StackPolicyStore) -> None:
         self._store = store
-        self._last: StackPolicy | None = None
+        self._last_read: StackPolicy | None = None
 
     def read(self) -> Policy:
         """The policy that counts now.
@@ -177,34 +179,34 @@ class StackPolicySource:
             PolicyError: it is wrong; with every fault.
             SettingsError: it is gone.
         """
-        self._last = None
+        self._last_read = None
         try:
-            self._last = self._store.read()
-            return self._last.in_force.read()
+            self._last_read = self._store.read()
+            return self._last_read.in_force.read()
         except AwsError as error:
-            failure = replace(error.failure, next_step=f"{error.failure.next_step}; {_OTHERWISE}")
+            failure = replace(error.failure, next_step=f"{error.failure.next_step}; {_POLICY_HINT}")
             raise AwsError(failure) from error
         except SettingsError as error:
-            raise SettingsError(f"{error}; {_OTHERWISE}") from error
+            raise SettingsError(f"{error}; {_POLICY_HINT}") from error
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The parameter that was read last."""
-        return self._last.in_force.parameter if self._last else self._store.stack.policy
+        return self._last_read.in_force.parameter if self._last_read else self._store.stack.policy
 
     @property
     def is_outdated(self) -> bool:
         """Whether what was read last was pushed over another policy than the one deployed now."""
-        return self._last is not None and self._last.is_outdated
+        return self._last_read is not None and self._last_read.is_outdated
 
     def __str__(self) -> str:
-        return f"{self.place} (stack {self._store.stack.name})"
+        return f"{self.location} (stack {self._store.stack.name})"
 
 
-def with_header(document: str, over: Held | None, by: str) -> str:
+def with_header(document: str, replaced: StoredPolicy | None, pushed_by: str) -> str:
     """The text to push: what it is pushed over, who does it, and the document."""
-    digest = over.sha256 if over else sha256(b"").hexdigest()
-    return f"{_OVER}{digest}\n{_BY}{by}\n{document}"
+    digest = replaced.sha256 if replaced else sha256(b"").hexdigest()
+    return f"{_PUSHED_OVER}{digest}\n{_PUSHED_BY}{pushed_by}\n{document}"
 
 
 def without_header(text: str) -> str:
@@ -212,25 +214,25 @@ def without_header(text: str) -> str:
     return _HEADER.sub("", text)
 
 
-def try_to_read(held: Held) -> Policy | None:
+def read_or_none(stored_policy: StoredPolicy) -> Policy | None:
     """The policy, None where it is wrong."""
     try:
-        return held.read()
+        return stored_policy.read()
     except PolicyError:
         return None
 
 
-def _held(told: Mapping[str, Any]) -> Held:
-    return Held(
-        parameter=told["Name"],
-        text=told["Value"],
-        version=int(told["Version"]),
-        modified_at=told["LastModifiedDate"],
+def _to_stored_policy(parameter: Mapping[str, Any]) -> StoredPolicy:
+    return StoredPolicy(
+        parameter=parameter["Name"],
+        text=parameter["Value"],
+        version=int(parameter["Version"]),
+        modified_at=parameter["LastModifiedDate"],
     )
 
 
-def _outrun(stack: Deployment) -> OutrunError:
-    return OutrunError(
+def _conflict_error(stack: Deployment) -> PolicyConflictError:
+    return PolicyConflictError(
         f"the policy of stack {stack.name} was changed by somebody else meanwhile, nothing was done:"
         " look at it (burstctl policy show) and run again"
     )

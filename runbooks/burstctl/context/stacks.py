@@ -6,19 +6,24 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from burstctl.cli.options import Options
-from burstctl.cli.output import say
+from burstctl.cli.output import print_info
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
-from burstwatch.adapters.policy.deployments import Deployment, DeploymentError, Registered, find_deployments
-from burstwatch.core.text import printable
+from burstwatch.adapters.policy.deployments import (
+    Deployment,
+    DeploymentError,
+    DeploymentRecord,
+    find_deployments,
+)
+from burstwatch.core.text import sanitise
 from burstwatch.wiring.bootstrap import AwsSession, Session, build_parameters_client, open_session
 from burstwatch.wiring.settings import LedgerAddress, LedgerKind, SettingsError, parse_ledger
 
-_LONGEST: Final = 400
-_PARTS_OF_AN_ARN: Final = 6
-_NAME_IT: Final = "--ledger dynamodb:TABLE names the ledger of one"
+_MAX_TEXT_LENGTH: Final = 400
+_ARN_PARTS: Final = 6
+_LEDGER_HINT: Final = "--ledger dynamodb:TABLE names the ledger of one"
 
-Found: TypeAlias = Deployment | DeploymentError
+StackOrError: TypeAlias = Deployment | DeploymentError
 """A stack, or why what it says of itself cannot be read."""
 
 
@@ -26,47 +31,47 @@ Found: TypeAlias = Deployment | DeploymentError
 class Stacks:
     """The stacks there are, the one that stands first; ``failure`` says why AWS could not be asked."""
 
-    found: Sequence[Found] = ()
+    results: Sequence[StackOrError] = ()
     failure: AwsError | None = None
 
     @property
-    def standing(self) -> Deployment | None:
+    def active(self) -> Deployment | None:
         """The stack whose watchdog may act; None also where that is one that cannot be read."""
-        first = self.found[0] if self.found else None
+        first = self.results[0] if self.results else None
         return first if isinstance(first, Deployment) else None
 
     @property
     def readable(self) -> list[Deployment]:
-        return [each for each in self.found if isinstance(each, Deployment)]
+        return [result for result in self.results if isinstance(result, Deployment)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reach:
+class LedgerReach:
     """Which deployed watchdog reads a ledger, and so obeys an order in it.
 
-    ``stack`` is the one whose ledger it is; ``others`` use another. ``missed`` is the stack that may flip and
-    uses another ledger. ``doubt`` says why it is not known whether there are more stacks.
+    ``stack`` is the one whose ledger it is; ``other_stacks`` use another. ``missed_stack`` is the stack that
+    may flip and uses another ledger. ``uncertainty`` says why it is not known whether there are more stacks.
     """
 
     stack: str | None = None
-    others: Sequence[str] = ()
-    missed: str | None = None
-    doubt: str | None = None
+    other_stacks: Sequence[str] = ()
+    missed_stack: str | None = None
+    uncertainty: str | None = None
 
     @classmethod
-    def of(cls, stacks: Stacks, ledger: str) -> "Reach":
+    def of(cls, stacks: Stacks, ledger: str) -> "LedgerReach":
         """The reach of this ledger among these stacks."""
-        doubts = [stacks.failure, *(each for each in stacks.found if isinstance(each, DeploymentError))]
-        standing = stacks.standing
+        failures = [stacks.failure, *(item for item in stacks.results if isinstance(item, DeploymentError))]
+        active = stacks.active
         return cls(
-            stack=next((each.name for each in stacks.readable if each.ledger == ledger), None),
-            others=[each.name for each in stacks.readable if each.ledger != ledger],
-            missed=standing.name if standing is not None and standing.ledger != ledger else None,
-            doubt=next((str(each) for each in doubts if each is not None), None),
+            stack=next((item.name for item in stacks.readable if item.ledger == ledger), None),
+            other_stacks=[item.name for item in stacks.readable if item.ledger != ledger],
+            missed_stack=active.name if active is not None and active.ledger != ledger else None,
+            uncertainty=next((str(item) for item in failures if item is not None), None),
         )
 
 
-def session_of(options: Options) -> AwsSession:
+def open_aws_session(options: Options) -> AwsSession:
     """The session that the options and the environment ask for.
 
     Raises:
@@ -83,44 +88,46 @@ def find_stacks(session: Session, calls: CallCounter) -> Stacks:
     """
     client = build_parameters_client(session, calls)
     try:
-        return Stacks(found=[_read(registered) for registered in find_deployments(client)])
+        return Stacks(results=[_read_stack(record) for record in find_deployments(client)])
     except AwsError as error:
         return Stacks(failure=error)
 
 
-def say_stacks(stacks: Stacks, *, names_ledger: bool) -> None:
+def print_stack_notes(stacks: Stacks, *, is_ledger_named: bool) -> None:
     """Say what is odd about what was found; one stack, or none, is not."""
     if stacks.failure is not None:
-        missed = "its policy is not used (--policy FILE names one)"
-        if not names_ledger:
-            missed = f"it does not hear of what is done here ({_NAME_IT})"
-        say(f"stack: whether one is deployed is not known; if one is, {missed}: {stacks.failure}")
-    for each in stacks.found:
-        if isinstance(each, DeploymentError):
-            say(printable(f"stack: {each} ({_NAME_IT})", _LONGEST))
-    if stacks.standing and len(stacks.found) > 1:
-        others = ", ".join(stack.name for stack in stacks.readable[1:])
-        say(f"stacks: {stacks.standing.name} was deployed first and may flip; only proposing: {others}")
+        consequence = "its policy is not used (--policy FILE names one)"
+        if not is_ledger_named:
+            consequence = f"it does not hear of what is done here ({_LEDGER_HINT})"
+        print_info(f"stack: whether one is deployed is not known; if one is, {consequence}: {stacks.failure}")
+    for result in stacks.results:
+        if isinstance(result, DeploymentError):
+            print_info(sanitise(f"stack: {result} ({_LEDGER_HINT})", _MAX_TEXT_LENGTH))
+    if stacks.active and len(stacks.results) > 1:
+        other_names = ", ".join(stack.name for stack in stacks.readable[1:])
+        print_info(
+            f"stacks: {stacks.active.name} was deployed first and may flip; only proposing: {other_names}"
+        )
 
 
-def say_how_apart(ledger: LedgerAddress, stack: Deployment | None, *, only_watches: bool) -> None:
+def print_ledger_mismatch(ledger: LedgerAddress, stack: Deployment | None, *, only_watches: bool) -> None:
     """Say what a deployed watchdog and whoever uses this ledger do not know of each other, or take away."""
     if stack is None:
         return
     is_shared = str(ledger) == stack.ledger
     if is_shared and only_watches:
-        say(
+        print_info(
             f"careful: this watch takes ticks from the watchdog of stack {stack.name} and flips nothing:"
             " add --act, or leave out --ledger"
         )
     elif only_watches:
-        say(
+        print_info(
             f"stack: {stack.name} is deployed and goes on by itself; this watch does not act, so it keeps a"
             " ledger of its own"
         )
     elif not is_shared:
-        said = f"stack: {stack.name} is deployed and does not hear of what is in this ledger"
-        say(f"{said}; its own: {stack.ledger}")
+        message = f"stack: {stack.name} is deployed and does not hear of what is in this ledger"
+        print_info(f"{message}; its own: {stack.ledger}")
 
 
 def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
@@ -133,7 +140,7 @@ def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
     """
     if stacks.failure is not None:
         raise stacks.failure
-    if not stacks.found:
+    if not stacks.results:
         raise SettingsError(
             "no stack is deployed in this account and region: deploy one (cdk deploy), or say where one is"
             " (--profile, --region)"
@@ -145,32 +152,30 @@ def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
     if len(chosen) > 1:
         raise SettingsError(f"several stacks are deployed here: add --stack with one of {names}")
     if not chosen:
-        raise next(each for each in stacks.found if isinstance(each, DeploymentError))
+        raise next(result for result in stacks.results if isinstance(result, DeploymentError))
     return chosen[0]
 
 
-def _read(registered: Registered) -> Found:
+def _read_stack(record: DeploymentRecord) -> StackOrError:
     try:
-        stack = registered.read()
+        stack = record.read()
         ledger = parse_ledger(stack.ledger)
     except DeploymentError as error:
         return error
     except SettingsError as error:
-        return DeploymentError(f"the stack {registered.name} names a ledger that is none: {error}")
+        return DeploymentError(f"the stack {record.name} names a ledger that is none: {error}")
     if ledger.kind is not LedgerKind.DYNAMODB:
+        return DeploymentError(f"the stack {record.name} names the ledger {ledger}, and a stack's is a table")
+    if _arn_owner(stack.topic_arn, "sns") != _arn_owner(record.arn, "ssm"):
         return DeploymentError(
-            f"the stack {registered.name} names the ledger {ledger}, and a stack's is a table"
-        )
-    if _owner(stack.topic_arn, "sns") != _owner(registered.arn, "ssm"):
-        return DeploymentError(
-            f"the stack {registered.name} names a topic that is not of this account and region:"
+            f"the stack {record.name} names a topic that is not of this account and region:"
             f" {stack.topic_arn}; somebody may have changed its parameter: deploy the stack again"
         )
     return stack
 
 
-def _owner(arn: str, service: str) -> list[str] | None:
+def _arn_owner(arn: str, service: str) -> list[str] | None:
     """Partition, region and account of an ARN of this service."""
     parts = arn.split(":")
-    is_whole = len(parts) >= _PARTS_OF_AN_ARN and parts[0] == "arn" and parts[2] == service
-    return [parts[1], *parts[3:5]] if is_whole else None
+    is_complete = len(parts) >= _ARN_PARTS and parts[0] == "arn" and parts[2] == service
+    return [parts[1], *parts[3:5]] if is_complete else None

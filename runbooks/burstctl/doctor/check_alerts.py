@@ -8,106 +8,128 @@ from urllib.error import URLError
 from urllib.parse import urlsplit
 from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request
 
-from burstctl.doctor.context import Patient
-from burstctl.doctor.finding import Finding, Trouble, UnknownError, broken, of_error, ok, skipped, warning
-from burstwatch.adapters.aws.botocore_hooks import pages
-from burstwatch.adapters.aws.errors import AwsError, FailureKind, explained
+from burstctl.doctor.context import DoctorContext
+from burstctl.doctor.finding import (
+    Finding,
+    LookupFailedError,
+    Trouble,
+    broken,
+    from_error,
+    ok,
+    skipped,
+    warning,
+)
+from burstwatch.adapters.aws.botocore_hooks import paginate
+from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.adapters.notify.slack_webhook import Webhook
+from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.wiring.function_settings import CHAT_TOPIC_ARN, SLACK_SECRET
 from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN
 
-_PENDING: Final = "PendingConfirmation"
-_NO_TOPIC: Final = f"no topic: {TOPIC_ARN} names none, and no stack is deployed"
-_DELIVERED: Final = "runbooks/AlertsNotDelivered.md"
-_DOCS: Final = "docs/deploying.md"
+_PENDING_ARN: Final = "PendingConfirmation"
+_NO_TOPIC_MESSAGE: Final = f"no topic: {TOPIC_ARN} names none, and no stack is deployed"
+_NOT_DELIVERED_PAGE: Final = "runbooks/AlertsNotDelivered.md"
+_DOCS_PAGE: Final = "docs/deploying.md"
 
 _SLACK_HOSTS: Final = frozenset({"hooks.slack.com", "hooks.slack-gov.com"})
 _LOCAL_HOSTS: Final = frozenset({"localhost", "::1"})
-_EMPTY: Final = {"text": ""}
+_EMPTY_MESSAGE: Final = {"text": ""}
 """What Slack refuses with ``no_text`` where the webhook is a good one, and otherwise for what is wrong."""
 
-_IS_THERE: Final = frozenset({"no_text", "missing_text", "missing_text_or_fallback_or_attachments"})
-_CODE: Final = re.compile(r"\(HTTP \d+, (\w+)\)")
+_VALID_WEBHOOK_CODES: Final = frozenset(
+    {"no_text", "missing_text", "missing_text_or_fallback_or_attachments"}
+)
+_CODE_PATTERN: Final = re.compile(r"\(HTTP \d+, (\w+)\)")
 _TIMEOUT_S: Final = 5.0
 
 
-def check_topic(patient: Patient) -> Iterator[Finding]:
+def check_topic(context: DoctorContext) -> Iterator[Finding]:
     """Whether the topics that alerts go to are there."""
-    topics = _topics(patient)
+    topics = _topic_arns(context)
     for topic_arn in topics:
-        yield _check_topic(patient, topic_arn)
+        yield _check_topic(context, topic_arn)
     if not topics:
-        yield skipped(_NO_TOPIC)
+        yield skipped(_NO_TOPIC_MESSAGE)
 
 
-def check_subscriptions(patient: Patient) -> Iterator[Finding]:
+def check_subscriptions(context: DoctorContext) -> Iterator[Finding]:
     """Who hears of an alert, and who would if they had confirmed."""
-    topics = _topics(patient)
+    topics = _topic_arns(context)
     if not topics:
-        yield skipped(_NO_TOPIC)
+        yield skipped(_NO_TOPIC_MESSAGE)
     for topic_arn in topics:
-        client = patient.client("sns")
-        with explained("sns:ListSubscriptionsByTopic"):
-            told = [
-                one
-                for page in pages(client.list_subscriptions_by_topic, of="Subscriptions", TopicArn=topic_arn)
-                for one in page.get("Subscriptions", ())
+        client = context.client("sns")
+        with translate_errors("sns:ListSubscriptionsByTopic"):
+            subscriptions = [
+                subscription
+                for page in paginate(
+                    client.list_subscriptions_by_topic, list_key="Subscriptions", TopicArn=topic_arn
+                )
+                for subscription in page.get("Subscriptions", ())
             ]
-        yield from judge_subscriptions(patient, topic_arn, told, _other_ways(patient, topic_arn))
+        yield from judge_subscriptions(
+            context, topic_arn, subscriptions, _notify_destinations(context, topic_arn)
+        )
 
 
 def judge_subscriptions(
-    patient: Patient, topic_arn: str, told: Sequence[Mapping[str, Any]], others: Sequence[str] | None
+    context: DoctorContext,
+    topic_arn: str,
+    subscriptions: Sequence[Mapping[str, Any]],
+    notify_destinations: Sequence[str] | None,
 ) -> Iterator[Finding]:
     """A subscription counts from its confirmation on; the notify function is nobody by itself.
 
-    ``others`` are those whom it tells, None where that is not known.
+    ``notify_destinations`` are those whom it tells, None where that is not known.
     """
     topic = topic_arn.rpartition(":")[2]
-    for one in told:
-        if one.get("SubscriptionArn") == _PENDING:
-            protocol, endpoint = str(one.get("Protocol")), str(one.get("Endpoint"))
-            again = patient.aws(
+    for subscription in subscriptions:
+        if subscription.get("SubscriptionArn") == _PENDING_ARN:
+            protocol, endpoint = str(subscription.get("Protocol")), str(subscription.get("Endpoint"))
+            resubscribe = context.aws_command(
                 "sns", "subscribe", "--topic-arn", topic_arn, "--protocol", protocol,
                 "--notification-endpoint", endpoint,
             )  # fmt: skip
             fix = "confirm it there; to have the question sent once more:"
             yield warning(
-                f"{protocol} to {endpoint} is not confirmed", about=topic, fix=fix, commands=(again,)
+                f"{protocol} to {endpoint} is not confirmed", subject=topic, fix=fix, commands=(resubscribe,)
             )
-    heard_by = [
-        str(one.get("Protocol")) for one in told if str(one.get("SubscriptionArn", "")).startswith("arn:")
+    protocols = [
+        str(subscription.get("Protocol"))
+        for subscription in subscriptions
+        if str(subscription.get("SubscriptionArn", "")).startswith("arn:")
     ]
-    people = [*(each for each in heard_by if each != "lambda"), *(others or ())]
-    if people:
-        yield ok(f"heard by {', '.join(sorted(people))}", about=topic)
-    elif others is None:
-        seen = "nobody subscribed; whom the notify function tells is not known, as its settings were not seen"
-        yield skipped(seen, about=topic, fix="grant lambda:GetFunctionConfiguration to find out")
+    recipients = [*(name for name in protocols if name != "lambda"), *(notify_destinations or ())]
+    if recipients:
+        yield ok(f"heard by {', '.join(sorted(recipients))}", subject=topic)
+    elif notify_destinations is None:
+        summary = (
+            "nobody subscribed; whom the notify function tells is not known, as its settings were not seen"
+        )
+        yield skipped(summary, subject=topic, fix="grant lambda:GetFunctionConfiguration to find out")
     else:
-        subscribe = patient.aws(
+        subscribe = context.aws_command(
             "sns", "subscribe", "--topic-arn", topic_arn, "--protocol", "email",
             "--notification-endpoint", "ADDRESS",
         )  # fmt: skip
         fix = "subscribe somebody, or name recipients in the stage file and deploy"
         yield broken(
-            "nobody hears what is sent to it", about=topic, fix=fix, commands=(subscribe,), page=_DOCS
+            "nobody hears what is sent to it", subject=topic, fix=fix, commands=(subscribe,), page=_DOCS_PAGE
         )
 
 
-def check_slack(patient: Patient) -> Iterator[Finding]:
+def check_slack(context: DoctorContext) -> Iterator[Finding]:
     """Whether Slack would take a message here, and whether the stack's address is kept where it says."""
-    url = patient.environ.get(SLACK_WEBHOOK)
+    url = context.environ.get(SLACK_WEBHOOK)
     if url:
         yield probe_webhook(url)
     try:
-        secret = patient.notify_settings().get(SLACK_SECRET)
-    except UnknownError as error:
+        secret = context.notify_settings().get(SLACK_SECRET)
+    except LookupFailedError as error:
         yield skipped(f"whether the stack tells Slack is not known, because of what is said at {error.owner}")
         return
     if secret:
-        yield _check_secret(patient, secret)
+        yield _check_secret(context, secret)
     if not url and not secret:
         yield skipped(f"not set up; for a watch here, {SLACK_WEBHOOK} has the address of a webhook")
 
@@ -118,37 +140,37 @@ def probe_webhook(url: str, open_url: Callable[..., Any] | None = None) -> Findi
     Whoever else may be there is only connected to: what they would make of such a message is not known.
     """
     try:
-        webhook = Webhook(url, open_url=open_url)
+        webhook = SlackWebhook(url, open_url=open_url)
     except ChannelError as error:
         fix = f"copy it again into {SLACK_WEBHOOK}"
         return broken(str(error), fix=fix, trouble=Trouble.MISUSED)
     host = urlsplit(url).hostname or ""
     if host not in _SLACK_HOSTS and host not in _LOCAL_HOSTS and not host.startswith("127."):
-        return _connect(host, urlsplit(url).port)
+        return _check_connection(host, urlsplit(url).port)
     try:
-        webhook.post(_EMPTY, longest_wait_s=2.0)
+        webhook.post(_EMPTY_MESSAGE, max_wait_s=2.0)
     except ChannelError as error:
         return judge_refusal(error)
-    seen = f"{host} took a message without text, which Slack refuses: something else answers there"
-    return warning(seen, fix="check the address of the webhook", page=_DELIVERED)
+    summary = f"{host} took a message without text, which Slack refuses: something else answers there"
+    return warning(summary, fix="check the address of the webhook", page=_NOT_DELIVERED_PAGE)
 
 
 def judge_refusal(error: ChannelError) -> Finding:
     """What Slack says to an empty message: that it is empty, or what is wrong with the webhook."""
-    found = _CODE.search(str(error))
-    code = found[1] if found else ""
-    if code in _IS_THERE:
+    code_match = _CODE_PATTERN.search(str(error))
+    code = code_match[1] if code_match else ""
+    if code in _VALID_WEBHOOK_CODES:
         return ok(f"reached; the webhook is good: it refused an empty message ({code})")
     if code == "invalid_payload":
         return skipped("reached; whether the webhook is good it did not say (invalid_payload)")
-    said = str(error).replace("refused the alert", "refused it").partition("; it is tried again")[0]
+    message = str(error).replace("refused the alert", "refused it").partition("; it is tried again")[0]
     if error.is_permanent:
-        return broken(said, fix="do what the message says", page=_DELIVERED)
+        return broken(message, fix="do what the message says", page=_NOT_DELIVERED_PAGE)
     fix = "run it again; if it lasts, check the network and any proxy"
-    return broken(said, fix=fix, trouble=Trouble.FAILED, page=_DELIVERED)
+    return broken(message, fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE)
 
 
-def _connect(host: str, port: int | None) -> Finding:
+def _check_connection(host: str, port: int | None) -> Finding:
     """A connection and its certificate; of the address no more than the host is told."""
     opener = OpenerDirector()
     for handler in (ProxyHandler(), HTTPSHandler()):
@@ -160,64 +182,70 @@ def _connect(host: str, port: int | None) -> Finding:
     except OSError as error:
         reason = error.reason if isinstance(error, URLError) else error
         fix = "check the address of the webhook, the network and any proxy"
-        return broken(f"{host} was not reached ({reason})", fix=fix, trouble=Trouble.FAILED, page=_DELIVERED)
-    seen = f"{host} is not Slack's: it was reached (HTTP {status}), and nothing was posted"
-    return skipped(seen, fix="whether it takes messages, the first alert tells")
+        return broken(
+            f"{host} was not reached ({reason})", fix=fix, trouble=Trouble.FAILED, page=_NOT_DELIVERED_PAGE
+        )
+    summary = f"{host} is not Slack's: it was reached (HTTP {status}), and nothing was posted"
+    return skipped(summary, fix="whether it takes messages, the first alert tells")
 
 
-def _check_topic(patient: Patient, topic_arn: str) -> Finding:
+def _check_topic(context: DoctorContext, topic_arn: str) -> Finding:
     name, region = topic_arn.rpartition(":")[2], topic_arn.split(":")[3]
-    if region != patient.region:
-        seen = f"it is in {region}, and this is {patient.region}: alerts do not get there"
-        return broken(seen, about=name, fix=f"name a topic of this region in {TOPIC_ARN}", page=_DELIVERED)
+    if region != context.region:
+        summary = f"it is in {region}, and this is {context.region}: alerts do not get there"
+        return broken(
+            summary, subject=name, fix=f"name a topic of this region in {TOPIC_ARN}", page=_NOT_DELIVERED_PAGE
+        )
     try:
-        with explained("sns:GetTopicAttributes"):
-            patient.client("sns").get_topic_attributes(TopicArn=topic_arn)
+        with translate_errors("sns:GetTopicAttributes"):
+            context.client("sns").get_topic_attributes(TopicArn=topic_arn)
     except AwsError as error:
         if error.failure.kind is not FailureKind.NOT_FOUND and error.failure.code != "NotFound":
-            return of_error(error)
+            return from_error(error)
         fix = f"name one that is there in {TOPIC_ARN}; deploy again if it was the stack's"
-        return broken(f"there is no topic {topic_arn}", about=name, fix=fix, page=_DELIVERED)
-    return ok("is there", about=name)
+        return broken(f"there is no topic {topic_arn}", subject=name, fix=fix, page=_NOT_DELIVERED_PAGE)
+    return ok("is there", subject=name)
 
 
-def _check_secret(patient: Patient, secret: str) -> Finding:
+def _check_secret(context: DoctorContext, secret: str) -> Finding:
     try:
-        with explained("secretsmanager:DescribeSecret"):
-            told = patient.client("secretsmanager").describe_secret(SecretId=secret)
+        with translate_errors("secretsmanager:DescribeSecret"):
+            response = context.client("secretsmanager").describe_secret(SecretId=secret)
     except AwsError as error:
         if error.failure.kind is not FailureKind.NOT_FOUND and "NotFound" not in error.failure.code:
-            return of_error(error)
-        create = patient.aws(
+            return from_error(error)
+        create = context.aws_command(
             "secretsmanager", "create-secret", "--name", secret, "--secret-string", "file://webhook.txt"
         )
         fix = "make it, with the address of an incoming webhook in it"
-        seen = f"the stack's webhook is to be in the secret {secret}, which is not there"
-        return broken(seen, fix=fix, commands=(create,), page=_DOCS)
-    if told.get("DeletedDate") is not None:
-        restore = patient.aws("secretsmanager", "restore-secret", "--secret-id", secret)
-        return broken(f"the secret {secret} is being deleted", fix="keep it", commands=(restore,), page=_DOCS)
+        summary = f"the stack's webhook is to be in the secret {secret}, which is not there"
+        return broken(summary, fix=fix, commands=(create,), page=_DOCS_PAGE)
+    if response.get("DeletedDate") is not None:
+        restore = context.aws_command("secretsmanager", "restore-secret", "--secret-id", secret)
+        return broken(
+            f"the secret {secret} is being deleted", fix="keep it", commands=(restore,), page=_DOCS_PAGE
+        )
     return ok(f"the stack's webhook is in the secret {secret}, which was not opened")
 
 
-def _topics(patient: Patient) -> list[str]:
+def _topic_arns(context: DoctorContext) -> list[str]:
     """The topic that is named here, and the stack's."""
     topics: list[str | None] = []
-    with suppress(UnknownError):
-        topics.append(patient.settings().topic_arn)
-    stack = patient.stack
+    with suppress(LookupFailedError):
+        topics.append(context.settings().topic_arn)
+    stack = context.stack
     topics.append(stack.topic_arn if stack else None)
-    return list(dict.fromkeys(each for each in topics if each))
+    return list(dict.fromkeys(topic_arn for topic_arn in topics if topic_arn))
 
 
-def _other_ways(patient: Patient, topic_arn: str) -> list[str] | None:
+def _notify_destinations(context: DoctorContext, topic_arn: str) -> list[str] | None:
     """Where the notify function carries what the stack's topic is told; None where that is not known."""
-    stack = patient.stack
+    stack = context.stack
     if stack is None or topic_arn != stack.topic_arn:
         return []
-    ways = {SLACK_SECRET: "Slack", CHAT_TOPIC_ARN: "AWS's chat service"}
+    destinations = {SLACK_SECRET: "Slack", CHAT_TOPIC_ARN: "AWS's chat service"}
     try:
-        told = patient.notify_settings()
-    except UnknownError:
+        settings = context.notify_settings()
+    except LookupFailedError:
         return None
-    return [name for setting, name in ways.items() if told.get(setting)]
+    return [name for setting, name in destinations.items() if settings.get(setting)]

@@ -7,68 +7,74 @@ from collections.abc import Iterator, Sequence
 from importlib import metadata
 from typing import Final
 
-from burstctl.doctor.context import Patient
+from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import Finding, ok, skipped, warning
 from burstwatch.adapters.policy.deployments import find_deployments
 
 _PACKAGE: Final = "burstwatch"
-_PIN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^;\s]+)")
-_REMAKE: Final = "make the environment again, as it was tested"
+_PIN_PATTERN: Final = re.compile(r"([A-Za-z0-9._-]+)==([^;\s]+)")
+_REINSTALL_FIX: Final = "make the environment again, as it was tested"
 
 
-def check_versions(_patient: Patient) -> Iterator[Finding]:
+def check_versions(_patient: DoctorContext) -> Iterator[Finding]:
     """burstctl, its Python, and the packages it is pinned to."""
     try:
-        own, needs = metadata.version(_PACKAGE), metadata.requires(_PACKAGE) or []
+        own_version, requirements = metadata.version(_PACKAGE), metadata.requires(_PACKAGE) or []
     except metadata.PackageNotFoundError:
-        seen = (
+        summary = (
             f"Python {platform.python_version()}; burstctl is not installed, only found: no version is known"
         )
-        yield skipped(seen, fix="make setup installs it")
+        yield skipped(summary, fix="make setup installs it")
         return
-    yield ok(f"burstctl {own}, Python {platform.python_version()}")
-    yield from judge_pins(pins_of(needs), {name: _version(name) for name, _ in pins_of(needs)})
+    yield ok(f"burstctl {own_version}, Python {platform.python_version()}")
+    yield from judge_pins(
+        parse_pins(requirements), {name: _installed_version(name) for name, _ in parse_pins(requirements)}
+    )
 
 
-def pins_of(needs: Sequence[str]) -> list[tuple[str, str]]:
+def parse_pins(requirements: Sequence[str]) -> list[tuple[str, str]]:
     """The packages that burstctl itself is pinned to, without those of its extras."""
-    found = (_PIN.fullmatch(each.partition(";")[0].strip()) for each in needs if "extra" not in each)
-    return [(pin[1], pin[2]) for pin in found if pin]
+    matches = (
+        _PIN_PATTERN.fullmatch(requirement.partition(";")[0].strip())
+        for requirement in requirements
+        if "extra" not in requirement
+    )
+    return [(pin[1], pin[2]) for pin in matches if pin]
 
 
-def judge_pins(pins: Sequence[tuple[str, str]], there: dict[str, str | None]) -> Iterator[Finding]:
+def judge_pins(pins: Sequence[tuple[str, str]], installed: dict[str, str | None]) -> Iterator[Finding]:
     """Another version works as a rule, and was not tested."""
     for name, pinned in pins:
-        version = there[name]
+        version = installed[name]
         if version != pinned:
-            seen = f"{version or 'missing'}, and {pinned} is what was tested"
-            yield warning(seen, about=name, fix=_REMAKE, commands=("make setup",))
-    same = [f"{name} {pinned}" for name, pinned in pins if there[name] == pinned]
+            summary = f"{version or 'missing'}, and {pinned} is what was tested"
+            yield warning(summary, subject=name, fix=_REINSTALL_FIX, commands=("make setup",))
+    same = [f"{name} {pinned}" for name, pinned in pins if installed[name] == pinned]
     if same:
         yield ok(f"as pinned: {', '.join(same)}")
 
 
-def check_deployed_version(patient: Patient) -> Iterator[Finding]:
+def check_deployed_version(context: DoctorContext) -> Iterator[Finding]:
     """Whether the deployed functions are those of this burstctl, where the stack says which they are."""
-    stack = patient.stack
+    stack = context.stack
     assert stack is not None, "asked only where a stack stands"
-    registered = find_deployments(patient.client("ssm"))
-    card = json.loads(next(one.text for one in registered if one.name == stack.name))
-    yield judge_deployed(stack.name, card.get("version"), _version(_PACKAGE))
+    records = find_deployments(context.client("ssm"))
+    record = json.loads(next(entry.text for entry in records if entry.name == stack.name))
+    yield judge_deployed(stack.name, record.get("version"), _installed_version(_PACKAGE))
 
 
-def judge_deployed(name: str, deployed: object, own: str | None) -> Finding:
+def judge_deployed(name: str, deployed: object, own_version: str | None) -> Finding:
     """The same version on both sides, or one of them should be brought up to the other."""
     if not isinstance(deployed, str):
         return skipped(f"stack {name} does not say which version it is of")
-    if own is None or deployed == own:
+    if own_version is None or deployed == own_version:
         return ok(f"stack {name} is of version {deployed}")
-    seen = f"stack {name} is of version {deployed}, this burstctl of {own}"
+    summary = f"stack {name} is of version {deployed}, this burstctl of {own_version}"
     fix = "deploy the newer one, or use the burstctl that was deployed"
-    return warning(seen, fix=fix, commands=("cdk deploy",))
+    return warning(summary, fix=fix, commands=("cdk deploy",))
 
 
-def _version(name: str) -> str | None:
+def _installed_version(name: str) -> str | None:
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.text import Text
 
-from burstctl.doctor.line import Line
+from burstctl.doctor.line import StyledLine
 
 
-def paint(lines: Iterable[Line]) -> str:
+def render_colours(lines: Iterable[StyledLine]) -> str:
     """The marks in colour, where the terminal has any and nobody wants none."""
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     with console.capture() as captured:
         for line in lines:
             text = Text(line.text)
             if line.style:
-                text.stylize(line.style, 0, line.marked)
+                text.stylize(line.style, 0, line.styled_chars)
             console.print(text)
     return captured.get().rstrip("\n")

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import click
 
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
-from burstctl.cli.output import say, show, to_json
+from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.cli.progress import ProgressBar
-from burstctl.doctor.context import Patient
-from burstctl.doctor.finding import exit_of_findings
+from burstctl.doctor.context import DoctorContext
+from burstctl.doctor.finding import exit_code_of_findings
 from burstctl.doctor.json import all_findings, to_document
 from burstctl.doctor.runner import run_checks
-from burstctl.doctor.text import in_words, render, totals_in_words
+from burstctl.doctor.text import describe_totals, render, to_lines
 
 
 @click.command(
@@ -27,7 +27,7 @@ from burstctl.doctor.text import in_words, render, totals_in_words
     page="runbooks/README.md",
 )
 @common_options
-def doctor(options: Options) -> Exit:
+def doctor(options: Options) -> ExitCode:
     """Examine the set-up itself: can it see, act, remember and tell?
 
     Credentials, clock, permissions (tried, by dry run or simulated; nothing is done to find out), quotas, the
@@ -36,20 +36,20 @@ def doctor(options: Options) -> Exit:
 
     Exits 3 if something needs attention, 1 if something could not be looked at, 2 if it is set up wrongly.
     """
-    patient = Patient(options, os.environ, home=Path.home())
+    context = DoctorContext(options, os.environ, home=Path.home())
     progress = ProgressBar()
     progress.begin("examining")
     try:
-        checked = run_checks(patient)
-        document = to_document(patient, checked, at_s=patient.now_s.peek() or time.time())
+        results = run_checks(context)
+        document = to_document(context, results, generated_at_s=context.now_s.get_if_ready() or time.time())
     finally:
         progress.end()
-        patient.close()
-    show(to_json(document) if options.json else render(in_words(checked)))
-    say(f"{totals_in_words(checked)}; {_effort(patient)}")
-    return exit_of_findings(all_findings(checked), exit_zero=options.exit_zero)
+        context.close()
+    print_output(to_json(document) if options.json else render(to_lines(results)))
+    print_info(f"{describe_totals(results)}; {_describe_effort(context)}")
+    return exit_code_of_findings(all_findings(results), exit_zero=options.exit_zero)
 
 
-def _effort(patient: Patient) -> str:
-    calls, metrics = sum(patient.calls.calls.values()), patient.calls.metrics_requested
+def _describe_effort(context: DoctorContext) -> str:
+    calls, metrics = sum(context.calls.calls.values()), context.calls.metrics_requested
     return f"{calls:,} call{'' if calls == 1 else 's'} to AWS, {metrics:,} metrics read"

@@ -15,16 +15,16 @@ from botocore.config import Config
 from botocore.session import Session as BotocoreSession
 
 from burstctl.cli.options import Options
-from burstctl.context.active_policy import PolicySource, find_policy, is_named
+from burstctl.context.active_policy import PolicySource, find_policy_source, is_policy_named
 from burstctl.context.stack_policy import StackPolicy, StackPolicySource, StackPolicyStore
-from burstctl.context.stacks import Stacks, find_stacks, session_of
-from burstctl.doctor.finding import SlowError, UnknownError
-from burstctl.doctor.sqlite_inspect import look_into
+from burstctl.context.stacks import Stacks, find_stacks, open_aws_session
+from burstctl.doctor.finding import CheckTimeoutError, LookupFailedError
+from burstctl.doctor.sqlite_inspect import inspect_ledger_file
 from burstwatch.adapters.aws import botocore_hooks
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind, explained
+from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind, translate_errors
 from burstwatch.adapters.aws.price_list import ENDPOINT_REGION
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -32,16 +32,16 @@ from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
 from burstwatch.adapters.policy.deployments import Deployment
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.watch.report import Report
-from burstwatch.engine.services import Shell
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import (
     WORKERS,
     AwsSession,
-    BoundLedger,
-    Identity,
+    BindableLedger,
+    CallerIdentity,
     build_client,
     endpoint_clock,
 )
@@ -50,13 +50,13 @@ from burstwatch.wiring.settings import CLOCK, LEDGER, Clock, LedgerKind, Setting
 VOLUME_TYPES: Final = ("gp2", "gp3", "io1", "io2")
 """What is watched, and what it may be flipped to."""
 
-_PATIENCE_S: Final = 15.0
+_LOOKUP_TIMEOUT_S: Final = 15.0
 """How long a check waits for what another one is finding out."""
 
-LONG_S: Final = 90.0
+FLEET_TIMEOUT_S: Final = 90.0
 """A look at a large fleet takes its time."""
 
-_CONFIG: Final = Config(
+_CLIENT_CONFIG: Final = Config(
     connect_timeout=3,
     read_timeout=5,
     retries={"mode": "standard", "total_max_attempts": 2},
@@ -65,26 +65,28 @@ _CONFIG: Final = Config(
 )
 """A doctor does not wait: what takes this long is a finding."""
 
-_IMPATIENT: Final = _CONFIG.merge(
+_SHORT_TIMEOUT_CONFIG: Final = _CLIENT_CONFIG.merge(
     Config(read_timeout=3, retries={"mode": "standard", "total_max_attempts": 1})
 )
 """Where AWS was silent once, the rest is asked once: 20 seconds tell a person as much as a minute."""
 
-_HOPELESS: Final = frozenset({FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED, FailureKind.CLOCK_SKEW})
+_UNRECOVERABLE: Final = frozenset(
+    {FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED, FailureKind.CLOCK_SKEW}
+)
 """With these no call to AWS succeeds."""
 
 T = TypeVar("T")
 
 
-class Once(Generic[T]):
+class CachedLookup(Generic[T]):
     """Something found out by whoever asks first; everybody else waits a while, and learns the same."""
 
-    def __init__(self, owner: str, find: Callable[[], T], *, patience_s: float = _PATIENCE_S) -> None:
+    def __init__(self, owner: str, look_up: Callable[[], T], *, timeout_s: float = _LOOKUP_TIMEOUT_S) -> None:
         self._owner = owner
-        self._find = find
-        self._patience_s = patience_s
+        self._look_up = look_up
+        self._timeout_s = timeout_s
         self._lock = Lock()
-        self._found: list[T] = []
+        self._values: list[T] = []
         self._error: Exception | None = None
 
     def __call__(self) -> T:
@@ -93,25 +95,25 @@ class Once(Generic[T]):
         Raises:
             UnknownError: it could not be found out.
         """
-        if not self._lock.acquire(timeout=self._patience_s):
-            raise UnknownError(self._owner, SlowError(f"no answer within {self._patience_s:g} s"))
+        if not self._lock.acquire(timeout=self._timeout_s):
+            raise LookupFailedError(self._owner, CheckTimeoutError(f"no answer within {self._timeout_s:g} s"))
         try:
-            if not self._found and self._error is None:
-                self._look()
+            if not self._values and self._error is None:
+                self._run()
         finally:
             self._lock.release()
         if self._error is not None:
-            raise UnknownError(self._owner, self._error)
-        return self._found[0]
+            raise LookupFailedError(self._owner, self._error)
+        return self._values[0]
 
-    def peek(self) -> T | None:
+    def get_if_ready(self) -> T | None:
         """What was found by now, without waiting for it."""
-        return self._found[0] if self._found else None
+        return self._values[0] if self._values else None
 
-    def _look(self) -> None:
+    def _run(self) -> None:
         try:
-            self._found.append(self._find())
-        except UnknownError as error:
+            self._values.append(self._look_up())
+        except LookupFailedError as error:
             self._owner, self._error = error.owner, error.error
         except Exception as error:  # noqa: BLE001 - whoever asks is told, and it hides nothing else
             self._error = error
@@ -119,12 +121,15 @@ class Once(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Whom AWS takes these credentials for; ``ahead_s`` is this machine's clock before AWS's, if it told."""
+    """Whom AWS takes these credentials for.
 
-    identity: Identity
+    ``clock_ahead_s`` is this machine's clock before AWS's, if it told.
+    """
+
+    identity: CallerIdentity
     method: str
     expires_at: datetime | None
-    ahead_s: float | None
+    clock_ahead_s: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +140,7 @@ class Fleet:
     failures: Mapping[str, AwsFailure]
 
 
-class Patient:
+class DoctorContext:
     """One desk, its account and region; asked for anything twice it asks AWS once."""
 
     def __init__(self, options: Options, environ: Mapping[str, str], *, home: Path) -> None:
@@ -143,26 +148,32 @@ class Patient:
         self.environ = environ
         self.calls = CallCounter()
         self._home = home
-        self._building = Lock()
+        self._client_lock = Lock()
         self._clients: dict[str, Any] = {}
-        self._config = _CONFIG
-        self._closing = ExitStack()
-        self.session: Once[AwsSession] = Once("credentials", lambda: session_of(options))
-        self.caller: Once[Caller] = Once("credentials", self._find_caller)
-        self.settings: Once[Settings] = Once("ledger", self._read_settings)
-        self.now_s: Once[float] = Once("clock", self._tell_time)
-        self.stacks: Once[Stacks] = Once("stack", self._find_stacks)
-        self.stack_policy: Once[StackPolicy] = Once("policy", self._read_stack_policy)
-        self.outputs: Once[Mapping[str, str]] = Once("stack", self._read_outputs)
-        self.notify_settings: Once[Mapping[str, str]] = Once("functions", self._read_notify_settings)
-        self.policy: Once[Policy] = Once("policy", self._read_policy)
-        self.ledger: Once[BoundLedger] = Once("ledger", self._open_ledger)
-        self.fleet: Once[Fleet] = Once("volumes", self._read_fleet, patience_s=LONG_S)
-        self.report: Once[Report] = Once("telemetry", self._assess, patience_s=LONG_S)
+        self._config = _CLIENT_CONFIG
+        self._exit_stack = ExitStack()
+        self.session: CachedLookup[AwsSession] = CachedLookup(
+            "credentials", lambda: open_aws_session(options)
+        )
+        self.caller: CachedLookup[Caller] = CachedLookup("credentials", self._find_caller)
+        self.settings: CachedLookup[Settings] = CachedLookup("ledger", self._read_settings)
+        self.now_s: CachedLookup[float] = CachedLookup("clock", self._read_clock)
+        self.stacks: CachedLookup[Stacks] = CachedLookup("stack", self._find_stacks)
+        self.stack_policy: CachedLookup[StackPolicy] = CachedLookup("policy", self._read_stack_policy)
+        self.outputs: CachedLookup[Mapping[str, str]] = CachedLookup("stack", self._read_outputs)
+        self.notify_settings: CachedLookup[Mapping[str, str]] = CachedLookup(
+            "functions", self._read_notify_settings
+        )
+        self.policy: CachedLookup[Policy] = CachedLookup("policy", self._read_policy)
+        self.ledger: CachedLookup[BindableLedger] = CachedLookup("ledger", self._open_ledger)
+        self.fleet: CachedLookup[Fleet] = CachedLookup("volumes", self._read_fleet, timeout_s=FLEET_TIMEOUT_S)
+        self.report: CachedLookup[PassReport] = CachedLookup(
+            "telemetry", self._assess_fleet, timeout_s=FLEET_TIMEOUT_S
+        )
 
     def close(self) -> None:
         """Let go of the ledger."""
-        self._closing.close()
+        self._exit_stack.close()
 
     @property
     def region(self) -> str:
@@ -174,25 +185,25 @@ class Patient:
 
     @property
     def partition(self) -> str:
-        """What ARNs here begin with: ``aws``, or that of China or the government's."""
+        """What ARNs here begin with: ``aws_command``, or that of China or the government's."""
         return self.caller().identity.arn.partition("arn:")[2].partition(":")[0] or "aws"
 
     @property
     def stack(self) -> Deployment | None:
         """The stack that stands; of several it alone may flip."""
-        return self.stacks().standing
+        return self.stacks().active
 
     @property
     def policy_source(self) -> PolicySource:
         """Where the policy comes from: the one named, else the stack's, else a file here."""
-        stack = None if self._names_policy else self._stack_if_known()
+        stack = None if self._is_policy_named else self._stack_if_known()
         deployed = None
         if stack is not None:
             deployed = StackPolicySource(StackPolicyStore(self.client("ssm"), stack))
-        return find_policy(self.options.policy, self.environ, deployed)
+        return find_policy_source(self.options.policy, self.environ, deployed)
 
     @property
-    def follows_the_endpoint(self) -> bool:
+    def uses_endpoint_clock(self) -> bool:
         """Whether *now* is what the endpoint says; whatever else may be wrong with the settings."""
         return self.environ.get(CLOCK) == Clock.ENDPOINT
 
@@ -200,7 +211,7 @@ class Patient:
         """The policy, or what is built in where it cannot be used: that is no reason to look at nothing."""
         try:
             return self.policy()
-        except UnknownError:
+        except LookupFailedError:
             return Policy()
 
     def client(self, service: str) -> Any:
@@ -209,59 +220,59 @@ class Patient:
         Raises:
             UnknownError: no call can succeed, with these credentials or none.
         """
-        self._refuse_the_hopeless()
+        self._check_credentials()
         return self._client(service)
 
     def price_client(self) -> Any:
         """A client of the Price List, which has an endpoint in another region; with the same credentials."""
-        self._refuse_the_hopeless()
-        with self._building:
-            client = _botocore(self.session()).create_client(
+        self._check_credentials()
+        with self._client_lock:
+            client = _botocore_session(self.session()).create_client(
                 "pricing", region_name=ENDPOINT_REGION, config=self._config
             )
-        botocore_hooks.attach(client)
+        botocore_hooks.install_hooks(client)
         self.calls.attach(client)
         return client
 
-    def burstctl(self, *words: str) -> str:
+    def burstctl_command(self, *arguments: str) -> str:
         """A command of ours that can be pasted, for the same account and region."""
-        given = {"--profile": self.options.profile, "--ledger": self.options.ledger}
-        more = [part for name, value in given.items() if value for part in (name, value)]
-        return shlex.join(["burstctl", *words, *more, *self._region_option()])
+        context_options = {"--profile": self.options.profile, "--ledger": self.options.ledger}
+        extra = [part for name, value in context_options.items() if value for part in (name, value)]
+        return shlex.join(["burstctl", *arguments, *extra, *self._region_option()])
 
-    def aws(self, *words: str) -> str:
+    def aws_command(self, *arguments: str) -> str:
         """A command of AWS's that can be pasted, for the same account and region."""
         profile = ["--profile", self.options.profile] if self.options.profile else []
-        return shlex.join(["aws", *words, *profile, *self._region_option()])
+        return shlex.join(["aws", *arguments, *profile, *self._region_option()])
 
     def _region_option(self) -> list[str]:
         try:
             return ["--region", self.region]
-        except UnknownError:
+        except LookupFailedError:
             return []
 
     @property
-    def _names_policy(self) -> bool:
-        return is_named(self.options.policy, self.environ)
+    def _is_policy_named(self) -> bool:
+        return is_policy_named(self.options.policy, self.environ)
 
     def _stack_if_known(self) -> Deployment | None:
         try:
             return self.stack
-        except UnknownError:
+        except LookupFailedError:
             return None
 
-    def _refuse_the_hopeless(self) -> None:
+    def _check_credentials(self) -> None:
         try:
             self.caller()
-        except UnknownError as error:
-            if isinstance(error.error, AwsError) and error.error.failure.kind not in _HOPELESS:
-                self._config = _IMPATIENT
+        except LookupFailedError as error:
+            if isinstance(error.error, AwsError) and error.error.failure.kind not in _UNRECOVERABLE:
+                self._config = _SHORT_TIMEOUT_CONFIG
                 return  # the others may be there although this one did not answer
             raise
 
     def _client(self, service: str) -> Any:
         session = self.session()
-        with self._building:  # botocore's sessions are not for several threads
+        with self._client_lock:  # botocore's sessions are not for several threads
             if service not in self._clients:
                 self._clients[service] = build_client(session, service, self.calls, config=self._config)
             return self._clients[service]
@@ -269,40 +280,40 @@ class Patient:
     def _find_caller(self) -> Caller:
         session = self.session()
         sts = self._client("sts")
-        with explained("sts:GetCallerIdentity"):
-            told = sts.get_caller_identity()
-        ahead_s = _ahead_s(told["ResponseMetadata"].get("HTTPHeaders", {}))
-        credentials = _botocore(session).get_credentials()
+        with translate_errors("sts:GetCallerIdentity"):
+            response = sts.get_caller_identity()
+        clock_ahead_s = _clock_ahead_s(response["ResponseMetadata"].get("HTTPHeaders", {}))
+        credentials = _botocore_session(session).get_credentials()
         return Caller(
-            identity=Identity(account=str(told["Account"]), arn=str(told.get("Arn", ""))),
+            identity=CallerIdentity(account=str(response["Account"]), arn=str(response.get("Arn", ""))),
             method=str(getattr(credentials, "method", "")),
             expires_at=getattr(credentials, "_expiry_time", None),
-            ahead_s=ahead_s,
+            clock_ahead_s=clock_ahead_s,
         )
 
     def _read_settings(self) -> Settings:
-        given = {LEDGER: self.options.ledger} if self.options.ledger else {}
+        ledger_override = {LEDGER: self.options.ledger} if self.options.ledger else {}
         profile = self.options.profile or self.environ.get("AWS_PROFILE")
         stack = self._stack_if_known()
         settings = Settings.from_env(
-            {**self.environ, **given},
+            {**self.environ, **ledger_override},
             home=self._home,
-            place=f"{profile}-{self.region}" if profile else self.region,
+            default_ledger_id=f"{profile}-{self.region}" if profile else self.region,
             deployed=stack.ledger if stack else None,
         )
         if settings.ledger.kind is LedgerKind.DYNAMODB:
             return settings
         path = str(settings.ledger.path.absolute())
-        return replace(settings, ledger=replace(settings.ledger, place=path))
+        return replace(settings, ledger=replace(settings.ledger, name=path))
 
-    def _tell_time(self) -> float:
-        if self.follows_the_endpoint:
+    def _read_clock(self) -> float:
+        if self.uses_endpoint_clock:
             return endpoint_clock(self.client("ec2").meta.endpoint_url)()
         return time()
 
     def _find_stacks(self) -> Stacks:
-        self._refuse_the_hopeless()
-        stacks = find_stacks(_Building(self.session(), self._building, self._config), self.calls)
+        self._check_credentials()
+        stacks = find_stacks(_LockedSession(self.session(), self._client_lock, self._config), self.calls)
         if stacks.failure is not None:
             raise stacks.failure
         return stacks
@@ -319,54 +330,54 @@ class Patient:
         """What the stack calls its things; ``StackStatus`` is among them."""
         stack = self.stack
         assert stack is not None, "asked only of a stack that stands"
-        with explained("cloudformation:DescribeStacks"):
-            told = self.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
-        outputs = {one["OutputKey"]: one["OutputValue"] for one in told.get("Outputs", ())}
-        return {**outputs, "StackStatus": told["StackStatus"]}
+        with translate_errors("cloudformation:DescribeStacks"):
+            response = self.client("cloudformation").describe_stacks(StackName=stack.name)["Stacks"][0]
+        outputs = {output["OutputKey"]: output["OutputValue"] for output in response.get("Outputs", ())}
+        return {**outputs, "StackStatus": response["StackStatus"]}
 
     def _read_notify_settings(self) -> Mapping[str, str]:
         """What the notify function was told; nothing where no stack stands, or one without it."""
         if self.stack is None or (notify := self.outputs().get("NotifyFunction")) is None:
             return {}
-        with explained("lambda:GetFunctionConfiguration"):
-            told = self.client("lambda").get_function_configuration(FunctionName=notify)
-        return dict(told.get("Environment", {}).get("Variables", {}))
+        with translate_errors("lambda:GetFunctionConfiguration"):
+            response = self.client("lambda").get_function_configuration(FunctionName=notify)
+        return dict(response.get("Environment", {}).get("Variables", {}))
 
-    def _open_ledger(self) -> BoundLedger:
+    def _open_ledger(self) -> BindableLedger:
         """The ledger, to be read; where there is no file none is made."""
         address = self.settings().ledger
         if address.kind is LedgerKind.DYNAMODB:
-            return DynamoLedger(self.client("dynamodb"), address.place, workers=WORKERS)
+            return DynamoLedger(self.client("dynamodb"), address.name, workers=WORKERS)
         if not address.path.exists():
-            return self._closing.enter_context(SqliteLedger.in_memory())
-        if (schema := look_into(address.path).schema) < SCHEMA_VERSION:
+            return self._exit_stack.enter_context(SqliteLedger.in_memory())
+        if (schema := inspect_ledger_file(address.path).schema) < SCHEMA_VERSION:
             raise LedgerError(f"{address} has schema {schema}: it is read when others have upgraded it")
-        return self._closing.enter_context(SqliteLedger.open(address.path))
+        return self._exit_stack.enter_context(SqliteLedger.open(address.path))
 
     def _read_fleet(self) -> Fleet:
         failures: dict[str, AwsFailure] = {}
         reader = Ec2Reader(self.client("ec2"))
-        volumes = list(reader.volumes({"volume-type": VOLUME_TYPES}, report=failures.__setitem__))
+        volumes = list(reader.volumes({"volume-type": VOLUME_TYPES}, report_failure=failures.__setitem__))
         return Fleet(volumes=volumes, failures=failures)
 
-    def _assess(self) -> Report:
+    def _assess_fleet(self) -> PassReport:
         """One look at everything, as ``burstctl assess`` takes it; a ledger that fails hides no volume."""
         try:
             ledger = self.ledger()
-        except UnknownError:
-            ledger = self._closing.enter_context(SqliteLedger.in_memory())
-        shell = Shell(
+        except LookupFailedError:
+            ledger = self._exit_stack.enter_context(SqliteLedger.in_memory())
+        services = Services(
             ec2=Ec2Reader(self.client("ec2")),
             cloudwatch=CloudWatchReader(self.client("cloudwatch"), workers=WORKERS),
             ledger=ledger,
             calls=CallCounter(),  # it would count from nothing, and ours goes on
             policy=self.policy_or_default(),
-            place=Place(region=self.region),
+            location=AwsLocation(region=self.region),
         )
-        return assess_volumes(shell, now_s=self.now_s())
+        return assess_volumes(services, now_s=self.now_s())
 
 
-class _Building:
+class _LockedSession:
     """A session whose clients are made one at a time, and wait no longer than others here."""
 
     def __init__(self, session: AwsSession, lock: Lock, config: Config) -> None:
@@ -377,16 +388,16 @@ class _Building:
 
     def client(self, service_name: Any, *, config: Any, endpoint_url: Any) -> Any:
         with self._lock:
-            patience = config.merge(self._config)
-            return self._session.client(service_name, config=patience, endpoint_url=endpoint_url)
+            merged_config = config.merge(self._config)
+            return self._session.client(service_name, config=merged_config, endpoint_url=endpoint_url)
 
 
-def _botocore(session: AwsSession) -> BotocoreSession:
+def _botocore_session(session: AwsSession) -> BotocoreSession:
     """The session under ours: it alone knows where credentials come from, and how long they last."""
     return session._botocore  # noqa: SLF001 - reading them again could ask a person for a code again
 
 
-def _ahead_s(headers: Mapping[str, str]) -> float | None:
+def _clock_ahead_s(headers: Mapping[str, str]) -> float | None:
     """How many seconds this machine's clock is ahead of the date of an answer just received."""
     try:
         return time() - parsedate_to_datetime(headers["date"]).timestamp()

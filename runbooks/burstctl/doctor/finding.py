@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from burstctl.cli.exit_codes import Exit
-from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsError, AwsFailure, FailureKind, explain
+from burstctl.cli.exit_codes import ExitCode
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsError, AwsFailure, FailureKind, to_aws_failure
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import PolicyError
 from burstwatch.wiring.settings import SettingsError
@@ -32,20 +32,20 @@ class Trouble(StrEnum):
 class Finding:
     """One thing that was looked at, and how to mend it.
 
-    ``about`` names it within its check: a permission, a quota, a queue. Findings that differ in nothing else
-    are told together. ``commands`` can be pasted; ``page`` tells more.
+    ``subject`` names it within its check: a permission, a quota, a queue. Findings that differ in nothing
+    else are told together. ``commands`` can be pasted; ``page`` tells more.
     """
 
     verdict: Verdict
-    seen: str
-    about: str = ""
+    summary: str
+    subject: str = ""
     fix: str = ""
     commands: Sequence[str] = ()
     page: str | None = None
     trouble: Trouble | None = None
 
 
-class UnknownError(BurstwatchError):
+class LookupFailedError(BurstwatchError):
     """What several checks need could not be found out; its ``owner`` says why, the others are skipped."""
 
     def __init__(self, owner: str, error: Exception) -> None:
@@ -54,34 +54,39 @@ class UnknownError(BurstwatchError):
         self.error = error
 
 
-class SlowError(BurstwatchError):
+class CheckTimeoutError(BurstwatchError):
     """Nothing was heard in time."""
 
 
-def ok(seen: str, *, about: str = "", fix: str = "") -> Finding:
+def ok(summary: str, *, subject: str = "", fix: str = "") -> Finding:
     """All is well; a ``fix`` here says why there is nothing to do."""
-    return Finding(verdict=Verdict.OK, seen=seen, about=about, fix=fix)
+    return Finding(verdict=Verdict.OK, summary=summary, subject=subject, fix=fix)
 
 
-def skipped(seen: str, *, about: str = "", fix: str = "") -> Finding:
+def skipped(summary: str, *, subject: str = "", fix: str = "") -> Finding:
     """It is not known, or does not apply, and why."""
-    return Finding(verdict=Verdict.SKIPPED, seen=seen, about=about, fix=fix)
+    return Finding(verdict=Verdict.SKIPPED, summary=summary, subject=subject, fix=fix)
 
 
 def warning(
-    seen: str, *, fix: str, about: str = "", commands: Sequence[str] = (), page: str | None = None
+    summary: str, *, fix: str, subject: str = "", commands: Sequence[str] = (), page: str | None = None
 ) -> Finding:
     """It works, but somebody should know."""
     return Finding(
-        verdict=Verdict.WARNING, seen=seen, about=about, fix=fix, commands=tuple(commands), page=page
+        verdict=Verdict.WARNING,
+        summary=summary,
+        subject=subject,
+        fix=fix,
+        commands=tuple(commands),
+        page=page,
     )
 
 
 def broken(
-    seen: str,
+    summary: str,
     *,
     fix: str,
-    about: str = "",
+    subject: str = "",
     commands: Sequence[str] = (),
     page: str | None = None,
     trouble: Trouble | None = None,
@@ -89,8 +94,8 @@ def broken(
     """It does not work."""
     return Finding(
         verdict=Verdict.BROKEN,
-        seen=seen,
-        about=about,
+        summary=summary,
+        subject=subject,
         fix=fix,
         commands=tuple(commands),
         page=page,
@@ -98,16 +103,16 @@ def broken(
     )
 
 
-def of_error(error: Exception) -> Finding:
+def from_error(error: Exception) -> Finding:
     """What an exception that ended a check means; a call that is not allowed leaves something unknown."""
     match error:
         case AwsError():
-            return of_failure(error.failure)
+            return from_failure(error.failure)
         case _ if isinstance(error, AWS_ERRORS):
-            return of_failure(explain(error))
+            return from_failure(to_aws_failure(error))
         case PolicyError() | SettingsError():
             return broken(str(error), fix="correct it as the message says", trouble=Trouble.MISUSED)
-        case SlowError():
+        case CheckTimeoutError():
             return broken(
                 str(error),
                 fix="run it again; if it lasts, check the network, any proxy and AWS_ENDPOINT_URL",
@@ -116,36 +121,38 @@ def of_error(error: Exception) -> Finding:
         case BurstwatchError():
             return broken(str(error), fix="do what the message says", trouble=Trouble.FAILED)
         case _:
-            said = f"unexpected {type(error).__name__}: {error}"
-            return broken(said, fix="this is a fault in burstctl: please report it", trouble=Trouble.FAILED)
+            message = f"unexpected {type(error).__name__}: {error}"
+            return broken(
+                message, fix="this is a fault in burstctl: please report it", trouble=Trouble.FAILED
+            )
 
 
-def of_failure(failure: AwsFailure) -> Finding:
+def from_failure(failure: AwsFailure) -> Finding:
     """What a call that did not succeed means to a check that only wanted to know something."""
     if failure.kind is FailureKind.REFUSED:
-        return skipped(f"not known: {failure.message}", about=failure.action, fix=failure.next_step)
+        return skipped(f"not known: {failure.message}", subject=failure.action, fix=failure.next_step)
     return broken(
         f"{failure.message} ({failure.code})",
-        about=failure.action,
+        subject=failure.action,
         fix=failure.next_step,
         trouble=Trouble.FAILED,
     )
 
 
-_ORDER: Final = tuple(Verdict)
+_VERDICT_ORDER: Final = tuple(Verdict)
 
 
-def worst_of(findings: Iterable[Finding]) -> Verdict:
+def worst_verdict(findings: Iterable[Finding]) -> Verdict:
     """The verdict on everything."""
-    return min((finding.verdict for finding in findings), key=_ORDER.index, default=Verdict.OK)
+    return min((finding.verdict for finding in findings), key=_VERDICT_ORDER.index, default=Verdict.OK)
 
 
-def exit_of_findings(findings: Sequence[Finding], *, exit_zero: bool) -> Exit:
+def exit_code_of_findings(findings: Sequence[Finding], *, exit_zero: bool) -> ExitCode:
     """The exit code; ``exit_zero`` excuses what needs attention, never what could not be looked at."""
     troubles = {finding.trouble for finding in findings}
     if Trouble.MISUSED in troubles:
-        return Exit.MISUSED
+        return ExitCode.USAGE
     if Trouble.FAILED in troubles:
-        return Exit.FAILED
-    needs_attention = worst_of(findings) in (Verdict.BROKEN, Verdict.WARNING)
-    return Exit.ATTENTION if needs_attention and not exit_zero else Exit.FINE
+        return ExitCode.FAILED
+    needs_attention = worst_verdict(findings) in (Verdict.BROKEN, Verdict.WARNING)
+    return ExitCode.ATTENTION if needs_attention and not exit_zero else ExitCode.OK

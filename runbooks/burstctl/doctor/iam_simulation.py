@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from burstctl.doctor.context import Patient
-from burstwatch.adapters.aws.errors import AwsError, FailureKind, explained
-from burstwatch.core.text import printable
+from burstctl.doctor.context import DoctorContext
+from burstwatch.adapters.aws.errors import AwsError, FailureKind, translate_errors
+from burstwatch.core.text import sanitise
 
-_ROLE: Final = "assumed-role/"
-_SSO: Final = "AWSReservedSSO_"
+_ASSUMED_ROLE_PREFIX: Final = "assumed-role/"
+_SSO_ROLE_PREFIX: Final = "AWSReservedSSO_"
 """These roles are below a path that their sessions do not tell."""
 
-_MOST_PAGES: Final = 10
-_LONGEST: Final = 160
+_MAX_PAGES: Final = 10
+_MAX_TEXT_LENGTH: Final = 160
 
 
-class Answer(StrEnum):
+class SimulationOutcome(StrEnum):
     """What the simulation comes to."""
 
     ALLOWED = "allowed"
@@ -26,64 +26,64 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Simulated:
+class SimulationResult:
     """An action's answer, and why where it is not allowed."""
 
-    answer: Answer
-    because: str = ""
+    outcome: SimulationOutcome
+    reason: str = ""
 
 
 def simulate(
-    patient: Patient,
+    doctor_context: DoctorContext,
     actions: Sequence[str],
     resource: str,
     *,
-    context: Mapping[str, str] | None = None,
-) -> Mapping[str, Simulated]:
+    request_context: Mapping[str, str] | None = None,
+) -> Mapping[str, SimulationResult]:
     """Ask IAM whether the caller may do this to that; where it does not say, everything is unknown.
 
     Raises:
         AwsError: IAM did not answer; not being allowed to ask is an answer.
     """
     try:
-        principal = principal_of(patient)
+        principal = find_principal(doctor_context)
         if principal is None:
-            because = "IAM cannot simulate this sort of identity"
-            return dict.fromkeys(actions, Simulated(answer=Answer.UNKNOWN, because=because))
-        return dict(_ask(patient, principal, actions, resource, context or {}))
+            reason = "IAM cannot simulate this sort of identity"
+            return dict.fromkeys(actions, SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason))
+        return dict(_simulate_pages(doctor_context, principal, actions, resource, request_context or {}))
     except AwsError as error:
         if error.failure.kind not in (FailureKind.REFUSED, FailureKind.NOT_FOUND, FailureKind.BROKEN):
             raise
-        because = printable(f"{error.failure.action}: {error.failure.message}", _LONGEST)
-        return dict.fromkeys(actions, Simulated(answer=Answer.UNKNOWN, because=because))
+        reason = sanitise(f"{error.failure.action}: {error.failure.message}", _MAX_TEXT_LENGTH)
+        return dict.fromkeys(actions, SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason))
 
 
-def principal_of(patient: Patient) -> str | None:
+def find_principal(context: DoctorContext) -> str | None:
     """The user or role behind the caller, as IAM names it; None where there is none to simulate.
 
     Raises:
         AwsError: only IAM knows, and does not tell.
     """
-    arn = patient.caller().identity.arn
+    arn = context.caller().identity.arn
     head, _, resource = arn.rpartition(":")
     if resource.startswith("user/"):
         return arn
-    if not resource.startswith(_ROLE):
+    if not resource.startswith(_ASSUMED_ROLE_PREFIX):
         return None
-    role = resource.removeprefix(_ROLE).partition("/")[0]
-    guess = f"{head.replace(':sts:', ':iam:')}:role/{role}"
+    role = resource.removeprefix(_ASSUMED_ROLE_PREFIX).partition("/")[0]
+    default_arn = f"{head.replace(':sts:', ':iam:')}:role/{role}"
     try:
-        with explained("iam:GetRole"):
-            return str(patient.client("iam").get_role(RoleName=role)["Role"]["Arn"])
+        with translate_errors("iam:GetRole"):
+            return str(context.client("iam").get_role(RoleName=role)["Role"]["Arn"])
     except AwsError:
-        if role.startswith(_SSO):
+        if role.startswith(_SSO_ROLE_PREFIX):
             raise
-        return guess
+        return default_arn
 
 
-def read_decision(result: Mapping[str, Any]) -> Simulated:
+def read_decision(result: Mapping[str, Any]) -> SimulationResult:
     """One result; allowed only where nothing that was simulated says no, and nothing was left open."""
-    by_others = (
+    overriding_policies = (
         ("OrganizationsDecisionDetail", "AllowedByOrganizations", "a policy of the organization forbids it"),
         (
             "PermissionsBoundaryDecisionDetail",
@@ -91,52 +91,59 @@ def read_decision(result: Mapping[str, Any]) -> Simulated:
             "its permissions boundary leaves it out",
         ),
     )
-    for detail, flag, because in by_others:
+    for detail, flag, reason in overriding_policies:
         if result.get(detail, {}).get(flag) is False:
-            return Simulated(answer=Answer.DENIED, because=because)
-    if missing := _missing_in(result):
-        because = printable(f"it depends on {', '.join(missing)}", _LONGEST)
-        return Simulated(answer=Answer.UNKNOWN, because=because)
+            return SimulationResult(outcome=SimulationOutcome.DENIED, reason=reason)
+    if missing := _missing_context_keys(result):
+        reason = sanitise(f"it depends on {', '.join(missing)}", _MAX_TEXT_LENGTH)
+        return SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=reason)
     match result.get("EvalDecision"):
         case "allowed":
-            return Simulated(answer=Answer.ALLOWED)
+            return SimulationResult(outcome=SimulationOutcome.ALLOWED)
         case "explicitDeny":
-            return Simulated(answer=Answer.DENIED, because="an explicit deny forbids it")
+            return SimulationResult(outcome=SimulationOutcome.DENIED, reason="an explicit deny forbids it")
         case "implicitDeny":
-            return Simulated(answer=Answer.DENIED, because="no policy allows it")
+            return SimulationResult(outcome=SimulationOutcome.DENIED, reason="no policy allows it")
         case decision:
-            return Simulated(answer=Answer.UNKNOWN, because=f"IAM decided {decision!r}")
+            return SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason=f"IAM decided {decision!r}")
 
 
-def _missing_in(result: Mapping[str, Any]) -> list[str]:
+def _missing_context_keys(result: Mapping[str, Any]) -> list[str]:
     """What policies ask for and nobody told; where a resource is named, IAM tells it beside that."""
     parts = (result, *result.get("ResourceSpecificResults", ()))
     missing = (str(key) for part in parts for key in part.get("MissingContextValues", ()))
     return list(dict.fromkeys(missing))
 
 
-def _ask(
-    patient: Patient, principal: str, actions: Sequence[str], resource: str, context: Mapping[str, str]
-) -> Iterator[tuple[str, Simulated]]:
-    known = {"aws:RequestedRegion": patient.region, **context}
+def _simulate_pages(
+    doctor_context: DoctorContext,
+    principal: str,
+    actions: Sequence[str],
+    resource: str,
+    request_context: Mapping[str, str],
+) -> Iterator[tuple[str, SimulationResult]]:
+    context_values = {"aws:RequestedRegion": doctor_context.region, **request_context}
     request: dict[str, Any] = {
         "PolicySourceArn": principal,
         "ActionNames": list(actions),
         "ResourceArns": [resource],
         "ContextEntries": [
             {"ContextKeyName": name, "ContextKeyType": "string", "ContextKeyValues": [value]}
-            for name, value in known.items()
+            for name, value in context_values.items()
         ],
     }
     unanswered = dict.fromkeys(actions)
-    for _ in range(_MOST_PAGES):
-        with explained("iam:SimulatePrincipalPolicy"):
-            told = patient.client("iam").simulate_principal_policy(**request)
-        for result in told.get("EvaluationResults", ()):
+    for _ in range(_MAX_PAGES):
+        with translate_errors("iam:SimulatePrincipalPolicy"):
+            response = doctor_context.client("iam").simulate_principal_policy(**request)
+        for result in response.get("EvaluationResults", ()):
             unanswered.pop(result["EvalActionName"], None)
             yield result["EvalActionName"], read_decision(result)
-        if not told.get("IsTruncated"):
+        if not response.get("IsTruncated"):
             break
-        request["Marker"] = told["Marker"]
+        request["Marker"] = response["Marker"]
     for action in unanswered:
-        yield action, Simulated(answer=Answer.UNKNOWN, because="IAM left it out of its answer")
+        yield (
+            action,
+            SimulationResult(outcome=SimulationOutcome.UNKNOWN, reason="IAM left it out of its answer"),
+        )

@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """A line to show; the first ``marked`` characters have a ``style``."""
+class StyledLine:
+    """A line to show; the first ``styled_chars`` characters have a ``style``."""
 
     text: str
     style: str = ""
-    marked: int = 0
+    styled_chars: int = 0

@@ -27,7 +27,7 @@ from burstctl.doctor.check_volumes import (
     check_telemetry,
     check_volumes,
 )
-from burstctl.doctor.context import LONG_S, Patient
+from burstctl.doctor.context import FLEET_TIMEOUT_S, DoctorContext
 from burstctl.doctor.finding import Finding
 
 
@@ -36,7 +36,7 @@ class Group(StrEnum):
 
     ACCESS = "access"
     WATCHDOG = "watchdog"
-    MEMORY = "policy and ledger"
+    POLICY_AND_LEDGER = "policy and ledger"
     VOLUMES = "volumes"
     ALERTS = "alerts"
     VERSIONS = "versions"
@@ -46,46 +46,46 @@ class Group(StrEnum):
 class Check:
     """One check: ``name`` is what others refer to it by, and programs know it by.
 
-    It is given up after ``within_s``. One ``of_stack`` is skipped where none is deployed.
+    It is given up after ``timeout_s``. One ``needs_stack`` is skipped where none is deployed.
     """
 
     name: str
     group: Group
-    examine: Callable[[Patient], Iterable[Finding]]
-    within_s: float = 20.0
-    of_stack: bool = False
+    run: Callable[[DoctorContext], Iterable[Finding]]
+    timeout_s: float = 20.0
+    needs_stack: bool = False
 
 
-FIRST: Final = Check(
+CREDENTIALS_CHECK: Final = Check(
     name="credentials",
     group=Group.ACCESS,
-    examine=check_credentials,
-    within_s=30.0,  # somebody may have to type a code
+    run=check_credentials,
+    timeout_s=30.0,  # somebody may have to type a code
 )
 """Comes before all others: without it there is little to see."""
 
 CHECKS: Final = (
-    FIRST,
-    Check(name="clock", group=Group.ACCESS, examine=check_clock),
-    Check(name="permissions", group=Group.ACCESS, examine=check_permissions, within_s=LONG_S),
-    Check(name="quotas", group=Group.ACCESS, examine=check_quotas, within_s=LONG_S),
-    Check(name="stack", group=Group.WATCHDOG, examine=check_stack),
-    Check(name="schedule", group=Group.WATCHDOG, examine=check_schedule, of_stack=True),
-    Check(name="heartbeat", group=Group.WATCHDOG, examine=check_heartbeat),
-    Check(name="functions", group=Group.WATCHDOG, examine=check_functions, of_stack=True),
-    Check(name="queues", group=Group.WATCHDOG, examine=check_queues, of_stack=True),
-    Check(name="alarms", group=Group.WATCHDOG, examine=check_alarms, of_stack=True),
-    Check(name="policy", group=Group.MEMORY, examine=check_policy),
-    Check(name="ledger", group=Group.MEMORY, examine=check_ledger),
-    Check(name="holds", group=Group.MEMORY, examine=check_holds),
-    Check(name="volumes", group=Group.VOLUMES, examine=check_volumes, within_s=LONG_S),
-    Check(name="telemetry", group=Group.VOLUMES, examine=check_telemetry, within_s=LONG_S),
-    Check(name="tags", group=Group.VOLUMES, examine=check_tags, within_s=LONG_S),
-    Check(name="opt-in", group=Group.VOLUMES, examine=check_opt_in, within_s=LONG_S),
-    Check(name="modifications", group=Group.VOLUMES, examine=check_modifications),
-    Check(name="topic", group=Group.ALERTS, examine=check_topic),
-    Check(name="subscriptions", group=Group.ALERTS, examine=check_subscriptions),
-    Check(name="slack", group=Group.ALERTS, examine=check_slack),
-    Check(name="versions", group=Group.VERSIONS, examine=check_versions),
-    Check(name="deployed", group=Group.VERSIONS, examine=check_deployed_version, of_stack=True),
+    CREDENTIALS_CHECK,
+    Check(name="clock", group=Group.ACCESS, run=check_clock),
+    Check(name="permissions", group=Group.ACCESS, run=check_permissions, timeout_s=FLEET_TIMEOUT_S),
+    Check(name="quotas", group=Group.ACCESS, run=check_quotas, timeout_s=FLEET_TIMEOUT_S),
+    Check(name="stack", group=Group.WATCHDOG, run=check_stack),
+    Check(name="schedule", group=Group.WATCHDOG, run=check_schedule, needs_stack=True),
+    Check(name="heartbeat", group=Group.WATCHDOG, run=check_heartbeat),
+    Check(name="functions", group=Group.WATCHDOG, run=check_functions, needs_stack=True),
+    Check(name="queues", group=Group.WATCHDOG, run=check_queues, needs_stack=True),
+    Check(name="alarms", group=Group.WATCHDOG, run=check_alarms, needs_stack=True),
+    Check(name="policy", group=Group.POLICY_AND_LEDGER, run=check_policy),
+    Check(name="ledger", group=Group.POLICY_AND_LEDGER, run=check_ledger),
+    Check(name="holds", group=Group.POLICY_AND_LEDGER, run=check_holds),
+    Check(name="volumes", group=Group.VOLUMES, run=check_volumes, timeout_s=FLEET_TIMEOUT_S),
+    Check(name="telemetry", group=Group.VOLUMES, run=check_telemetry, timeout_s=FLEET_TIMEOUT_S),
+    Check(name="tags", group=Group.VOLUMES, run=check_tags, timeout_s=FLEET_TIMEOUT_S),
+    Check(name="opt-in", group=Group.VOLUMES, run=check_opt_in, timeout_s=FLEET_TIMEOUT_S),
+    Check(name="modifications", group=Group.VOLUMES, run=check_modifications),
+    Check(name="topic", group=Group.ALERTS, run=check_topic),
+    Check(name="subscriptions", group=Group.ALERTS, run=check_subscriptions),
+    Check(name="slack", group=Group.ALERTS, run=check_slack),
+    Check(name="versions", group=Group.VERSIONS, run=check_versions),
+    Check(name="deployed", group=Group.VERSIONS, run=check_deployed_version, needs_stack=True),
 )

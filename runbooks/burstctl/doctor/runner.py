@@ -6,66 +6,66 @@ from dataclasses import dataclass
 from threading import Thread
 from typing import Final
 
-from burstctl.doctor.check_stack import NO_STACK
-from burstctl.doctor.context import Patient
-from burstctl.doctor.finding import Finding, SlowError, UnknownError, of_error, skipped
-from burstctl.doctor.registry import CHECKS, FIRST, Check
+from burstctl.doctor.check_stack import NO_STACK_MESSAGE
+from burstctl.doctor.context import DoctorContext
+from burstctl.doctor.finding import CheckTimeoutError, Finding, LookupFailedError, from_error, skipped
+from burstctl.doctor.registry import CHECKS, CREDENTIALS_CHECK, Check
 from burstwatch.core.text import format_duration
 
-_NOTHING: Final = "there is nothing to look at"
+_NO_FINDINGS: Final = "there is nothing to look at"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
+class CheckResult:
     """A check, and what it found."""
 
     check: Check
     findings: Sequence[Finding]
 
 
-def run_checks(patient: Patient, checks: Sequence[Check] = CHECKS) -> list[Checked]:
+def run_checks(context: DoctorContext, checks: Sequence[Check] = CHECKS) -> list[CheckResult]:
     """Run them all, the credentials first; what has not ended in its time is left behind."""
-    first = [check for check in checks if check is FIRST]
-    rest = [check for check in checks if check is not FIRST]
-    found = {**_run(patient, first), **_run(patient, rest)}
-    return [Checked(check=check, findings=found[check.name]) for check in checks]
+    first = [check for check in checks if check is CREDENTIALS_CHECK]
+    others = [check for check in checks if check is not CREDENTIALS_CHECK]
+    findings = {**_run_in_threads(context, first), **_run_in_threads(context, others)}
+    return [CheckResult(check=check, findings=findings[check.name]) for check in checks]
 
 
-def _run(patient: Patient, checks: Sequence[Check]) -> dict[str, Sequence[Finding]]:
-    found: dict[str, Sequence[Finding]] = {}
+def _run_in_threads(context: DoctorContext, checks: Sequence[Check]) -> dict[str, Sequence[Finding]]:
+    findings: dict[str, Sequence[Finding]] = {}
 
     def work(check: Check) -> None:
-        found[check.name] = examine(check, patient)
+        findings[check.name] = run_check(check, context)
 
-    began = time.monotonic()
+    started_at = time.monotonic()
     threads = [Thread(target=work, args=(check,), name=check.name, daemon=True) for check in checks]
     for thread in threads:
         thread.start()
     for check, thread in zip(checks, threads, strict=True):
-        thread.join(max(0.0, began + check.within_s - time.monotonic()))
-    return {check.name: found.get(check.name) or _given_up(check) for check in checks}
+        thread.join(max(0.0, started_at + check.timeout_s - time.monotonic()))
+    return {check.name: findings.get(check.name) or _timeout_findings(check) for check in checks}
 
 
-def examine(check: Check, patient: Patient) -> Sequence[Finding]:
+def run_check(check: Check, context: DoctorContext) -> Sequence[Finding]:
     """What one check finds; whatever ends it early is a finding, beside those it had made."""
-    found: list[Finding] = []
+    findings: list[Finding] = []
     try:
-        if check.of_stack and patient.stack is None:
-            return (skipped(NO_STACK),)
-        found.extend(check.examine(patient))
-    except UnknownError as error:
-        found.append(_told(check, error))
+        if check.needs_stack and context.stack is None:
+            return (skipped(NO_STACK_MESSAGE),)
+        findings.extend(check.run(context))
+    except LookupFailedError as error:
+        findings.append(_lookup_finding(check, error))
     except Exception as error:  # noqa: BLE001 - the others go on, and it is told as what it is
-        found.append(of_error(error))
-    return found or (skipped(_NOTHING),)
+        findings.append(from_error(error))
+    return findings or (skipped(_NO_FINDINGS),)
 
 
-def _told(check: Check, error: UnknownError) -> Finding:
+def _lookup_finding(check: Check, error: LookupFailedError) -> Finding:
     """What could not be found out is told once, by the check that it belongs to."""
     if error.owner == check.name:
-        return of_error(error.error)
+        return from_error(error.error)
     return skipped(f"not known, because of what is said at {error.owner}")
 
 
-def _given_up(check: Check) -> Sequence[Finding]:
-    return (of_error(SlowError(f"it did not end within {format_duration(check.within_s)}")),)
+def _timeout_findings(check: Check) -> Sequence[Finding]:
+    return (from_error(CheckTimeoutError(f"it did not end within {format_duration(check.timeout_s)}")),)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from burstwatch.adapters.ledger.sqlite_schema import check_file, explain
+from burstwatch.adapters.ledger.sqlite_schema import check_file, to_ledger_error
 from burstwatch.core.errors import LedgerError
 
-_PATIENCE_S: Final = 2.0
-_ITS_TABLES: Final = frozenset({"states", "entries", "completed_ticks", "origin"})
-_MOST_CHECKED_BYTES: Final = 64 * 2**20
+_LOCK_TIMEOUT_S: Final = 2.0
+_LEDGER_TABLES: Final = frozenset({"states", "entries", "completed_ticks", "origin"})
+_MAX_CHECKED_BYTES: Final = 64 * 2**20
 """A larger file takes too long to check whole."""
 
 
@@ -28,21 +28,21 @@ class LedgerFile:
     faults: tuple[str, ...]
 
 
-def look_into(path: Path) -> LedgerFile:
+def inspect_ledger_file(path: Path) -> LedgerFile:
     """Read what there is to know of the file.
 
     Raises:
         LedgerError: it cannot be read, or is none.
     """
-    with reading(path) as connection:
+    with connect_readonly(path) as connection:
         (schema,) = connection.execute("PRAGMA user_version").fetchone()
         tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-        if not tables >= _ITS_TABLES:
+        if not tables >= _LEDGER_TABLES:
             raise LedgerError(f"{path} is a database of another program, not a ledger")
         row = connection.execute("SELECT name FROM origin").fetchone()
         size_bytes = path.stat().st_size
-        checked = connection.execute("PRAGMA quick_check(3)") if size_bytes <= _MOST_CHECKED_BYTES else ()
-        faults = tuple(str(said) for (said,) in checked if said != "ok")
+        check_rows = connection.execute("PRAGMA quick_check(3)") if size_bytes <= _MAX_CHECKED_BYTES else ()
+        faults = tuple(str(message) for (message,) in check_rows if message != "ok")
     return LedgerFile(
         schema=int(schema),
         origin=row[0] if row else None,
@@ -53,7 +53,7 @@ def look_into(path: Path) -> LedgerFile:
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[sqlite3.Connection]:
+def connect_readonly(path: Path) -> Iterator[sqlite3.Connection]:
     """A connection that writes nothing.
 
     Raises:
@@ -64,7 +64,7 @@ def reading(path: Path) -> Iterator[sqlite3.Connection]:
         with closing(_connect(path)) as connection:
             yield connection
     except (OSError, sqlite3.Error) as error:
-        raise explain(error, path, _PATIENCE_S) from error
+        raise to_ledger_error(error, path, _LOCK_TIMEOUT_S) from error
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -72,7 +72,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     mode = "mode=rw" if may_write else "mode=ro" if os.path.exists(f"{path}-shm") else "immutable=1"  # noqa: PTH110 - as text, which a suffix is added to
     connection = sqlite3.connect(
-        f"{path.as_uri()}?{mode}", uri=True, timeout=_PATIENCE_S, isolation_level=None
+        f"{path.as_uri()}?{mode}", uri=True, timeout=_LOCK_TIMEOUT_S, isolation_level=None
     )
     connection.execute("PRAGMA query_only = ON")
     return connection

@@ -9,26 +9,26 @@ from typing import Final
 
 import click
 
-from burstctl.cli.confirm import is_confirmed, require_somebody_to_ask
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import Command, Options, Span, VolumeId, common_options, write_examples
-from burstctl.cli.output import complain, say, show, to_json
+from burstctl.cli.confirm import confirm, require_terminal_or_yes
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options, write_examples
+from burstctl.cli.output import print_error, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
-from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
-from burstctl.context.context import Desk, modifying_desk
-from burstctl.experiment.credit_reset import LEAST_AWAY_S, MOST_AWAY_S
-from burstctl.experiment.journal import Journal, Shelf, compact
+from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.context.context import CommandContext, open_modifying
+from burstctl.experiment.credit_reset import MAX_AWAY_S, MIN_AWAY_S
+from burstctl.experiment.journal import Journal, JournalStore, format_compact_instant
 from burstctl.experiment.plan_json import outline_document
-from burstctl.experiment.plan_text import outline_in_words
-from burstctl.experiment.preflight import Examined, Wanted, examine
-from burstctl.experiment.report import Finding, conclusion_words, to_document
-from burstctl.experiment.runner import Experiment
-from burstctl.experiment.stages import go_on_words, stage_words
-from burstctl.experiment.waiting import LONGEST_NAP_S, Patience, Stopped
-from burstctl.flip.command import Target
+from burstctl.experiment.plan_text import render_outline
+from burstctl.experiment.preflight import ExperimentRequest, PreflightResult, run_preflight
+from burstctl.experiment.report import ExperimentResult, describe_conclusion, to_document
+from burstctl.experiment.runner import ExperimentRunner
+from burstctl.experiment.stages import describe_resume, describe_stage
+from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
+from burstctl.flip.command import TargetType
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import format_duration, printable
+from burstwatch.core.text import format_duration, sanitise
 from burstwatch.wiring.settings import LedgerKind, Settings, SettingsError
 
 PAGE: Final = "runbooks/CreditResetExperiment.md"
@@ -45,9 +45,9 @@ EXAMPLES: Final = (
     ("burstctl experiment credit-reset vol-0123456789abcdef0 --abandon", "bring it home, and no answer"),
 )
 _LABEL_BYTES: Final = 4
-_FRESH_FOR_S: Final = 900
+_PLAN_VALID_FOR_S: Final = 900
 """An answer later than this is to a plan that nobody knows still holds."""
-_AWAY: Final = Span(timedelta(seconds=LEAST_AWAY_S), timedelta(seconds=MOST_AWAY_S))
+_AWAY_RANGE: Final = Duration(timedelta(seconds=MIN_AWAY_S), timedelta(seconds=MAX_AWAY_S))
 
 
 class _ExperimentGroup(click.Group):
@@ -63,7 +63,7 @@ def experiment(context: click.Context) -> None:
     An experiment modifies that volume and brings it back, under the guards of every flip.
     """
     if context.invoked_subcommand is None:
-        show(context.get_help())
+        print_output(context.get_help())
 
 
 @experiment.command(name="credit-reset", cls=Command, examples=EXAMPLES, page=PAGE)
@@ -71,14 +71,14 @@ def experiment(context: click.Context) -> None:
 @click.option(
     "--to",
     "target",
-    type=Target(),
+    type=TargetType(),
     default="io1",
     metavar="io1|io2|gp3",
     help="What it becomes. Default: io1.",
 )
 @click.option(
     "--away",
-    type=_AWAY,
+    type=_AWAY_RANGE,
     metavar="SPAN",
     help="At least so long, 15m to 12h; longer where it takes that to tell.",
 )
@@ -104,7 +104,7 @@ def credit_reset(
     abandon: bool,
     dry_run: bool,
     yes: bool,
-) -> Exit:
+) -> ExitCode:
     """Find out what becomes of a burst balance on the way from gp2 to io1 and back.
 
     Nobody knows whether it is kept, refilled, reset or emptied. For a volume whose burst nobody minds losing:
@@ -116,199 +116,216 @@ def credit_reset(
     Exits 0 with any conclusion, 1 if there is none, 4 if something speaks against it, 130 if the answer is no
     or it was interrupted.
     """
-    wanted = Wanted(
+    request = ExperimentRequest(
         volume_id=volume_id,
         target=target,
-        away=away,
+        min_away=away,
         report=report,
-        tells_id=tells_id,
+        includes_volume_id=tells_id,
         dry_run=dry_run,
         assumes_yes=yes,
     )
-    with modifying_desk(options) as desk:
-        shelf = Shelf(_state_directory(desk))
-        known = _open_one(desk, shelf, volume_id)
-        if known is not None and dry_run:
-            return _show_stage(desk, known)
-        if known is not None:
-            return _go_on(desk, shelf, wanted, abandons=abandon)
+    with open_modifying(options) as context:
+        store = JournalStore(_state_directory(context))
+        journal = _find_open_journal(context, store, volume_id)
+        if journal is not None and dry_run:
+            return _show_stage(context, journal)
+        if journal is not None:
+            return _resume(context, store, request, is_abandoned=abandon)
         if abandon:
-            say(f"{volume_id}: nothing to abandon, there is no experiment with it")
-            return Exit.FINE
-        return _begin(desk, shelf, wanted)
+            print_info(f"{volume_id}: nothing to abandon, there is no experiment with it")
+            return ExitCode.OK
+        return _start(context, store, request)
 
 
-def _begin(desk: Desk, shelf: Shelf, wanted: Wanted) -> Exit:
+def _start(context: CommandContext, store: JournalStore, request: ExperimentRequest) -> ExitCode:
     """Show what would be done, ask, and do it."""
-    if not wanted.dry_run:
-        require_somebody_to_ask(assumes_yes=wanted.assumes_yes)
-        _check_report(wanted.report)
-    desk.progress.begin("reading")
+    if not request.dry_run:
+        require_terminal_or_yes(assumes_yes=request.assumes_yes)
+        _check_report_path(request.report)
+    context.progress.begin("reading")
     try:
-        examined = examine(desk, wanted)
+        preflight = run_preflight(context, request)
     finally:
-        desk.progress.end()
-    for failure in examined.datapoints.failures:
-        complain(printable(failure, LONGEST_SENTENCE))
-    is_refused = bool(examined.objections)
-    ends_here = is_refused or wanted.dry_run
-    _show_plan(desk, examined, as_document=ends_here, asks=not wanted.assumes_yes)
-    if examined.datapoints.failures:
-        return Exit.FAILED
+        context.progress.end()
+    for failure in preflight.datapoints.failures:
+        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
+    is_refused = bool(preflight.preflight_failures)
+    is_final = is_refused or request.dry_run
+    _show_plan(context, preflight, as_document=is_final, is_confirmation_due=not request.assumes_yes)
+    if preflight.datapoints.failures:
+        return ExitCode.FAILED
     if is_refused:
-        return Exit.FINE if desk.options.exit_zero else Exit.REFUSED
-    if wanted.dry_run:
-        say("a dry run: nothing was modified, nothing was recorded")
-        return Exit.FINE
-    question = f"May {wanted.volume_id} lose its burst for this, and shall it begin?"
-    if not is_confirmed(question, assumes_yes=wanted.assumes_yes):
-        return Exit.INTERRUPTED
-    if (age_s := desk.shell.clock() - examined.at_s) > _FRESH_FOR_S:
-        complain(
+        return ExitCode.OK if context.options.exit_zero else ExitCode.REFUSED
+    if request.dry_run:
+        print_info("a dry run: nothing was modified, nothing was recorded")
+        return ExitCode.OK
+    question = f"May {request.volume_id} lose its burst for this, and shall it begin?"
+    if not confirm(question, assumes_yes=request.assumes_yes):
+        return ExitCode.INTERRUPTED
+    if (age_s := context.services.clock() - preflight.read_at_s) > _PLAN_VALID_FOR_S:
+        print_error(
             f"nothing was done: the plan above is {format_duration(age_s)} old, and much may have changed"
             " since: run it again"
         )
-        return Exit.FINE if desk.options.exit_zero else Exit.REFUSED
-    with shelf.kept_for(wanted.volume_id):
-        if shelf.open_one(wanted.volume_id) is not None:
+        return ExitCode.OK if context.options.exit_zero else ExitCode.REFUSED
+    with store.lock(request.volume_id):
+        if store.find_open(request.volume_id) is not None:
             raise SettingsError("another process has begun it meanwhile: the same command goes on with it")
-        journal = _journal(desk, shelf, wanted, examined)
-        shelf.save(journal)
-        return _run(desk, shelf, journal)
+        journal = _new_journal(context, store, request, preflight)
+        store.save(journal)
+        return _run(context, store, journal)
 
 
-def _go_on(desk: Desk, shelf: Shelf, wanted: Wanted, *, abandons: bool) -> Exit:
+def _resume(
+    context: CommandContext, store: JournalStore, request: ExperimentRequest, *, is_abandoned: bool
+) -> ExitCode:
     """Go on where the last process stopped; nothing is asked again."""
-    if wanted.report is not None:
-        _check_report(wanted.report)
-    with shelf.kept_for(wanted.volume_id):
-        journal = shelf.open_one(wanted.volume_id)
+    if request.report is not None:
+        _check_report_path(request.report)
+    with store.lock(request.volume_id):
+        journal = store.find_open(request.volume_id)
         if journal is None:
-            say(f"{wanted.volume_id}: it was over a moment ago")
-            return Exit.FINE
-        report = str(wanted.report.absolute()) if wanted.report else journal.report
+            print_info(f"{request.volume_id}: it was over a moment ago")
+            return ExitCode.OK
+        report = str(request.report.absolute()) if request.report else journal.report
         journal = replace(
             journal,
             report=report,
-            tells_id=journal.tells_id or wanted.tells_id,
-            is_abandoned=journal.is_abandoned or abandons,
+            tells_id=journal.tells_id or request.includes_volume_id,
+            is_abandoned=journal.is_abandoned or is_abandoned,
         )
-        shelf.save(journal)
-        say(f"going on: {stage_words(journal)}")
-        return _run(desk, shelf, journal)
+        store.save(journal)
+        print_info(f"going on: {describe_stage(journal)}")
+        return _run(context, store, journal)
 
 
-def _run(desk: Desk, shelf: Shelf, journal: Journal) -> Exit:
-    with desk.recording() as recording, StopSignal() as stop:
-        patience = Patience(clock=recording.shell.clock, stop=stop, longest_s=LONGEST_NAP_S[recording.clock])
-        under_way = Experiment(desk=recording, shelf=shelf, journal=journal, patience=patience)
+def _run(context: CommandContext, store: JournalStore, journal: Journal) -> ExitCode:
+    with context.with_writable_ledger() as writable_context, StopSignal() as stop:
+        waiter = Waiter(
+            clock=writable_context.services.clock, stop=stop, max_sleep_s=MAX_SLEEP_S[writable_context.clock]
+        )
+        runner = ExperimentRunner(context=writable_context, store=store, journal=journal, waiter=waiter)
         try:
-            under_way.run()
-        except Stopped:
-            say(f"interrupted: {stage_words(under_way.journal)}; {go_on_words(under_way.journal)}")
-            _show_finding(desk, Finding(journal=under_way.journal, now_s=desk.shell.clock()))
-            return Exit.INTERRUPTED
+            runner.run()
+        except Interrupted:
+            print_info(f"interrupted: {describe_stage(runner.journal)}; {describe_resume(runner.journal)}")
+            _show_result(context, ExperimentResult(journal=runner.journal, now_s=context.services.clock()))
+            return ExitCode.INTERRUPTED
         except BurstwatchError:
-            say(f"it stopped here: {stage_words(under_way.journal)}; {go_on_words(under_way.journal)}")
+            print_info(
+                f"it stopped here: {describe_stage(runner.journal)}; {describe_resume(runner.journal)}"
+            )
             raise
-        finding = under_way.finding()
-        _show_finding(desk, finding)
-        return _exit_of(desk, finding, was_refused=under_way.was_refused)
+        result = runner.result()
+        _show_result(context, result)
+        return _exit_code(context, result, was_refused=runner.was_refused)
 
 
-def _exit_of(desk: Desk, finding: Finding, *, was_refused: bool) -> Exit:
-    if finding.journal.failed is None:
-        return Exit.FINE
+def _exit_code(context: CommandContext, result: ExperimentResult, *, was_refused: bool) -> ExitCode:
+    if result.journal.failed is None:
+        return ExitCode.OK
     if was_refused:
-        return Exit.FINE if desk.options.exit_zero else Exit.REFUSED
-    return Exit.FAILED
+        return ExitCode.OK if context.options.exit_zero else ExitCode.REFUSED
+    return ExitCode.FAILED
 
 
-def _show_plan(desk: Desk, examined: Examined, *, as_document: bool, asks: bool) -> None:
+def _show_plan(
+    context: CommandContext, preflight: PreflightResult, *, as_document: bool, is_confirmation_due: bool
+) -> None:
     """The plan on stdout; with ``--json`` it is a document where nothing comes after it."""
-    text = outline_in_words(examined, desk.shell.policy)
-    if not desk.options.json:
-        show(text)
+    text = render_outline(preflight, context.services.policy)
+    if not context.options.json:
+        print_output(text)
     elif as_document:
-        show(to_json(outline_document(desk, examined)))
-    elif asks:
-        say(text, as_it_is=True)
+        print_output(to_json(outline_document(context, preflight)))
+    elif is_confirmation_due:
+        print_info(text, is_preformatted=True)
 
 
-def _show_stage(desk: Desk, journal: Journal) -> Exit:
-    finding = Finding(journal=journal, now_s=desk.shell.clock())
-    if desk.options.json:
-        show(to_json(to_document(finding, ledger=desk.ledger)))
+def _show_stage(context: CommandContext, journal: Journal) -> ExitCode:
+    result = ExperimentResult(journal=journal, now_s=context.services.clock())
+    if context.options.json:
+        print_output(to_json(to_document(result, ledger=context.ledger_location)))
     else:
-        said = f"{stage_words(journal)}; {go_on_words(journal)}"
-        show("\n".join(hang(printable(said, LONGEST_SENTENCE), COLUMNS)))
-    return Exit.FINE
+        text = f"{describe_stage(journal)}; {describe_resume(journal)}"
+        print_output("\n".join(wrap_hanging(sanitise(text, MAX_SENTENCE_LENGTH), COLUMNS)))
+    return ExitCode.OK
 
 
-def _show_finding(desk: Desk, finding: Finding) -> None:
-    journal = finding.journal
-    if desk.options.json:
-        show(to_json(to_document(finding, ledger=desk.ledger)))
+def _show_result(context: CommandContext, result: ExperimentResult) -> None:
+    journal = result.journal
+    if context.options.json:
+        print_output(to_json(to_document(result, ledger=context.ledger_location)))
     elif journal.is_over:
-        lines = conclusion_words(finding)
-        show("\n".join(line for each in lines for line in hang(printable(each, LONGEST_SENTENCE), COLUMNS)))
-    if finding.conclusion is not None:
-        say(f"the report, fit to be shared: {journal.report}")
+        lines = describe_conclusion(result)
+        print_output(
+            "\n".join(
+                line
+                for sentence in lines
+                for line in wrap_hanging(sanitise(sentence, MAX_SENTENCE_LENGTH), COLUMNS)
+            )
+        )
+    if result.conclusion is not None:
+        print_info(f"the report, fit to be shared: {journal.report}")
 
 
-def _open_one(desk: Desk, shelf: Shelf, volume_id: str) -> Journal | None:
+def _find_open_journal(context: CommandContext, store: JournalStore, volume_id: str) -> Journal | None:
     """The experiment with this volume that is not over, if this desk is where it was begun.
 
     Raises:
         SettingsError: it was begun in another region, or with another ledger.
     """
-    journal = shelf.open_one(volume_id)
+    journal = store.find_open(volume_id)
     if journal is None:
         return None
-    here = (desk.shell.place.region, desk.ledger)
-    if here != (journal.region, journal.ledger):
+    current = (context.services.location.region, context.ledger_location)
+    if current != (journal.region, journal.ledger):
         raise SettingsError(
             f"the experiment with {volume_id} was begun in {journal.region} with ledger {journal.ledger},"
-            f" this is {here[0]} with {here[1]}: add --region {journal.region} --ledger {journal.ledger}"
+            f" this is {current[0]} with {current[1]}: add --region {journal.region} --ledger"
+            f" {journal.ledger}"
         )
     return journal
 
 
-def _journal(desk: Desk, shelf: Shelf, wanted: Wanted, examined: Examined) -> Journal:
-    plan, now_s = examined.planned.plan, int(desk.shell.clock())
+def _new_journal(
+    context: CommandContext, store: JournalStore, request: ExperimentRequest, preflight: PreflightResult
+) -> Journal:
+    plan, now_s = preflight.planned.plan, int(context.services.clock())
     assert plan.target is not None
-    assert plan.now is not None
-    assert examined.quickest is not None
-    assert examined.reckoned is not None
+    assert plan.current is not None
+    assert preflight.quickest is not None
+    assert preflight.expected is not None
     label = token_hex(_LABEL_BYTES)
-    default = shelf.directory / f"credit-reset-{label}-{compact(now_s)}.md"
+    default_path = store.directory / f"credit-reset-{label}-{format_compact_instant(now_s)}.md"
     return Journal(
-        volume_id=wanted.volume_id,
-        region=desk.shell.place.region,
-        ledger=desk.ledger,
+        volume_id=request.volume_id,
+        region=context.services.location.region,
+        ledger=context.ledger_location,
         label=label,
-        by=desk.by,
+        by=context.operator,
         begun_s=now_s,
-        size_gib=examined.volume.size_gib,
-        original=plan.now,
+        size_gib=preflight.volume.size_gib,
+        original=plan.current,
         target=plan.target,
-        away_s=examined.quickest.away_s,
-        lasts_s=examined.reckoned.lasts_s,
-        report=str((wanted.report or default).absolute()),
-        tells_id=wanted.tells_id,
+        away_s=preflight.quickest.away_s,
+        lasts_s=preflight.expected.duration_s,
+        report=str((request.report or default_path).absolute()),
+        tells_id=request.includes_volume_id,
     )
 
 
-def _state_directory(desk: Desk) -> Path:
+def _state_directory(context: CommandContext) -> Path:
     """Where the journals are: beside the ledger, or where a ledger of this machine would be."""
-    address = desk.address
+    address = context.ledger_address
     if address.kind is not LedgerKind.SQLITE:
-        named = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
-        address = Settings.from_env(named, home=Path.home(), place="any").ledger
+        environment = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}
+        address = Settings.from_env(environment, home=Path.home(), default_ledger_id="any").ledger
     return address.path.absolute().parent
 
 
-def _check_report(path: Path | None) -> None:
+def _check_report_path(path: Path | None) -> None:
     """Refuse a place that cannot be written to before anything is done, not hours later.
 
     Raises:

@@ -17,101 +17,101 @@ from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_P
 NOISE_PCT: Final = 1.0
 """A datapoint may be off by this: nobody documents how BurstBalance is rounded."""
 
-EARN_ERROR: Final = 0.05
+EARNING_ERROR: Final = 0.05
 """The share by which what is earned may differ from the baseline."""
 
-SPEND_ERROR: Final = 0.10
+SPENDING_ERROR: Final = 0.10
 """The share by which the credits taken may differ from the operations that CloudWatch counts."""
 
-FULL: Final = float(BUCKET_CREDITS)
-LONGEST_PERIOD_S: Final = 300
+FULL_CREDITS: Final = float(BUCKET_CREDITS)
+MAX_PERIOD_S: Final = 300
 """CloudWatch collects every minute; where it is slower, every five."""
 
-_NOISE: Final = NOISE_PCT * CREDITS_PER_PCT + 1.0
+_NOISE_CREDITS: Final = NOISE_PCT * CREDITS_PER_PCT + 1.0
 
 
-class Band(NamedTuple):
+class Bounds(NamedTuple):
     """The least and the most that something can be: credits, or per cent of a full bucket."""
 
     low: float
     high: float
 
-    def meets(self, other: "Band") -> bool:
+    def overlaps(self, other: "Bounds") -> bool:
         """Whether some value lies in both."""
         return self.low <= other.high and other.low <= self.high
 
-    def within(self, low: float, high: float) -> "Band | None":
+    def clip(self, low: float, high: float) -> "Bounds | None":
         """What of it lies between these bounds."""
-        cut = Band(max(self.low, low), min(self.high, high))
-        return cut if cut.low <= cut.high else None
+        clipped = Bounds(max(self.low, low), min(self.high, high))
+        return clipped if clipped.low <= clipped.high else None
 
-    def in_pct(self) -> "Band":
+    def in_pct(self) -> "Bounds":
         """Credits as per cent of the bucket."""
-        return Band(self.low / CREDITS_PER_PCT, self.high / CREDITS_PER_PCT)
+        return Bounds(self.low / CREDITS_PER_PCT, self.high / CREDITS_PER_PCT)
 
     def __str__(self) -> str:
         return f"{self.low:.1f} to {self.high:.1f} %"
 
 
-ANYTHING: Final = Band(0.0, FULL)
+ANY_CREDITS: Final = Bounds(0.0, FULL_CREDITS)
 
-Motion = Callable[[Band, Band, Band], Band]
+CreditModel = Callable[[Bounds, Bounds, Bounds], Bounds]
 """What is held after a while, from what was held, what was earned, and what operations took."""
 
-Legs = Sequence[tuple[float, Motion]]
+Segments = Sequence[tuple[float, CreditModel]]
 """How credits move until each of these moments, in their order."""
 
 
-def live(held: Band, earned: Band, taken: Band) -> Band:
+def burst_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
     """As gp2. At worst it earns first and a full bucket loses some; at best it pays first."""
-    low = max(0.0, min(FULL, held.low + earned.low) - taken.high)
-    return Band(low, min(FULL, max(0.0, held.high - taken.low) + earned.high))
+    low = max(0.0, min(FULL_CREDITS, balance.low + earned.low) - spent.high)
+    return Bounds(low, min(FULL_CREDITS, max(0.0, balance.high - spent.low) + earned.high))
 
 
-def live_or_rest(held: Band, earned: Band, taken: Band) -> Band:
+def burst_or_idle_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
     """As gp2 or at rest, which may change at any moment."""
-    return Band(max(0.0, held.low - taken.high), min(FULL, held.high + earned.high))
+    return Bounds(max(0.0, balance.low - spent.high), min(FULL_CREDITS, balance.high + earned.high))
 
 
-def refill(held: Band, earned: Band, taken: Band) -> Band:
+def refill_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
     """Away from gp2, earning all the same; operations may take of that, or not."""
-    least = max(0.0, earned.low - taken.high)
-    return Band(min(FULL, held.low + least), min(FULL, held.high + earned.high))
+    min_gain = max(0.0, earned.low - spent.high)
+    return Bounds(min(FULL_CREDITS, balance.low + min_gain), min(FULL_CREDITS, balance.high + earned.high))
 
 
-ALIVE: Final[Legs] = ((inf, live),)
-PERHAPS_ALIVE: Final[Legs] = ((inf, live_or_rest),)
-REFILLING: Final[Legs] = ((inf, refill),)
+BURST_ONLY: Final[Segments] = ((inf, burst_model),)
+BURST_OR_IDLE: Final[Segments] = ((inf, burst_or_idle_model),)
+REFILL_ONLY: Final[Segments] = ((inf, refill_model),)
 
 
 class Spending(Protocol):
     """The credits that operations took, as far as it is known."""
 
-    def taken(self, start_s: float, end_s: float) -> Band:
+    def credits_spent(self, start_s: float, end_s: float) -> Bounds:
         """Those between two moments."""
         ...
 
-    def grid(self, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+    def split(self, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
         """The time between two moments in parts that are known by themselves."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Steady:
+class ConstantLoad:
     """The same number of operations in every second."""
 
     iops: float
 
-    def taken(self, start_s: float, end_s: float) -> Band:
+    def credits_spent(self, start_s: float, end_s: float) -> Bounds:
         ops = min(self.iops, BURST_IOPS) * (end_s - start_s)
-        return Band(ops * (1 - SPEND_ERROR), ops * (1 + SPEND_ERROR))
+        return Bounds(ops * (1 - SPENDING_ERROR), ops * (1 + SPENDING_ERROR))
 
-    def grid(self, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-        return _cut(start_s, end_s, period_s=LONGEST_PERIOD_S, origin_s=0)
+    def split(self, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+        return _split_at_periods(start_s, end_s, period_s=MAX_PERIOD_S, origin_s=0)
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class MeasuredLoad:
     """Operations as CloudWatch counted them: a sum for each period, perhaps with gaps."""
 
     operations: Series
@@ -120,37 +120,39 @@ class Counted:
     _origin_s: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        starts_s, period_s = self.operations.starts_s, period_of(self.operations)
+        starts_s, period_s = self.operations.starts_at_s, metric_period_s(self.operations)
         counts = dict(zip(starts_s, self.operations.values, strict=True))
         object.__setattr__(self, "_counts", counts)
         object.__setattr__(self, "_period_s", period_s)
         object.__setattr__(self, "_origin_s", starts_s[0] % period_s if starts_s else 0)
 
-    def taken(self, start_s: float, end_s: float) -> Band:
+    def credits_spent(self, start_s: float, end_s: float) -> Bounds:
         """In a gap anything up to the limit; of a period cut short, nobody knows which operations fell in."""
         low = high = 0.0
-        for from_s, to_s in self.grid(start_s, end_s):
-            most = BURST_IOPS * (to_s - from_s)
-            place = (from_s - self._origin_s) // self._period_s * self._period_s + self._origin_s
-            ops = self._counts.get(int(place))
-            high += most if ops is None else min(most, ops * (1 + SPEND_ERROR))
+        for from_s, to_s in self.split(start_s, end_s):
+            max_ops = BURST_IOPS * (to_s - from_s)
+            period_start_s = (from_s - self._origin_s) // self._period_s * self._period_s + self._origin_s
+            ops = self._counts.get(int(period_start_s))
+            high += max_ops if ops is None else min(max_ops, ops * (1 + SPENDING_ERROR))
             if ops is not None and to_s - from_s >= self._period_s:
-                low += min(most, ops * (1 - SPEND_ERROR))
-        return Band(low, high)
+                low += min(max_ops, ops * (1 - SPENDING_ERROR))
+        return Bounds(low, high)
 
-    def grid(self, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-        return _cut(start_s, end_s, period_s=self._period_s, origin_s=self._origin_s)
+    def split(self, start_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+        return _split_at_periods(start_s, end_s, period_s=self._period_s, origin_s=self._origin_s)
 
 
-def period_of(series: Series, unknown_s: int = PERIOD_S) -> int:
+def metric_period_s(series: Series, default_s: int = PERIOD_S) -> int:
     """Of how long a time each of its datapoints tells: a minute, or five where none are nearer together."""
-    apart = [later - earlier for earlier, later in pairwise(series.starts_s)]
-    if not apart:
-        return unknown_s
-    return PERIOD_S if any(gap_s % LONGEST_PERIOD_S for gap_s in apart) else LONGEST_PERIOD_S
+    gaps_s = [later - earlier for earlier, later in pairwise(series.starts_at_s)]
+    if not gaps_s:
+        return default_s
+    return PERIOD_S if any(gap_s % MAX_PERIOD_S for gap_s in gaps_s) else MAX_PERIOD_S
 
 
-def _cut(start_s: float, end_s: float, *, period_s: int, origin_s: int) -> Iterator[tuple[float, float]]:
+def _split_at_periods(
+    start_s: float, end_s: float, *, period_s: int, origin_s: int
+) -> Iterator[tuple[float, float]]:
     at_s = start_s
     while at_s < end_s:
         until_s = min(end_s, ((at_s - origin_s) // period_s + 1) * period_s + origin_s)
@@ -159,58 +161,71 @@ def _cut(start_s: float, end_s: float, *, period_s: int, origin_s: int) -> Itera
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Bucket:
+class BucketModel:
     """The credits of one volume; each datapoint of it tells what it held at some moment of ``period_s``."""
 
     size_gib: int
     spending: Spending
     period_s: int = PERIOD_S
 
-    def move(self, held: Band, from_s: float, to_s: float, legs: Legs) -> Band:
+    def advance(self, balance: Bounds, from_s: float, to_s: float, segments: Segments) -> Bounds:
         """What it holds later."""
-        for start_s, end_s in self.spending.grid(from_s, to_s):
+        for start_s, end_s in self.spending.split(from_s, to_s):
             at_s = start_s
-            for until_s, motion in legs:
-                leg_end_s = min(end_s, until_s)
-                if at_s < leg_end_s:
-                    held = motion(held, self._earned(at_s, leg_end_s), self.spending.taken(at_s, leg_end_s))
-                    at_s = leg_end_s
-        return held
+            for until_s, model in segments:
+                segment_end_s = min(end_s, until_s)
+                if at_s < segment_end_s:
+                    balance = model(
+                        balance,
+                        self._earned(at_s, segment_end_s),
+                        self.spending.credits_spent(at_s, segment_end_s),
+                    )
+                    at_s = segment_end_s
+        return balance
 
-    def follow(
-        self, held: Band, from_s: float, samples: Iterable[Sample], legs: Legs, *, to_s: float | None = None
-    ) -> Band | None:
+    def track(
+        self,
+        balance: Bounds,
+        from_s: float,
+        samples: Iterable[Sample],
+        segments: Segments,
+        *,
+        to_s: float | None = None,
+    ) -> Bounds | None:
         """What it holds after these datapoints, or at ``to_s``; None where one of them cannot be."""
-        at_s, known = from_s, held
+        at_s, current = from_s, balance
         for sample in samples:
-            end_s = sample.start_s + self.period_s
-            for moment_s, bounds in ((sample.start_s, self._at_start(sample)), (end_s, self._at_end(sample))):
-                cut = self.move(known, at_s, moment_s, legs).within(*bounds)
-                if cut is None:
+            end_s = sample.start_at_s + self.period_s
+            for instant_s, limits in (
+                (sample.start_at_s, self._bounds_at_start(sample)),
+                (end_s, self._bounds_at_end(sample)),
+            ):
+                clipped = self.advance(current, at_s, instant_s, segments).clip(*limits)
+                if clipped is None:
                     return None
-                at_s, known = max(at_s, moment_s), cut
-        return known if to_s is None else self.move(known, at_s, to_s, legs)
+                at_s, current = max(at_s, instant_s), clipped
+        return current if to_s is None else self.advance(current, at_s, to_s, segments)
 
-    def shown(self, held: Band, start_s: float) -> Band:
+    def predict_sample(self, balance: Bounds, start_s: float) -> Bounds:
         """What a datapoint can be, in per cent, whose period begins with this in the bucket."""
-        earned, taken = self._over(start_s)
-        low = max(0.0, held.low - taken.high - _NOISE)
-        return Band(low, min(FULL, held.high + earned.high + _NOISE)).in_pct()
+        earned, spent = self._flow_in_period(start_s)
+        low = max(0.0, balance.low - spent.high - _NOISE_CREDITS)
+        return Bounds(low, min(FULL_CREDITS, balance.high + earned.high + _NOISE_CREDITS)).in_pct()
 
-    def _at_start(self, sample: Sample) -> Band:
-        earned, taken = self._over(sample.start_s)
+    def _bounds_at_start(self, sample: Sample) -> Bounds:
+        earned, spent = self._flow_in_period(sample.start_at_s)
         value = sample.value * CREDITS_PER_PCT
-        return Band(value - _NOISE - earned.high, value + _NOISE + taken.high)
+        return Bounds(value - _NOISE_CREDITS - earned.high, value + _NOISE_CREDITS + spent.high)
 
-    def _at_end(self, sample: Sample) -> Band:
-        earned, taken = self._over(sample.start_s)
+    def _bounds_at_end(self, sample: Sample) -> Bounds:
+        earned, spent = self._flow_in_period(sample.start_at_s)
         value = sample.value * CREDITS_PER_PCT
-        return Band(value - _NOISE - taken.high, value + _NOISE + earned.high)
+        return Bounds(value - _NOISE_CREDITS - spent.high, value + _NOISE_CREDITS + earned.high)
 
-    def _over(self, start_s: float) -> tuple[Band, Band]:
+    def _flow_in_period(self, start_s: float) -> tuple[Bounds, Bounds]:
         end_s = start_s + self.period_s
-        return self._earned(start_s, end_s), self.spending.taken(start_s, end_s)
+        return self._earned(start_s, end_s), self.spending.credits_spent(start_s, end_s)
 
-    def _earned(self, start_s: float, end_s: float) -> Band:
+    def _earned(self, start_s: float, end_s: float) -> Bounds:
         credits_earned = baseline_iops(self.size_gib) * (end_s - start_s)
-        return Band(credits_earned * (1 - EARN_ERROR), credits_earned * (1 + EARN_ERROR))
+        return Bounds(credits_earned * (1 - EARNING_ERROR), credits_earned * (1 + EARNING_ERROR))

@@ -1,8 +1,8 @@
 """What became of a gp2's burst balance while it was another type: the answers its datapoints allow.
 
 Nobody documents it. A volume leaves gp2 at ``left_s``, is its target at ``there_s``, is asked back at
-``turned_s`` and is gp2 again at ``home_s``. Each answer is followed as a band of what the bucket can hold if
-it is true (``credit_bands``), and fits while every datapoint meets its band:
+``return_started_at_s`` and is gp2 again at ``returned_at_s``. Each answer is followed as a band of what the
+bucket can hold if it is true (``credit_bands``), and fits while every datapoint meets its band:
 
 - Before it leaves and after it is home it lives as gp2.
 - In each modification nobody knows how long it still does, or does again: nothing or all of that time.
@@ -22,43 +22,43 @@ from math import inf
 from typing import Final
 
 from burstctl.experiment.credit_bounds import (
-    ALIVE,
-    ANYTHING,
-    FULL,
-    LONGEST_PERIOD_S,
-    PERHAPS_ALIVE,
-    REFILLING,
-    Band,
-    Bucket,
-    Counted,
-    Legs,
-    Steady,
-    live,
-    live_or_rest,
-    period_of,
+    ANY_CREDITS,
+    BURST_ONLY,
+    BURST_OR_IDLE,
+    FULL_CREDITS,
+    MAX_PERIOD_S,
+    REFILL_ONLY,
+    Bounds,
+    BucketModel,
+    ConstantLoad,
+    MeasuredLoad,
+    Segments,
+    burst_model,
+    burst_or_idle_model,
+    metric_period_s,
 )
 from burstwatch.core.buckets.series import PERIOD_S, Sample, Series
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.text import format_duration, format_instant
 
-MOST_BALANCE_PCT: Final = 80.0
+MAX_START_BALANCE_PCT: Final = 80.0
 """Above it a bucket that refills is full too soon to be told from one that is reset."""
 
-LEAST_AWAY_S: Final = 15 * 60
-MOST_AWAY_S: Final = 12 * 3600
-BEFORE_S: Final = 30 * 60
+MIN_AWAY_S: Final = 15 * 60
+MAX_AWAY_S: Final = 12 * 3600
+LOOKBACK_S: Final = 30 * 60
 """So much of the balance before it leaves is weighed."""
 
-ENOUGH_S: Final = 15 * 60
+MIN_RETURN_SPAN_S: Final = 15 * 60
 """So much of the balance after the return is wanted."""
 
 UNCLEAR: Final = "unclear"
 
-_LEAST_DATAPOINTS: Final = 3
+_MIN_DATAPOINTS: Final = 3
 _MINUTE_S: Final = 60
 
 
-class Fate(StrEnum):
+class Hypothesis(StrEnum):
     """What may have become of the balance."""
 
     KEPT = "kept"
@@ -68,7 +68,7 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Journey:
+class RoundTrip:
     """A volume's way from gp2 and back, as far as it has come; instants are seconds since the epoch.
 
     ``balance`` is BurstBalance as it was published, ``operations`` are reads and writes together, for each
@@ -76,148 +76,174 @@ class Journey:
     """
 
     size_gib: int
-    left_s: float
-    there_s: float | None = None
-    turned_s: float | None = None
-    home_s: float | None = None
+    left_at_s: float
+    arrived_at_s: float | None = None
+    return_started_at_s: float | None = None
+    returned_at_s: float | None = None
     balance: Series = Series()
     operations: Series = Series()
 
     def __post_init__(self) -> None:
-        known = [at for at in (self.left_s, self.there_s, self.turned_s, self.home_s) if at is not None]
-        if known != sorted(known):
-            raise ValueError(f"left, there, turned and home are {known}: none may lie before the one before")
+        instants = [
+            at
+            for at in (self.left_at_s, self.arrived_at_s, self.return_started_at_s, self.returned_at_s)
+            if at is not None
+        ]
+        if instants != sorted(instants):
+            raise ValueError(
+                f"left, there, turned and home are {instants}: none may lie before the one before"
+            )
 
     @property
     def period_s(self) -> int:
         """Of how long a time each datapoint of the balance tells."""
-        return period_of(self.balance, LONGEST_PERIOD_S)
+        return metric_period_s(self.balance, MAX_PERIOD_S)
 
     @property
-    def bucket(self) -> Bucket:
-        return Bucket(size_gib=self.size_gib, spending=Counted(self.operations), period_s=self.period_s)
+    def bucket(self) -> BucketModel:
+        return BucketModel(
+            size_gib=self.size_gib, spending=MeasuredLoad(self.operations), period_s=self.period_s
+        )
 
     @property
-    def after_home(self) -> Series:
+    def after_return(self) -> Series:
         """The datapoints whose period began when it surely was gp2 again."""
-        return Series() if self.home_s is None else self.balance.since(self.home_s)
+        return Series() if self.returned_at_s is None else self.balance.since(self.returned_at_s)
 
     @property
-    def has_enough(self) -> bool:
+    def has_enough_datapoints(self) -> bool:
         """Whether there are datapoints enough after the return to judge by."""
-        after = self.after_home
-        if len(after) < _LEAST_DATAPOINTS:
+        samples = self.after_return
+        if len(samples) < _MIN_DATAPOINTS:
             return False
-        return after.starts_s[-1] + self.period_s - after.starts_s[0] >= ENOUGH_S
+        return samples.starts_at_s[-1] + self.period_s - samples.starts_at_s[0] >= MIN_RETURN_SPAN_S
 
-    def between(self, start_s: float, end_s: float) -> list[Sample]:
+    def samples_between(self, start_s: float, end_s: float) -> list[Sample]:
         """The datapoints whose whole period lies between two moments."""
-        since = self.balance.since(start_s)
-        return [sample for sample in since if sample.start_s + self.period_s <= end_s]
+        samples = self.balance.since(start_s)
+        return [sample for sample in samples if sample.start_at_s + self.period_s <= end_s]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the datapoints say; ``fate`` is None where they do not tell, ``because`` the arithmetic in words.
+    """What the datapoints show; ``hypothesis`` is None if they do not decide.
 
-    ``fits`` are the answers that no datapoint contradicts; ``bands`` what each of the four lets the ``first``
-    datapoint after the return be, in per cent.
+    ``consistent`` are the answers that no datapoint contradicts; ``predictions`` what each of the four lets
+    the ``first_sample`` datapoint after the return be, in per cent.
     """
 
-    fate: Fate | None
-    because: Sequence[str]
-    fits: Sequence[Fate] = ()
-    bands: Mapping[Fate, Band] | None = None
-    first: Sample | None = None
+    hypothesis: Hypothesis | None
+    reasoning: Sequence[str]
+    consistent: Sequence[Hypothesis] = ()
+    predictions: Mapping[Hypothesis, Bounds] | None = None
+    first_sample: Sample | None = None
 
     @property
     def conclusion(self) -> str:
         """One word or two: an answer, or ``unclear``."""
-        return self.fate or UNCLEAR
+        return self.hypothesis or UNCLEAR
 
 
-def judge(journey: Journey) -> Verdict:
+def reach_verdict(round_trip: RoundTrip) -> Verdict:
     """Which of the answers is true, as far as the datapoints tell."""
-    before, there = weigh_before(journey), weigh_there(journey)
-    if before is None or there is None:
-        return _no_verdict(
+    before, on_arrival = credits_before(round_trip), credits_on_arrival(round_trip)
+    if before is None or on_arrival is None:
+        return _inconclusive(
             "The balance before it left does not follow from its operations, so nothing after it would."
         )
-    if journey.turned_s is None or journey.home_s is None or not journey.has_enough:
-        return _no_verdict(
-            f"{len(journey.after_home)} datapoints from after the return are there, and at least"
-            f" {_LEAST_DATAPOINTS} over {format_duration(ENOUGH_S)} are wanted."
+    if (
+        round_trip.return_started_at_s is None
+        or round_trip.returned_at_s is None
+        or not round_trip.has_enough_datapoints
+    ):
+        return _inconclusive(
+            f"{len(round_trip.after_return)} datapoints from after the return are there, and at least"
+            f" {_MIN_DATAPOINTS} over {format_duration(MIN_RETURN_SPAN_S)} are wanted."
         )
-    after = journey.after_home
-    if journey.bucket.follow(ANYTHING, after.starts_s[0], after, ALIVE) is None:
-        return _no_verdict(
-            f"The {len(after)} datapoints from {format_instant(after.starts_s[0])} on do not follow from each"
-            " other and the operations between them."
+    after = round_trip.after_return
+    if round_trip.bucket.track(ANY_CREDITS, after.starts_at_s[0], after, BURST_ONLY) is None:
+        return _inconclusive(
+            f"The {len(after)} datapoints from {format_instant(after.starts_at_s[0])} on do not follow from"
+            " each other and the operations between them."
         )
-    return _decide(_Return.of(journey, there), before)
+    return _compare_hypotheses(_CompletedTrip.from_round_trip(round_trip, on_arrival), before)
 
 
-def weigh_before(journey: Journey) -> Band | None:
+def credits_before(round_trip: RoundTrip) -> Bounds | None:
     """The credits when it left, by the half hour before; None where its datapoints contradict each other."""
-    near = journey.between(journey.left_s - BEFORE_S, journey.left_s)
-    if not near:
-        return ANYTHING
-    return journey.bucket.follow(ANYTHING, near[0].start_s, near, ALIVE, to_s=journey.left_s)
+    samples = round_trip.samples_between(round_trip.left_at_s - LOOKBACK_S, round_trip.left_at_s)
+    if not samples:
+        return ANY_CREDITS
+    return round_trip.bucket.track(
+        ANY_CREDITS, samples[0].start_at_s, samples, BURST_ONLY, to_s=round_trip.left_at_s
+    )
 
 
-def weigh_there(journey: Journey) -> Band | None:
+def credits_on_arrival(round_trip: RoundTrip) -> Bounds | None:
     """The credits when it was its target; None where the datapoints before contradict each other.
 
     Datapoints from on its way count, unless no gp2's bucket can have been so.
     """
-    before, left_s, there_s = weigh_before(journey), journey.left_s, journey.there_s
-    if before is None or there_s is None:
+    before, left_at_s, arrived_at_s = (
+        credits_before(round_trip),
+        round_trip.left_at_s,
+        round_trip.arrived_at_s,
+    )
+    if before is None or arrived_at_s is None:
         return before
-    on_its_way, bucket = journey.between(left_s, there_s), journey.bucket
-    found = bucket.follow(before, left_s, on_its_way, PERHAPS_ALIVE, to_s=there_s)
-    return found or bucket.move(before, left_s, there_s, PERHAPS_ALIVE)
+    samples, bucket = round_trip.samples_between(left_at_s, arrived_at_s), round_trip.bucket
+    tracked = bucket.track(before, left_at_s, samples, BURST_OR_IDLE, to_s=arrived_at_s)
+    return tracked or bucket.advance(before, left_at_s, arrived_at_s, BURST_OR_IDLE)
 
 
-def reckon_there(balance_pct: float, *, size_gib: int, iops: float, modify_s: float = 0.0) -> Band:
+def predict_on_target(balance_pct: float, *, size_gib: int, iops: float, modify_s: float = 0.0) -> Bounds:
     """The credits it will have as its target: from its balance now, served so much, so long on its way."""
-    bucket = Bucket(size_gib=size_gib, spending=Steady(iops))
-    sample = Sample(start_s=0, value=balance_pct)
-    left = bucket.follow(ANYTHING, 0, [sample], ALIVE)
-    return bucket.move(left or ANYTHING, PERIOD_S, PERIOD_S + modify_s, PERHAPS_ALIVE)
+    bucket = BucketModel(size_gib=size_gib, spending=ConstantLoad(iops))
+    sample = Sample(start_at_s=0, value=balance_pct)
+    at_departure = bucket.track(ANY_CREDITS, 0, [sample], BURST_ONLY)
+    return bucket.advance(at_departure or ANY_CREDITS, PERIOD_S, PERIOD_S + modify_s, BURST_OR_IDLE)
 
 
-def foresee(
-    there: Band, *, size_gib: int, iops: float, away_s: float, modify_s: float = 0.0
-) -> dict[Fate, Band]:
+def predict_after_return(
+    on_arrival: Bounds, *, size_gib: int, iops: float, away_s: float, modify_s: float = 0.0
+) -> dict[Hypothesis, Bounds]:
     """What each answer will let the first datapoint after the return be, in per cent.
 
-    With so many credits ``there``, served ``iops`` all the time, away so long, and ``modify_s`` on the way
-    back.
+    With so many credits ``on_arrival``, served ``iops`` all the time, away so long, and ``modify_s`` on the
+    way back.
     """
-    bucket = Bucket(size_gib=size_gib, spending=Steady(iops))
-    starts = _starts(there, bucket, 0, away_s)
-    home_s = away_s + modify_s
+    bucket = BucketModel(size_gib=size_gib, spending=ConstantLoad(iops))
+    start_bounds = _bounds_at_return(on_arrival, bucket, 0, away_s)
+    returned_at_s = away_s + modify_s
     return {
-        fate: bucket.shown(bucket.move(band, away_s, home_s, PERHAPS_ALIVE), home_s)
-        for fate, band in starts.items()
+        hypothesis: bucket.predict_sample(
+            bucket.advance(bounds, away_s, returned_at_s, BURST_OR_IDLE), returned_at_s
+        )
+        for hypothesis, bounds in start_bounds.items()
     }
 
 
-def shortest_away_s(there: Band, *, size_gib: int, iops: float, modify_s: float = 0.0) -> int | None:
+def min_away_s(on_arrival: Bounds, *, size_gib: int, iops: float, modify_s: float = 0.0) -> int | None:
     """How long it must stay away, in whole minutes, for refilled to be told from kept; None: no time is."""
 
-    def tells(away_s: int) -> bool:
-        bands = foresee(there, size_gib=size_gib, iops=iops, away_s=away_s, modify_s=modify_s)
-        return not bands[Fate.KEPT].meets(bands[Fate.REFILLED])
+    def is_distinguishable(away_s: int) -> bool:
+        predictions = predict_after_return(
+            on_arrival, size_gib=size_gib, iops=iops, away_s=away_s, modify_s=modify_s
+        )
+        return not predictions[Hypothesis.KEPT].overlaps(predictions[Hypothesis.REFILLED])
 
-    choices = range(LEAST_AWAY_S, MOST_AWAY_S + 1, _MINUTE_S)
-    place = bisect_left(choices, True, key=tells)
-    return choices[place] if place < len(choices) else None
+    choices = range(MIN_AWAY_S, MAX_AWAY_S + 1, _MINUTE_S)
+    index = bisect_left(choices, True, key=is_distinguishable)
+    return choices[index] if index < len(choices) else None
 
 
-def alike(bands: Mapping[Fate, Band]) -> list[tuple[Fate, Fate]]:
+def indistinguishable_pairs(predictions: Mapping[Hypothesis, Bounds]) -> list[tuple[Hypothesis, Hypothesis]]:
     """The pairs of answers that cannot be told from each other."""
-    return [(one, other) for one, other in combinations(bands, 2) if bands[one].meets(bands[other])]
+    return [
+        (first, second)
+        for first, second in combinations(predictions, 2)
+        if predictions[first].overlaps(predictions[second])
+    ]
 
 
 def pct_per_minute(size_gib: int) -> float:
@@ -225,113 +251,138 @@ def pct_per_minute(size_gib: int) -> float:
     return baseline_iops(size_gib) * _MINUTE_S / CREDITS_PER_PCT
 
 
-def _no_verdict(because: str) -> Verdict:
-    return Verdict(fate=None, because=[because])
+def _inconclusive(reason: str) -> Verdict:
+    return Verdict(hypothesis=None, reasoning=[reason])
 
 
-def _starts(there: Band, bucket: Bucket, there_s: float, turned_s: float) -> dict[Fate, Band]:
+def _bounds_at_return(
+    on_arrival: Bounds, bucket: BucketModel, arrived_at_s: float, return_started_at_s: float
+) -> dict[Hypothesis, Bounds]:
     """What the bucket holds when it begins to come back, by each answer."""
     return {
-        Fate.KEPT: there,
-        Fate.REFILLED: bucket.move(there, there_s, turned_s, REFILLING),
-        Fate.RESET: Band(FULL, FULL),
-        Fate.EMPTIED: Band(0.0, 0.0),
+        Hypothesis.KEPT: on_arrival,
+        Hypothesis.REFILLED: bucket.advance(on_arrival, arrived_at_s, return_started_at_s, REFILL_ONLY),
+        Hypothesis.RESET: Bounds(FULL_CREDITS, FULL_CREDITS),
+        Hypothesis.EMPTIED: Bounds(0.0, 0.0),
     }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Return:
-    """A journey that is over; ``starts`` has what each answer puts into the bucket at ``turned_s``."""
+class _CompletedTrip:
+    """A journey that is over.
 
-    journey: Journey
-    bucket: Bucket
-    turned_s: float
-    legs: Legs
-    starts: Mapping[Fate, Band]
+    ``start_bounds`` has what each answer puts into the bucket at ``return_started_at_s``.
+    """
+
+    round_trip: RoundTrip
+    bucket: BucketModel
+    return_started_at_s: float
+    segments: Segments
+    start_bounds: Mapping[Hypothesis, Bounds]
 
     @classmethod
-    def of(cls, journey: Journey, there: Band) -> "_Return":
-        assert journey.there_s is not None
-        assert journey.turned_s is not None
-        assert journey.home_s is not None
-        bucket = journey.bucket
+    def from_round_trip(cls, round_trip: RoundTrip, on_arrival: Bounds) -> "_CompletedTrip":
+        assert round_trip.arrived_at_s is not None
+        assert round_trip.return_started_at_s is not None
+        assert round_trip.returned_at_s is not None
+        bucket = round_trip.bucket
         return cls(
-            journey=journey,
+            round_trip=round_trip,
             bucket=bucket,
-            turned_s=journey.turned_s,
-            legs=((journey.home_s, live_or_rest), (inf, live)),
-            starts=_starts(there, bucket, journey.there_s, journey.turned_s),
+            return_started_at_s=round_trip.return_started_at_s,
+            segments=((round_trip.returned_at_s, burst_or_idle_model), (inf, burst_model)),
+            start_bounds=_bounds_at_return(
+                on_arrival, bucket, round_trip.arrived_at_s, round_trip.return_started_at_s
+            ),
         )
 
-    def fitting(self, samples: Sequence[Sample]) -> list[Fate]:
+    def consistent_hypotheses(self, samples: Sequence[Sample]) -> list[Hypothesis]:
         """The answers that none of these datapoints contradicts."""
         return [
-            fate
-            for fate, band in self.starts.items()
-            if self.bucket.follow(band, self.turned_s, samples, self.legs) is not None
+            hypothesis
+            for hypothesis, bounds in self.start_bounds.items()
+            if self.bucket.track(bounds, self.return_started_at_s, samples, self.segments) is not None
         ]
 
-    def bands_at(self, sample: Sample) -> dict[Fate, Band]:
+    def predictions_at(self, sample: Sample) -> dict[Hypothesis, Bounds]:
         """What each answer lets this datapoint be."""
-        moved = {
-            fate: self.bucket.move(band, self.turned_s, sample.start_s, self.legs)
-            for fate, band in self.starts.items()
+        bounds_at_sample = {
+            hypothesis: self.bucket.advance(
+                bounds, self.return_started_at_s, sample.start_at_s, self.segments
+            )
+            for hypothesis, bounds in self.start_bounds.items()
         }
-        return {fate: self.bucket.shown(band, sample.start_s) for fate, band in moved.items()}
+        return {
+            hypothesis: self.bucket.predict_sample(bounds, sample.start_at_s)
+            for hypothesis, bounds in bounds_at_sample.items()
+        }
 
 
-def _decide(back: _Return, before: Band) -> Verdict:
+def _compare_hypotheses(trip: _CompletedTrip, before: Bounds) -> Verdict:
     """From the first datapoint of the way back on; where those tell of no bucket, of the time after it."""
-    samples = list(back.journey.balance.since(back.turned_s))
-    fits = back.fitting(samples)
-    if not fits:
-        samples = list(back.journey.after_home)
-        fits = back.fitting(samples)
-    first = samples[0]
-    bands = back.bands_at(first)
-    rivals = [
-        other for other in bands if len(fits) == 1 and other != fits[0] and bands[other].meets(bands[fits[0]])
+    samples = list(trip.round_trip.balance.since(trip.return_started_at_s))
+    consistent = trip.consistent_hypotheses(samples)
+    if not consistent:
+        samples = list(trip.round_trip.after_return)
+        consistent = trip.consistent_hypotheses(samples)
+    first_sample = samples[0]
+    predictions = trip.predictions_at(first_sample)
+    overlapping = [
+        hypothesis
+        for hypothesis in predictions
+        if len(consistent) == 1
+        and hypothesis != consistent[0]
+        and predictions[hypothesis].overlaps(predictions[consistent[0]])
     ]
-    is_clear = len(fits) == 1 and not rivals
-    last = f"Only {fits[0]} fits, all {len(samples)} datapoints from then on." if is_clear else ""
+    is_clear = len(consistent) == 1 and not overlapping
+    summary = f"Only {consistent[0]} fits, all {len(samples)} datapoints from then on." if is_clear else ""
     return Verdict(
-        fate=fits[0] if is_clear else None,
-        because=[*_arithmetic(back, before, first, bands), last or _why_unclear(fits, rivals)],
-        fits=fits,
-        bands=bands,
-        first=first,
+        hypothesis=consistent[0] if is_clear else None,
+        reasoning=[
+            *_explain_arithmetic(trip, before, first_sample, predictions),
+            summary or _explain_unclear(consistent, overlapping),
+        ],
+        consistent=consistent,
+        predictions=predictions,
+        first_sample=first_sample,
     )
 
 
-def _arithmetic(back: _Return, before: Band, first: Sample, bands: Mapping[Fate, Band]) -> list[str]:
-    journey = back.journey
-    assert journey.there_s is not None
-    assert journey.home_s is not None
-    away_s, rate = back.turned_s - journey.there_s, pct_per_minute(journey.size_gib)
-    answers = "; ".join(f"{fate}, {band}" for fate, band in bands.items())
-    on_its_way = (
-        f"{format_duration(journey.there_s - journey.left_s)} on its way out and"
-        f" {format_duration(journey.home_s - back.turned_s)} back, in which it may have lived as gp2"
+def _explain_arithmetic(
+    trip: _CompletedTrip, before: Bounds, first_sample: Sample, predictions: Mapping[Hypothesis, Bounds]
+) -> list[str]:
+    round_trip = trip.round_trip
+    assert round_trip.arrived_at_s is not None
+    assert round_trip.returned_at_s is not None
+    away_s, rate = trip.return_started_at_s - round_trip.arrived_at_s, pct_per_minute(round_trip.size_gib)
+    answers = "; ".join(f"{hypothesis}, {bounds}" for hypothesis, bounds in predictions.items())
+    in_transit = (
+        f"{format_duration(round_trip.arrived_at_s - round_trip.left_at_s)} on its way out and"
+        f" {format_duration(round_trip.returned_at_s - trip.return_started_at_s)} back, in which it may have"
+        " lived as gp2"
     )
-    earning = (
-        f"{journey.size_gib:,} GiB earn {baseline_iops(journey.size_gib):,} credits a second, {rate:.3f} % a"
-        f" minute: refilling while away adds {rate * away_s / _MINUTE_S:.1f} % where nothing is served"
+    earnings = (
+        f"{round_trip.size_gib:,} GiB earn {baseline_iops(round_trip.size_gib):,} credits a second,"
+        f" {rate:.3f} % a minute: refilling while away adds {rate * away_s / _MINUTE_S:.1f} % where nothing"
+        " is served"
     )
-    shown = f"The datapoint of {format_instant(first.start_s)} is {first.value:.2f} %"
+    observation = f"The datapoint of {format_instant(first_sample.start_at_s)} is {first_sample.value:.2f} %"
     return [
-        f"The bucket held {before.in_pct()} when it left, at {format_instant(journey.left_s)}.",
-        f"It was away for {format_duration(away_s)}, with {on_its_way}.",
-        f"{earning}.",
-        f"{shown}. Allowed are: {answers}.",
+        f"The bucket held {before.in_pct()} when it left, at {format_instant(round_trip.left_at_s)}.",
+        f"It was away for {format_duration(away_s)}, with {in_transit}.",
+        f"{earnings}.",
+        f"{observation}. Allowed are: {answers}.",
     ]
 
 
-def _why_unclear(fits: Sequence[Fate], rivals: Sequence[Fate]) -> str:
-    if rivals:
-        others = " and ".join(rivals)
-        return f"Only {fits[0]} fits, but what it allows meets what {others} would allow: too near to say."
-    if not fits:
+def _explain_unclear(consistent: Sequence[Hypothesis], overlapping: Sequence[Hypothesis]) -> str:
+    if overlapping:
+        others = " and ".join(overlapping)
+        return (
+            f"Only {consistent[0]} fits, but what it allows meets what {others} would allow: too near to say."
+        )
+    if not consistent:
         return "None of the four fits: something else became of it, or somebody had a hand in it."
-    excluded = " or ".join(fate for fate in Fate if fate not in fits)
-    but = f"; it was not {excluded}" if excluded else ""
-    return f"It was {' or '.join(fits)}, which cannot be told apart{but}."
+    excluded = " or ".join(hypothesis for hypothesis in Hypothesis if hypothesis not in consistent)
+    exclusion = f"; it was not {excluded}" if excluded else ""
+    return f"It was {' or '.join(consistent)}, which cannot be told apart{exclusion}."

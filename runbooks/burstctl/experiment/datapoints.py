@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from burstctl.experiment.credit_reset import BEFORE_S, Journey
+from burstctl.experiment.credit_reset import LOOKBACK_S, RoundTrip
 from burstctl.experiment.journal import Journal
 from burstwatch.adapters.aws.cloudwatch import MetricQuery
 from burstwatch.core.buckets.series import PERIOD_S, Series
-from burstwatch.engine.services import Shell
+from burstwatch.engine.services import Services
 
-_KEPT_S: Final = 14 * 24 * 3600
+_MINUTE_RETENTION_S: Final = 14 * 24 * 3600
 """So far back CloudWatch has single minutes, with a day to spare."""
 
 _METRICS: Final = (
@@ -29,25 +29,25 @@ class Datapoints:
     failures: Sequence[str] = ()
 
 
-def read_datapoints(shell: Shell, volume_id: str, start_s: float, now_s: float) -> Datapoints:
+def read_datapoints(services: Services, volume_id: str, start_s: float, now_s: float) -> Datapoints:
     """The datapoints from a moment on, as far back as there are single minutes."""
     queries = [MetricQuery(volume_id, metric, statistic) for metric, statistic in _METRICS]
-    found = shell.cloudwatch.read(queries, start_s=max(start_s, now_s - _KEPT_S), end_s=now_s)
-    balance, reads, writes = (found.series.get(query, Series()) for query in queries)
-    writes_of = dict(zip(writes.starts_s, writes.values, strict=True))
-    both = [
-        (sample.start_s, sample.value + writes_of[sample.start_s])
+    result = services.cloudwatch.read(queries, start_s=max(start_s, now_s - _MINUTE_RETENTION_S), end_s=now_s)
+    balance, reads, writes = (result.series.get(query, Series()) for query in queries)
+    writes_by_start = dict(zip(writes.starts_at_s, writes.values, strict=True))
+    operations = [
+        (sample.start_at_s, sample.value + writes_by_start[sample.start_at_s])
         for sample in reads
-        if sample.start_s in writes_of
+        if sample.start_at_s in writes_by_start
     ]
     return Datapoints(
         balance=balance.closed_by(now_s),
-        operations=Series.of(both).closed_by(now_s),
-        failures=[*map(str, dict.fromkeys(found.unread.values())), *found.messages],
+        operations=Series.from_pairs(operations).closed_by(now_s),
+        failures=[*map(str, dict.fromkeys(result.unread.values())), *result.messages],
     )
 
 
-def read_journey(shell: Shell, journal: Journal, now_s: float) -> tuple[Journey, Sequence[str]]:
+def read_round_trip(services: Services, journal: Journal, now_s: float) -> tuple[RoundTrip, Sequence[str]]:
     """An experiment's way as far as it has come, and what CloudWatch did not tell of it.
 
     The newest minute is left out: its datapoint may still change.
@@ -55,14 +55,14 @@ def read_journey(shell: Shell, journal: Journal, now_s: float) -> tuple[Journey,
     assert journal.out is not None
     back = journal.back
     until_s = now_s - PERIOD_S
-    found = read_datapoints(shell, journal.volume_id, journal.out.started_s - BEFORE_S, now_s)
-    journey = Journey(
+    datapoints = read_datapoints(services, journal.volume_id, journal.out.started_s - LOOKBACK_S, now_s)
+    round_trip = RoundTrip(
         size_gib=journal.size_gib,
-        left_s=journal.out.started_s,
-        there_s=journal.out.ended_s,
-        turned_s=back.started_s if back else None,
-        home_s=back.ended_s if back else None,
-        balance=found.balance.closed_by(until_s),
-        operations=found.operations.closed_by(until_s),
+        left_at_s=journal.out.started_s,
+        arrived_at_s=journal.out.ended_s,
+        return_started_at_s=back.started_s if back else None,
+        returned_at_s=back.ended_s if back else None,
+        balance=datapoints.balance.closed_by(until_s),
+        operations=datapoints.operations.closed_by(until_s),
     )
-    return journey, found.failures
+    return round_trip, datapoints.failures

@@ -12,11 +12,11 @@ from typing import Any, Final, Self
 
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.ledger.flip_state import configuration_document, configuration_from
+from burstwatch.core.ledger.flip_state import configuration_from_document, configuration_to_document
 from burstwatch.core.text import format_instant
 
 _SCHEMA: Final = "burstwatch.experiment-journal/v1"
-_NAME: Final = "experiment-credit-reset"
+_FILE_PREFIX: Final = "experiment-credit-reset"
 
 
 class JournalError(BurstwatchError):
@@ -35,7 +35,7 @@ class Stage(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trip:
+class ModificationTimes:
     """A modification as AWS tells it: when it began, and when it was over."""
 
     started_s: int
@@ -46,9 +46,9 @@ class Trip:
 class Journal:
     """An experiment with one volume, which is called ``label`` where its id is nobody's business.
 
-    It stays on its target for ``away_s``, or for ``stay_s`` once it is known how long AWS takes; ``lasts_s``
-    is what all of it may take. ``is_abandoned``: a person wants it back and over. ``failed`` says why there
-    will be no answer, ``conclusion`` which one there is. ``report`` is where it goes.
+    It stays on its target for ``away_s``, or for ``stay_s`` once it is known how long AWS takes;
+    ``duration_s`` is what all of it may take. ``is_abandoned``: a person wants it back and over. ``failed``
+    says why there will be no answer, ``conclusion`` which one there is. ``report`` is where it goes.
     """
 
     volume_id: str
@@ -67,21 +67,21 @@ class Journal:
     stage: Stage = Stage.LEAVING
     attempts: int = 0
     stay_s: int | None = None
-    out: Trip | None = None
-    back: Trip | None = None
+    out: ModificationTimes | None = None
+    back: ModificationTimes | None = None
     is_abandoned: bool = False
     failed: str | None = None
     conclusion: str | None = None
 
     @property
-    def mark(self) -> str:
+    def flip_reason(self) -> str:
         """Why the volume is modified and held: by this its own deeds are known from others'."""
         return f"experiment credit-reset, begun {format_instant(self.begun_s)}"
 
     @property
-    def name(self) -> str:
+    def file_stem(self) -> str:
         """The name of its file, without an ending."""
-        return f"{_NAME}-{self.volume_id}-{compact(self.begun_s)}"
+        return f"{_FILE_PREFIX}-{self.volume_id}-{format_compact_instant(self.begun_s)}"
 
     @property
     def is_over(self) -> bool:
@@ -91,10 +91,10 @@ class Journal:
         """As JSON."""
         document = {field.name: getattr(self, field.name) for field in fields(self)}
         for name in ("original", "target"):
-            document[name] = configuration_document(document[name])
+            document[name] = configuration_to_document(document[name])
         for name in ("out", "back"):
-            trip = document[name]
-            document[name] = trip and {"started_s": trip.started_s, "ended_s": trip.ended_s}
+            times = document[name]
+            document[name] = times and {"started_s": times.started_s, "ended_s": times.ended_s}
         return {"schema": _SCHEMA, **document}
 
     @classmethod
@@ -109,26 +109,26 @@ class Journal:
         values = {name: value for name, value in document.items() if name != "schema"}
         values["stage"] = Stage(values["stage"])
         for name in ("original", "target"):
-            values[name] = configuration_from(values[name])
+            values[name] = configuration_from_document(values[name])
         for name in ("out", "back"):
-            values[name] = values[name] and Trip(**values[name])
+            values[name] = values[name] and ModificationTimes(**values[name])
         return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
-class Shelf:
+class JournalStore:
     """The directory with the journals of all experiments, those that are over too."""
 
     directory: Path
 
-    def open_one(self, volume_id: str) -> Journal | None:
+    def find_open(self, volume_id: str) -> Journal | None:
         """The experiment with this volume that is not over; None where there is none.
 
         Raises:
             JournalError: a journal cannot be read.
         """
-        found = map(_read, sorted(self.directory.glob(f"{_NAME}-{volume_id}-*.json")))
-        return next((journal for journal in found if not journal.is_over), None)
+        journals = map(_read_journal, sorted(self.directory.glob(f"{_FILE_PREFIX}-{volume_id}-*.json")))
+        return next((journal for journal in journals if not journal.is_over), None)
 
     def save(self, journal: Journal) -> None:
         """Write it whole, or leave the one before.
@@ -136,18 +136,18 @@ class Shelf:
         Raises:
             JournalError: it cannot be written.
         """
-        path = self.directory / f"{journal.name}.json"
-        write_whole(path, json.dumps(journal.to_document(), indent=2) + "\n")
+        path = self.directory / f"{journal.file_stem}.json"
+        write_atomically(path, json.dumps(journal.to_document(), indent=2) + "\n")
 
     @contextmanager
-    def kept_for(self, volume_id: str) -> Iterator[None]:
+    def lock(self, volume_id: str) -> Iterator[None]:
         """Keep other processes from the experiment with this volume; the end of this one frees it.
 
         Raises:
             JournalError: another process is at it.
         """
-        path = self.directory / f".{_NAME}-{volume_id}.lock"
-        with _explained(path):
+        path = self.directory / f".{_FILE_PREFIX}-{volume_id}.lock"
+        with _wrap_os_errors(path):
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = path.open("a")
         with file:
@@ -161,19 +161,19 @@ class Shelf:
             yield
 
 
-def compact(at_s: float) -> str:
+def format_compact_instant(at_s: float) -> str:
     """The instant, fit for the name of a file."""
     return format_instant(at_s).replace("-", "").replace(":", "")
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file so that whoever reads it finds all of it, or what was there before.
 
     Raises:
         JournalError: it cannot be written.
     """
     draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    with _explained(path):
+    with _wrap_os_errors(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             with draft.open("w", encoding="utf-8") as file:
@@ -186,7 +186,7 @@ def write_whole(path: Path, text: str) -> None:
                 draft.unlink()
 
 
-def _read(path: Path) -> Journal:
+def _read_journal(path: Path) -> Journal:
     try:
         return Journal.from_document(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -197,7 +197,7 @@ def _read(path: Path) -> Journal:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def _wrap_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -2,42 +2,46 @@
 
 from typing import Any, Final
 
-from burstctl.context.context import Desk
-from burstctl.experiment.credit_reset import alike
-from burstctl.experiment.preflight import Examined, Outlined
+from burstctl.context.context import CommandContext
+from burstctl.experiment.credit_reset import indistinguishable_pairs
+from burstctl.experiment.preflight import Outline, PreflightResult
 from burstctl.render.plan_json import plan_document
 from burstwatch.core.text import format_instant
 
 SCHEMA: Final = "burstwatch.experiment-plan/v1"
 
 
-def outline_document(desk: Desk, examined: Examined) -> dict[str, Any]:
+def outline_document(context: CommandContext, preflight: PreflightResult) -> dict[str, Any]:
     """What would be done and what refuses it; absent values are null, keys never disappear."""
-    newest = examined.newest
+    newest = preflight.newest
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(desk.shell.clock()),
-        "region": desk.shell.place.region,
-        "ledger": desk.ledger,
-        "volume_id": examined.volume.volume_id,
+        "generated_at": format_instant(context.services.clock()),
+        "region": context.services.location.region,
+        "ledger": context.ledger_location,
+        "volume_id": preflight.volume.volume_id,
         "burst_balance_pct": newest.value if newest else None,
-        "burst_balance_at": format_instant(newest.start_s) if newest else None,
-        "consumed_iops": round(examined.iops, 3),
-        "quickest": _outlined_document(examined, examined.quickest),
-        "reckoned": _outlined_document(examined, examined.reckoned),
-        "objections": [{"name": each.name, "reason": each.reason} for each in examined.objections],
-        "plan": plan_document(examined.planned),
-        "failures": list(examined.datapoints.failures),
+        "burst_balance_at": format_instant(newest.start_at_s) if newest else None,
+        "consumed_iops": round(preflight.iops, 3),
+        "quickest": _outline_document(preflight, preflight.quickest),
+        "reckoned": _outline_document(preflight, preflight.expected),
+        "objections": [
+            {"name": failure.name, "reason": failure.reason} for failure in preflight.preflight_failures
+        ],
+        "plan": plan_document(preflight.planned),
+        "failures": list(preflight.datapoints.failures),
     }
 
 
-def _outlined_document(examined: Examined, outlined: Outlined | None) -> dict[str, Any] | None:
-    if outlined is None:
+def _outline_document(preflight: PreflightResult, outline: Outline | None) -> dict[str, Any] | None:
+    if outline is None:
         return None
     return {
-        "away_s": outlined.away_s,
-        "modify_s": outlined.modify_s,
-        "usd_more": round(examined.usd_more(outlined), 4),
-        "allowed_pct": {str(fate): list(band) for fate, band in outlined.bands.items()},
-        "not_told_apart": [[str(one), str(other)] for one, other in alike(outlined.bands)],
+        "away_s": outline.away_s,
+        "modify_s": outline.modify_s,
+        "usd_more": round(preflight.extra_usd(outline), 4),
+        "allowed_pct": {str(hypothesis): list(bounds) for hypothesis, bounds in outline.predictions.items()},
+        "not_told_apart": [
+            [str(first), str(second)] for first, second in indistinguishable_pairs(outline.predictions)
+        ],
     }

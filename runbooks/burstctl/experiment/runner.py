@@ -9,71 +9,71 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Final
 
-from burstctl.cli.output import complain, say
-from burstctl.cli.text_layout import LONGEST_SENTENCE
-from burstctl.context.context import Desk
+from burstctl.cli.output import print_error, print_info
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.context.context import CommandContext
 from burstctl.experiment.credit_reset import (
-    ENOUGH_S,
-    MOST_AWAY_S,
-    Journey,
-    judge,
-    shortest_away_s,
-    weigh_there,
+    MAX_AWAY_S,
+    MIN_RETURN_SPAN_S,
+    RoundTrip,
+    credits_on_arrival,
+    min_away_s,
+    reach_verdict,
 )
-from burstctl.experiment.datapoints import read_journey
-from burstctl.experiment.journal import Journal, Shelf, Stage, Trip
-from burstctl.experiment.preflight import MODIFICATIONS
-from burstctl.experiment.report import Finding, write_report
-from burstctl.experiment.waiting import Patience
+from burstctl.experiment.datapoints import read_round_trip
+from burstctl.experiment.journal import Journal, JournalStore, ModificationTimes, Stage
+from burstctl.experiment.preflight import MODIFICATIONS_NEEDED
+from burstctl.experiment.report import ExperimentResult, write_report
+from burstctl.experiment.waiting import Waiter
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.sizing import Wish, configuration_of
+from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.flips.guards import QUOTA, Guard, all_spent, refuse_hold
-from burstwatch.core.flips.outcome import Done, Outcome
-from burstwatch.core.flips.planning import Order
-from burstwatch.core.ledger.flip_state import Cause, Direction, Flip, Hold, Phase
+from burstwatch.core.flips.guards import QUOTA, Guard, hold_refusal, modifications_used
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import EntryKind, VolumeState
-from burstwatch.core.text import format_clock, format_duration, format_instant, printable
+from burstwatch.core.text import format_clock, format_duration, format_instant, sanitise
 from burstwatch.engine.alert_delivery import deliver
-from burstwatch.engine.flip_executor import carry_out
-from burstwatch.engine.watch_pass import look_at
+from burstwatch.engine.flip_executor import execute_flips
+from burstwatch.engine.watch_pass import evaluate_volumes
 
-_LOOK_EVERY_S: Final = 60
-_CHECK_EVERY_S: Final = 300
-_PATIENCE_S: Final = 3600
+_POLL_INTERVAL_S: Final = 60
+_SLOW_POLL_INTERVAL_S: Final = 300
+_DATAPOINT_TIMEOUT_S: Final = 3600
 """So long datapoints are waited for after the return, where CloudWatch answers."""
 
-_LEDGER_AWAY_S: Final = 6 * 3600
+_LEDGER_OUTAGE_LIMIT_S: Final = 6 * 3600
 """So long a ledger is waited for that was there before."""
 
 _DAY_S: Final = 24 * 3600
-_RENEW_S: Final = 12 * 3600
-_MOST_ATTEMPTS: Final = 5
-_AGREED_FOR_S: Final = 2 * 3600
+_HOLD_RENEWAL_S: Final = 12 * 3600
+_MAX_ATTEMPTS: Final = 5
+_CONFIRMATION_VALID_FOR_S: Final = 2 * 3600
 """What was shown of the volume when a person agreed holds for so long."""
 
-_SLOWER: Final = 1.25
+_RETURN_DURATION_FACTOR: Final = 1.25
 """The way back is reckoned to take this much longer than the way out did."""
 
 
 @dataclass(slots=True)
-class Experiment:
+class ExperimentRunner:
     """An experiment under way; ``run`` does what is left of it.
 
     ``was_refused``: a guard said no, and nothing was modified.
     """
 
-    desk: Desk
-    shelf: Shelf
+    context: CommandContext
+    store: JournalStore
     journal: Journal
-    patience: Patience
+    waiter: Waiter
     was_refused: bool = field(default=False, init=False)
     _now_s: float = field(default=0.0, init=False)
-    _stepped_s: float | None = field(default=None, init=False)
-    _said: str = field(default="", init=False)
-    _concluded: Finding | None = field(default=None, init=False)
-    _complained: set[str] = field(default_factory=set, init=False)
+    _last_step_at_s: float | None = field(default=None, init=False)
+    _last_message: str = field(default="", init=False)
+    _result: ExperimentResult | None = field(default=None, init=False)
+    _reported: set[str] = field(default_factory=set, init=False)
 
     def run(self) -> Journal:
         """Go on until it is over.
@@ -83,13 +83,13 @@ class Experiment:
             BurstwatchError: the ledger, the journal or the report cannot be used.
         """
         while not self.journal.is_over:
-            self._now_s = self.desk.shell.clock()
+            self._now_s = self.context.services.clock()
             try:
                 _STEPS[self.journal.stage](self)
             except LedgerError as error:
                 self._wait_for_ledger(error)
             else:
-                self._stepped_s = self._now_s
+                self._last_step_at_s = self._now_s
         return self.journal
 
     def _wait_for_ledger(self, error: LedgerError) -> None:
@@ -98,385 +98,400 @@ class Experiment:
         Raises:
             LedgerError: it was never there, or is away for too long.
         """
-        if self._stepped_s is None or self._now_s - self._stepped_s > _LEDGER_AWAY_S:
+        if self._last_step_at_s is None or self._now_s - self._last_step_at_s > _LEDGER_OUTAGE_LIMIT_S:
             raise error
-        self._tell(f"the ledger cannot be used and is tried again every minute: {error}")
-        self.patience.until(self._now_s + _LOOK_EVERY_S)
+        self._report_progress(f"the ledger cannot be used and is tried again every minute: {error}")
+        self.waiter.wait_until(self._now_s + _POLL_INTERVAL_S)
 
-    def _leave(self) -> None:
+    def _step_leaving(self) -> None:
         """Have it become its target, unless it is on the way already."""
-        self._hold()
-        state = self._look()
+        self._ensure_hold()
+        state = self._assess()
         flip = state.flip
-        if flip is not None and not self._is_ours(flip):
-            self._fail(f"{flip.by} has asked for {flip.asked_for} meanwhile")
-        elif flip is not None and flip.phase is Phase.ON_TARGET:
-            self._arrive(Stage.AWAY, self._trip(flip.started_at_s, flip.reached_at_s))
+        if flip is not None and not self._is_own(flip):
+            self._fail(f"{flip.by} has asked for {flip.requested_config} meanwhile")
+        elif flip is not None and flip.status is FlipStatus.ON_TARGET:
+            self._enter_stage(Stage.AWAY, self._modification_times(flip.started_at_s, flip.reached_at_s))
         elif flip is not None:
             self._wait_for_aws(flip)
-        elif state.contested_at_s is not None or self._has_left():
+        elif state.contested_at_s is not None or self._has_reached_target():
             self._fail("somebody else changed or returned it")
         elif self.journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
         else:
-            self._ask_out(state)
+            self._request_flip(state)
 
-    def _has_left(self) -> bool:
+    def _has_reached_target(self) -> bool:
         """Whether it was away already, by the ledger: then it is not sent again."""
         journal = self.journal
-        entries = self.desk.shell.ledger.entries(journal.volume_id, since_s=journal.begun_s)
+        entries = self.context.services.ledger.entries(journal.volume_id, since_s=journal.begun_s)
         return any(entry.kind is EntryKind.REACHED for entry in entries)
 
-    def _ask_out(self, state: VolumeState) -> None:
+    def _request_flip(self, state: VolumeState) -> None:
         journal = self.journal
         if state.retry_at_s is not None and state.retry_at_s > self._now_s:
-            self._tell(f"tried again from {format_clock(state.retry_at_s)} UTC on")
-            self.patience.until(state.retry_at_s)
+            self._report_progress(f"tried again from {format_clock(state.retry_at_s)} UTC on")
+            self.waiter.wait_until(state.retry_at_s)
             return
-        if journal.attempts >= _MOST_ATTEMPTS:
+        if journal.attempts >= _MAX_ATTEMPTS:
             self._fail(f"it could not leave in {journal.attempts} attempts")
             return
-        if (refusal := self._why_not_out(state)) is not None:
+        if (refusal := self._flip_refusal(state)) is not None:
             self.was_refused = True
             self._fail(refusal)
             return
         self._save(attempts=journal.attempts + 1)
-        self._tell(f"asking AWS to make it {journal.target}")
-        outcome = self._order(Direction.OUT)
-        if outcome.done in (Done.REFUSED, Done.FAILED) and not self._is_begun():
-            self.was_refused = outcome.done is Done.REFUSED
-            self._fail(f"it could not leave: {outcome.because}")
+        self._report_progress(f"asking AWS to make it {journal.target}")
+        outcome = self._execute_flip(Direction.FLIP)
+        if outcome.status in (OutcomeStatus.REFUSED, OutcomeStatus.FAILED) and not self._is_flip_under_way():
+            self.was_refused = outcome.status is OutcomeStatus.REFUSED
+            self._fail(f"it could not leave: {outcome.reason}")
 
-    def _why_not_out(self, state: VolumeState) -> str | None:
+    def _flip_refusal(self, state: VolumeState) -> str | None:
         """What has come up since it was agreed to."""
-        if self._now_s - self.journal.begun_s > _AGREED_FOR_S:
-            agreed = format_instant(self.journal.begun_s)
-            return f"it was agreed to at {agreed}, and much may have changed since: begin anew"
-        spent = len(all_spent(state, self._record(), self._now_s))
-        if spent > QUOTA - MODIFICATIONS - 1:
-            return f"{spent} of AWS's {QUOTA} modifications in 24 h are used, which leaves too few"
-        hold = self._others_hold()  # the last to be asked: from here on no hold stops it
-        return None if hold is None else str(refuse_hold(hold))
+        if self._now_s - self.journal.begun_s > _CONFIRMATION_VALID_FOR_S:
+            agreed_at = format_instant(self.journal.begun_s)
+            return f"it was agreed to at {agreed_at}, and much may have changed since: begin anew"
+        modifications = len(modifications_used(state, self._modification(), self._now_s))
+        if modifications > QUOTA - MODIFICATIONS_NEEDED - 1:
+            return f"{modifications} of AWS's {QUOTA} modifications in 24 h are used, which leaves too few"
+        hold = self._other_hold()  # the last to be asked: from here on no hold stops it
+        return None if hold is None else str(hold_refusal(hold))
 
-    def _stay(self) -> None:
+    def _step_away(self) -> None:
         """Stay away for as long as it takes to tell the answers apart."""
         journal = self.journal
         assert journal.out is not None
-        state = self._look()
+        state = self._assess()
         flip = state.flip
-        is_ours = flip is not None and self._is_ours(flip) and flip.direction is Direction.OUT
-        if not is_ours or state.contested_at_s is not None:
+        is_own = flip is not None and self._is_own(flip) and flip.direction is Direction.FLIP
+        if not is_own or state.contested_at_s is not None:
             self._fail("somebody else changed or returned it while it was away")
             return
         if journal.stay_s is None and not journal.is_abandoned:
-            self._settle_stay()
+            self._set_stay()
             return
         ends_s = journal.out.ended_s + (journal.stay_s or 0)
         now_s = self._now_s
         if journal.is_abandoned or now_s >= ends_s:
             self._save(stage=Stage.RETURNING)
             return
-        self._hold()
-        self._tell(f"it is {journal.target} and stays so until {format_clock(ends_s)} UTC")
-        self.patience.until(min(ends_s, now_s + _CHECK_EVERY_S))
+        self._ensure_hold()
+        self._report_progress(f"it is {journal.target} and stays so until {format_clock(ends_s)} UTC")
+        self.waiter.wait_until(min(ends_s, now_s + _SLOW_POLL_INTERVAL_S))
 
-    def _settle_stay(self) -> None:
+    def _set_stay(self) -> None:
         """Reckon how long it stays; while CloudWatch does not answer that can wait, until it might return."""
         journal, now_s = self.journal, self._now_s
         assert journal.out is not None
-        journey, failures = read_journey(self.desk.shell, journal, now_s)
+        round_trip, failures = read_round_trip(self.context.services, journal, now_s)
         ends_s = journal.out.ended_s + journal.away_s
         if not failures or now_s >= ends_s:
-            self._save(stay_s=self._long_enough(journey))
+            self._save(stay_s=self._required_stay_s(round_trip))
             return
-        self._complain(failures)
-        self._hold()
-        self._tell("how long it stays is reckoned when CloudWatch answers")
-        self.patience.until(min(ends_s, now_s + _LOOK_EVERY_S))
+        self._report_failures(failures)
+        self._ensure_hold()
+        self._report_progress("how long it stays is reckoned when CloudWatch answers")
+        self.waiter.wait_until(min(ends_s, now_s + _POLL_INTERVAL_S))
 
-    def _long_enough(self, journey: Journey) -> int:
+    def _required_stay_s(self, round_trip: RoundTrip) -> int:
         """As long as agreed, or longer where AWS took so long that refilled could not be told from kept."""
         journal = self.journal
         assert journal.out is not None
-        there = weigh_there(journey)
-        took_s = journal.out.ended_s - journal.out.started_s
-        if there is None:
+        on_arrival = credits_on_arrival(round_trip)
+        modify_s = journal.out.ended_s - journal.out.started_s
+        if on_arrival is None:
             return journal.away_s
-        served, minutes = sum(journey.operations.values), len(journey.operations) or 1
-        needed_s = shortest_away_s(
-            there, size_gib=journal.size_gib, iops=served / (60 * minutes), modify_s=took_s * _SLOWER
+        operations, minutes = sum(round_trip.operations.values), len(round_trip.operations) or 1
+        needed_s = min_away_s(
+            on_arrival,
+            size_gib=journal.size_gib,
+            iops=operations / (60 * minutes),
+            modify_s=modify_s * _RETURN_DURATION_FACTOR,
         )
         if needed_s is None:
-            self._tell(
-                f"AWS took {format_duration(took_s)}: if the way back takes as long, no stay up to"
-                f" {format_duration(MOST_AWAY_S)} tells refilled from kept for sure"
+            self._report_progress(
+                f"AWS took {format_duration(modify_s)}: if the way back takes as long, no stay up to"
+                f" {format_duration(MAX_AWAY_S)} tells refilled from kept for sure"
             )
             return journal.away_s
         if needed_s > journal.away_s:
-            self._tell(f"AWS took {format_duration(took_s)}, so it stays for {format_duration(needed_s)}")
+            self._report_progress(
+                f"AWS took {format_duration(modify_s)}, so it stays for {format_duration(needed_s)}"
+            )
         return max(needed_s, journal.away_s)
 
-    def _return(self) -> None:
+    def _step_returning(self) -> None:
         """Have it become what it was, whatever it takes."""
-        self._hold()
-        state = self._look()
+        self._ensure_hold()
+        state = self._assess()
         flip = state.flip
         if flip is None:
-            self._come_home(state)
-        elif not self._is_ours(flip) or state.contested_at_s is not None:
-            by_whom = "" if self._is_ours(flip) else f": {flip.by} asked for {flip.asked_for}"
-            self._fail(f"somebody else has a hand in it{by_whom}")
-        elif flip.phase is Phase.ON_TARGET:
-            self._ask_back(state)
+            self._confirm_return(state)
+        elif not self._is_own(flip) or state.contested_at_s is not None:
+            author = "" if self._is_own(flip) else f": {flip.by} asked for {flip.requested_config}"
+            self._fail(f"somebody else has a hand in it{author}")
+        elif flip.status is FlipStatus.ON_TARGET:
+            self._request_flip_back(state)
         else:
             self._wait_for_aws(flip)
 
-    def _ask_back(self, state: VolumeState) -> None:
+    def _request_flip_back(self, state: VolumeState) -> None:
         now_s = self._now_s
-        if (hold := self._others_hold()) is not None:
-            self._tell(f"it cannot return: {refuse_hold(hold)}")
-            self.patience.until(now_s + _CHECK_EVERY_S)
+        if (hold := self._other_hold()) is not None:
+            self._report_progress(f"it cannot return: {hold_refusal(hold)}")
+            self.waiter.wait_until(now_s + _SLOW_POLL_INTERVAL_S)
             return
         if state.retry_at_s is not None and state.retry_at_s > now_s:
-            self.patience.until(min(state.retry_at_s, now_s + _CHECK_EVERY_S))
+            self.waiter.wait_until(min(state.retry_at_s, now_s + _SLOW_POLL_INTERVAL_S))
             return
-        self._tell(f"asking AWS to make it {self.journal.original} again")
-        outcome = self._order(Direction.BACK)
-        if outcome.done in (Done.REFUSED, Done.FAILED) and not self._is_begun():
-            self._tell(f"it cannot return yet: {outcome.because}")
-            self.patience.until(now_s + _CHECK_EVERY_S)
+        self._report_progress(f"asking AWS to make it {self.journal.original} again")
+        outcome = self._execute_flip(Direction.FLIP_BACK)
+        if outcome.status in (OutcomeStatus.REFUSED, OutcomeStatus.FAILED) and not self._is_flip_under_way():
+            self._report_progress(f"it cannot return yet: {outcome.reason}")
+            self.waiter.wait_until(now_s + _SLOW_POLL_INTERVAL_S)
 
-    def _come_home(self, state: VolumeState) -> None:
+    def _confirm_return(self, state: VolumeState) -> None:
         volume = self._volume()
         if volume is None:
-            self.patience.until(self._now_s + _LOOK_EVERY_S)
+            self.waiter.wait_until(self._now_s + _POLL_INTERVAL_S)
         elif state.contested_at_s is not None or not volume.is_gp2:
             self._fail(f"somebody else changed it; it is {volume.volume_type} now")
         elif self.journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
         else:
-            self._arrive(Stage.WATCHING, self._trip(state.returned_at_s, None))
+            self._enter_stage(Stage.WATCHING, self._modification_times(state.returned_at_s, None))
 
-    def _watch(self) -> None:
+    def _step_watching(self) -> None:
         """Collect datapoints until they tell, or none are to be expected any more."""
         journal = self.journal
         assert journal.back is not None
-        state = self._look()
+        state = self._assess()
         if journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
         elif state.flip is not None:
-            self._fail(f"{state.flip.by} has asked for {state.flip.asked_for} before there was an answer")
+            self._fail(
+                f"{state.flip.by} has asked for {state.flip.requested_config} before there was an answer"
+            )
         else:
-            self._conclude(*self._found())
+            self._conclude(*self._evaluate())
 
-    def _conclude(self, finding: Finding, failures: list[str]) -> None:
+    def _conclude(self, result: ExperimentResult, failures: list[str]) -> None:
         assert self.journal.back is not None
-        now_s, journey = self._now_s, finding.journey
-        assert journey is not None
-        home_s = self.journal.back.ended_s
-        is_last = now_s >= home_s + (_DAY_S if failures else _PATIENCE_S)
-        if is_last or (journey.has_enough and not failures):
-            write_report(finding, self.journal.report)
-            self._concluded = finding
-            self._save(stage=Stage.CONCLUDED, conclusion=finding.conclusion)
+        now_s, round_trip = self._now_s, result.round_trip
+        assert round_trip is not None
+        returned_at_s = self.journal.back.ended_s
+        is_last = now_s >= returned_at_s + (_DAY_S if failures else _DATAPOINT_TIMEOUT_S)
+        if is_last or (round_trip.has_enough_datapoints and not failures):
+            write_report(result, self.journal.report)
+            self._result = result
+            self._save(stage=Stage.CONCLUDED, conclusion=result.conclusion)
             return
-        self._complain(failures)
-        self._hold()
-        span = format_duration(ENOUGH_S)
-        waits = "its datapoints are waited for until CloudWatch answers" if failures else ""
-        self._tell(f"it is {self.journal.original} again: {waits or f'{span} of datapoints are waited for'}")
-        self.patience.until(now_s + _LOOK_EVERY_S)
+        self._report_failures(failures)
+        self._ensure_hold()
+        duration = format_duration(MIN_RETURN_SPAN_S)
+        reason = "its datapoints are waited for until CloudWatch answers" if failures else ""
+        self._report_progress(
+            f"it is {self.journal.original} again: {reason or f'{duration} of datapoints are waited for'}"
+        )
+        self.waiter.wait_until(now_s + _POLL_INTERVAL_S)
 
-    def _release(self) -> None:
-        journal, ledger, now_s = self.journal, self.desk.shell.ledger, int(self._now_s)
+    def _step_concluded(self) -> None:
+        journal, ledger, now_s = self.journal, self.context.services.ledger, int(self._now_s)
         if self._own_hold() is not None:
-            ledger.lift_hold(journal.volume_id, by=self.desk.by, at_s=now_s)
-            self._tell("released")
+            ledger.lift_hold(journal.volume_id, by=self.context.operator, at_s=now_s)
+            self._report_progress("released")
         self._save(stage=Stage.OVER)
 
-    def _found(self) -> tuple[Finding, list[str]]:
+    def _evaluate(self) -> tuple[ExperimentResult, list[str]]:
         """What the datapoints say by now."""
         now_s = self._now_s
-        journey, failures = read_journey(self.desk.shell, self.journal, now_s)
-        return Finding(journal=self.journal, now_s=now_s, journey=journey, verdict=judge(journey)), list(
-            failures
-        )
+        round_trip, failures = read_round_trip(self.context.services, self.journal, now_s)
+        return ExperimentResult(
+            journal=self.journal, now_s=now_s, round_trip=round_trip, verdict=reach_verdict(round_trip)
+        ), list(failures)
 
-    def finding(self) -> Finding:
+    def result(self) -> ExperimentResult:
         """What can be told of it now: the answer, once it has come home, as the report has it."""
-        if self._concluded is not None:
-            return replace(self._concluded, journal=self.journal)
+        if self._result is not None:
+            return replace(self._result, journal=self.journal)
         if self.journal.back is None or self.journal.failed or self.journal.is_abandoned:
-            return Finding(journal=self.journal, now_s=self._now_s)
-        return self._found()[0]
+            return ExperimentResult(journal=self.journal, now_s=self._now_s)
+        return self._evaluate()[0]
 
-    def _arrive(self, stage: Stage, trip: Trip) -> None:
+    def _enter_stage(self, stage: Stage, times: ModificationTimes) -> None:
         key = "out" if stage is Stage.AWAY else "back"
-        took = format_duration(trip.ended_s - trip.started_s)
-        where = self.journal.target if stage is Stage.AWAY else self.journal.original
-        self._tell(f"it is {where}{'' if stage is Stage.AWAY else ' again'}; AWS took {took}")
-        self._save(stage=stage, **{key: trip})
+        duration = format_duration(times.ended_s - times.started_s)
+        configuration = self.journal.target if stage is Stage.AWAY else self.journal.original
+        self._report_progress(
+            f"it is {configuration}{'' if stage is Stage.AWAY else ' again'}; AWS took {duration}"
+        )
+        self._save(stage=stage, **{key: times})
 
-    def _fail(self, why: str) -> None:
+    def _fail(self, reason: str) -> None:
         """There will be no answer: what remains is to let go of the volume."""
-        said = printable(f"{why}{self._left_behind()}", LONGEST_SENTENCE)
-        complain(f"{self.journal.volume_id}: no answer: {said}")
-        self._save(stage=Stage.CONCLUDED, failed=said)
+        text = sanitise(f"{reason}{self._left_on_target_note()}", MAX_SENTENCE_LENGTH)
+        print_error(f"{self.journal.volume_id}: no answer: {text}")
+        self._save(stage=Stage.CONCLUDED, failed=text)
 
-    def _left_behind(self) -> str:
+    def _left_on_target_note(self) -> str:
         """What others made of it costs money until a person brings it home: that, and how.
 
         Nothing of a gp2, and nothing of somebody else's flip, which has a way home of its own.
         """
         volume, volume_id, flip = self._volume(), self.journal.volume_id, self._state().flip
-        if volume is None or volume.is_gp2 or (flip is not None and not self._is_ours(flip)):
+        if volume is None or volume.is_gp2 or (flip is not None and not self._is_own(flip)):
             return ""
-        is_now = configuration_of(volume) or volume.volume_type
-        way = f"burstctl flip-back {volume_id}" if flip else f"see burstctl history {volume_id}"
-        return f". It is {is_now} now, and nobody brings it home by itself: {way}"
+        configuration = configuration_of(volume) or volume.volume_type
+        command = f"burstctl flip-back {volume_id}" if flip else f"see burstctl history {volume_id}"
+        return f". It is {configuration} now, and nobody brings it home by itself: {command}"
 
-    def _complain(self, failures: Sequence[str]) -> None:
+    def _report_failures(self, failures: Sequence[str]) -> None:
         """Of calls that failed; those that fail again and again are told once."""
         for failure in failures:
-            if failure not in self._complained:
-                self._complained.add(failure)
-                complain(printable(failure, LONGEST_SENTENCE))
+            if failure not in self._reported:
+                self._reported.add(failure)
+                print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
 
     def _save(self, **changes: object) -> None:
-        after = replace(self.journal, **changes)  # type: ignore[arg-type]
-        self.shelf.save(after)
-        self.journal = after
+        journal = replace(self.journal, **changes)  # type: ignore[arg-type]
+        self.store.save(journal)
+        self.journal = journal
 
-    def _tell(self, text: str) -> None:
+    def _report_progress(self, text: str) -> None:
         """Say where it is, once."""
-        if text != self._said:
-            self._said = text
-            say(f"{format_clock(self._now_s)} UTC: {printable(text, LONGEST_SENTENCE)}")
+        if text != self._last_message:
+            self._last_message = text
+            print_info(f"{format_clock(self._now_s)} UTC: {sanitise(text, MAX_SENTENCE_LENGTH)}")
 
-    def _look(self) -> VolumeState:
+    def _assess(self) -> VolumeState:
         """Look at the volume as a watchdog does, which settles what AWS has done; it modifies nothing."""
-        shell, volume_id = replace(self.desk.shell, modifier=None), self.journal.volume_id
-        looked = look_at(shell, {volume_id}, now_s=self._now_s)
-        self._complain(looked.report.failures)
+        services, volume_id = replace(self.context.services, modifier=None), self.journal.volume_id
+        result = evaluate_volumes(services, {volume_id}, now_s=self._now_s)
+        self._report_failures(result.report.failures)
         return self._state()
 
     def _state(self) -> VolumeState:
         volume_id = self.journal.volume_id
-        known = self.desk.shell.ledger.states_of({volume_id}).get(volume_id)
-        return known or VolumeState(volume_id=volume_id, revision=0)
+        state = self.context.services.ledger.states_of({volume_id}).get(volume_id)
+        return state or VolumeState(volume_id=volume_id, revision=0)
 
-    def _is_ours(self, flip: Flip) -> bool:
-        return flip.because.startswith(self.journal.mark)
+    def _is_own(self, flip: Flip) -> bool:
+        return flip.reason.startswith(self.journal.flip_reason)
 
-    def _is_begun(self) -> bool:
+    def _is_flip_under_way(self) -> bool:
         """Whether what was asked for is under way all the same: a lost answer may be late."""
         flip = self._state().flip
-        return flip is not None and self._is_ours(flip) and flip.is_under_way
+        return flip is not None and self._is_own(flip) and flip.is_under_way
 
     def _wait_for_aws(self, flip: Flip) -> None:
-        record, now_s = self._record(), self._now_s
-        said = f"on its way to {flip.asked_for}"
-        if record is not None and record.is_in_progress:
-            quarters = (record.progress_pct or 0) // 25 * 25
-            said += f": {record.state}" + (f", {quarters} % and more" if quarters else "")
-        self._tell(said)
-        self._hold()
-        self.patience.until(now_s + _LOOK_EVERY_S)
+        modification, now_s = self._modification(), self._now_s
+        text = f"on its way to {flip.requested_config}"
+        if modification is not None and modification.is_in_progress:
+            progress_pct = (modification.progress_pct or 0) // 25 * 25
+            text += f": {modification.state}" + (f", {progress_pct} % and more" if progress_pct else "")
+        self._report_progress(text)
+        self._ensure_hold()
+        self.waiter.wait_until(now_s + _POLL_INTERVAL_S)
 
-    def _record(self) -> Modification | None:
+    def _modification(self) -> Modification | None:
         volume_id = self.journal.volume_id
-        found, _ = self.desk.shell.gathering(self._now_s).modifications({volume_id})
-        return found.get(volume_id)
+        modifications, _ = self.context.services.build_collector(self._now_s).modifications({volume_id})
+        return modifications.get(volume_id)
 
     def _volume(self) -> Volume | None:
-        found, _ = self.desk.shell.gathering(self._now_s).by_id({self.journal.volume_id})
-        return found[0] if found else None
+        volumes, _ = self.context.services.build_collector(self._now_s).volumes_by_id(
+            {self.journal.volume_id}
+        )
+        return volumes[0] if volumes else None
 
-    def _trip(self, started_s: int | None, reached_s: int | None) -> Trip:
+    def _modification_times(self, seen_start_s: int | None, seen_end_s: int | None) -> ModificationTimes:
         """The modification that is over, by AWS's record; where that is gone, by what was seen of it."""
-        record, now_s = self._record(), int(self._now_s)
-        if record is not None and record.started_at and record.ended_at:
-            started_at_s, ended_at_s = (int(at.timestamp()) for at in (record.started_at, record.ended_at))
-            if started_s is None or abs(started_at_s - started_s) <= _LOOK_EVERY_S:
-                return Trip(started_s=started_at_s, ended_s=max(started_at_s, ended_at_s + 1))
-        ended_s = reached_s or now_s
-        return Trip(started_s=min(started_s or ended_s, ended_s), ended_s=ended_s)
+        modification, now_s = self._modification(), int(self._now_s)
+        if modification is not None and modification.started_at and modification.ended_at:
+            started_at_s, ended_at_s = (
+                int(at.timestamp()) for at in (modification.started_at, modification.ended_at)
+            )
+            if seen_start_s is None or abs(started_at_s - seen_start_s) <= _POLL_INTERVAL_S:
+                return ModificationTimes(started_s=started_at_s, ended_s=max(started_at_s, ended_at_s + 1))
+        end_s = seen_end_s or now_s
+        return ModificationTimes(started_s=min(seen_start_s or end_s, end_s), ended_s=end_s)
 
-    def _order(self, direction: Direction) -> Outcome:
+    def _execute_flip(self, direction: Direction) -> Outcome:
         """The one modification, by the way that all take: guards, intent, call, outcome.
 
         Its intent bears the time at which it is recorded, so the clock is read again.
         """
-        shell, journal, began = self.desk.shell, self.journal, monotonic()
-        now_s = shell.clock()
-        is_out, target = direction is Direction.OUT, journal.target
-        order = Order(
+        services, journal, started = self.context.services, self.journal, monotonic()
+        now_s = services.clock()
+        is_flip, target = direction is Direction.FLIP, journal.target
+        order = FlipOrder(
             volume_id=journal.volume_id,
             direction=direction,
-            cause=Cause.BY_HAND,
-            because=journal.mark,
-            by=self.desk.by,
-            wish=Wish(
+            cause=FlipCause.MANUAL,
+            reason=journal.flip_reason,
+            by=self.context.operator,
+            override=TargetOverride(
                 volume_type=target.volume_type, iops=target.iops, throughput_mib_s=target.throughput_mib_s
             )
-            if is_out
+            if is_flip
             else None,
-            return_after_s=self._hold_until_s() if is_out else None,
+            return_after_s=self._hold_until_s() if is_flip else None,
             overridden=frozenset({Guard.HELD}),
-            why=f"the hold is that of this {journal.mark}",
+            override_reason=f"the hold is that of this {journal.flip_reason}",
         )
-        outcome = carry_out(shell, [order], shell.gathering(now_s))[journal.volume_id]
+        outcome = execute_flips(services, [order], services.build_collector(now_s))[journal.volume_id]
         deliver(
-            shell.ledger,
-            shell.channels,
-            digest_above=shell.policy.alerts.digest_above,
-            place=shell.place,
-            runbooks_url=shell.policy.alerts.runbooks_url,
+            services.ledger,
+            services.channels,
+            digest_above=services.policy.alerts.digest_above,
+            location=services.location,
+            runbooks_url=services.policy.alerts.runbooks_url,
             now_s=now_s,
-            clock=lambda: now_s + monotonic() - began,
+            clock=lambda: now_s + monotonic() - started,
         )
         return outcome
 
-    def _hold(self) -> None:
+    def _ensure_hold(self) -> None:
         """Keep the watchdog's hands off it, a day longer than it should take."""
-        own, now_s = self._own_hold(), int(self._now_s)
-        if own is not None and own.until_s > now_s + _RENEW_S:
+        own_hold, now_s = self._own_hold(), int(self._now_s)
+        if own_hold is not None and own_hold.until_s > now_s + _HOLD_RENEWAL_S:
             return
-        ledger, volume_id = self.desk.shell.ledger, self.journal.volume_id
-        if any(hold.volume_id == volume_id and hold != own for hold in ledger.holds(now_s)):
+        ledger, volume_id = self.context.services.ledger, self.journal.volume_id
+        if any(hold.volume_id == volume_id and hold != own_hold for hold in ledger.holds(now_s)):
             return
         ledger.place_hold(
             Hold(
                 volume_id=volume_id,
-                by=self.desk.by,
-                reason=self.journal.mark,
+                by=self.context.operator,
+                reason=self.journal.flip_reason,
                 placed_at_s=now_s,
                 until_s=self._hold_until_s(),
             )
         )
-        self._tell(f"on hold until {format_instant(self._hold_until_s())}")
+        self._report_progress(f"on hold until {format_instant(self._hold_until_s())}")
 
     def _hold_until_s(self) -> int:
         journal = self.journal
         return max(journal.begun_s + journal.lasts_s, int(self._now_s)) + _DAY_S
 
     def _own_hold(self) -> Hold | None:
-        holds = self.desk.shell.ledger.holds(self._now_s)
-        volume_id, mark = self.journal.volume_id, self.journal.mark
-        return next((each for each in holds if each.volume_id == volume_id and each.reason == mark), None)
+        holds = self.context.services.ledger.holds(self._now_s)
+        volume_id, reason = self.journal.volume_id, self.journal.flip_reason
+        return next((hold for hold in holds if hold.volume_id == volume_id and hold.reason == reason), None)
 
-    def _others_hold(self) -> Hold | None:
+    def _other_hold(self) -> Hold | None:
         """A hold that is not the experiment's own: the kill switch, say, which stops it as well."""
-        now_s, own = self._now_s, self._own_hold()
+        now_s, own_hold = self._now_s, self._own_hold()
         volume_id = self.journal.volume_id
-        holds = self.desk.shell.ledger.holds(now_s)
-        return next((each for each in holds if each != own and each.holds(volume_id, now_s)), None)
+        holds = self.context.services.ledger.holds(now_s)
+        return next((hold for hold in holds if hold != own_hold and hold.applies_to(volume_id, now_s)), None)
 
 
-_STEPS: Final[dict[Stage, Callable[[Experiment], None]]] = {
-    Stage.LEAVING: Experiment._leave,  # noqa: SLF001 - its own
-    Stage.AWAY: Experiment._stay,  # noqa: SLF001
-    Stage.RETURNING: Experiment._return,  # noqa: SLF001
-    Stage.WATCHING: Experiment._watch,  # noqa: SLF001
-    Stage.CONCLUDED: Experiment._release,  # noqa: SLF001
+_STEPS: Final[dict[Stage, Callable[[ExperimentRunner], None]]] = {
+    Stage.LEAVING: ExperimentRunner._step_leaving,  # noqa: SLF001 - its own
+    Stage.AWAY: ExperimentRunner._step_away,  # noqa: SLF001
+    Stage.RETURNING: ExperimentRunner._step_returning,  # noqa: SLF001
+    Stage.WATCHING: ExperimentRunner._step_watching,  # noqa: SLF001
+    Stage.CONCLUDED: ExperimentRunner._step_concluded,  # noqa: SLF001
 }

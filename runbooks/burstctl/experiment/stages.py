@@ -5,7 +5,7 @@ from typing import Final
 from burstctl.experiment.journal import Journal, Stage
 from burstwatch.core.text import format_instant
 
-_WORDS: Final = {
+_DESCRIPTIONS: Final = {
     Stage.LEAVING: "{volume} is to become {target}",
     Stage.AWAY: "{volume} is {target}",
     Stage.RETURNING: "{volume} is to become {original} again",
@@ -15,18 +15,18 @@ _WORDS: Final = {
 }
 
 
-def stage_words(journal: Journal) -> str:
+def describe_stage(journal: Journal) -> str:
     """Where the volume is, by the journal; what AWS has done since is seen when it goes on."""
-    words = _WORDS[journal.stage].format(
+    text = _DESCRIPTIONS[journal.stage].format(
         volume=journal.volume_id, target=journal.target, original=journal.original
     )
     until_s = journal.stay_s and journal.out and journal.out.ended_s + journal.stay_s
     if journal.stage is Stage.AWAY and until_s:
-        words += f", to stay until {format_instant(until_s)}"
-    return f"{words}{', abandoned' if journal.is_abandoned else ''}"
+        text += f", to stay until {format_instant(until_s)}"
+    return f"{text}{', abandoned' if journal.is_abandoned else ''}"
 
 
-def go_on_words(journal: Journal) -> str:
+def describe_resume(journal: Journal) -> str:
     """The command that goes on, and the one that ends it."""
     command = f"burstctl experiment credit-reset {journal.volume_id}"
     if journal.is_abandoned:

@@ -5,34 +5,34 @@ from typing import Any
 
 import click
 
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import say, show, to_json
-from burstctl.cli.text_layout import lay_out
-from burstctl.context.context import Desk, reading_desk
+from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.text_layout import lay_out_topics
+from burstctl.context.context import CommandContext, open_readonly
 from burstctl.explain.explanation import (
-    MOST_ENTRIES,
+    MAX_ENTRIES,
     SCHEMA,
     Explanation,
-    explain_in_words,
-    is_unrecorded,
+    is_completion_unrecorded,
+    render_explanation,
     to_document,
     urgent_lines,
 )
-from burstctl.flip.cap_preview import with_caps
-from burstctl.render.pass_summary import tell_failures, tell_holds
-from burstctl.render.planned_flip import Planned
-from burstctl.render.volume import describe_in_a_line
-from burstwatch.core.flips.planning import Order, Plan
+from burstctl.flip.cap_preview import check_caps
+from burstctl.render.pass_summary import print_failures, print_holds
+from burstctl.render.planned_flip import PlannedFlip
+from burstctl.render.volume import describe_volume
+from burstwatch.core.flips.planning import FlipOrder, FlipPlan
 from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.flips.triggers import can_burst
-from burstwatch.core.ledger.flip_state import Cause, Direction
+from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.ledger import ItemKind
-from burstwatch.core.policy.windows import windows_of
+from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.report import Report
-from burstwatch.core.watch.window_status import Outlook
-from burstwatch.engine.collector import Gathering
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.core.watch.window_status import WindowSchedule
+from burstwatch.engine.collector import Collector
 from burstwatch.engine.flip_executor import plan_orders
 from burstwatch.engine.watch_pass import assess_volumes
 
@@ -48,91 +48,95 @@ from burstwatch.engine.watch_pass import assess_volumes
 @click.argument("volume", type=VolumeId())
 @click.option("--verbose", is_flag=True, help="Show also how each number and the next look are worked out.")
 @common_options
-def explain(volume: str, options: Options, *, verbose: bool) -> Exit:
+def explain(volume: str, options: Options, *, verbose: bool) -> ExitCode:
     """Show the decision about VOLUME and every number behind it; changes nothing.
 
     Beside its balance: its flip, the guards that would refuse one now, its windows, holds, and AWS's quota.
     """
-    with reading_desk(options) as desk:
-        report = assess_volumes(desk.shell, [volume], now_s=desk.shell.clock())
+    with open_readonly(options) as context:
+        report = assess_volumes(context.services, [volume], now_s=context.services.clock())
         if volume in report.ignored:
-            say(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
-        gathering = desk.shell.gathering(report.now_s)
-        facts = _explain(desk, report, gathering)
-        report = replace(report, failures=[*report.failures, *gathering.failures])
+            print_info(f"{volume} carries the tag burstwatch:ignore=true, so nothing is decided about it")
+        collector = context.services.build_collector(report.now_s)
+        explanation = _explain(context, report, collector)
+        report = replace(report, failures=[*report.failures, *collector.failures])
         if options.json:
-            show(to_json(_document(facts, report)))
-        elif facts is not None:
-            topics = explain_in_words(facts, verbose=verbose)
-            body = lay_out(describe_in_a_line(facts.assessment.volume), topics)
-            show("\n".join([*urgent_lines(facts), body]))
-        tell_holds(report.holds, report.now_s, {volume})
-        tell_failures(report)
-        is_unread = facts is not None and facts.is_unread
+            print_output(to_json(_document(explanation, report)))
+        elif explanation is not None:
+            topics = render_explanation(explanation, verbose=verbose)
+            body = lay_out_topics(describe_volume(explanation.assessment.volume), topics)
+            print_output("\n".join([*urgent_lines(explanation), body]))
+        print_holds(report.holds, report.now_s, {volume})
+        print_failures(report)
+        is_unread = explanation is not None and explanation.is_unread
         if is_unread:
-            _report_once(desk, volume)
-        return Exit.FAILED if is_unread or report.has_failed or report.missing else Exit.FINE
+            _drop_repeated_failure(context, volume)
+        return ExitCode.FAILED if is_unread or report.has_failed or report.missing else ExitCode.OK
 
 
-def _report_once(desk: Desk, volume_id: str) -> None:
+def _drop_repeated_failure(context: CommandContext, volume_id: str) -> None:
     """Do not repeat at the end that the volume's state cannot be read: it is the reason shown."""
-    ledger = desk.shell.ledger
-    for one in ledger.take_unreadable():
-        if (one.kind, one.subject) != (ItemKind.STATE, volume_id):
-            ledger.note_unreadable(one)
+    ledger = context.services.ledger
+    for unreadable in ledger.take_unreadable():
+        if (unreadable.kind, unreadable.subject) != (ItemKind.STATE, volume_id):
+            ledger.note_unreadable(unreadable)
 
 
-def _explain(desk: Desk, report: Report, gathering: Gathering) -> Explanation | None:
+def _explain(context: CommandContext, report: PassReport, collector: Collector) -> Explanation | None:
     """The explanation of the one decision; None where the volume is ignored, or was not found."""
     if not report.decisions:
         return None
     (decision,) = report.decisions
-    volume, shell = decision.assessment.volume, desk.shell
-    outlook = Outlook.at(report.now_s, shell.policy, shell.ledger.window_marks().values())
-    states = shell.ledger.states_of({volume.volume_id})
-    state, is_unread = states.get(volume.volume_id), volume.volume_id in states.unread
+    volume, services = decision.assessment.volume, context.services
+    schedule = WindowSchedule.at(report.now_s, services.policy, services.ledger.manual_overrides().values())
+    states = services.ledger.states_of({volume.volume_id})
+    state, is_unread = states.get(volume.volume_id), volume.volume_id in states.unreadable
     return Explanation(
         decision=decision,
-        policy=shell.policy,
+        policy=services.policy,
         now_s=report.now_s,
         state=state,
         is_unread=is_unread,
-        entries=shell.ledger.entries(volume.volume_id)[-MOST_ENTRIES:],
-        holds=[hold for hold in report.holds if hold.holds(volume.volume_id, report.now_s)],
-        planned=None if is_unread or is_unrecorded(decision, state) else _plan(desk, decision, gathering),
-        windows=outlook.of(volume),
-        window_names=sorted(windows_of(shell.policy.windows, volume)),
+        entries=services.ledger.entries(volume.volume_id)[-MAX_ENTRIES:],
+        holds=[hold for hold in report.holds if hold.applies_to(volume.volume_id, report.now_s)],
+        planned=None
+        if is_unread or is_completion_unrecorded(decision, state)
+        else _plan_flip(context, decision, collector),
+        windows=schedule.status_for(volume),
+        window_names=sorted(window_names_of(services.policy.windows, volume)),
     )
 
 
-def _cause(decision: Decision) -> Cause:
+def _flip_cause(decision: Decision) -> FlipCause:
     """What the watchdog wants to modify it for, or would if it drained."""
-    if decision.want is not None:
-        return decision.want.cause
-    return decision.flip.cause if decision.flip else Cause.DRAINING
+    if decision.trigger is not None:
+        return decision.trigger.cause
+    return decision.flip.cause if decision.flip else FlipCause.DRAINING
 
 
-def _plan(desk: Desk, decision: Decision, gathering: Gathering) -> Planned | None:
+def _plan_flip(context: CommandContext, decision: Decision, collector: Collector) -> PlannedFlip | None:
     """What a modification by the watchdog would come to now; None for a volume that it would not touch."""
-    volume, shell = decision.assessment.volume, desk.shell
+    volume, services = decision.assessment.volume, context.services
     if decision.flip is None and not can_burst(volume):
         return None
-    order = Order(
+    order = FlipOrder(
         volume_id=volume.volume_id,
-        direction=Direction.OUT if decision.flip is None else Direction.BACK,
-        cause=_cause(decision),
-        because=decision.reason,
+        direction=Direction.FLIP if decision.flip is None else Direction.FLIP_BACK,
+        cause=_flip_cause(decision),
+        reason=decision.reason,
         demand=demand_of(decision.assessment),
-        early=decision.want is not None and decision.want.early,
-        empty_s=decision.assessment.empty_s,
+        is_early=decision.trigger is not None and decision.trigger.is_early,
+        time_to_empty_s=decision.assessment.time_to_empty_s,
     )
-    draft = plan_orders(shell, [order], gathering)[volume.volume_id]
-    if not isinstance(draft, Plan):
+    result = plan_orders(services, [order], collector)[volume.volume_id]
+    if not isinstance(result, FlipPlan):
         return None
-    plan = with_caps([draft], shell.ledger.states(), shell.policy.flip)[volume.volume_id]
-    return Planned(plan=plan, region=shell.place.region, options=desk.options, lead=shell.policy.lead)
+    plan = check_caps([result], services.ledger.states(), services.policy.flip)[volume.volume_id]
+    return PlannedFlip(
+        plan=plan, region=services.location.region, options=context.options, lead=services.policy.lead
+    )
 
 
-def _document(facts: Explanation | None, report: Report) -> dict[str, Any]:
-    shared = {"ignored": report.ignored, "missing": report.missing, "failures": report.failures}
-    return (to_document(facts) if facts else {"schema": SCHEMA, "volume": None}) | shared
+def _document(explanation: Explanation | None, report: PassReport) -> dict[str, Any]:
+    failures = {"ignored": report.ignored, "missing": report.missing, "failures": report.failures}
+    return (to_document(explanation) if explanation else {"schema": SCHEMA, "volume": None}) | failures

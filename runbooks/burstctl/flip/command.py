@@ -7,22 +7,22 @@ from typing import Any, Final, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, VolumeId, common_options
 from burstctl.cli.tag_filter import TagTerm, TagTermType
-from burstctl.context.context import modifying_desk
+from burstctl.context.context import open_modifying
 from burstctl.flip.execute import modify
-from burstctl.flip.select import Request
+from burstctl.flip.select import FlipRequest
 from burstctl.render.guard_override import GuardName
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import LIMITS, Wish
+from burstwatch.core.ebs.sizing import TYPE_LIMITS, TargetOverride
 from burstwatch.core.flips.guards import Guard
 from burstwatch.core.ledger.flip_state import Direction
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
-class Target(click.ParamType[VolumeType]):
+class TargetType(click.ParamType[VolumeType]):
     """A type to flip to."""
 
     name = "type"
@@ -30,8 +30,8 @@ class Target(click.ParamType[VolumeType]):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VolumeType:
         if str(value) == VolumeType.GP2:
             self.fail("gp2 is no target: burstctl flip-back returns a volume to what it was.", param, ctx)
-        if str(value) not in LIMITS:
-            self.fail(f"{str(value)!r} is no target: give {', '.join(LIMITS)}.", param, ctx)
+        if str(value) not in TYPE_LIMITS:
+            self.fail(f"{str(value)!r} is no target: give {', '.join(TYPE_LIMITS)}.", param, ctx)
         return VolumeType(str(value))
 
     def shell_complete(
@@ -40,10 +40,10 @@ class Target(click.ParamType[VolumeType]):
         param: click.Parameter,  # noqa: ARG002
         incomplete: str,
     ) -> list[CompletionItem[str]]:
-        return [CompletionItem(str(kind)) for kind in LIMITS if kind.startswith(incomplete)]
+        return [CompletionItem(str(kind)) for kind in TYPE_LIMITS if kind.startswith(incomplete)]
 
 
-_SHARED: Final = (
+_SHARED_OPTIONS: Final = (
     click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId()),
     click.option(
         "--where",
@@ -62,15 +62,15 @@ _SHARED: Final = (
         help="Do it although this guard refuses; needs --reason.",
     ),
     click.option(
-        "--reason", type=Reason(), metavar="TEXT", help="Why: it stands in the ledger and in alerts."
+        "--reason", type=ReasonText(), metavar="TEXT", help="Why: it stands in the ledger and in alerts."
     ),
     click.option("--dry-run", is_flag=True, help="Show the plan and ask AWS whether it may; do nothing."),
     click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
 )
 
 
-def _shared_options(function: _Decorated) -> _Decorated:
-    for option in reversed(_SHARED):
+def _add_shared_options(function: _Decorated) -> _Decorated:
+    for option in reversed(_SHARED_OPTIONS):
         function = option(function)
     return function
 
@@ -88,14 +88,16 @@ def _shared_options(function: _Decorated) -> _Decorated:
     ),
     page="runbooks/VolumeFlipped.md",
 )
-@_shared_options
-@click.option("--to", "target", type=Target(), metavar="gp3|io1|io2", help="The type; default: tag, policy.")
+@_add_shared_options
+@click.option(
+    "--to", "target", type=TargetType(), metavar="gp3|io1|io2", help="The type; default: tag, policy."
+)
 @click.option("--iops", type=click.IntRange(min=1), metavar="N", help="Exactly so many IOPS.")
 @click.option(
     "--throughput", type=click.IntRange(min=1), metavar="N", help="Exactly so many MiB/s; gp3 only."
 )
 @click.option(
-    "--for", "lasts", type=ORDER_SPAN, metavar="SPAN", help="Bring it back after so long, 1m to 30d."
+    "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Bring it back after so long, 1m to 30d."
 )
 @common_options
 def flip(
@@ -107,7 +109,7 @@ def flip(
     throughput: int | None,
     lasts: timedelta | None,
     **shared: Any,
-) -> Exit:
+) -> ExitCode:
     """Move volumes off burst credits: show the plan and its price, ask, modify.
 
     The VOLUMEs given, of whatever type, or every gp2 volume that carries all the tags given. Any volume will
@@ -117,12 +119,12 @@ def flip(
     Exits 1 if anything failed or is not clear, else 4 if a guard refuses; 2 if nothing fits --where, 130 if
     the answer is no.
     """
-    wish = None
+    target_override = None
     if (target, iops, throughput) != (None, None, None):
-        wish = Wish(volume_type=target, iops=iops, throughput_mib_s=throughput)
-    request = _request(Direction.OUT, volumes, wish=wish, lasts=lasts, **shared)
-    with modifying_desk(options) as desk:
-        return modify(desk, request)
+        target_override = TargetOverride(volume_type=target, iops=iops, throughput_mib_s=throughput)
+    request = _request(Direction.FLIP, volumes, target_override=target_override, duration=lasts, **shared)
+    with open_modifying(options) as context:
+        return modify(context, request)
 
 
 @click.command(
@@ -134,9 +136,9 @@ def flip(
     ),
     page="runbooks/VolumeFlippedBack.md",
 )
-@_shared_options
+@_add_shared_options
 @common_options
-def flip_back(volumes: Sequence[str], options: Options, **shared: Any) -> Exit:
+def flip_back(volumes: Sequence[str], options: Options, **shared: Any) -> ExitCode:
     """Return flipped volumes to what they were: show the plan and its price, ask, modify.
 
     The VOLUMEs given, or every volume with a flip in the ledger that carries all the tags given. It does not
@@ -145,9 +147,9 @@ def flip_back(volumes: Sequence[str], options: Options, **shared: Any) -> Exit:
     Exits 1 if anything failed or is not clear, else 4 if a guard refuses; 2 if nothing fits --where, 130 if
     the answer is no.
     """
-    request = _request(Direction.BACK, volumes, **shared)
-    with modifying_desk(options) as desk:
-        return modify(desk, request)
+    request = _request(Direction.FLIP_BACK, volumes, **shared)
+    with open_modifying(options) as context:
+        return modify(context, request)
 
 
 def _request(
@@ -159,20 +161,20 @@ def _request(
     reason: str | None,
     dry_run: bool,
     yes: bool,
-    wish: Wish | None = None,
-    lasts: timedelta | None = None,
-) -> Request:
+    target_override: TargetOverride | None = None,
+    duration: timedelta | None = None,
+) -> FlipRequest:
     """The request, if the options agree with each other."""
     if bool(volumes) == bool(terms):
         raise click.UsageError("Say which volumes: either their ids, or --where tag:KEY=VALUE.")
     if overridden and reason is None:
         raise click.UsageError("--override needs --reason: people will read in the ledger why.")
-    return Request(
+    return FlipRequest(
         direction=direction,
         volume_ids=list(dict.fromkeys(volumes)),
         terms=list(dict.fromkeys(terms)),
-        wish=wish,
-        lasts=lasts,
+        target_override=target_override,
+        duration=duration,
         overridden=frozenset(overridden),
         reason=reason,
         dry_run=dry_run,

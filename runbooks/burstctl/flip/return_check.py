@@ -4,80 +4,85 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from burstctl.context.context import Desk
-from burstctl.render.planned_flip import Planned
-from burstctl.watch.presence import RECENT_S, SUBJECT, is_at_work
+from burstctl.context.context import CommandContext
+from burstctl.render.planned_flip import PlannedFlip
+from burstctl.watch.presence import PRESENCE_SUBJECT, PRESENCE_TIMEOUT_S, is_watchdog_present
 from burstwatch.core.policy.policy import Mode
-from burstwatch.core.text import format_when
+from burstwatch.core.text import format_relative_time
 
-_SWEPT_WITHIN_S: Final = RECENT_S
-_MOST_NAMED: Final = 3
+_MAX_SWEEP_AGE_S: Final = PRESENCE_TIMEOUT_S
+_MAX_NAMED: Final = 3
 
 
-def return_warning(desk: Desk, planned: Sequence[Planned], now_s: float) -> list[str]:
+def return_warning(context: CommandContext, planned: Sequence[PlannedFlip], now_s: float) -> list[str]:
     """The volumes that nothing will return when their time is over, why, and the commands that help.
 
     Nothing if no time is asked for, or if a watchdog that may return them is at work on this ledger.
     """
-    asked = [each for each in planned if each.is_out and each.lasts is not None]
-    if not asked:
+    timed = [flip for flip in planned if flip.is_flip and flip.duration is not None]
+    if not timed:
         return []
-    why, tag = _why_not(desk, now_s)
-    left = {each.volume_id: each for each in asked if not each.returns_by_itself}
-    if why is not None:
-        left |= {each.volume_id: each for each in asked if not (tag and _is_opted_in(each))}
-    if not left:
+    reason, can_tag_help = _no_return_reason(context, now_s)
+    unreturned = {flip.volume_id: flip for flip in timed if not flip.returns_by_itself}
+    if reason is not None:
+        unreturned |= {flip.volume_id: flip for flip in timed if not (can_tag_help and _is_opted_in(flip))}
+    if not unreturned:
         return []
-    by_policy = [each for each in left.values() if not each.returns_by_itself]
-    reasons = [why] if why is not None and len(by_policy) < len(left) else []
-    reasons += dict.fromkeys(_stay_reason(each) for each in by_policy)
-    lines = [f"WARNING: nothing will return {_named(left)} when the time is over: {'; '.join(reasons)}"]
-    ids, region = " ".join(left), desk.shell.place.region
-    if not tag and len(by_policy) < len(left):
+    by_policy = [flip for flip in unreturned.values() if not flip.returns_by_itself]
+    reasons = [reason] if reason is not None and len(by_policy) < len(unreturned) else []
+    reasons += dict.fromkeys(_stay_reason(flip) for flip in by_policy)
+    returns_nothing = f"WARNING: nothing will return {_format_volume_ids(unreturned)} when the time is over"
+    lines = [f"{returns_nothing}: {'; '.join(reasons)}"]
+    volume_ids, region = " ".join(unreturned), context.services.location.region
+    if not can_tag_help and len(by_policy) < len(unreturned):
         lines += ["  keep a watchdog that may act running:", f"    burstctl watch --act --region {region}"]
-    if tag and len(by_policy) < len(left):
-        key, value = desk.shell.policy.mode.opt_in_tag
+    if can_tag_help and len(by_policy) < len(unreturned):
+        key, value = context.services.policy.mode.opt_in_tag
         pair = shlex.quote(f"Key={key},Value={value}")
         lines += ["  let the stack return it, with the opt-in tag:"]
-        lines += [f"    aws ec2 create-tags --region {region} --resources {ids} --tags {pair}"]
+        lines += [f"    aws ec2 create-tags --region {region} --resources {volume_ids} --tags {pair}"]
     return [
         *lines,
         f"  {'or ' if len(lines) > 1 else ''}return it yourself:",
-        f"    burstctl flip-back {ids} --region {region}",
+        f"    burstctl flip-back {volume_ids} --region {region}",
     ]
 
 
-def last_pass_words(desk: Desk, now_s: float) -> str:
+def describe_last_pass(context: CommandContext, now_s: float) -> str:
     """When a watchdog last swept with this ledger."""
-    roster = desk.shell.ledger.roster()
-    return "no pass so far" if roster is None else f"last pass {format_when(roster.tick_s, now_s, 'UTC')}"
+    fleet_snapshot = context.services.ledger.fleet_snapshot()
+    return (
+        "no pass so far"
+        if fleet_snapshot is None
+        else f"last pass {format_relative_time(fleet_snapshot.tick_at_s, now_s, 'UTC')}"
+    )
 
 
-def _why_not(desk: Desk, now_s: float) -> tuple[str | None, bool]:
+def _no_return_reason(context: CommandContext, now_s: float) -> tuple[str | None, bool]:
     """Why no watchdog at work on this ledger returns an untagged volume, and whether the tag would help."""
-    ledger, stack = desk.shell.ledger, desk.reach.stack
-    if is_at_work(ledger.entries(SUBJECT, since_s=int(now_s - RECENT_S)), now_s):
+    ledger, stack = context.services.ledger, context.reach.stack
+    if is_watchdog_present(ledger.entries(PRESENCE_SUBJECT, since_s=int(now_s - PRESENCE_TIMEOUT_S)), now_s):
         return None, False
-    seen = last_pass_words(desk, now_s)
-    nobody = f"no watchdog with --act is at work on this ledger ({seen})"
-    roster = ledger.roster()
-    is_swept = roster is not None and abs(now_s - roster.tick_s) <= _SWEPT_WITHIN_S
+    last_pass = describe_last_pass(context, now_s)
+    reason = f"no watchdog with --act is at work on this ledger ({last_pass})"
+    fleet_snapshot = ledger.fleet_snapshot()
+    is_swept = fleet_snapshot is not None and abs(now_s - fleet_snapshot.tick_at_s) <= _MAX_SWEEP_AGE_S
     if stack is None or not is_swept:
-        return nobody, False
-    tag = "=".join(desk.shell.policy.mode.opt_in_tag)
-    return f"{nobody}, and the deployed stack {stack} may not modify volumes without the tag {tag}", True
+        return reason, False
+    tag = "=".join(context.services.policy.mode.opt_in_tag)
+    return f"{reason}, and the deployed stack {stack} may not modify volumes without the tag {tag}", True
 
 
-def _is_opted_in(planned: Planned) -> bool:
-    return planned.plan.facts.wishes.mode is Mode.AUTO
+def _is_opted_in(planned: PlannedFlip) -> bool:
+    return planned.plan.context.volume_settings.mode is Mode.AUTO
 
 
-def _stay_reason(planned: Planned) -> str:
-    stay = planned.plan.stay
-    return stay.reason if stay else "it stays"
+def _stay_reason(planned: PlannedFlip) -> str:
+    decision = planned.plan.return_decision
+    return decision.reason if decision else "it stays"
 
 
-def _named(left: Mapping[str, Planned]) -> str:
-    ids = list(left)
-    more = len(ids) - _MOST_NAMED
-    return ", ".join(ids[:_MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+def _format_volume_ids(flips: Mapping[str, PlannedFlip]) -> str:
+    volume_ids = list(flips)
+    hidden_count = len(volume_ids) - _MAX_NAMED
+    return ", ".join(volume_ids[:_MAX_NAMED]) + (f" and {hidden_count} more" if hidden_count > 0 else "")

@@ -7,23 +7,23 @@ from typing import Any, Final
 
 import click
 
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import Command, Options, Span, VolumeId, common_options
-from burstctl.cli.output import say, show, to_json
-from burstctl.cli.text_layout import Topic, lay_out
-from burstctl.context.context import Desk, reading_desk
-from burstctl.history.render import lay_out_story, read_story, tell_story
-from burstctl.render.flip_text import flip_document, flip_in_words, quota_document, quota_in_words
-from burstctl.render.pass_summary import hold_words, tell_holds
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
+from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.text_layout import Topic, lay_out_topics
+from burstctl.context.context import CommandContext, open_readonly
+from burstctl.history.render import layout_history, read_history, render_entries
+from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
+from burstctl.render.pass_summary import describe_hold, print_holds
 from burstctl.render.plan_json import hold_document, instant_or_none
-from burstctl.render.table import CHANGING
-from burstctl.render.volume import STATE_NOT_KNOWN, inert, level_words
-from burstwatch.core.ledger.flip_state import Hold, spent_within
+from burstctl.render.table import CHANGING_LABEL
+from burstctl.render.volume import UNREADABLE_STATE, describe_level, sanitise_aligned
+from burstwatch.core.ledger.flip_state import Hold, modifications_within
 from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
-from burstwatch.core.text import format_instant, format_when
+from burstwatch.core.text import format_instant, format_relative_time
 
 SCHEMA: Final = "burstwatch.history/v1"
-_LONGEST_BACK: Final = timedelta(days=9999)
+_MAX_LOOKBACK: Final = timedelta(days=9999)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,85 +50,94 @@ class _VolumeHistory:
 @click.argument("volume", type=VolumeId())
 @click.option(
     "--since",
-    type=Span(timedelta(minutes=1), _LONGEST_BACK),
+    type=Duration(timedelta(minutes=1), _MAX_LOOKBACK),
     metavar="SPAN",
     help="Only what happened in so long, such as 6h or 7d.",
 )
 @common_options
-def history(volume: str, options: Options, *, since: timedelta | None) -> Exit:
+def history(volume: str, options: Options, *, since: timedelta | None) -> ExitCode:
     """Tell the story of VOLUME, and where it stands now; changes nothing.
 
     It is read from the ledger alone: AWS is not asked about it, and volumes long deleted have theirs as well.
     Exits 1 if what the ledger remembers of it cannot be read.
     """
-    with reading_desk(options, needs_policy=False) as desk:
-        found = _read(desk, volume, since)
+    with open_readonly(options, needs_policy=False) as context:
+        volume_history = _read_volume_history(context, volume, since)
         if options.json:
-            show(to_json(_document(found, desk.ledger)))
-        elif found.entries or found.state or found.is_unread:
-            story = lay_out_story(tell_story(found.entries))
-            show("\n\n".join(filter(None, [story, lay_out(f"{volume} now", _topics(found))])))
+            print_output(to_json(_document(volume_history, context.ledger_location)))
+        elif volume_history.entries or volume_history.state or volume_history.is_unread:
+            entries_text = layout_history(render_entries(volume_history.entries))
+            print_output(
+                "\n\n".join(
+                    filter(None, [entries_text, lay_out_topics(f"{volume} now", _topics(volume_history))])
+                )
+            )
         else:
-            span = "" if since is None else " in so long"
-            say(f"the ledger knows of nothing that happened to {volume}{span}")
-        tell_holds(found.holds, found.now_s, {volume})
-        return Exit.FAILED if found.is_unread else Exit.FINE
+            lookback_text = "" if since is None else " in so long"
+            print_info(f"the ledger knows of nothing that happened to {volume}{lookback_text}")
+        print_holds(volume_history.holds, volume_history.now_s, {volume})
+        return ExitCode.FAILED if volume_history.is_unread else ExitCode.OK
 
 
-def _read(desk: Desk, volume_id: str, since: timedelta | None) -> _VolumeHistory:
-    ledger, now_s = desk.shell.ledger, desk.shell.clock()
+def _read_volume_history(context: CommandContext, volume_id: str, since: timedelta | None) -> _VolumeHistory:
+    ledger, now_s = context.services.ledger, context.services.clock()
     since_s = 0 if since is None else int(now_s - since.total_seconds())
     states = ledger.states_of({volume_id})
     return _VolumeHistory(
         volume_id=volume_id,
         now_s=now_s,
-        entries=read_story(ledger, volume_id, since_s=since_s),
+        entries=read_history(ledger, volume_id, since_s=since_s),
         state=states.get(volume_id),
-        holds=[hold for hold in ledger.holds(now_s) if hold.holds(volume_id, now_s)],
-        is_unread=volume_id in states.unread,
+        holds=[hold for hold in ledger.holds(now_s) if hold.applies_to(volume_id, now_s)],
+        is_unread=volume_id in states.unreadable,
     )
 
 
-def _topics(found: _VolumeHistory) -> list[Topic]:
-    state = found.state
-    topics: list[Topic] = [("Level", [STATE_NOT_KNOWN if found.is_unread else _level_words(state)])]
+def _topics(volume_history: _VolumeHistory) -> list[Topic]:
+    state = volume_history.state
+    topics: list[Topic] = [
+        ("Level", [UNREADABLE_STATE if volume_history.is_unread else _describe_level(state)])
+    ]
     if state is not None:
         if state.flip is not None:
-            topics.append(("Flip", flip_in_words(state.flip, found.now_s)))
+            topics.append(("Flip", describe_flip(state.flip, volume_history.now_s)))
         if state.contested_at_s is not None:
             since = format_instant(state.contested_at_s)
-            release = f"until: burstctl release {found.volume_id}"
+            command = f"until: burstctl release {volume_history.volume_id}"
             topics.append(
-                ("Contested", [f"changed by somebody else, seen {since}; left to people {release}"])
+                ("Contested", [f"changed by somebody else, seen {since}; left to people {command}"])
             )
-        if state.retry_at_s is not None and state.retry_at_s > found.now_s:
-            row = "1 attempt" if state.failures == 1 else f"{state.failures} attempts in a row"
-            again = f"the watchdog makes the next {format_when(state.retry_at_s, found.now_s, 'UTC')}"
-            topics.append(("Failed", [f"{row}; {again}"]))
-        spent = spent_within(state.spent, found.now_s)
-        topics.append(("Quota", quota_in_words(spent, found.now_s)))
-    topics.append(("Hold", [hold_words(hold, found.now_s) for hold in found.holds]))
-    return [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
+        if state.retry_at_s is not None and state.retry_at_s > volume_history.now_s:
+            attempts = "1 attempt" if state.failure_count == 1 else f"{state.failure_count} attempts in a row"
+            next_attempt = (
+                "the watchdog makes the next"
+                f" {format_relative_time(state.retry_at_s, volume_history.now_s, 'UTC')}"
+            )
+            topics.append(("Failed", [f"{attempts}; {next_attempt}"]))
+        modifications = modifications_within(state.modifications, volume_history.now_s)
+        topics.append(("Quota", describe_quota(modifications, volume_history.now_s)))
+    topics.append(("Hold", [describe_hold(hold, volume_history.now_s) for hold in volume_history.holds]))
+    return [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
 
 
-def _level_words(state: VolumeState | None) -> str:
+def _describe_level(state: VolumeState | None) -> str:
     if state is None:
         return "nothing is going on with it"
     if state.unknown_reason is not None:
         return f"unknown: {str(state.unknown_reason).replace('_', ' ')}; last judged {state.level}"
     if state.flip is not None and state.flip.is_under_way and state.level.is_alerting:
-        return f"{CHANGING}; by its balance {level_words(state)}"
-    return level_words(state)
+        return f"{CHANGING_LABEL}; by its balance {describe_level(state)}"
+    return describe_level(state)
 
 
-def _document(found: _VolumeHistory, ledger: str) -> dict[str, Any]:
-    state = found.state
-    spent = spent_within(state.spent, found.now_s) if state else ()
+def _document(volume_history: _VolumeHistory, ledger: str) -> dict[str, Any]:
+    state = volume_history.state
+    modifications = modifications_within(state.modifications, volume_history.now_s) if state else ()
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(found.now_s),
+        "generated_at": format_instant(volume_history.now_s),
         "ledger": ledger,
-        "volume_id": found.volume_id,
+        "volume_id": volume_history.volume_id,
         "entries": [
             {
                 "at": format_instant(entry.at_s),
@@ -137,7 +146,7 @@ def _document(found: _VolumeHistory, ledger: str) -> dict[str, Any]:
                 "revision": entry.revision,
                 "body": dict(entry.body),
             }
-            for entry in found.entries
+            for entry in volume_history.entries
         ],
         "now": {
             "level": str(state.level) if state else None,
@@ -145,7 +154,7 @@ def _document(found: _VolumeHistory, ledger: str) -> dict[str, Any]:
             "flip": flip_document(state.flip) if state and state.flip else None,
             "contested_since": instant_or_none(state.contested_at_s) if state else None,
             "retry_at": instant_or_none(state.retry_at_s) if state else None,
-            "quota": quota_document(spent),
-            "holds": [hold_document(hold) for hold in found.holds],
+            "quota": quota_document(modifications),
+            "holds": [hold_document(hold) for hold in volume_history.holds],
         },
     }

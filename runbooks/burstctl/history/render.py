@@ -6,24 +6,24 @@ from datetime import UTC, datetime
 from itertools import groupby
 from typing import Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
-from burstctl.render.flip_text import cost_words
-from burstwatch.core.alerts.alert import Alert, title
+from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.render.flip_text import format_extra_cost
+from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind, Ledger, LedgerEntry
-from burstwatch.core.text import format_clock, format_duration, format_until, printable
+from burstwatch.core.text import format_clock, format_duration, format_until, sanitise
 
-EVERYTHING: Final = "*"
+FLEET: Final = "*"
 """The subject under which the ledger files what concerns every volume."""
 
 _INDENT: Final = "  "
 _CLOCK_COLUMNS: Final = 9
-_LONGEST_KEPT: Final = 60
+_MAX_STATE_EXCERPT: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Passage:
+class HistoryEntry:
     """One thing that happened: a line, and sentences that go with it."""
 
     at_s: int
@@ -31,130 +31,133 @@ class Passage:
     details: Sequence[str] = ()
 
 
-def read_story(ledger: Ledger, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
+def read_history(ledger: Ledger, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
     """What the ledger knows of a volume, with the holds on everything that met it; oldest first."""
-    own = ledger.entries(volume_id, since_s=since_s)
-    first_s = own[0].at_s if own else None
-    shared = [
+    volume_entries = ledger.entries(volume_id, since_s=since_s)
+    first_at_s = volume_entries[0].at_s if volume_entries else None
+    fleet_entries = [
         entry
-        for entry in ledger.entries(EVERYTHING, since_s=since_s)
-        if first_s is not None and max(entry.at_s, entry.body.get("until_s", 0)) >= first_s
+        for entry in ledger.entries(FLEET, since_s=since_s)
+        if first_at_s is not None and max(entry.at_s, entry.body.get("until_s", 0)) >= first_at_s
     ]
-    return sorted([*own, *shared], key=lambda entry: entry.at_s)
+    return sorted([*volume_entries, *fleet_entries], key=lambda entry: entry.at_s)
 
 
-def tell_story(entries: Sequence[LedgerEntry]) -> list[Passage]:
+def render_entries(entries: Sequence[LedgerEntry]) -> list[HistoryEntry]:
     """The entries in words; an alert and its deliveries are one passage."""
     deliveries: dict[str, list[LedgerEntry]] = {}
     for entry in entries:
         if entry.kind is EntryKind.DELIVERED:
             deliveries.setdefault(str(entry.body.get("alert_id")), []).append(entry)
-    told = {(entry.revision, entry.body.get("summary")) for entry in entries if "summary" in entry.body}
-    passages: list[Passage] = []
-    flipped: LedgerEntry | None = None
+    summaries = {(entry.revision, entry.body.get("summary")) for entry in entries if "summary" in entry.body}
+    rendered: list[HistoryEntry] = []
+    last_flip: LedgerEntry | None = None
     for entry in entries:
         if entry.kind is EntryKind.DELIVERED:
             continue
         if entry.kind is EntryKind.ALERT:
-            passages.append(_alert(entry, deliveries, told))
+            rendered.append(_render_alert(entry, deliveries, summaries))
             continue
-        passages.append(_passage(entry, _stay_cost(entry, flipped)))
+        rendered.append(_render_entry(entry, _flip_cost(entry, last_flip)))
         if entry.kind is EntryKind.ACCEPTED:
-            flipped = entry if entry.body.get("direction") == Direction.OUT else None
-    return passages
+            last_flip = entry if entry.body.get("direction") == Direction.FLIP else None
+    return rendered
 
 
-def lay_out_story(passages: Iterable[Passage]) -> str:
+def layout_history(entries: Iterable[HistoryEntry]) -> str:
     """Days as headings, a line to a passage, its sentences below."""
     lines: list[str] = []
-    for day, together in groupby(passages, key=lambda passage: _day(passage.at_s)):
+    for day, day_entries in groupby(entries, key=lambda entry: _format_day(entry.at_s)):
         lines.append(f"{day} UTC")
-        for passage in together:
-            lines += _laid_out(passage)
+        for entry in day_entries:
+            lines += _layout_entry(entry)
     return "\n".join(lines)
 
 
-def _laid_out(passage: Passage) -> list[str]:
+def _layout_entry(history_entry: HistoryEntry) -> list[str]:
     width = COLUMNS - _CLOCK_COLUMNS
-    first, *rest = hang(printable(passage.line, LONGEST_SENTENCE), width)
-    lines = [f"{_INDENT}{format_clock(passage.at_s)}  {first}"]
+    first, *rest = wrap_hanging(sanitise(history_entry.line, MAX_SENTENCE_LENGTH), width)
+    lines = [f"{_INDENT}{format_clock(history_entry.at_s)}  {first}"]
     rest += [
         f"{_INDENT}{line}"
-        for detail in passage.details
-        for line in hang(printable(detail, LONGEST_SENTENCE), width - len(_INDENT))
+        for detail in history_entry.details
+        for line in wrap_hanging(sanitise(detail, MAX_SENTENCE_LENGTH), width - len(_INDENT))
     ]
     return lines + [f"{'':{_CLOCK_COLUMNS}}{line}" for line in rest]
 
 
-def _day(at_s: int) -> str:
+def _format_day(at_s: int) -> str:
     return datetime.fromtimestamp(at_s, UTC).date().isoformat()
 
 
-def _passage(entry: LedgerEntry, cost: Sequence[str]) -> Passage:
+def _render_entry(entry: LedgerEntry, cost: Sequence[str]) -> HistoryEntry:
     body = entry.body
     match entry.kind:
         case EntryKind.LEVEL_CHANGED:
-            line = _level_words(body)
+            line = _describe_level_change(body)
         case EntryKind.HELD:
-            what = "everything" if entry.volume_id == EVERYTHING else "it"
+            subject = "everything" if entry.volume_id == FLEET else "it"
             until = format_until(body.get("until_s", entry.at_s), entry.at_s)
-            line = f"{what} is put on hold {until} by {body.get('by')}: {body.get('reason')}"
+            line = f"{subject} is put on hold {until} by {body.get('by')}: {body.get('reason')}"
         case EntryKind.RELEASED:
-            line = _release_words(entry)
+            line = _describe_release(entry)
         case _:
             line = str(body.get("summary", entry.kind)).replace("_", " ")
-    return Passage(at_s=entry.at_s, line=line, details=[*body.get("details", ()), *cost])
+    return HistoryEntry(at_s=entry.at_s, line=line, details=[*body.get("details", ()), *cost])
 
 
-def _level_words(body: Mapping[str, Any]) -> str:
+def _describe_level_change(body: Mapping[str, Any]) -> str:
     before, after = str(body.get("from")), str(body.get("to"))
     if after not in frozenset(Level):
         return f"forgotten: {after}; it was {before}"
     return f"level {before} -> {after}"
 
 
-def _release_words(entry: LedgerEntry) -> str:
+def _describe_release(entry: LedgerEntry) -> str:
     by = entry.body.get("by")
     if "contested_at_s" in entry.body:
         return f"released by {by}: in our care again, although somebody else had changed it"
     if "gave_up" in entry.body:
-        kept = printable(str(entry.body["gave_up"]), _LONGEST_KEPT) or "empty"
-        return f"{by} gave up its state in the ledger, which could not be read; it began with: {kept}"
-    what = "the hold on everything" if entry.volume_id == EVERYTHING else "its hold"
-    return f"{what} is lifted by {by}; it was: {entry.body.get('reason')}"
+        excerpt = sanitise(str(entry.body["gave_up"]), _MAX_STATE_EXCERPT) or "empty"
+        return f"{by} gave up its state in the ledger, which could not be read; it began with: {excerpt}"
+    subject = "the hold on everything" if entry.volume_id == FLEET else "its hold"
+    return f"{subject} is lifted by {by}; it was: {entry.body.get('reason')}"
 
 
-def _alert(
-    entry: LedgerEntry, deliveries: Mapping[str, Sequence[LedgerEntry]], told: set[tuple[int, Any]]
-) -> Passage:
+def _render_alert(
+    entry: LedgerEntry, deliveries: Mapping[str, Sequence[LedgerEntry]], summaries: set[tuple[int, Any]]
+) -> HistoryEntry:
     alert = Alert.from_document(entry.body)
     summary = alert.evidence.get("summary")
-    is_told = (entry.revision, summary) in told
-    line = f"alert {alert.kind}" if is_told else f"alert {alert.kind}: {title(alert)}"
-    details = [] if is_told or summary is None else list(alert.evidence.get("details", ()))
-    sent = deliveries.get(alert.alert_id, ())
-    received = ", ".join(_delivery_words(entry, each) for each in sent) or "delivered to nobody so far"
-    return Passage(at_s=entry.at_s, line=line, details=[*details, received])
+    is_summarised = (entry.revision, summary) in summaries
+    line = f"alert {alert.kind}" if is_summarised else f"alert {alert.kind}: {format_title(alert)}"
+    details = [] if is_summarised or summary is None else list(alert.evidence.get("details", ()))
+    alert_deliveries = deliveries.get(alert.alert_id, ())
+    delivery_text = (
+        ", ".join(_describe_delivery(entry, delivery) for delivery in alert_deliveries)
+        or "delivered to nobody so far"
+    )
+    return HistoryEntry(at_s=entry.at_s, line=line, details=[*details, delivery_text])
 
 
-def _delivery_words(alert: LedgerEntry, delivery: LedgerEntry) -> str:
+def _describe_delivery(alert: LedgerEntry, delivery: LedgerEntry) -> str:
     body = delivery.body
-    said = f"delivered to {body.get('channel')}"
+    text = f"delivered to {body.get('channel')}"
     if body.get("digest_id"):
-        said += " in a digest"
+        text += " in a digest"
     if delivery.at_s - alert.at_s >= 60:  # noqa: PLR2004 - a minute
-        said += f" after {format_duration(delivery.at_s - alert.at_s)}"
+        text += f" after {format_duration(delivery.at_s - alert.at_s)}"
     if body.get("attempts", 1) > 1:
-        said += f" at attempt {body['attempts']}"
-    return said
+        text += f" at attempt {body['attempts']}"
+    return text
 
 
-def _stay_cost(entry: LedgerEntry, flipped: LedgerEntry | None) -> list[str]:
+def _flip_cost(entry: LedgerEntry, flip: LedgerEntry | None) -> list[str]:
     """What the stay away from the original cost, told when the return begins: then AWS bills it no more."""
-    if entry.kind is not EntryKind.ACCEPTED or flipped is None:
+    if entry.kind is not EntryKind.ACCEPTED or flip is None:
         return []
-    if entry.body.get("direction") != Direction.BACK or "usd_per_month_more" not in entry.body:
+    if entry.body.get("direction") != Direction.FLIP_BACK or "usd_per_month_more" not in entry.body:
         return []
-    span_s = entry.at_s - flipped.at_s
-    more = cost_words(-entry.body["usd_per_month_more"], span_s)
-    return [f"It was away for {format_duration(span_s)}, which cost {more}."]
+    duration_s = entry.at_s - flip.at_s
+    cost = format_extra_cost(-entry.body["usd_per_month_more"], duration_s)
+    return [f"It was away for {format_duration(duration_s)}, which cost {cost}."]

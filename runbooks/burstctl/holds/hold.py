@@ -6,25 +6,25 @@ from typing import Final
 
 import click
 
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import ORDER_SPAN, Command, Options, Reason, VolumeId, common_options
-from burstctl.cli.output import complain, say, show
-from burstctl.cli.text_layout import COLUMNS, hang
-from burstctl.context.context import Desk, operating_desk
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, VolumeId, common_options
+from burstctl.cli.output import print_error, print_info, print_output
+from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.context.context import CommandContext, open_operator
 from burstctl.holds.multi_region import (
-    check_place,
-    check_reach,
+    apply_in_regions,
+    check_has_ledger,
+    check_reaches_watchdog,
+    describe_reach,
     is_idle_region,
-    order_in_regions,
     reach_document,
-    reach_words,
 )
-from burstctl.render.pass_summary import hold_words
+from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.text import format_instant, format_until, printable
+from burstwatch.core.text import format_instant, format_until, sanitise
 
-_LONGEST: Final = 600
+_MAX_CHARS: Final = 600
 
 
 @click.command(
@@ -39,12 +39,16 @@ _LONGEST: Final = 600
 )
 @click.argument("volumes", metavar="[VOLUME]...", nargs=-1, type=VolumeId())
 @click.option("--all", "everything", is_flag=True, help="Everything in the region: the kill switch.")
-@click.option("--for", "lasts", type=ORDER_SPAN, required=True, metavar="SPAN", help="How long: 1m to 30d.")
-@click.option("--reason", type=Reason(), required=True, metavar="TEXT", help="Why: it shows in every output.")
+@click.option(
+    "--for", "lasts", type=ORDER_DURATION, required=True, metavar="SPAN", help="How long: 1m to 30d."
+)
+@click.option(
+    "--reason", type=ReasonText(), required=True, metavar="TEXT", help="Why: it shows in every output."
+)
 @common_options
 def hold(
     volumes: Sequence[str], options: Options, *, everything: bool, lasts: timedelta, reason: str
-) -> Exit:
+) -> ExitCode:
     """Modify nothing for a while: the VOLUMEs given, or everything.
 
     Whatever would be flipped or returned stays as it is, with an alert where it is needed. What AWS has begun
@@ -60,47 +64,53 @@ def hold(
         raise click.UsageError("Say what to hold: either volume ids, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
 
-    def order(here: Options) -> tuple[Exit, dict[str, object]]:
-        with operating_desk(here, needs_policy=False) as desk:
-            check_reach(desk, "this hold", "held")
-            if is_idle_region(desk, options):
-                say(f"no stack and no ledger in {desk.shell.place.region}: there is nothing to hold")
-                return Exit.FINE, _document(desk, [], [], [], [])
-            check_place(desk)
-            return _hold(desk, subjects, lasts, reason)
+    def place_in_region(region_options: Options) -> tuple[ExitCode, dict[str, object]]:
+        with open_operator(region_options, needs_policy=False) as context:
+            check_reaches_watchdog(context, "this hold", "held")
+            if is_idle_region(context, options):
+                print_info(
+                    f"no stack and no ledger in {context.services.location.region}: there is nothing to hold"
+                )
+                return ExitCode.OK, _document(context, [], [], [], [])
+            check_has_ledger(context)
+            return _place_holds(context, subjects, lasts, reason)
 
-    return order_in_regions(options, order, done="held", is_for_volumes=bool(volumes))
+    return apply_in_regions(options, place_in_region, result_word="held", has_volumes=bool(volumes))
 
 
-def _hold(
-    desk: Desk, subjects: Sequence[str | None], lasts: timedelta, reason: str
-) -> tuple[Exit, dict[str, object]]:
+def _place_holds(
+    context: CommandContext, subjects: Sequence[str | None], duration: timedelta, reason: str
+) -> tuple[ExitCode, dict[str, object]]:
     """Place the holds of one region, and say so."""
-    missing, failures = _missing(desk, [each for each in subjects if each is not None])
-    placed, replaced = _place(desk, [each for each in subjects if each not in missing], lasts, reason)
-    if not desk.options.json:
-        now_s = desk.shell.clock()
-        for each in replaced:
-            unread = f"the hold on {each.subject}, which cannot be read"
-            said = unread if each.damaged else hold_words(each, now_s)
-            say("\n".join(hang(printable(f"no longer counts: {said}", _LONGEST), COLUMNS)))
-        for each in placed:
-            show("\n".join(hang(printable(_headline(desk, each), _LONGEST), COLUMNS)))
+    missing, failures = _find_missing(context, [item for item in subjects if item is not None])
+    placed, replaced = _record_holds(
+        context, [item for item in subjects if item not in missing], duration, reason
+    )
+    if not context.options.json:
+        now_s = context.services.clock()
+        for item in replaced:
+            description = f"the hold on {item.subject}, which cannot be read"
+            text = description if item.damaged_volume_id else describe_hold(item, now_s)
+            print_info("\n".join(wrap_hanging(sanitise(f"no longer counts: {text}", _MAX_CHARS), COLUMNS)))
+        for item in placed:
+            print_output(
+                "\n".join(wrap_hanging(sanitise(_describe_placed(context, item), _MAX_CHARS), COLUMNS))
+            )
         if placed:
-            show("\n".join(hang(printable(reach_words(desk), _LONGEST), COLUMNS)))
-    _say_what_goes_on(desk, placed)
+            print_output("\n".join(wrap_hanging(sanitise(describe_reach(context), _MAX_CHARS), COLUMNS)))
+    _print_unaffected_flips(context, placed)
     for volume_id in missing:
-        complain(f"there is no volume {volume_id} in {desk.shell.place.region}: it is not held")
+        print_error(f"there is no volume {volume_id} in {context.services.location.region}: it is not held")
     for failure in failures:
-        say(printable(f"whether the volumes exist is not known: {failure}", _LONGEST))
-    document = _document(desk, placed, replaced, missing, failures)
-    return (Exit.FAILED if missing else Exit.FINE), document
+        print_info(sanitise(f"whether the volumes exist is not known: {failure}", _MAX_CHARS))
+    document = _document(context, placed, replaced, missing, failures)
+    return (ExitCode.FAILED if missing else ExitCode.OK), document
 
 
-def _headline(desk: Desk, hold: Hold) -> str:
+def _describe_placed(context: CommandContext, hold: Hold) -> str:
     """What was held; not "everything" where no stack reads the ledger."""
-    if hold.volume_id is not None or desk.reach.stack is not None:
-        return hold_words(hold, hold.placed_at_s)
+    if hold.volume_id is not None or context.reach.stack is not None:
+        return describe_hold(hold, hold.placed_at_s)
     until = format_until(hold.until_s, hold.placed_at_s)
     return (
         f"Automatic changes by watchdogs that use this ledger are on hold {until}, by {hold.by}:"
@@ -108,55 +118,55 @@ def _headline(desk: Desk, hold: Hold) -> str:
     )
 
 
-def _missing(desk: Desk, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:
+def _find_missing(context: CommandContext, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:
     """Those of the volumes that surely do not exist, and why some could not be asked for."""
     if not volume_ids:
         return [], []
-    gathering = desk.shell.gathering(desk.shell.clock())
-    _, missing = gathering.by_id(volume_ids)
-    return missing, gathering.failures
+    collector = context.services.build_collector(context.services.clock())
+    _, missing = collector.volumes_by_id(volume_ids)
+    return missing, collector.failures
 
 
-def _place(
-    desk: Desk, subjects: Sequence[str | None], lasts: timedelta, reason: str
+def _record_holds(
+    context: CommandContext, subjects: Sequence[str | None], duration: timedelta, reason: str
 ) -> tuple[list[Hold], list[Hold]]:
     """The holds placed, and those they took the place of."""
     if not subjects:
         return [], []
-    now_s = int(desk.shell.clock())
-    until_s = now_s + int(lasts.total_seconds())
+    now_s = int(context.services.clock())
+    until_s = now_s + int(duration.total_seconds())
     placed = [
-        Hold(volume_id=subject, by=desk.by, reason=reason, placed_at_s=now_s, until_s=until_s)
+        Hold(volume_id=subject, by=context.operator, reason=reason, placed_at_s=now_s, until_s=until_s)
         for subject in subjects
     ]
-    with desk.recording() as recording:
-        ledger = recording.shell.ledger
-        replaced = [each for each in ledger.holds(now_s) if each.subject in subjects]
-        for each in placed:
-            ledger.place_hold(each)
+    with context.with_writable_ledger() as writable_context:
+        ledger = writable_context.services.ledger
+        replaced = [hold for hold in ledger.holds(now_s) if hold.subject in subjects]
+        for hold in placed:
+            ledger.place_hold(hold)
     return placed, replaced
 
 
-def _say_what_goes_on(desk: Desk, placed: Sequence[Hold]) -> None:
+def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> None:
     """A hold stops nobody who has started: say what is on its way, and what stays away."""
     if not placed:
         return
-    states = desk.shell.ledger.states()
+    states = context.services.ledger.states()
     flips = [
         state.flip
         for volume_id, state in states.items()
-        if state.flip is not None and any(each.volume_id in (None, volume_id) for each in placed)
+        if state.flip is not None and any(hold.volume_id in (None, volume_id) for hold in placed)
     ]
     under_way = sum(flip.is_under_way for flip in flips)
-    away = sum(not flip.is_under_way and not flip.stays for flip in flips)
+    on_target = sum(not flip.is_under_way and not flip.is_permanent for flip in flips)
     if under_way:
-        say(f"on their way already, which cannot be stopped: {under_way}")
-    if away:
-        say(f"on their target, and not brought back meanwhile: {away}")
+        print_info(f"on their way already, which cannot be stopped: {under_way}")
+    if on_target:
+        print_info(f"on their target, and not brought back meanwhile: {on_target}")
 
 
 def _document(
-    desk: Desk,
+    context: CommandContext,
     placed: Sequence[Hold],
     replaced: Sequence[Hold],
     missing: Sequence[str],
@@ -164,10 +174,10 @@ def _document(
 ) -> dict[str, object]:
     return {
         "schema": "burstwatch.hold/v1",
-        "generated_at": format_instant(desk.shell.clock()),
-        **reach_document(desk),
-        "placed": [hold_document(each) for each in placed],
-        "replaced": [hold_document(each) for each in replaced],
+        "generated_at": format_instant(context.services.clock()),
+        **reach_document(context),
+        "placed": [hold_document(hold) for hold in placed],
+        "replaced": [hold_document(hold) for hold in replaced],
         "missing": list(missing),
         "failures": list(failures),
     }

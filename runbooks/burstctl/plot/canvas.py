@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Final
 
-from burstwatch.core.text import columns
+from burstwatch.core.text import display_width
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,8 +13,8 @@ class Glyphs:
     """The characters a picture is made of; ``bars`` from nothing to full."""
 
     bars: str
-    fan: str
-    about: str
+    cone: str
+    estimate: str
     bound: str
     baseline: str
     burst: str
@@ -22,7 +22,7 @@ class Glyphs:
     away: str
     gap: str
     tick: str
-    more: str
+    ellipsis: str
 
     @property
     def characters(self) -> str:
@@ -30,18 +30,18 @@ class Glyphs:
         return "".join(getattr(self, field.name) for field in fields(self))
 
 
-BLOCKS: Final = Glyphs(
-    bars=" ▁▂▃▄▅▆▇█", fan="░", about="●", bound="╌", baseline="─", burst="┄", now="│", away="/", gap="?",
-    tick="╵", more="…",
+UNICODE_GLYPHS: Final = Glyphs(
+    bars=" ▁▂▃▄▅▆▇█", cone="░", estimate="●", bound="╌", baseline="─", burst="┄", now="│", away="/", gap="?",
+    tick="╵", ellipsis="…",
 )  # fmt: skip
-ASCII: Final = Glyphs(
-    bars="   ..::##", fan=":", about="*", bound="-", baseline="-", burst="=", now="|", away="/", gap="?",
-    tick="'", more="~",
+ASCII_GLYPHS: Final = Glyphs(
+    bars="   ..::##", cone=":", estimate="*", bound="-", baseline="-", burst="=", now="|", away="/", gap="?",
+    tick="'", ellipsis="~",
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StyledRun:
     """Characters of one style that stand together."""
 
     text: str
@@ -56,41 +56,41 @@ class Canvas:
         self.height = height
         self._cells = [[(" ", "")] * width for _ in range(height)]
 
-    def put(self, column: int, row: int, character: str, style: str = "", *, over: bool = True) -> None:
-        """One character of one column; with ``over`` false only where there is nothing yet."""
+    def put(self, column: int, row: int, character: str, style: str = "", *, overwrite: bool = True) -> None:
+        """One character of one column; with ``overwrite`` false only where there is nothing yet."""
         if not (0 <= column < self.width and 0 <= row < self.height):
             return
-        if over or self._cells[row][column][0] == " ":
+        if overwrite or self._cells[row][column][0] == " ":
             self._cells[row][column] = (character, style)
 
     def write(self, column: int, row: int, text: str, style: str = "", *, end: int | None = None) -> None:
         """A text from a column on, wide characters on two; cut at ``end``."""
         limit = self.width if end is None else min(end, self.width)
         for character in text:
-            taken = columns(character)
-            if taken == 0:
+            character_width = display_width(character)
+            if character_width == 0:
                 continue
-            if column + taken > limit:
+            if column + character_width > limit:
                 return
             self.put(column, row, character, style)
-            if taken > 1:
+            if character_width > 1:
                 self.put(column + 1, row, "", style)
-            column += taken
+            column += character_width
 
     def is_free(self, first: int, end: int, row: int) -> bool:
         """Whether nothing stands in these columns of a row."""
         return all(character == " " for character, _ in self._cells[row][max(0, first) : end])
 
-    def lines(self) -> list[list[Run]]:
+    def lines(self) -> list[list[StyledRun]]:
         """The rows, blanks at their ends left out."""
-        return [_runs(row) for row in self._cells]
+        return [_styled_runs(row) for row in self._cells]
 
 
-def _runs(cells: Sequence[tuple[str, str]]) -> list[Run]:
-    used = max(
+def _styled_runs(cells: Sequence[tuple[str, str]]) -> list[StyledRun]:
+    length = max(
         (number for number, (character, _) in enumerate(cells, start=1) if character != " "), default=0
     )
     return [
-        Run("".join(character for character, _ in together), style)
-        for style, together in groupby(cells[:used], key=lambda cell: cell[1])
+        StyledRun("".join(character for character, _ in group), style)
+        for style, group in groupby(cells[:length], key=lambda cell: cell[1])
     ]

@@ -6,19 +6,19 @@ from typing import Final
 
 import click
 
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import Command, Options, Span, VolumeId, common_options
-from burstctl.cli.output import complain, show, to_json
-from burstctl.context.context import reading_desk
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
+from burstctl.cli.output import print_error, print_output, to_json
+from burstctl.context.context import open_readonly
 from burstctl.plot.json import to_document
-from burstctl.plot.load import LONGEST, Plotted, read_chronology
+from burstctl.plot.load import MAX_SPAN, VolumePlot, load_plot
 from burstctl.plot.output_file import PictureFile
-from burstctl.plot.show import as_text
-from burstctl.render.pass_summary import tell_holds
-from burstwatch.core.text import printable
+from burstctl.plot.show import render_text
+from burstctl.render.pass_summary import print_holds
+from burstwatch.core.text import sanitise
 
-_LEAST: Final = timedelta(minutes=15)
-_LONGEST_COMPLAINT: Final = 600
+_MIN_SPAN: Final = timedelta(minutes=15)
+_MAX_FAILURE_CHARS: Final = 600
 
 
 @click.command(
@@ -33,7 +33,7 @@ _LONGEST_COMPLAINT: Final = 600
 @click.argument("volume", type=VolumeId())
 @click.option(
     "--last",
-    type=Span(_LEAST, LONGEST),
+    type=Duration(_MIN_SPAN, MAX_SPAN),
     default="6h",
     show_default=True,
     metavar="SPAN",
@@ -46,26 +46,26 @@ _LONGEST_COMPLAINT: Final = 600
     help="Write a picture for people: .png or .svg.",
 )
 @common_options
-def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> Exit:
+def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> ExitCode:
     """Draw the last hours of VOLUME, and when it runs dry; changes nothing.
 
     Its balance with the forecast and its bounds, the operations it served against baseline and burst, and
     what happened: levels, alerts, flips, refusals, windows, holds, and what its host reported.
     """
     picture = None if to is None else PictureFile(to)
-    with reading_desk(options) as desk:
-        plotted = read_chronology(desk, volume, last)
+    with open_readonly(options) as context:
+        volume_plot = load_plot(context, volume, last)
         if picture is not None:
-            picture.write(plotted)
+            picture.write(volume_plot)
         if options.json:
-            show(to_json(to_document(plotted)))
+            print_output(to_json(to_document(volume_plot)))
         elif picture is None:
-            show(as_text(plotted))
-        _tell(plotted)
-        return Exit.FAILED if plotted.failures else Exit.FINE
+            print_output(render_text(volume_plot))
+        _print_notes(volume_plot)
+        return ExitCode.FAILED if volume_plot.failures else ExitCode.OK
 
 
-def _tell(plotted: Plotted) -> None:
-    tell_holds(plotted.holds, plotted.chronology.now_s)
-    for failure in plotted.failures:
-        complain(printable(failure, _LONGEST_COMPLAINT))
+def _print_notes(volume_plot: VolumePlot) -> None:
+    print_holds(volume_plot.holds, volume_plot.timeline.now_s)
+    for failure in volume_plot.failures:
+        print_error(sanitise(failure, _MAX_FAILURE_CHARS))

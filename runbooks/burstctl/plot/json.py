@@ -2,117 +2,126 @@
 
 from typing import Any, Final
 
-from burstctl.plot.labels import state_words
-from burstctl.plot.load import Plotted
+from burstctl.plot.labels import describe_state
+from burstctl.plot.load import VolumePlot
 from burstctl.render.plan_json import instant_or_none
-from burstctl.timeline.intervals import Stay
-from burstctl.timeline.timeline import Chronology, Fan
+from burstctl.timeline.intervals import TargetInterval
+from burstctl.timeline.timeline import ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ledger.flip_state import configuration_document
+from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.text import format_instant
 
 SCHEMA: Final = "burstwatch.plot/v1"
 
 
-def to_document(plotted: Plotted) -> dict[str, Any]:
+def to_document(volume_plot: VolumePlot) -> dict[str, Any]:
     """The values behind the picture; instants in ISO 8601, absent values null, keys never disappear.
 
     A series is pairs of when a period began, in seconds since the epoch, and its value: a period that is not
     there is a gap.
     """
-    this, decision = plotted.chronology, plotted.decision
+    timeline, decision = volume_plot.timeline, volume_plot.decision
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(this.now_s),
-        "region": plotted.region,
-        "ledger": plotted.ledger,
-        "volume_id": this.volume.volume_id,
-        "name": this.volume.name,
-        "volume_type": this.volume.volume_type,
-        "size_gib": this.volume.size_gib,
+        "generated_at": format_instant(timeline.now_s),
+        "region": volume_plot.region,
+        "ledger": volume_plot.ledger,
+        "volume_id": timeline.volume.volume_id,
+        "name": timeline.volume.name,
+        "volume_type": timeline.volume.volume_type,
+        "size_gib": timeline.volume.size_gib,
         "level": str(decision.level) if decision else None,
-        "state": state_words(plotted),
-        "starts_at": format_instant(this.start_s),
-        "ends_at": format_instant(this.end_s),
-        "period_s": this.period_s,
+        "state": describe_state(volume_plot),
+        "starts_at": format_instant(timeline.start_s),
+        "ends_at": format_instant(timeline.end_s),
+        "period_s": timeline.period_s,
         "series": {
-            "burst_balance_pct": _pairs(this.balance),
-            "served_iops": _pairs(this.served),
-            "read_iops": _pairs(this.reads),
+            "burst_balance_pct": _to_pairs(timeline.balance),
+            "served_iops": _to_pairs(timeline.served),
+            "read_iops": _to_pairs(timeline.reads),
         },
-        "forecast": _forecast(this.fan),
+        "forecast": _forecast_document(timeline.forecast_cone),
         "marks": [
             {
-                "at": format_instant(m.at_s),
-                "kind": str(m.kind),
-                "letter": m.letter,
-                "says": m.says,
-                "told": m.is_told,
+                "at": format_instant(event.at_s),
+                "kind": str(event.kind),
+                "letter": event.letter,
+                "says": event.text,
+                "told": event.is_alerted,
             }
-            for m in this.marks
+            for event in timeline.events
         ],
-        **_stretches(this),
-        "metrics_requested": plotted.metrics_requested,
-        "api_calls": dict(plotted.api_calls),
-        "failures": list(plotted.failures),
+        **_interval_documents(timeline),
+        "metrics_requested": volume_plot.metrics_requested,
+        "api_calls": dict(volume_plot.api_calls),
+        "failures": list(volume_plot.failures),
     }
 
 
-def _pairs(series: Series) -> list[list[float]]:
-    return [[at_s, round(value, 3)] for at_s, value in zip(series.starts_s, series.values, strict=True)]
+def _to_pairs(series: Series) -> list[list[float]]:
+    return [[at_s, round(value, 3)] for at_s, value in zip(series.starts_at_s, series.values, strict=True)]
 
 
-def _forecast(fan: Fan | None) -> dict[str, Any] | None:
-    if fan is None:
+def _forecast_document(cone: ForecastCone | None) -> dict[str, Any] | None:
+    if cone is None:
         return None
     return {
-        "from_at": format_instant(fan.from_s),
-        "from_pct": fan.from_pct,
-        "soonest_empty_at": instant_or_none(fan.soonest_s),
-        "earliest_at": instant_or_none(fan.earliest_s),
-        "time_to_empty_at": instant_or_none(fan.about_s),
-        "latest_at": instant_or_none(fan.latest_s),
-        "is_believed": fan.is_believed,
-        "drain_per_s": fan.drain_per_s,
+        "from_at": format_instant(cone.start_at_s),
+        "from_pct": cone.start_pct,
+        "soonest_empty_at": instant_or_none(cone.soonest_empty_at_s),
+        "earliest_at": instant_or_none(cone.earliest_empty_at_s),
+        "time_to_empty_at": instant_or_none(cone.estimated_empty_at_s),
+        "latest_at": instant_or_none(cone.latest_empty_at_s),
+        "is_believed": cone.is_believed,
+        "drain_per_s": cone.drain_per_s,
     }
 
 
-def _stretches(this: Chronology) -> dict[str, Any]:
+def _interval_documents(timeline: Timeline) -> dict[str, Any]:
     """What lasted for a while, each with its start and end."""
     return {
-        "absences": [_span(a.start_s, a.end_s) | {"reason": str(a.reason)} for a in this.absences],
-        "limits": [
-            _span(limit.start_s, limit.end_s)
-            | {"sustained_iops": limit.sustained_iops, "most_iops": limit.most_iops}
-            for limit in this.limits
+        "absences": [
+            _bounds_document(gap.start_s, gap.end_s) | {"reason": str(gap.reason)} for gap in timeline.gaps
         ],
-        "levels": [_span(r.start_s, r.end_s) | {"level": str(r.level)} for r in this.levels],
-        "flips": [_stay(stay) for stay in this.stays],
+        "limits": [
+            _bounds_document(limit.start_s, limit.end_s)
+            | {"sustained_iops": limit.sustained_iops, "most_iops": limit.max_iops}
+            for limit in timeline.limits
+        ],
+        "levels": [
+            _bounds_document(interval.start_s, interval.end_s) | {"level": str(interval.level)}
+            for interval in timeline.levels
+        ],
+        "flips": [_flip_document(target_interval) for target_interval in timeline.target_intervals],
         "windows": [
-            _span(o.start_s, o.end_s) | {"window": o.window, "by_hand": o.by_hand} for o in this.windows
+            _bounds_document(window_interval.start_s, window_interval.end_s)
+            | {"window": window_interval.window, "by_hand": window_interval.is_manual}
+            for window_interval in timeline.windows
         ],
         "holds": [
-            _span(r.start_s, r.end_s) | {"by": r.by, "reason": r.reason, "of_everything": r.of_everything}
-            for r in this.holds
+            _bounds_document(interval.start_s, interval.end_s)
+            | {"by": interval.by, "reason": interval.reason, "of_everything": interval.is_fleet_wide}
+            for interval in timeline.holds
         ],
         "stalls": [
-            _span(r.start_s, r.end_s) | {"instance_id": r.instance_id, "verdict": r.verdict, "cause": r.cause}
-            for r in this.stalls
+            _bounds_document(interval.start_s, interval.end_s)
+            | {"instance_id": interval.instance_id, "verdict": interval.verdict, "cause": interval.cause}
+            for interval in timeline.stalls
         ],
     }
 
 
-def _span(start_s: float, end_s: float) -> dict[str, Any]:
+def _bounds_document(start_s: float, end_s: float) -> dict[str, Any]:
     return {"starts_at": format_instant(start_s), "ends_at": format_instant(end_s)}
 
 
-def _stay(stay: Stay) -> dict[str, Any]:
+def _flip_document(interval: TargetInterval) -> dict[str, Any]:
     return {
-        "asked_at": instant_or_none(stay.asked_s),
-        "reached_at": instant_or_none(stay.reached_s),
-        "back_asked_at": instant_or_none(stay.back_s),
-        "restored_at": instant_or_none(stay.restored_s),
-        "target": configuration_document(stay.target) if stay.target else None,
-        "by": stay.by,
-        "stays": stay.stays,
+        "asked_at": instant_or_none(interval.requested_at_s),
+        "reached_at": instant_or_none(interval.reached_at_s),
+        "back_asked_at": instant_or_none(interval.return_requested_at_s),
+        "restored_at": instant_or_none(interval.restored_at_s),
+        "target": configuration_to_document(interval.target) if interval.target else None,
+        "by": interval.by,
+        "stays": interval.is_permanent,
     }

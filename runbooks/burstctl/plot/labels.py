@@ -4,158 +4,170 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from burstctl.cli.text_layout import LONGEST_SENTENCE
-from burstctl.plot.load import Plotted
-from burstctl.render.table import CHANGING, cut, dry_words
-from burstctl.timeline.intervals import HoldRun, Mark, StallRun, Stay
-from burstctl.timeline.timeline import Absence, AbsenceReason, Chronology, Limit
-from burstctl.timeline.window_intervals import Opening
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.plot.load import VolumePlot
+from burstctl.render.table import CHANGING_LABEL, describe_depletion, truncate
+from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInterval, TimelineEvent
+from burstctl.timeline.timeline import DataGap, DataGapReason, IopsLimit, Timeline
+from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.durations import format_span
+from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ledger.flip_state import Flip, Phase
-from burstwatch.core.text import columns, format_clock, format_roughly, format_time, printable
+from burstwatch.core.ledger.flip_state import Flip, FlipStatus
+from burstwatch.core.text import display_width, format_clock, format_rounded_duration, format_time, sanitise
 
-LONGEST_LABEL: Final = 60
+MAX_LABEL_CHARS: Final = 60
 _DAY_S: Final = 24 * 3600
 
-ABSENCE_WORDS: Final = {
-    AbsenceReason.NOT_CREATED: ("not created yet", "none yet"),
-    AbsenceReason.FLIPPED: ("flipped: no balance", "flipped"),
-    AbsenceReason.OTHER_TYPE: ("no burst credits", "none"),
-    AbsenceReason.CANNOT_RUN_DRY: ("cannot run dry", "never dry"),
-    AbsenceReason.DETACHED: ("detached",),
-    AbsenceReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
-    AbsenceReason.GAP: ("no datapoint", "gap"),
+GAP_LABELS: Final = {
+    DataGapReason.NOT_CREATED: ("not created yet", "none yet"),
+    DataGapReason.FLIPPED: ("flipped: no balance", "flipped"),
+    DataGapReason.OTHER_TYPE: ("no burst credits", "none"),
+    DataGapReason.CANNOT_RUN_DRY: ("cannot run dry", "never dry"),
+    DataGapReason.DETACHED: ("detached",),
+    DataGapReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
+    DataGapReason.GAP: ("no datapoint", "gap"),
 }
 
 
-def clock_words(at_s: float, this: Chronology) -> str:
+def format_event_time(at_s: float, timeline: Timeline) -> str:
     """The hour and minute, with the day where the picture has more than one of them."""
-    if this.end_s - this.start_s <= _DAY_S:
+    if timeline.end_s - timeline.start_s <= _DAY_S:
         return format_clock(at_s)
-    return _day_words(at_s)
+    return _format_day_and_time(at_s)
 
 
-def _day_words(at_s: float) -> str:
+def _format_day_and_time(at_s: float) -> str:
     return datetime.fromtimestamp(at_s, UTC).strftime("%m-%d %H:%M")
 
 
-def state_words(plotted: Plotted) -> str:
+def describe_state(volume_plot: VolumePlot) -> str:
     """How the volume stands now: level, balance, and when it is dry; or where it was moved."""
-    this, decision = plotted.chronology, plotted.decision
-    newest = this.balance.newest
-    at_s = newest.start_s + this.period_s if newest else 0
-    seen = f"{newest.value:.1f} % at {clock_words(at_s, this)}" if newest else ""
+    timeline, decision = volume_plot.timeline, volume_plot.decision
+    newest = timeline.balance.newest
+    at_s = newest.start_at_s + timeline.period_s if newest else 0
+    reading = f"{newest.value:.1f} % at {format_event_time(at_s, timeline)}" if newest else ""
     if decision is None:
-        return ", ".join(filter(None, ("ignored by tag, so nothing is decided about it", seen)))
+        return ", ".join(filter(None, ("ignored by tag, so nothing is decided about it", reading)))
     if decision.flip is not None:
-        level = [CHANGING] if decision.is_changing else _judged(decision.level)
-        return ": ".join([*level, _flip_words(decision.flip, this)])
-    dry = dry_words(decision, this.now_s)
+        level = [CHANGING_LABEL] if decision.is_changing else _level_text(decision.level)
+        return ": ".join([*level, _describe_flip(decision.flip, timeline)])
+    depletion = describe_depletion(decision, timeline.now_s)
     if decision.level is Level.UNKNOWN:
-        return f"unknown: {dry}" + (f"; last seen {seen}" if seen else "")
+        return f"unknown: {depletion}" + (f"; last seen {reading}" if reading else "")
     forecast = decision.assessment.forecast
-    is_to_be = forecast is not None and forecast.time_to_empty_s is not None
-    zone = " UTC" if ":" in dry else ""
-    return f"{decision.level}: {seen}, {'dry ' if is_to_be else ''}{dry}{zone}"
+    has_estimate = forecast is not None and forecast.time_to_empty_s is not None
+    zone = " UTC" if ":" in depletion else ""
+    return f"{decision.level}: {reading}, {'dry ' if has_estimate else ''}{depletion}{zone}"
 
 
-def _flip_words(flip: Flip, this: Chronology) -> str:
+def _describe_flip(flip: Flip, timeline: Timeline) -> str:
     """Where it is on its way to, or was moved to, since when and by whom."""
-    at_s = flip.asked_at_s
-    match flip.phase:
-        case Phase.ASKED:
-            said = f"is to become {flip.asked_for}"
-        case Phase.CHANGING:
-            said = f"is on its way to {flip.asked_for}"
-        case Phase.ON_TARGET:
-            said = f"{'stays' if flip.stays else 'is on'} {flip.target}"
+    at_s = flip.requested_at_s
+    match flip.status:
+        case FlipStatus.REQUESTED:
+            text = f"is to become {flip.requested_config}"
+        case FlipStatus.IN_PROGRESS:
+            text = f"is on its way to {flip.requested_config}"
+        case FlipStatus.ON_TARGET:
+            text = f"{'stays' if flip.is_permanent else 'is on'} {flip.target}"
             at_s = flip.reached_at_s or at_s
-    return f"{said} since {format_time(at_s, this.now_s)} UTC, asked for by {flip.by}"
+    return f"{text} since {format_time(at_s, timeline.now_s)} UTC, asked for by {flip.by}"
 
 
-def _judged(level: Level) -> list[str]:
+def _level_text(level: Level) -> list[str]:
     """The level where there is one: away from burst credits none is missed."""
     return [] if level is Level.UNKNOWN else [str(level)]
 
 
-def seen_words(plotted: Plotted) -> str:
+def describe_extremes(volume_plot: VolumePlot) -> str:
     """The span in a line: the least balance, the busiest period, and what it did most."""
-    this = plotted.chronology
+    timeline = volume_plot.timeline
     parts = []
-    if this.balance:
-        least = min(this.balance.values)
-        at_s = this.balance.starts_s[this.balance.values.index(least)]
-        parts.append(f"lowest {least:.1f} % at {clock_words(at_s, this)}")
-    if this.served:
-        most = max(this.served.values)
-        at_s = this.served.starts_s[this.served.values.index(most)]
-        parts.append(f"busiest {most:,.0f}/s at {clock_words(at_s, this)}" if most > 0 else "idle")
-    if (total := sum(this.served.values)) > 0:
-        parts.append(f"{100 * sum(this.reads.values) / total:.0f} % reads")
-    return f"last {format_span(plotted.last)}: {', '.join(parts)}"
+    if timeline.balance:
+        lowest_pct = min(timeline.balance.values)
+        at_s = timeline.balance.starts_at_s[timeline.balance.values.index(lowest_pct)]
+        parts.append(f"lowest {lowest_pct:.1f} % at {format_event_time(at_s, timeline)}")
+    if timeline.served:
+        busiest_iops = max(timeline.served.values)
+        at_s = timeline.served.starts_at_s[timeline.served.values.index(busiest_iops)]
+        parts.append(
+            f"busiest {busiest_iops:,.0f}/s at {format_event_time(at_s, timeline)}"
+            if busiest_iops > 0
+            else "idle"
+        )
+    if (total := sum(timeline.served.values)) > 0:
+        parts.append(f"{100 * sum(timeline.reads.values) / total:.0f} % reads")
+    return f"last {format_duration_literal(volume_plot.lookback)}: {', '.join(parts)}"
 
 
-def mark_words(mark: Mark) -> str:
+def describe_event(event: TimelineEvent) -> str:
     """What happened, and whether people were told."""
-    return printable(mark.says, LONGEST_SENTENCE) + (", told" if mark.is_told else "")
+    return sanitise(event.text, MAX_SENTENCE_LENGTH) + (", told" if event.is_alerted else "")
 
 
-def absence_words(absence: Absence) -> tuple[str, ...]:
+def gap_labels(gap: DataGap) -> tuple[str, ...]:
     """Why there is no balance; at length, and shorter where there is less room."""
-    return ABSENCE_WORDS[absence.reason]
+    return GAP_LABELS[gap.reason]
 
 
-def fan_words(this: Chronology) -> list[str]:
+def describe_forecast_cone(timeline: Timeline) -> list[str]:
     """The forecast, a few words to a line: when it is dry, and when at the soonest."""
-    if this.fan is None or this.fan.about_s is None:
+    if timeline.forecast_cone is None or timeline.forecast_cone.estimated_empty_at_s is None:
         return []
-    left_s, soonest_s = this.fan.about_s - this.now_s, this.fan.soonest_s
-    about = [f"dry in {format_roughly(left_s)}", f"({format_time(this.fan.about_s, this.now_s)})"]
+    remaining_s, soonest_s = (
+        timeline.forecast_cone.estimated_empty_at_s - timeline.now_s,
+        timeline.forecast_cone.soonest_empty_at_s,
+    )
+    estimate = [
+        f"dry in {format_rounded_duration(remaining_s)}",
+        f"({format_time(timeline.forecast_cone.estimated_empty_at_s, timeline.now_s)})",
+    ]
     if soonest_s is None:
-        return about
-    return [*about, "not before", format_time(soonest_s, this.now_s)]
+        return estimate
+    return [*estimate, "not before", format_time(soonest_s, timeline.now_s)]
 
 
-def limit_words(limit: Limit) -> dict[str, int]:
+def label_limits(limit: IopsLimit) -> dict[str, int]:
     """What a limit is called, and how many operations a second it is."""
     if limit.is_provisioned:
         return {"provisioned": limit.sustained_iops}
-    burst = {"burst": limit.most_iops} if limit.most_iops > limit.sustained_iops else {}
+    burst = {"burst": limit.max_iops} if limit.max_iops > limit.sustained_iops else {}
     return {"baseline": limit.sustained_iops} | burst
 
 
-def stay_words(stay: Stay) -> str:
+def describe_target_interval(interval: TargetInterval) -> str:
     """Where it went: ``gp3 3,000 IOPS``, and whether to stay."""
-    return f"{short_target(stay.target)}{', stays' if stay.stays else ''}"
+    return f"{format_target(interval.target)}{', stays' if interval.is_permanent else ''}"
 
 
-def short_target(target: Configuration | None) -> str:
+def format_target(target: Configuration | None) -> str:
     """``gp3 3,000 IOPS``."""
     if target is None:
         return "another type"
     return f"{target.volume_type}" + ("" if target.iops is None else f" {target.iops:,} IOPS")
 
 
-def window_words(opening: Opening) -> str:
+def describe_window_interval(interval: WindowInterval) -> str:
     """The window's name, and whether somebody started it by hand."""
-    return printable(opening.window, LONGEST_LABEL) + (" by hand" if opening.by_hand else "")
+    return sanitise(interval.window, MAX_LABEL_CHARS) + (" by hand" if interval.is_manual else "")
 
 
-def hold_words(run: HoldRun) -> str:
+def describe_hold_interval(interval: HoldInterval) -> str:
     """Who holds what, and why."""
-    what = "everything, " if run.of_everything else ""
-    return printable(f"{what}{run.by}: {run.reason}", LONGEST_LABEL)
+    scope = "everything, " if interval.is_fleet_wide else ""
+    return sanitise(f"{scope}{interval.by}: {interval.reason}", MAX_LABEL_CHARS)
 
 
-def stall_words(run: StallRun) -> str:
+def describe_stall(interval: StallInterval) -> str:
     """What the host saw."""
-    span_s = run.end_s - run.start_s
-    return printable(f"stalled{f' {span_s:.0f} s' if span_s else ''}: {run.cause}", LONGEST_LABEL)
+    duration_s = interval.end_s - interval.start_s
+    return sanitise(
+        f"stalled{f' {duration_s:.0f} s' if duration_s else ''}: {interval.cause}", MAX_LABEL_CHARS
+    )
 
 
-def bins_words(step_s: float, period_s: int) -> str:
+def format_bin_width(step_s: float, period_s: int) -> str:
     """``a minute``, ``5 min``: over how long a point or a column chooses."""
     minutes = max(1, round(max(step_s, period_s) / 60))
     if minutes == 1:
@@ -163,18 +175,18 @@ def bins_words(step_s: float, period_s: int) -> str:
     return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60)} h"  # noqa: PLR2004 - two hours
 
 
-def fitted(text: str, room: int) -> str:
+def fit_text(text: str, width: int) -> str:
     """The text, without its last words where it is too long; one word that is too long itself is cut."""
     words = text.split(" ")
-    while len(words) > 1 and columns(" ".join(words)) > room:
+    while len(words) > 1 and display_width(" ".join(words)) > width:
         words.pop()
-    said = " ".join(words)
-    return cut(said if len(words) == len(text.split(" ")) else said.rstrip(":,"), room)
+    message = " ".join(words)
+    return truncate(message if len(words) == len(text.split(" ")) else message.rstrip(":,"), width)
 
 
-def some_marks(marks: Sequence[Mark], room: int) -> tuple[Sequence[Mark], int]:
+def newest_events(events: Sequence[TimelineEvent], max_lines: int) -> tuple[Sequence[TimelineEvent], int]:
     """The newest marks that fit on so many lines, and how many earlier ones do not."""
-    if len(marks) <= room:
-        return marks, 0
-    shown = marks[len(marks) - max(0, room - 1) :]
-    return shown, len(marks) - len(shown)
+    if len(events) <= max_lines:
+        return events, 0
+    newest = events[len(events) - max(0, max_lines - 1) :]
+    return newest, len(events) - len(newest)

@@ -4,13 +4,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from burstctl.plot.labels import hold_words, stall_words, stay_words, window_words
-from burstctl.timeline.intervals import Stay
-from burstctl.timeline.timeline import Chronology
+from burstctl.plot.labels import (
+    describe_hold_interval,
+    describe_stall,
+    describe_target_interval,
+    describe_window_interval,
+)
+from burstctl.timeline.intervals import TargetInterval
+from burstctl.timeline.timeline import Timeline
 from burstwatch.core.assessment.severity import Level
 
 
-class Look(StrEnum):
+class SegmentStyle(StrEnum):
     """How a stretch looks: a fill of its own each, so that nothing depends on a colour."""
 
     OK = Level.OK
@@ -34,7 +39,7 @@ class Segment:
     start_s: float
     end_s: float
     text: str
-    look: Look
+    style: SegmentStyle
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,27 +50,72 @@ class Lane:
     segments: Sequence[Segment]
 
 
-def lanes_of(this: Chronology) -> list[Lane]:
+def build_lanes(timeline: Timeline) -> list[Lane]:
     """The lanes that have anything on them, from what burstwatch saw to what people and hosts did."""
     lanes = [
-        Lane("LEVEL", [Segment(r.start_s, r.end_s, str(r.level), Look(str(r.level))) for r in this.levels]),
-        Lane("FLIP", [segment for stay in this.stays for segment in _stretches(stay, this)]),
-        Lane("WINDOW", [Segment(o.start_s, o.end_s, window_words(o), Look.WINDOW) for o in this.windows]),
-        Lane("HOLD", [Segment(r.start_s, r.end_s, hold_words(r), Look.HOLD) for r in this.holds]),
-        Lane("HOST", [Segment(r.start_s, r.end_s, stall_words(r), Look.STALL) for r in this.stalls]),
+        Lane(
+            "LEVEL",
+            [
+                Segment(
+                    interval.start_s, interval.end_s, str(interval.level), SegmentStyle(str(interval.level))
+                )
+                for interval in timeline.levels
+            ],
+        ),
+        Lane(
+            "FLIP",
+            [
+                segment
+                for target_interval in timeline.target_intervals
+                for segment in _flip_segments(target_interval, timeline)
+            ],
+        ),
+        Lane(
+            "WINDOW",
+            [
+                Segment(
+                    window_interval.start_s,
+                    window_interval.end_s,
+                    describe_window_interval(window_interval),
+                    SegmentStyle.WINDOW,
+                )
+                for window_interval in timeline.windows
+            ],
+        ),
+        Lane(
+            "HOLD",
+            [
+                Segment(interval.start_s, interval.end_s, describe_hold_interval(interval), SegmentStyle.HOLD)
+                for interval in timeline.holds
+            ],
+        ),
+        Lane(
+            "HOST",
+            [
+                Segment(interval.start_s, interval.end_s, describe_stall(interval), SegmentStyle.STALL)
+                for interval in timeline.stalls
+            ],
+        ),
     ]
     return [lane for lane in lanes if lane.segments]
 
 
-def _stretches(stay: Stay, this: Chronology) -> Iterator[Segment]:
+def _flip_segments(interval: TargetInterval, timeline: Timeline) -> Iterator[Segment]:
     """The way there, the time on the target, the way back."""
-    asked_s = this.start_s if stay.asked_s is None else stay.asked_s
-    reached_s = stay.reached_s or (this.start_s if stay.asked_s is None else None)
-    left_s = stay.back_s or stay.restored_s or this.now_s
-    name = stay_words(stay)
-    if stay.asked_s is not None and asked_s < (reached_s or left_s):
-        yield Segment(asked_s, reached_s or left_s, f"to {name}", Look.LEAVING)
-    if reached_s is not None and reached_s < left_s:
-        yield Segment(reached_s, left_s, name, Look.AWAY)
-    if stay.back_s is not None and stay.back_s < (stay.restored_s or this.now_s):
-        yield Segment(stay.back_s, stay.restored_s or this.now_s, "back", Look.RETURNING)
+    requested_at_s = timeline.start_s if interval.requested_at_s is None else interval.requested_at_s
+    reached_at_s = interval.reached_at_s or (timeline.start_s if interval.requested_at_s is None else None)
+    left_at_s = interval.return_requested_at_s or interval.restored_at_s or timeline.now_s
+    label = describe_target_interval(interval)
+    if interval.requested_at_s is not None and requested_at_s < (reached_at_s or left_at_s):
+        yield Segment(requested_at_s, reached_at_s or left_at_s, f"to {label}", SegmentStyle.LEAVING)
+    if reached_at_s is not None and reached_at_s < left_at_s:
+        yield Segment(reached_at_s, left_at_s, label, SegmentStyle.AWAY)
+    if interval.return_requested_at_s is not None and interval.return_requested_at_s < (
+        interval.restored_at_s or timeline.now_s
+    ):
+        yield Segment(
+            interval.return_requested_at_s,
+            interval.restored_at_s or timeline.now_s,
+            "back",
+            SegmentStyle.RETURNING,
+        )

@@ -5,37 +5,37 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
-from burstctl.context.context import Desk
-from burstctl.timeline.intervals import EVERYTHING
-from burstctl.timeline.timeline import AbsenceReason, Chronology, Sources, chronicle
-from burstctl.timeline.window_intervals import Opening, marks_in, openings
+from burstctl.context.context import CommandContext
+from burstctl.timeline.intervals import FLEET
+from burstctl.timeline.timeline import DataGapReason, Timeline, TimelineInput, build_timeline
+from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
-from burstwatch.core.durations import format_span
-from burstwatch.core.ebs.usage import History
+from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger, LedgerEntry
-from burstwatch.core.policy.windows import windows_of
-from burstwatch.core.text import printable
+from burstwatch.core.policy.windows import window_names_of
+from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.report import Report
-from burstwatch.engine.collector import Gathering
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.collector import Collector
 from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import build_client
 
 METRICS: Final = ("balance", "read_ops", "write_ops")
 
-LONGEST: Final = timedelta(days=454)
+MAX_SPAN: Final = timedelta(days=454)
 """CloudWatch keeps means of an hour for 455 days."""
 
-_PERIODS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (LONGEST, 3600))
+_PERIOD_LIMITS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (MAX_SPAN, 3600))
 """Up to how far back CloudWatch still has which period, a day less than it says."""
 
-_BEFORE_S: Final = 30 * 24 * 3600
+_LEDGER_LOOKBACK_S: Final = 30 * 24 * 3600
 """The ledger is read from so much earlier: no hold lasts longer, few flips do."""
 
-_LONGEST_COMPLAINT: Final = 600
+_MAX_FAILURE_CHARS: Final = 600
 
 
 class NothingToPlotError(BurstwatchError):
@@ -43,131 +43,134 @@ class NothingToPlotError(BurstwatchError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plotted:
+class VolumePlot:
     """A chronology with what its picture says in words; ``decision`` is None for a volume tagged ignored."""
 
-    chronology: Chronology
+    timeline: Timeline
     decision: Decision | None
     region: str
     ledger: str
-    last: timedelta
+    lookback: timedelta
     holds: Sequence[Hold]
     failures: Sequence[str]
     metrics_requested: int
     api_calls: Mapping[str, int]
 
 
-def read_chronology(desk: Desk, volume_id: str, last: timedelta) -> Plotted:
+def load_plot(context: CommandContext, volume_id: str, lookback: timedelta) -> VolumePlot:
     """Read what there is to be drawn of a volume, and judge it as every pass does.
 
     Raises:
         NothingToPlotError: it does not exist, was not told of, or there is no datapoint of it.
     """
-    desk.progress.begin(f"reading {format_span(last)}")
+    context.progress.begin(f"reading {format_duration_literal(lookback)}")
     try:
-        return _read(desk, volume_id, last)
+        return _load(context, volume_id, lookback)
     finally:
-        desk.progress.end()
+        context.progress.end()
 
 
-def _read(desk: Desk, volume_id: str, last: timedelta) -> Plotted:
-    shell, now_s = desk.shell, desk.shell.clock()
-    report = assess_volumes(shell, [volume_id], now_s=now_s)
-    gathering = shell.gathering(now_s)
-    volume = _volume(report, gathering, volume_id)
+def _load(context: CommandContext, volume_id: str, lookback: timedelta) -> VolumePlot:
+    services, now_s = context.services, context.services.clock()
+    report = assess_volumes(services, [volume_id], now_s=now_s)
+    collector = services.build_collector(now_s)
+    volume = _find_volume(report, collector, volume_id)
     decision = report.decisions[0] if report.decisions else None
-    period_s = next(period_s for longest, period_s in _PERIODS if last <= longest)
-    start_s = int(now_s - last.total_seconds()) // period_s * period_s
-    sources = Sources(
+    period_s = next(period_s for max_span, period_s in _PERIOD_LIMITS if lookback <= max_span)
+    start_s = int(now_s - lookback.total_seconds()) // period_s * period_s
+    inputs = TimelineInput(
         volume=volume,
-        history=_history(desk, gathering, volume_id, start_s, period_s),
+        history=_read_history(context, collector, volume_id, start_s, period_s),
         start_s=start_s,
         now_s=now_s,
         assessment=decision.assessment if decision else None,
-        state=shell.ledger.states_of({volume_id}).get(volume_id),
-        entries=_entries(shell.ledger, volume_id, start_s - _BEFORE_S),
-        watch_below_pct=shell.policy.cadence.watch_below_pct,
+        state=services.ledger.states_of({volume_id}).get(volume_id),
+        entries=_read_entries(services.ledger, volume_id, start_s - _LEDGER_LOOKBACK_S),
+        watch_below_pct=services.policy.cadence.watch_below_pct,
     )
-    chronology = _explained(desk, gathering, sources)
-    if (reason := _why_not(chronology, last)) is not None:
+    timeline = _build_timeline(context, collector, inputs)
+    if (reason := _no_plot_reason(timeline, lookback)) is not None:
         raise NothingToPlotError(reason)
-    return Plotted(
-        chronology=chronology,
+    return VolumePlot(
+        timeline=timeline,
         decision=decision,
-        region=shell.place.region,
-        ledger=desk.ledger,
-        last=last,
-        holds=[hold for hold in report.holds if hold.holds(volume_id, now_s)],
-        failures=[*report.failures, *gathering.failures],
-        metrics_requested=shell.calls.metrics_requested,
-        api_calls=shell.calls.calls,
+        region=services.location.region,
+        ledger=context.ledger_location,
+        lookback=lookback,
+        holds=[hold for hold in report.holds if hold.applies_to(volume_id, now_s)],
+        failures=[*report.failures, *collector.failures],
+        metrics_requested=services.calls.metrics_requested,
+        api_calls=services.calls.calls,
     )
 
 
-def _volume(report: Report, gathering: Gathering, volume_id: str) -> Volume:
+def _find_volume(report: PassReport, collector: Collector, volume_id: str) -> Volume:
     """The volume, which may be tagged ignored: somebody asks for it."""
     if report.decisions:
         return report.decisions[0].assessment.volume
-    found = gathering.by_id([volume_id])[0] if report.ignored else []
-    if found:
-        return found[0]
+    volumes = collector.volumes_by_id([volume_id])[0] if report.ignored else []
+    if volumes:
+        return volumes[0]
     if volume_id in report.missing:
         raise NothingToPlotError(
             f"there is no volume {volume_id} in {report.region}: check the id, the region, the account;"
             f" what the ledger knows of a deleted one tells burstctl history {volume_id}"
         )
-    said = "; ".join([*report.failures, *gathering.failures]) or "EC2 does not describe it"
-    raise NothingToPlotError(f"{volume_id} could not be read: {printable(said, _LONGEST_COMPLAINT)}")
+    text = "; ".join([*report.failures, *collector.failures]) or "EC2 does not describe it"
+    raise NothingToPlotError(f"{volume_id} could not be read: {sanitise(text, _MAX_FAILURE_CHARS)}")
 
 
-def _history(desk: Desk, gathering: Gathering, volume_id: str, start_s: int, period_s: int) -> History:
+def _read_history(
+    context: CommandContext, collector: Collector, volume_id: str, start_s: int, period_s: int
+) -> MetricHistory:
     """What CloudWatch has of it up to the last closed period."""
-    client = build_client(desk.session, "cloudwatch", desk.shell.calls)
+    client = build_client(context.session, "cloudwatch", context.services.calls)
     reader = HistoryReader(client, period_s=period_s, workers=1, metrics=METRICS)
-    end_s = int(gathering.now_s) // period_s * period_s
-    [found] = reader.read([volume_id], start_s, end_s)
-    gathering.failures += [f"cloudwatch:GetMetricData says: {said}" for said in found.messages]
-    if volume_id in found.unread:
-        said = printable(str(found.unread[volume_id]), _LONGEST_COMPLAINT)
-        raise NothingToPlotError(f"the history of {volume_id} could not be read: {said}")
-    return found.histories[volume_id]
+    end_s = int(collector.now_s) // period_s * period_s
+    [part] = reader.read([volume_id], start_s, end_s)
+    collector.failures += [f"cloudwatch:GetMetricData says: {text}" for text in part.messages]
+    if volume_id in part.unread:
+        text = sanitise(str(part.unread[volume_id]), _MAX_FAILURE_CHARS)
+        raise NothingToPlotError(f"the history of {volume_id} could not be read: {text}")
+    return part.histories[volume_id]
 
 
-def _entries(ledger: Ledger, volume_id: str, since_s: int) -> list[LedgerEntry]:
-    found = [e for subject in (volume_id, EVERYTHING) for e in ledger.entries(subject, since_s=since_s)]
-    return sorted(found, key=lambda entry: entry.at_s)
+def _read_entries(ledger: Ledger, volume_id: str, since_s: int) -> list[LedgerEntry]:
+    entries = [entry for subject in (volume_id, FLEET) for entry in ledger.entries(subject, since_s=since_s)]
+    return sorted(entries, key=lambda ledger_entry: ledger_entry.at_s)
 
 
-def _explained(desk: Desk, gathering: Gathering, sources: Sources) -> Chronology:
+def _build_timeline(context: CommandContext, collector: Collector, inputs: TimelineInput) -> Timeline:
     """The chronology; AWS is asked about a change of type only where some balance is missing without one."""
-    bare = chronicle(sources)
-    record = None
-    if any(each.reason in (AbsenceReason.GAP, AbsenceReason.OTHER_TYPE) for each in bare.absences):
-        volume_id = sources.volume.volume_id
-        record = gathering.modifications([volume_id])[0].get(volume_id)
-    windows = _windows(desk, sources, bare.end_s)
-    return chronicle(replace(sources, record=record, windows=windows))
+    draft = build_timeline(inputs)
+    modification = None
+    if any(gap.reason in (DataGapReason.GAP, DataGapReason.OTHER_TYPE) for gap in draft.gaps):
+        volume_id = inputs.volume.volume_id
+        modification = collector.modifications([volume_id])[0].get(volume_id)
+    windows = _window_intervals(context, inputs, draft.end_s)
+    return build_timeline(replace(inputs, modification=modification, windows=windows))
 
 
-def _windows(desk: Desk, sources: Sources, end_s: float) -> list[Opening]:
-    policy, ledger = desk.shell.policy, desk.shell.ledger
-    names = windows_of(policy.windows, sources.volume)
-    marks = {name: marks_in(ledger.entries(f"window {name}"), name) for name in names}
-    return openings(policy.windows, names, marks, sources.start_s, end_s)
+def _window_intervals(context: CommandContext, inputs: TimelineInput, end_s: float) -> list[WindowInterval]:
+    policy, ledger = context.services.policy, context.services.ledger
+    names = window_names_of(policy.windows, inputs.volume)
+    overrides = {name: manual_overrides(ledger.entries(f"window {name}"), name) for name in names}
+    return window_intervals(policy.windows, names, overrides, inputs.start_s, end_s)
 
 
-def _why_not(chronology: Chronology, last: timedelta) -> str | None:
+def _no_plot_reason(timeline: Timeline, lookback: timedelta) -> str | None:
     """Why there is no picture of it; None where there is."""
-    volume, span = chronology.volume, format_span(last)
-    explain = f"burstctl explain {volume.volume_id}"
-    if not (volume.is_gp2 or chronology.balance or chronology.stays):
+    volume, lookback_text = timeline.volume, format_duration_literal(lookback)
+    explain_command = f"burstctl explain {volume.volume_id}"
+    if not (volume.is_gp2 or timeline.balance or timeline.target_intervals):
         return (
-            f"{volume.volume_id} is {volume.volume_type} and was nothing else in the last {span}: it has no"
-            " burst credits, so there is nothing to plot; if it was gp2 before that, name a longer --last"
+            f"{volume.volume_id} is {volume.volume_type} and was nothing else in the last {lookback_text}: it"
+            " has no burst credits, so there is nothing to plot; if it was gp2 before that, name a longer"
+            " --last"
         )
-    if not chronology.is_blank:
+    if not timeline.has_no_metrics:
         return None
-    said = f"CloudWatch has no datapoint of {volume.volume_id} in the last {span}"
+    text = f"CloudWatch has no datapoint of {volume.volume_id} in the last {lookback_text}"
     if not volume.attached:
-        return f"{said}: it is detached; name a longer --last to see when it was in use"
-    return f"{said}, though it is attached: {explain} says why, and a longer --last may show more"
+        return f"{text}: it is detached; name a longer --last to see when it was in use"
+    return f"{text}, though it is attached: {explain_command} says why, and a longer --last may show more"

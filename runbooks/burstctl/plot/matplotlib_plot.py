@@ -19,23 +19,30 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 from burstctl.plot.labels import (
-    absence_words,
-    bins_words,
-    clock_words,
-    fan_words,
-    fitted,
-    limit_words,
-    mark_words,
-    seen_words,
-    some_marks,
-    state_words,
+    describe_event,
+    describe_extremes,
+    describe_forecast_cone,
+    describe_state,
+    fit_text,
+    format_bin_width,
+    format_event_time,
+    gap_labels,
+    label_limits,
+    newest_events,
 )
-from burstctl.plot.lanes import Lane, Look, Segment, lanes_of
-from burstctl.plot.load import Plotted
-from burstctl.plot.scales import iops_scale, seat
-from burstctl.render.volume import describe_in_a_line
-from burstctl.timeline.intervals import Mark, MarkKind
-from burstctl.timeline.timeline import Absence, AbsenceReason, Chronology, Fan, condense, unbroken
+from burstctl.plot.lanes import Lane, Segment, SegmentStyle, build_lanes
+from burstctl.plot.load import VolumePlot
+from burstctl.plot.scales import iops_scale, place_events
+from burstctl.render.volume import describe_volume
+from burstctl.timeline.intervals import TimelineEvent, TimelineEventKind
+from burstctl.timeline.timeline import (
+    DataGap,
+    DataGapReason,
+    ForecastCone,
+    Timeline,
+    contiguous_pieces,
+    downsample,
+)
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.sizing import EMPTY_PCT
 from burstwatch.core.text import format_clock
@@ -47,60 +54,60 @@ BALANCE: Final = "#0072b2"
 WRITES: Final = "#56b4e9"
 READS: Final = "#00405f"
 FORECAST: Final = "#b35c00"
-FAN: Final = "#f2b45c"
-DRY: Final = "#b3261e"
+CONE: Final = "#f2b45c"
+EMPTY: Final = "#b3261e"
 AWAY: Final = "#00795a"
 WINDOW: Final = "#6a4c93"
 HOLD: Final = "#41525f"
 
-_WIDTH: Final = 11.5
-_LEFT: Final = 0.72
-_RIGHT: Final = 1.3
-_HEADER: Final = 0.92
-_BALANCE: Final = 2.75
-_IOPS: Final = 1.75
-_TITLE: Final = 0.27
-_NOW: Final = 0.14
-_LANE: Final = 0.235
-_AXIS: Final = 0.36
-_LINE: Final = 0.185
+_WIDTH_INCHES: Final = 11.5
+_LEFT_MARGIN_INCHES: Final = 0.72
+_RIGHT_MARGIN_INCHES: Final = 1.3
+_HEADER_INCHES: Final = 0.92
+_BALANCE_INCHES: Final = 2.75
+_IOPS_INCHES: Final = 1.75
+_TITLE_INCHES: Final = 0.27
+_NOW_LABEL_INCHES: Final = 0.14
+_LANE_INCHES: Final = 0.235
+_AXIS_INCHES: Final = 0.36
+_LINE_INCHES: Final = 0.185
 _DOTS_PER_INCH: Final = 150
-_MOST_POINTS: Final = 1500
-_MOST_OUTLINED: Final = 700
-_MOST_LISTED: Final = 16
-_LEAST_LETTERS_APART: Final = 0.19
-_LETTER_WIDTH: Final = 0.075
+_MAX_POINTS: Final = 1500
+_MAX_OUTLINED_POINTS: Final = 700
+_MAX_LISTED_EVENTS: Final = 16
+_MIN_LETTER_SPACING: Final = 0.19
+_LETTER_INCHES: Final = 0.075
 """Inches: of a picture's parts, of letters on the lane of events, and of one letter of small print."""
 
-_LOOKS: Final[dict[Look, dict[str, Any]]] = {
-    Look.OK: {"fc": "#eef4ef"},
-    Look.WATCH: {"fc": "#cfe3f2"},
-    Look.WARNING: {"fc": "#f6cd7f", "hatch": "//", "ec": "#b8650f"},
-    Look.CRITICAL: {"fc": "#f2a49b", "hatch": "xx", "ec": DRY},
-    Look.EXHAUSTED: {"fc": "#5c1010", "color": "white"},
-    Look.UNKNOWN: {"fc": "white", "hatch": "..", "ec": "#b8bec6"},
-    Look.LEAVING: {"fc": "white", "hatch": "....", "ec": "#7fb9a5"},
-    Look.AWAY: {"fc": "#bfe3d6"},
-    Look.RETURNING: {"fc": "white", "hatch": "....", "ec": "#7fb9a5"},
-    Look.WINDOW: {"fc": WINDOW, "color": "white"},
-    Look.HOLD: {"fc": "white", "hatch": "\\\\", "ec": "#aab4bd"},
-    Look.STALL: {"fc": DRY, "color": "white"},
+_SEGMENT_STYLES: Final[dict[SegmentStyle, dict[str, Any]]] = {
+    SegmentStyle.OK: {"fc": "#eef4ef"},
+    SegmentStyle.WATCH: {"fc": "#cfe3f2"},
+    SegmentStyle.WARNING: {"fc": "#f6cd7f", "hatch": "//", "ec": "#b8650f"},
+    SegmentStyle.CRITICAL: {"fc": "#f2a49b", "hatch": "xx", "ec": EMPTY},
+    SegmentStyle.EXHAUSTED: {"fc": "#5c1010", "color": "white"},
+    SegmentStyle.UNKNOWN: {"fc": "white", "hatch": "..", "ec": "#b8bec6"},
+    SegmentStyle.LEAVING: {"fc": "white", "hatch": "....", "ec": "#7fb9a5"},
+    SegmentStyle.AWAY: {"fc": "#bfe3d6"},
+    SegmentStyle.RETURNING: {"fc": "white", "hatch": "....", "ec": "#7fb9a5"},
+    SegmentStyle.WINDOW: {"fc": WINDOW, "color": "white"},
+    SegmentStyle.HOLD: {"fc": "white", "hatch": "\\\\", "ec": "#aab4bd"},
+    SegmentStyle.STALL: {"fc": EMPTY, "color": "white"},
 }
-_MARK_COLOURS: Final = {
-    MarkKind.WARNING: "#9a5200",
-    MarkKind.CRITICAL: DRY,
-    MarkKind.EXHAUSTED: "#5c1010",
-    MarkKind.RECOVERED: AWAY,
-    MarkKind.FLIPPED: AWAY,
-    MarkKind.ON_TARGET: AWAY,
-    MarkKind.FLIPPED_BACK: AWAY,
-    MarkKind.RESTORED: AWAY,
-    MarkKind.REFUSED: DRY,
-    MarkKind.FAILED: DRY,
-    MarkKind.STALL: DRY,
-    MarkKind.CHANGED_BY_OTHERS: WINDOW,
+_EVENT_COLOURS: Final = {
+    TimelineEventKind.WARNING: "#9a5200",
+    TimelineEventKind.CRITICAL: EMPTY,
+    TimelineEventKind.EXHAUSTED: "#5c1010",
+    TimelineEventKind.RECOVERED: AWAY,
+    TimelineEventKind.FLIPPED: AWAY,
+    TimelineEventKind.ON_TARGET: AWAY,
+    TimelineEventKind.FLIPPED_BACK: AWAY,
+    TimelineEventKind.RESTORED: AWAY,
+    TimelineEventKind.REFUSED: EMPTY,
+    TimelineEventKind.FAILED: EMPTY,
+    TimelineEventKind.STALL: EMPTY,
+    TimelineEventKind.CHANGED_BY_OTHERS: WINDOW,
 }
-_STYLE: Final = {
+_RC_PARAMS: Final = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
     "axes.linewidth": 0.7,
@@ -111,126 +118,157 @@ _STYLE: Final = {
 }
 
 
-def draw(plotted: Plotted, kind: str) -> bytes:
+def draw(volume_plot: VolumePlot, kind: str) -> bytes:
     """The picture as the bytes of a file, ``png`` or ``svg``; the same values give the same bytes."""
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+    with mpl.rc_context(_RC_PARAMS), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _file(_figure(plotted), kind, plotted)
+        return _render_file(_draw_figure(volume_plot), kind, volume_plot)
 
 
-def _file(figure: Figure, kind: str, plotted: Plotted) -> bytes:
-    said = _shown(
-        f"{describe_in_a_line(plotted.chronology.volume)}. {state_words(plotted)}. {seen_words(plotted)}."
+def _render_file(figure: Figure, kind: str, volume_plot: VolumePlot) -> bytes:
+    text = _replace_unknown_characters(
+        f"{describe_volume(volume_plot.timeline.volume)}. {describe_state(volume_plot)}."
+        f" {describe_extremes(volume_plot)}."
     )
     metadata = (
-        {"Title": said, "Software": None} if kind == "png" else {"Title": said, "Date": None, "Creator": None}
+        {"Title": text, "Software": None} if kind == "png" else {"Title": text, "Date": None, "Creator": None}
     )
-    written = io.BytesIO()
-    figure.savefig(written, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata)
-    return written.getvalue()
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format=kind, dpi=_DOTS_PER_INCH, metadata=metadata)
+    return buffer.getvalue()
 
 
 class _Sheet:
     """The figure, filled from the top down with axes that share one clock."""
 
-    def __init__(self, this: Chronology, height: float) -> None:
-        self.figure = Figure(figsize=(_WIDTH, height), facecolor="white")
-        self.this = this
+    def __init__(self, timeline: Timeline, height: float) -> None:
+        self.figure = Figure(figsize=(_WIDTH_INCHES, height), facecolor="white")
+        self.timeline = timeline
         self.height = height
-        self._down = 0.0
+        self._top_inches = 0.0
 
     @property
-    def inches(self) -> float:
+    def axes_width(self) -> float:
         """How wide the axes are."""
-        return _WIDTH - _LEFT - _RIGHT
+        return _WIDTH_INCHES - _LEFT_MARGIN_INCHES - _RIGHT_MARGIN_INCHES
 
     def skip(self, inches: float) -> None:
-        self._down += inches
+        self._top_inches += inches
 
-    def axes(self, inches: float) -> Any:
+    def add_axes(self, height_inches: float) -> Any:
         """The next axes, so high."""
-        self._down += inches
-        box = (_LEFT / _WIDTH, 1 - self._down / self.height, self.inches / _WIDTH, inches / self.height)
+        self._top_inches += height_inches
+        box = (
+            _LEFT_MARGIN_INCHES / _WIDTH_INCHES,
+            1 - self._top_inches / self.height,
+            self.axes_width / _WIDTH_INCHES,
+            height_inches / self.height,
+        )
         axes: Any = self.figure.add_axes(box)
-        axes.set_xlim(_at(self.this.start_s), _at(self.this.end_s))
+        axes.set_xlim(_to_datetime(self.timeline.start_s), _to_datetime(self.timeline.end_s))
         return axes
 
-    def write(self, text: str, *, left: float = 0.14, below: float = 0.0, **style: Any) -> None:
+    def write(self, text: str, *, left_inches: float = 0.14, below_inches: float = 0.0, **style: Any) -> None:
         """A line of text, its middle so many inches below what was drawn so far."""
-        y = 1 - (self._down + below) / self.height
-        self.figure.text(left / _WIDTH, y, _shown(text), va="center", **({"color": INK} | style))
+        y = 1 - (self._top_inches + below_inches) / self.height
+        self.figure.text(
+            left_inches / _WIDTH_INCHES,
+            y,
+            _replace_unknown_characters(text),
+            va="center",
+            **({"color": INK} | style),
+        )
 
-    def inches_at(self, at_s: float) -> float:
+    def time_to_inches(self, at_s: float) -> float:
         """How far from the axes' left edge an instant lies."""
-        return self.inches * (at_s - self.this.start_s) / (self.this.end_s - self.this.start_s)
+        return (
+            self.axes_width * (at_s - self.timeline.start_s) / (self.timeline.end_s - self.timeline.start_s)
+        )
 
-    def instant(self, inches: float) -> float:
-        """The inverse of ``inches_at``."""
-        return self.this.start_s + inches / self.inches * (self.this.end_s - self.this.start_s)
+    def inches_to_time(self, inches: float) -> float:
+        """The inverse of ``time_to_inches``."""
+        return self.timeline.start_s + inches / self.axes_width * (
+            self.timeline.end_s - self.timeline.start_s
+        )
 
 
-def _figure(plotted: Plotted) -> Figure:
-    this = plotted.chronology
-    lanes = lanes_of(this)
-    marks, earlier = some_marks(this.marks, _MOST_LISTED)
-    rows = -(-(len(marks) + bool(earlier)) // 2)
-    lane_inches = _LANE * (len(lanes) + bool(this.marks))
-    height = _HEADER + 2 * _TITLE + _NOW + _BALANCE + lane_inches + 0.1 + _IOPS + _AXIS + _LINE * (rows + 0.6)
-    sheet = _Sheet(this, height)
-    _draw_header(sheet, plotted)
-    balance, iops = _draw_panels(sheet, this, lanes)
-    for mark in this.marks:
+def _draw_figure(volume_plot: VolumePlot) -> Figure:
+    timeline = volume_plot.timeline
+    lanes = build_lanes(timeline)
+    events, omitted = newest_events(timeline.events, _MAX_LISTED_EVENTS)
+    rows = -(-(len(events) + bool(omitted)) // 2)
+    lane_inches = _LANE_INCHES * (len(lanes) + bool(timeline.events))
+    height = (
+        _HEADER_INCHES
+        + 2 * _TITLE_INCHES
+        + _NOW_LABEL_INCHES
+        + _BALANCE_INCHES
+        + lane_inches
+        + 0.1
+        + _IOPS_INCHES
+        + _AXIS_INCHES
+        + _LINE_INCHES * (rows + 0.6)
+    )
+    sheet = _Sheet(timeline, height)
+    _draw_header(sheet, volume_plot)
+    balance, iops = _draw_panels(sheet, timeline, lanes)
+    for event in timeline.events:
         for axes in (balance, iops):
-            axes.axvline(_at(mark.at_s), color=FAINT, lw=0.5, ls=(0, (1, 2)), zorder=1.5)
-    _list_marks(sheet, this, marks, earlier)
+            axes.axvline(_to_datetime(event.at_s), color=FAINT, lw=0.5, ls=(0, (1, 2)), zorder=1.5)
+    _list_events(sheet, timeline, events, omitted)
     return sheet.figure
 
 
-def _draw_header(sheet: _Sheet, plotted: Plotted) -> None:
-    level = str(plotted.decision.level) if plotted.decision else ""
-    is_urgent = level in (Look.WARNING, Look.CRITICAL, Look.EXHAUSTED)
-    sheet.write(_cut(describe_in_a_line(sheet.this.volume), 92), below=0.24, fontsize=12.5, weight="bold")
-    state = _cut(state_words(plotted), 118)
-    sheet.write(state, below=0.50, fontsize=11.5, color=DRY if is_urgent else INK)
-    sheet.write(f"{seen_words(plotted)}; times are UTC", below=0.73, fontsize=9.5, color=FAINT)
-    sheet.skip(_HEADER)
+def _draw_header(sheet: _Sheet, volume_plot: VolumePlot) -> None:
+    level = str(volume_plot.decision.level) if volume_plot.decision else ""
+    is_urgent = level in (SegmentStyle.WARNING, SegmentStyle.CRITICAL, SegmentStyle.EXHAUSTED)
+    sheet.write(
+        _truncate(describe_volume(sheet.timeline.volume), 92), below_inches=0.24, fontsize=12.5, weight="bold"
+    )
+    state = _truncate(describe_state(volume_plot), 118)
+    sheet.write(state, below_inches=0.50, fontsize=11.5, color=EMPTY if is_urgent else INK)
+    sheet.write(
+        f"{describe_extremes(volume_plot)}; times are UTC", below_inches=0.73, fontsize=9.5, color=FAINT
+    )
+    sheet.skip(_HEADER_INCHES)
 
 
-def _draw_panels(sheet: _Sheet, this: Chronology, lanes: Sequence[Lane]) -> tuple[Any, Any]:
-    step_s = _step_s(this)
-    sheet.skip(_TITLE + _NOW)
-    balance = sheet.axes(_BALANCE)
-    _dress(balance)
-    _draw_balance(balance, sheet, this, step_s)
+def _draw_panels(sheet: _Sheet, timeline: Timeline, lanes: Sequence[Lane]) -> tuple[Any, Any]:
+    step_s = _step_s(timeline)
+    sheet.skip(_TITLE_INCHES + _NOW_LABEL_INCHES)
+    balance = sheet.add_axes(_BALANCE_INCHES)
+    _style_axes(balance)
+    _draw_balance(balance, sheet, timeline, step_s)
     for lane in lanes:
         _draw_lane(sheet, lane)
-    if this.marks:
-        _draw_letters(sheet, this)
-    sheet.skip(_TITLE + 0.1)
-    iops = sheet.axes(_IOPS)
-    _dress(iops)
-    _draw_iops(iops, this, step_s)
-    _show_clock(iops, this)
+    if timeline.events:
+        _draw_letters(sheet, timeline)
+    sheet.skip(_TITLE_INCHES + 0.1)
+    iops = sheet.add_axes(_IOPS_INCHES)
+    _style_axes(iops)
+    _draw_iops(iops, timeline, step_s)
+    _draw_time_axis(iops, timeline)
     for axes in (balance, iops):
-        axes.axvline(_at(this.now_s), color=INK, lw=1.1)
+        axes.axvline(_to_datetime(timeline.now_s), color=INK, lw=1.1)
     balance.annotate(
-        f"now {format_clock(this.now_s)}", (_at(this.now_s), 1), xycoords=("data", "axes fraction"),
+        f"now {format_clock(timeline.now_s)}", (_to_datetime(timeline.now_s), 1),
+        xycoords=("data", "axes fraction"),
         xytext=(0, 3), textcoords="offset points", ha="center", fontsize=8.5, color=INK,
     )  # fmt: skip
     return balance, iops
 
 
-def _at(at_s: float) -> datetime:
+def _to_datetime(at_s: float) -> datetime:
     return datetime.fromtimestamp(at_s, UTC)
 
 
-def _step_s(this: Chronology) -> int:
+def _step_s(timeline: Timeline) -> int:
     """How long a point of the picture is: a period, or several where there would be too many."""
-    periods = (this.now_s - this.start_s) / this.period_s
-    return this.period_s * max(1, -(-int(periods) // _MOST_POINTS))
+    periods = (timeline.now_s - timeline.start_s) / timeline.period_s
+    return timeline.period_s * max(1, -(-int(periods) // _MAX_POINTS))
 
 
-def _dress(axes: Any) -> None:
+def _style_axes(axes: Any) -> None:
     axes.grid(color=GRID, lw=0.6)
     axes.set_axisbelow(True)
     axes.tick_params(labelbottom=False, bottom=False, left=False, labelsize=8.5, labelcolor=FAINT, pad=3)
@@ -240,7 +278,7 @@ def _dress(axes: Any) -> None:
     axes.xaxis.set_major_locator(mdates.AutoDateLocator(tz=UTC, minticks=5, maxticks=12))
 
 
-def _show_clock(axes: Any, this: Chronology) -> None:
+def _draw_time_axis(axes: Any, timeline: Timeline) -> None:
     formatter = mdates.ConciseDateFormatter(
         axes.xaxis.get_major_locator(),
         tz=UTC,
@@ -250,95 +288,138 @@ def _show_clock(axes: Any, this: Chronology) -> None:
     )
     axes.xaxis.set_major_formatter(formatter)
     axes.tick_params(axis="x", labelbottom=True, labelsize=9.5, labelcolor=INK)
-    day = _at(this.now_s).strftime("%d %b %Y")
+    day = _to_datetime(timeline.now_s).strftime("%d %b %Y")
     axes.annotate(
         f"{day}\nUTC", (1, 0), xycoords="axes fraction", xytext=(24, -4), textcoords="offset points",
         va="top", fontsize=8.5, color=FAINT,
     )  # fmt: skip
 
 
-def _draw_balance(axes: Any, sheet: _Sheet, this: Chronology, step_s: int) -> None:
+def _draw_balance(axes: Any, sheet: _Sheet, timeline: Timeline, step_s: int) -> None:
     axes.set_ylim(0, 104)
     axes.set_yticks([0, 25, 50, 75, 100], ["0", "25", "50", "75", "100 %"])
     handles: list[Any] = [
-        Line2D([], [], color=BALANCE, lw=1.8, label=f"burst balance, lowest in {bins_words(step_s, step_s)}")
+        Line2D(
+            [],
+            [],
+            color=BALANCE,
+            lw=1.8,
+            label=f"burst balance, lowest in {format_bin_width(step_s, step_s)}",
+        )
     ]
-    for absence in this.absences:
-        _draw_absence(axes, sheet, absence)
-    seen = condense(this.balance, step_s, min)
-    for piece in unbroken(seen, step_s):
-        times = [_at(start_s + step_s / 2) for start_s in piece.starts_s]
+    for gap in timeline.gaps:
+        _draw_gap(axes, sheet, gap)
+    sampled = downsample(timeline.balance, step_s, min)
+    for piece in contiguous_pieces(sampled, step_s):
+        times = [_to_datetime(start_s + step_s / 2) for start_s in piece.starts_at_s]
         marker = "o" if len(piece) == 1 else ""
         axes.fill_between(times, piece.values, color=BALANCE, alpha=0.18, lw=0)
         axes.plot(times, piece.values, color=BALANCE, lw=1.8, marker=marker, ms=3, solid_joinstyle="round")
-    if _draw_dry(axes, seen, step_s):
+    if _draw_empty(axes, sampled, step_s):
         handles.append(Patch(fc="#fae3e3", ec="#d08a84", hatch="xx", lw=0, label="empty"))
-    if this.fan is not None:
-        handles += _draw_fan(axes, this, this.fan)
-    _legend(axes, "BALANCE", handles, above=0.995 + _NOW / _BALANCE)
+    if timeline.forecast_cone is not None:
+        handles += _draw_cone(axes, timeline, timeline.forecast_cone)
+    _draw_legend(axes, "BALANCE", handles, above=0.995 + _NOW_LABEL_INCHES / _BALANCE_INCHES)
 
 
-def _draw_dry(axes: Any, seen: Series, step_s: int) -> bool:
+def _draw_empty(axes: Any, sampled: Series, step_s: int) -> bool:
     """A pattern over the whole height where the bucket was empty, and whether it ever was."""
-    pairs = zip(seen.starts_s, seen.values, strict=True)
-    dry = Series.of((start_s, pct) for start_s, pct in pairs if pct <= EMPTY_PCT)
-    for piece in unbroken(dry, step_s):
-        ends_s = piece.starts_s[-1] + step_s
-        axes.axvspan(_at(piece.starts_s[0]), _at(ends_s), fc="#fae3e3", ec="#d08a84", hatch="xx", lw=0)
-    return bool(dry)
+    pairs = zip(sampled.starts_at_s, sampled.values, strict=True)
+    empty = Series.from_pairs((start_s, pct) for start_s, pct in pairs if pct <= EMPTY_PCT)
+    for piece in contiguous_pieces(empty, step_s):
+        end_s = piece.starts_at_s[-1] + step_s
+        axes.axvspan(
+            _to_datetime(piece.starts_at_s[0]),
+            _to_datetime(end_s),
+            fc="#fae3e3",
+            ec="#d08a84",
+            hatch="xx",
+            lw=0,
+        )
+    return bool(empty)
 
 
-def _draw_absence(axes: Any, sheet: _Sheet, absence: Absence) -> None:
-    is_gap = absence.reason is AbsenceReason.GAP
+def _draw_gap(axes: Any, sheet: _Sheet, gap: DataGap) -> None:
+    is_unexplained = gap.reason is DataGapReason.GAP
     style = (
-        {"fc": "white", "ec": "#b8bec6", "hatch": "////"} if is_gap else {"fc": "#eaf3ef", "ec": "#eaf3ef"}
+        {"fc": "white", "ec": "#b8bec6", "hatch": "////"}
+        if is_unexplained
+        else {"fc": "#eaf3ef", "ec": "#eaf3ef"}
     )
-    axes.axvspan(_at(absence.start_s), _at(absence.end_s), lw=0, zorder=0.6, **style)
-    room = sheet.inches_at(absence.end_s) - sheet.inches_at(absence.start_s)
-    words = next((w for w in absence_words(absence) if len(w) * _LETTER_WIDTH + 0.1 <= room), None)
-    if words is not None:
+    axes.axvspan(_to_datetime(gap.start_s), _to_datetime(gap.end_s), lw=0, zorder=0.6, **style)
+    width = sheet.time_to_inches(gap.end_s) - sheet.time_to_inches(gap.start_s)
+    label = next(
+        (candidate for candidate in gap_labels(gap) if len(candidate) * _LETTER_INCHES + 0.1 <= width), None
+    )
+    if label is not None:
         axes.text(
-            _at((absence.start_s + absence.end_s) / 2), 52, words, ha="center", va="center", fontsize=9,
+            _to_datetime((gap.start_s + gap.end_s) / 2), 52, label, ha="center", va="center", fontsize=9,
             color=INK, bbox={"fc": "white", "ec": "none", "alpha": 0.85, "pad": 1.5},
         )  # fmt: skip
 
 
-def _draw_fan(axes: Any, this: Chronology, fan: Fan) -> list[Any]:
+def _draw_cone(axes: Any, timeline: Timeline, cone: ForecastCone) -> list[Any]:
     """What is to come, from the newest datapoint on; the legend of it."""
     handles: list[Any] = []
-    start_at, end_at = _at(fan.from_s), _at(this.end_s)
-    if fan.about_s is not None and fan.earliest_s is not None:
-        late_s = fan.latest_s
-        edge = [(start_at, fan.from_pct), (_at(fan.earliest_s), 0.0)]
-        edge += [(_at(late_s), 0.0)] if late_s is not None else [(end_at, 0.0), (end_at, fan.from_pct)]
-        axes.fill(*zip(*edge, strict=True), fc=FAN, alpha=0.45, ec=FORECAST, lw=0.6, hatch="||")
-        axes.plot([start_at, _at(fan.about_s)], [fan.from_pct, 0], color=FORECAST, lw=1.9, ls=(0, (4, 1.5)))
-        if fan.about_s < this.end_s:
-            axes.plot(_at(fan.about_s), 0, marker="o", color=FORECAST, ms=6, clip_on=False, zorder=5)
+    start_at, end_at = _to_datetime(cone.start_at_s), _to_datetime(timeline.end_s)
+    if cone.estimated_empty_at_s is not None and cone.earliest_empty_at_s is not None:
+        latest_at_s = cone.latest_empty_at_s
+        edge = [(start_at, cone.start_pct), (_to_datetime(cone.earliest_empty_at_s), 0.0)]
+        edge += (
+            [(_to_datetime(latest_at_s), 0.0)]
+            if latest_at_s is not None
+            else [(end_at, 0.0), (end_at, cone.start_pct)]
+        )
+        axes.fill(*zip(*edge, strict=True), fc=CONE, alpha=0.45, ec=FORECAST, lw=0.6, hatch="||")
+        axes.plot(
+            [start_at, _to_datetime(cone.estimated_empty_at_s)],
+            [cone.start_pct, 0],
+            color=FORECAST,
+            lw=1.9,
+            ls=(0, (4, 1.5)),
+        )
+        if cone.estimated_empty_at_s < timeline.end_s:
+            axes.plot(
+                _to_datetime(cone.estimated_empty_at_s),
+                0,
+                marker="o",
+                color=FORECAST,
+                ms=6,
+                clip_on=False,
+                zorder=5,
+            )
         handles += [
             Line2D([], [], color=FORECAST, lw=1.9, ls=(0, (4, 1.5)), marker="o", ms=5, label="forecast"),
             Patch(
-                fc=FAN, alpha=0.45, ec=FORECAST, hatch="||", lw=0.6, label="from its earliest to its latest"
+                fc=CONE, alpha=0.45, ec=FORECAST, hatch="||", lw=0.6, label="from its earliest to its latest"
             ),
         ]
-    if fan.soonest_s is not None:
-        axes.plot([start_at, _at(fan.soonest_s)], [fan.from_pct, 0], color=INK, lw=1.1, ls=(0, (1, 1.6)))
+    if cone.soonest_empty_at_s is not None:
+        axes.plot(
+            [start_at, _to_datetime(cone.soonest_empty_at_s)],
+            [cone.start_pct, 0],
+            color=INK,
+            lw=1.1,
+            ls=(0, (1, 1.6)),
+        )
         handles.append(Line2D([], [], color=INK, lw=1.1, ls=(0, (1, 1.6)), label="not before: full burst"))
     axes.text(
-        1.01, 0.97, "\n".join(fan_words(this)), transform=axes.transAxes, va="top", fontsize=10,
+        1.01, 0.97, "\n".join(describe_forecast_cone(timeline)),
+        transform=axes.transAxes, va="top", fontsize=10,
         color=FORECAST, weight="bold", linespacing=1.3,
     )  # fmt: skip
     axes.annotate(
-        f"{fan.from_pct:.1f} %", (start_at, fan.from_pct), xytext=(9, 5), textcoords="offset points",
+        f"{cone.start_pct:.1f} %", (start_at, cone.start_pct), xytext=(9, 5), textcoords="offset points",
         fontsize=10, weight="bold", color=BALANCE, bbox={"fc": "white", "ec": "none", "alpha": 0.7, "pad": 1},
     )  # fmt: skip
     return handles
 
 
-def _legend(axes: Any, title: str, handles: Sequence[Any], *, above: float = 0.995) -> None:
+def _draw_legend(axes: Any, title: str, handles: Sequence[Any], *, above: float = 0.995) -> None:
     """The panel's name over its upper left corner, and beside it what the lines and patterns stand for."""
     axes.annotate(
-        title, (0, above), xycoords="axes fraction", xytext=(-_LEFT * 72 + 10, 8), textcoords="offset points",
+        title, (0, above), xycoords="axes fraction",
+        xytext=(-_LEFT_MARGIN_INCHES * 72 + 10, 8), textcoords="offset points",
         fontsize=9, weight="bold", color=INK,
     )  # fmt: skip
     axes.legend(
@@ -348,133 +429,156 @@ def _legend(axes: Any, title: str, handles: Sequence[Any], *, above: float = 0.9
 
 
 def _draw_lane(sheet: _Sheet, lane: Lane) -> None:
-    axes = _lane_axes(sheet, lane.label)
+    axes = _add_lane_axes(sheet, lane.label)
     for segment in lane.segments:
         _draw_segment(axes, sheet, segment)
 
 
-def _lane_axes(sheet: _Sheet, label: str) -> Any:
-    axes = sheet.axes(_LANE)
+def _add_lane_axes(sheet: _Sheet, label: str) -> Any:
+    axes = sheet.add_axes(_LANE_INCHES)
     axes.set_axis_off()
     axes.set_ylim(0, 1)
     axes.annotate(
-        label, (0, 0.5), xycoords="axes fraction", xytext=(-_LEFT * 72 + 10, 0), textcoords="offset points",
+        label, (0, 0.5), xycoords="axes fraction",
+        xytext=(-_LEFT_MARGIN_INCHES * 72 + 10, 0), textcoords="offset points",
         va="center", fontsize=8, weight="bold", color=INK,
     )  # fmt: skip
-    axes.axvline(_at(sheet.this.now_s), color=INK, lw=1.1)
+    axes.axvline(_to_datetime(sheet.timeline.now_s), color=INK, lw=1.1)
     return axes
 
 
 def _draw_segment(axes: Any, sheet: _Sheet, segment: Segment) -> None:
-    start_s, end_s = max(segment.start_s, sheet.this.start_s), min(segment.end_s, sheet.this.end_s)
+    start_s, end_s = max(segment.start_s, sheet.timeline.start_s), min(segment.end_s, sheet.timeline.end_s)
     if end_s < start_s:
         return
-    room = sheet.inches_at(end_s) - sheet.inches_at(start_s)
-    end_s = max(end_s, sheet.instant(sheet.inches_at(start_s) + 0.03))
-    style = dict(_LOOKS[segment.look])
+    width = sheet.time_to_inches(end_s) - sheet.time_to_inches(start_s)
+    end_s = max(end_s, sheet.inches_to_time(sheet.time_to_inches(start_s) + 0.03))
+    style = dict(_SEGMENT_STYLES[segment.style])
     colour = style.pop("color", INK)
-    axes.axvspan(_at(start_s), _at(end_s), 0.1, 0.9, lw=0, **style)
-    letters = int((room - 0.06) / _LETTER_WIDTH)
+    axes.axvspan(_to_datetime(start_s), _to_datetime(end_s), 0.1, 0.9, lw=0, **style)
+    letters = int((width - 0.06) / _LETTER_INCHES)
     if letters >= min(3, len(segment.text)):
-        has_hatch = {"fc": style["fc"], "ec": "none", "alpha": 0.9, "pad": 0.8} if "hatch" in style else None
+        text_box = {"fc": style["fc"], "ec": "none", "alpha": 0.9, "pad": 0.8} if "hatch" in style else None
         axes.annotate(
-            _shown(fitted(segment.text, letters)), (_at(start_s), 0.48), xytext=(3, 0),
-            textcoords="offset points", va="center", fontsize=8, color=colour, bbox=has_hatch,
+            _replace_unknown_characters(fit_text(segment.text, letters)), (_to_datetime(start_s), 0.48),
+            xytext=(3, 0),
+            textcoords="offset points", va="center", fontsize=8, color=colour, bbox=text_box,
         )  # fmt: skip
 
 
-def _draw_letters(sheet: _Sheet, this: Chronology) -> None:
+def _draw_letters(sheet: _Sheet, timeline: Timeline) -> None:
     """A letter for each event as near to its time as there is room; filled where people were told."""
-    axes = _lane_axes(sheet, "EVENT")
-    last, beside = divmod(sheet.inches_at(this.now_s), _LEAST_LETTERS_APART)
-    seats = [round((sheet.inches_at(mark.at_s) - beside) / _LEAST_LETTERS_APART) for mark in this.marks]
-    seated = seat(this.marks, seats, 0, int(last) + 1)
-    taken = {number for number, _ in seated}
-    for number, mark in seated:
-        is_alone = not taken & {number - 1, number + 1}
-        inches = beside + number * _LEAST_LETTERS_APART
-        _draw_letter(axes, _at(mark.at_s) if is_alone else _at(sheet.instant(inches)), mark)
+    axes = _add_lane_axes(sheet, "EVENT")
+    last_slot, offset = divmod(sheet.time_to_inches(timeline.now_s), _MIN_LETTER_SPACING)
+    slots = [
+        round((sheet.time_to_inches(event.at_s) - offset) / _MIN_LETTER_SPACING) for event in timeline.events
+    ]
+    placed = place_events(timeline.events, slots, 0, int(last_slot) + 1)
+    occupied = {slot for slot, _ in placed}
+    for slot, event in placed:
+        is_alone = not occupied & {slot - 1, slot + 1}
+        inches = offset + slot * _MIN_LETTER_SPACING
+        _draw_letter(
+            axes, _to_datetime(event.at_s) if is_alone else _to_datetime(sheet.inches_to_time(inches)), event
+        )
 
 
-def _draw_letter(axes: Any, at: datetime, mark: Mark) -> None:
-    colour = _MARK_COLOURS.get(mark.kind, HOLD)
+def _draw_letter(axes: Any, at: datetime, event: TimelineEvent) -> None:
+    colour = _EVENT_COLOURS.get(event.kind, HOLD)
     axes.text(
-        at, 0.46, mark.letter, ha="center", va="center", fontsize=7.5, weight="bold",
-        color="white" if mark.is_told else colour,
-        bbox={"boxstyle": "circle,pad=0.22", "fc": colour if mark.is_told else "white", "ec": colour},
+        at, 0.46, event.letter, ha="center", va="center", fontsize=7.5, weight="bold",
+        color="white" if event.is_alerted else colour,
+        bbox={"boxstyle": "circle,pad=0.22", "fc": colour if event.is_alerted else "white", "ec": colour},
     )  # fmt: skip
 
 
-def _draw_iops(axes: Any, this: Chronology, step_s: int) -> None:
-    most = iops_scale(this)
-    axes.set_ylim(0, 1.06 * most)
+def _draw_iops(axes: Any, timeline: Timeline, step_s: int) -> None:
+    max_iops = iops_scale(timeline)
+    axes.set_ylim(0, 1.06 * max_iops)
     axes.yaxis.set_major_locator(mpl.ticker.MaxNLocator(4, steps=[1, 2, 2.5, 5, 10], integer=True))
     axes.yaxis.set_major_formatter(mpl.ticker.StrMethodFormatter("{x:,.0f}"))
-    reads, served = (condense(series, step_s, max) for series in (this.reads, this.served))
+    reads, served = (downsample(series, step_s, max) for series in (timeline.reads, timeline.served))
     for series, style in ((served, {"fc": WRITES, "ec": "none"}), (reads, {"fc": READS, "ec": "none"})):
-        for piece in unbroken(series, step_s):
-            times = [_at(at_s) for at_s in (*piece.starts_s, piece.starts_s[-1] + step_s)]
+        for piece in contiguous_pieces(series, step_s):
+            times = [_to_datetime(at_s) for at_s in (*piece.starts_at_s, piece.starts_at_s[-1] + step_s)]
             values = [*piece.values, piece.values[-1]]
             axes.fill_between(times, values, step="post", lw=0, **style)
-    for piece in unbroken(served, step_s):
-        times = [_at(at_s) for at_s in (*piece.starts_s, piece.starts_s[-1] + step_s)]
-        values, width = [*piece.values, piece.values[-1]], 0.8 if len(served) <= _MOST_OUTLINED else 0.25
+    for piece in contiguous_pieces(served, step_s):
+        times = [_to_datetime(at_s) for at_s in (*piece.starts_at_s, piece.starts_at_s[-1] + step_s)]
+        values, width = (
+            [*piece.values, piece.values[-1]],
+            0.8 if len(served) <= _MAX_OUTLINED_POINTS else 0.25,
+        )
         axes.plot(times, values, drawstyle="steps-post", color=INK, lw=width)
-    _draw_limits(axes, this, most)
-    _legend(
+    _draw_limits(axes, timeline, max_iops)
+    _draw_legend(
         axes,
         "IOPS",
         [
-            Patch(fc=READS, label=f"reads a second, busiest in {bins_words(step_s, step_s)}"),
+            Patch(fc=READS, label=f"reads a second, busiest in {format_bin_width(step_s, step_s)}"),
             Patch(fc=WRITES, label="writes on top"),
             Line2D([], [], color=INK, lw=0.8, label="served in all"),
         ],
     )
 
 
-def _draw_limits(axes: Any, this: Chronology, most: float) -> None:
-    for limit in this.limits:
-        for name, value in limit_words(limit).items():
-            if value <= most:
-                span, dashes = [_at(limit.start_s), _at(limit.end_s)], (0, (5, 2)) if name == "burst" else "-"
-                axes.plot(span, [value] * 2, color="white", lw=2.4, ls=dashes)
-                axes.plot(span, [value] * 2, color=DRY, lw=1.2, ls=dashes)
-    last = limit_words(this.limits[-1])
-    for name, value in last.items():
-        is_off = value > most
+def _draw_limits(axes: Any, timeline: Timeline, max_iops: float) -> None:
+    for limit in timeline.limits:
+        for name, value in label_limits(limit).items():
+            if value <= max_iops:
+                times, dashes = (
+                    [_to_datetime(limit.start_s), _to_datetime(limit.end_s)],
+                    (0, (5, 2)) if name == "burst" else "-",
+                )
+                axes.plot(times, [value] * 2, color="white", lw=2.4, ls=dashes)
+                axes.plot(times, [value] * 2, color=EMPTY, lw=1.2, ls=dashes)
+    last_limits = label_limits(timeline.limits[-1])
+    for name, value in last_limits.items():
+        is_off_scale = value > max_iops
         axes.annotate(
-            f"{name} {value:,}" + ("\n(off the scale)" if is_off else ""), (1, min(value, most)),
+            f"{name} {value:,}" + ("\n(off the scale)" if is_off_scale else ""), (1, min(value, max_iops)),
             xycoords=("axes fraction", "data"), xytext=(6, 0), textcoords="offset points",
-            va="top" if is_off else "center", fontsize=9, color=DRY,
+            va="top" if is_off_scale else "center", fontsize=9, color=EMPTY,
         )  # fmt: skip
-    for name, value in limit_words(this.limits[0]).items():
-        if name not in last and value <= most:
+    for name, value in label_limits(timeline.limits[0]).items():
+        if name not in last_limits and value <= max_iops:
             axes.annotate(
-                f"{name} {value:,}", (_at(this.limits[0].start_s), value),
+                f"{name} {value:,}", (_to_datetime(timeline.limits[0].start_s), value),
                 xytext=(3, -11 if name == "burst" else 3), textcoords="offset points", fontsize=8.5,
-                color=DRY,
+                color=EMPTY,
             )  # fmt: skip
 
 
-def _list_marks(sheet: _Sheet, this: Chronology, marks: Sequence[Mark], earlier: int) -> None:
+def _list_events(sheet: _Sheet, timeline: Timeline, events: Sequence[TimelineEvent], omitted: int) -> None:
     """What the letters stand for, in two columns."""
-    lines = [f"{earlier} earlier: burstctl history {this.volume.volume_id}"] if earlier else []
-    lines += [f"{clock_words(mark.at_s, this)}  {mark.letter}  {mark_words(mark)}" for mark in marks]
+    lines = [f"{omitted} earlier: burstctl history {timeline.volume.volume_id}"] if omitted else []
+    lines += [
+        f"{format_event_time(event.at_s, timeline)}  {event.letter}  {describe_event(event)}"
+        for event in events
+    ]
     rows = -(-len(lines) // 2)
-    sheet.skip(_AXIS)
+    sheet.skip(_AXIS_INCHES)
     for number, line in enumerate(lines):
         column, row = divmod(number, rows)
-        left = _LEFT + column * (_WIDTH - _LEFT) / 2
-        sheet.write(_cut(line, 78), left=left, below=_LINE * (row + 0.5), fontsize=8.5, color=INK)
+        left = _LEFT_MARGIN_INCHES + column * (_WIDTH_INCHES - _LEFT_MARGIN_INCHES) / 2
+        sheet.write(
+            _truncate(line, 78),
+            left_inches=left,
+            below_inches=_LINE_INCHES * (row + 0.5),
+            fontsize=8.5,
+            color=INK,
+        )
 
 
-def _cut(text: str, letters: int) -> str:
-    return text if len(text) <= letters else text[: max(0, letters - 1)].rstrip() + "…"
+def _truncate(text: str, max_length: int) -> str:
+    return text if len(text) <= max_length else text[: max(0, max_length - 1)].rstrip() + "…"
 
 
-def _shown(text: str) -> str:
+def _replace_unknown_characters(text: str) -> str:
     """The text with a box for each character that the font does not have."""
-    return "".join(c if ord(c) in _known_characters() else "\N{WHITE SQUARE}" for c in text)
+    return "".join(
+        character if ord(character) in _known_characters() else "\N{WHITE SQUARE}" for character in text
+    )
 
 
 @lru_cache(maxsize=1)

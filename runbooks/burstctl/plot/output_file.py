@@ -6,9 +6,9 @@ from typing import Final
 
 import click
 
-from burstctl.cli.atomic_file import check_writable, shown_path, write_whole
-from burstctl.cli.output import say
-from burstctl.plot.load import Plotted
+from burstctl.cli.atomic_file import check_writable, display_path, write_atomically
+from burstctl.cli.output import print_info
+from burstctl.plot.load import VolumePlot
 from burstwatch.wiring.settings import SettingsError
 
 KINDS: Final = ("png", "svg")
@@ -21,24 +21,24 @@ class PictureFile:
         kind = path.suffix.lower().removeprefix(".")
         if kind not in KINDS:
             raise click.UsageError(
-                f"--to {shown_path(path)}: the name must end in .png or .svg, so that it says what to draw."
+                f"--to {display_path(path)}: the name must end in .png or .svg, so that it says what to draw."
             )
         check_writable(path, "--to")
         self._path, self._kind = path, kind
-        self._draw = _drawer()
+        self._draw = _load_draw()
 
-    def write(self, plotted: Plotted) -> None:
+    def write(self, volume_plot: VolumePlot) -> None:
         """Draw it, and say where it is.
 
         Raises:
             WritingError: it cannot be written; what was there before still is.
         """
-        drawn = self._draw(plotted, self._kind)
-        write_whole(self._path, drawn)
-        say(f"wrote {shown_path(self._path)}, {len(drawn) / 1024:,.0f} KiB")
+        content = self._draw(volume_plot, self._kind)
+        write_atomically(self._path, content)
+        print_info(f"wrote {display_path(self._path)}, {len(content) / 1024:,.0f} KiB")
 
 
-def _drawer() -> Callable[[Plotted, str], bytes]:
+def _load_draw() -> Callable[[VolumePlot, str], bytes]:
     try:
         from burstctl.plot.matplotlib_plot import draw  # noqa: PLC0415 - matplotlib is for those who want a picture
     except ImportError as error:

@@ -5,32 +5,32 @@ from collections.abc import Sequence
 from shutil import get_terminal_size
 from typing import Final
 
-from burstctl.cli.output import takes_colours
-from burstctl.plot.canvas import ASCII, BLOCKS, Run
-from burstctl.plot.load import Plotted
+from burstctl.cli.output import supports_colour
+from burstctl.plot.canvas import ASCII_GLYPHS, UNICODE_GLYPHS, StyledRun
+from burstctl.plot.load import VolumePlot
 from burstctl.plot.terminal_plot import draw_text
 
-_ELSEWHERE: Final = (80, 24)
+_DEFAULT_SIZE: Final = (80, 24)
 """Columns and lines where the output is no terminal."""
 
-_PROMPT: Final = 1
+_PROMPT_LINES: Final = 1
 
 
-def as_text(plotted: Plotted) -> str:
+def render_text(volume_plot: VolumePlot) -> str:
     """The picture for whatever stdout is."""
     is_terminal = sys.stdout.isatty()
-    width, height = get_terminal_size(_ELSEWHERE) if is_terminal else _ELSEWHERE
-    glyphs = BLOCKS if _can_show(BLOCKS.characters) else ASCII
-    lines = draw_text(plotted, width=width, height=height - _PROMPT, glyphs=glyphs)
-    return _paint(lines, width) if takes_colours() else plain(lines)
+    width, height = get_terminal_size(_DEFAULT_SIZE) if is_terminal else _DEFAULT_SIZE
+    glyphs = UNICODE_GLYPHS if _can_encode(UNICODE_GLYPHS.characters) else ASCII_GLYPHS
+    lines = draw_text(volume_plot, width=width, height=height - _PROMPT_LINES, glyphs=glyphs)
+    return _to_ansi(lines, width) if supports_colour() else to_plain_text(lines)
 
 
-def plain(lines: Sequence[Sequence[Run]]) -> str:
+def to_plain_text(lines: Sequence[Sequence[StyledRun]]) -> str:
     """The lines as text without any style."""
     return "\n".join("".join(run.text for run in line).rstrip() for line in lines)
 
 
-def _paint(lines: Sequence[Sequence[Run]], width: int) -> str:
+def _to_ansi(lines: Sequence[Sequence[StyledRun]], width: int) -> str:
     from rich.console import Console  # noqa: PLC0415 - rich is for screens only
     from rich.text import Text  # noqa: PLC0415
 
@@ -41,7 +41,7 @@ def _paint(lines: Sequence[Sequence[Run]], width: int) -> str:
     return captured.get().rstrip("\n")
 
 
-def _can_show(characters: str) -> bool:
+def _can_encode(characters: str) -> bool:
     try:
         characters.encode(sys.stdout.encoding or "ascii")
     except UnicodeEncodeError:

@@ -5,65 +5,65 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from burstctl.plot.canvas import Canvas, Glyphs, Run
+from burstctl.plot.canvas import Canvas, Glyphs, StyledRun
 from burstctl.plot.labels import (
-    absence_words,
-    bins_words,
-    clock_words,
-    fan_words,
-    fitted,
-    limit_words,
-    mark_words,
-    seen_words,
-    some_marks,
-    state_words,
+    describe_event,
+    describe_extremes,
+    describe_forecast_cone,
+    describe_state,
+    fit_text,
+    format_bin_width,
+    format_event_time,
+    gap_labels,
+    label_limits,
+    newest_events,
 )
-from burstctl.plot.lanes import Lane, Look, lanes_of
-from burstctl.plot.load import Plotted
-from burstctl.plot.scales import Clock, Panel, iops_scale, seat, values_in
-from burstctl.render.table import STYLES, cut
-from burstctl.render.volume import describe_in_a_line
-from burstctl.timeline.timeline import AbsenceReason, Chronology, Fan
+from burstctl.plot.lanes import Lane, SegmentStyle, build_lanes
+from burstctl.plot.load import VolumePlot
+from burstctl.plot.scales import Panel, TimeScale, iops_scale, place_events, values_in
+from burstctl.render.table import STYLES, truncate
+from burstctl.render.volume import describe_volume
+from burstctl.timeline.timeline import DataGapReason, ForecastCone, Timeline
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.sizing import EMPTY_PCT
-from burstwatch.core.text import columns, fill
+from burstwatch.core.text import display_width, wrap
 
-LEAST_WIDTH: Final = 60
-_GUTTER: Final = 7
-_LEAST_BALANCE: Final = 6
-_LEAST_IOPS: Final = 4
-_MOST_CHART: Final = 34
-_LEAST_LISTED: Final = 4
-_MOST_LISTED: Final = 14
-_TICKS_APART: Final = 9
-_TITLES: Final = 2
-_AXIS: Final = 1
+MIN_WIDTH: Final = 60
+_GUTTER_COLUMNS: Final = 7
+_MIN_BALANCE_ROWS: Final = 6
+_MIN_IOPS_ROWS: Final = 4
+_MAX_CHART_ROWS: Final = 34
+_MIN_LISTED_EVENTS: Final = 4
+_MAX_LISTED_EVENTS: Final = 14
+_MIN_TICK_COLUMNS: Final = 9
+_TITLE_ROWS: Final = 2
+_AXIS_ROWS: Final = 1
 _EIGHTHS: Final = 8
 
 _BOLD: Final = "bold"
 _DIM: Final = "dim"
-_BALANCE: Final = "cyan"
-_DRY: Final = "bold red"
-_FORECAST: Final = "yellow"
-_WITHIN: Final = "green"
-_SPENDING: Final = "magenta"
-_LINE: Final = "blue"
+_BALANCE_STYLE: Final = "cyan"
+_EMPTY_STYLE: Final = "bold red"
+_FORECAST_STYLE: Final = "yellow"
+_SUSTAINED_STYLE: Final = "green"
+_BURST_STYLE: Final = "magenta"
+_LIMIT_STYLE: Final = "blue"
 
-_FILLS: Final = {
-    Look.OK: ".", Look.WATCH: "-", Look.WARNING: "=", Look.CRITICAL: "#", Look.EXHAUSTED: "@",
-    Look.UNKNOWN: " ", Look.LEAVING: ">", Look.AWAY: "-", Look.RETURNING: "<", Look.WINDOW: "=",
-    Look.HOLD: "-", Look.STALL: "!",
+_FILL_CHARACTERS: Final = {
+    SegmentStyle.OK: ".", SegmentStyle.WATCH: "-", SegmentStyle.WARNING: "=", SegmentStyle.CRITICAL: "#",
+    SegmentStyle.EXHAUSTED: "@", SegmentStyle.UNKNOWN: " ", SegmentStyle.LEAVING: ">", SegmentStyle.AWAY: "-",
+    SegmentStyle.RETURNING: "<", SegmentStyle.WINDOW: "=", SegmentStyle.HOLD: "-", SegmentStyle.STALL: "!",
 }  # fmt: skip
-_STYLES: Final = {Look(str(level)): style for level, style in STYLES.items()} | {
-    Look.LEAVING: "green", Look.AWAY: "bold green", Look.RETURNING: "green", Look.WINDOW: "magenta",
-    Look.HOLD: "blue", Look.STALL: "bold red",
+_SEGMENT_STYLES: Final = {SegmentStyle(str(level)): style for level, style in STYLES.items()} | {
+    SegmentStyle.LEAVING: "green", SegmentStyle.AWAY: "bold green", SegmentStyle.RETURNING: "green",
+    SegmentStyle.WINDOW: "magenta", SegmentStyle.HOLD: "blue", SegmentStyle.STALL: "bold red",
 }  # fmt: skip
-_ENCLOSED: Final = frozenset({Look.WINDOW, Look.HOLD})
-_URGENT: Final = frozenset("CEX!S")
+_BRACKETED: Final = frozenset({SegmentStyle.WINDOW, SegmentStyle.HOLD})
+_URGENT_LETTERS: Final = frozenset("CEX!S")
 
 
 @dataclass(frozen=True, slots=True)
-class _Bars:
+class _BarSeries:
     """A series as bars: of the samples of a column one is chosen, and its value has a style."""
 
     series: Series
@@ -71,232 +71,282 @@ class _Bars:
     style_of: Callable[[float, float], str]
 
 
-def draw_text(plotted: Plotted, *, width: int, height: int, glyphs: Glyphs) -> list[list[Run]]:
+def draw_text(volume_plot: VolumePlot, *, width: int, height: int, glyphs: Glyphs) -> list[list[StyledRun]]:
     """The whole picture as lines; where the terminal is low they are more than its height."""
-    this, width = plotted.chronology, max(LEAST_WIDTH, width)
-    head, lanes = _head(plotted, width), lanes_of(this)
-    rows = height - len(head) - len(lanes) - bool(this.marks) - _TITLES - _AXIS
-    listed = min(len(this.marks), max(_LEAST_LISTED, rows // 4), _MOST_LISTED)
-    charts = min(_MOST_CHART, max(_LEAST_BALANCE + _LEAST_IOPS, rows - listed))
-    sheet = _draw(this, lanes, width=width, charts=charts, glyphs=glyphs)
-    lines = [*head, *sheet.lines(), *_list(plotted, listed, width)]
-    return [[Run(run.text.replace("…", glyphs.more), run.style) for run in line] for line in lines]
+    timeline, width = volume_plot.timeline, max(MIN_WIDTH, width)
+    header, lanes = _draw_header(volume_plot, width), build_lanes(timeline)
+    rows = height - len(header) - len(lanes) - bool(timeline.events) - _TITLE_ROWS - _AXIS_ROWS
+    listed_count = min(len(timeline.events), max(_MIN_LISTED_EVENTS, rows // 4), _MAX_LISTED_EVENTS)
+    chart_rows = min(_MAX_CHART_ROWS, max(_MIN_BALANCE_ROWS + _MIN_IOPS_ROWS, rows - listed_count))
+    sheet = _draw(timeline, lanes, width=width, chart_rows=chart_rows, glyphs=glyphs)
+    lines = [*header, *sheet.lines(), *_list_events(volume_plot, listed_count, width)]
+    return [[StyledRun(run.text.replace("…", glyphs.ellipsis), run.style) for run in line] for line in lines]
 
 
-def _head(plotted: Plotted, width: int) -> list[list[Run]]:
-    decision = plotted.decision
+def _draw_header(volume_plot: VolumePlot, width: int) -> list[list[StyledRun]]:
+    decision = volume_plot.decision
     style = STYLES[decision.level] if decision else _DIM
-    said = ((state_words(plotted), style), (seen_words(plotted), _DIM))
+    header_texts = ((describe_state(volume_plot), style), (describe_extremes(volume_plot), _DIM))
     return [
-        [Run(cut(describe_in_a_line(plotted.chronology.volume), width), _BOLD)],
-        *([Run(line, style)] for text, style in said for line in fill(text.split(), width)),
+        [StyledRun(truncate(describe_volume(volume_plot.timeline.volume), width), _BOLD)],
+        *([StyledRun(line, style)] for text, style in header_texts for line in wrap(text.split(), width)),
     ]
 
 
-def _draw(this: Chronology, lanes: Sequence[Lane], *, width: int, charts: int, glyphs: Glyphs) -> Canvas:
-    balance_rows = max(_LEAST_BALANCE, ceil(0.6 * charts))
-    iops_rows = max(_LEAST_IOPS, charts - balance_rows)
-    between = len(lanes) + bool(this.marks)
-    most = iops_scale(this)
+def _draw(
+    timeline: Timeline, lanes: Sequence[Lane], *, width: int, chart_rows: int, glyphs: Glyphs
+) -> Canvas:
+    balance_rows = max(_MIN_BALANCE_ROWS, ceil(0.6 * chart_rows))
+    iops_rows = max(_MIN_IOPS_ROWS, chart_rows - balance_rows)
+    lane_rows = len(lanes) + bool(timeline.events)
+    max_iops = iops_scale(timeline)
     balance = Panel(1, balance_rows, 100.0)
-    iops = Panel(balance_rows + between + _TITLES, iops_rows, most)
-    clock = Clock(start_s=this.start_s, end_s=this.end_s, first=_GUTTER, columns=width - _GUTTER)
-    sheet = Canvas(width, balance_rows + iops_rows + between + _TITLES + _AXIS)
-    _draw_balance(sheet, this, clock, balance, glyphs)
+    iops = Panel(balance_rows + lane_rows + _TITLE_ROWS, iops_rows, max_iops)
+    time_scale = TimeScale(
+        start_s=timeline.start_s,
+        end_s=timeline.end_s,
+        first_column=_GUTTER_COLUMNS,
+        column_count=width - _GUTTER_COLUMNS,
+    )
+    sheet = Canvas(width, balance_rows + iops_rows + lane_rows + _TITLE_ROWS + _AXIS_ROWS)
+    _draw_balance(sheet, timeline, time_scale, balance, glyphs)
     for row, lane in enumerate(lanes, start=balance.bottom + 1):
-        _draw_lane(sheet, lane, clock, row)
-    if this.marks:
-        _draw_marks(sheet, this, clock, iops.top - _TITLES)
-    _draw_iops(sheet, this, clock, iops, glyphs)
-    _draw_now(sheet, this, clock, (balance, iops), glyphs)
-    _draw_axis(sheet, clock, glyphs)
+        _draw_lane(sheet, lane, time_scale, row)
+    if timeline.events:
+        _draw_events(sheet, timeline, time_scale, iops.top - _TITLE_ROWS)
+    _draw_iops(sheet, timeline, time_scale, iops, glyphs)
+    _draw_now(sheet, timeline, time_scale, (balance, iops), glyphs)
+    _draw_axis(sheet, time_scale, glyphs)
     return sheet
 
 
-def _title(sheet: Canvas, row: int, title: str, legend: Iterable[tuple[str, str, str]]) -> None:
+def _draw_title(sheet: Canvas, row: int, title: str, legend: Iterable[tuple[str, str, str]]) -> None:
     """A panel's name, and what each of its characters stands for, as far as there is room."""
     sheet.write(0, row, title, _BOLD)
-    column = _GUTTER + 1
-    for glyph, means, style in legend:
-        end = column + columns(f"{glyph} {means}")
+    column = _GUTTER_COLUMNS + 1
+    for glyph, meaning, style in legend:
+        end = column + display_width(f"{glyph} {meaning}")
         if end > sheet.width:
             return
         sheet.write(column, row, glyph, style)
-        sheet.write(column + 2, row, means, _DIM)
+        sheet.write(column + 2, row, meaning, _DIM)
         column = end + 2
 
 
-def _draw_balance(sheet: Canvas, this: Chronology, clock: Clock, panel: Panel, glyphs: Glyphs) -> None:
-    legend = [(glyphs.bars[-1], f"lowest in {bins_words(clock.step_s, this.period_s)}", _BALANCE)]
-    fan = this.fan
-    if fan is not None and fan.about_s is not None:
-        legend += [(glyphs.about, "forecast", _FORECAST), (glyphs.fan, "its bounds", _FORECAST)]
-    if fan is not None and fan.soonest_s is not None:
-        legend.append((glyphs.bound, "not before", _FORECAST))
-    _title(sheet, panel.top - 1, "BALANCE", legend)
+def _draw_balance(
+    sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
+) -> None:
+    legend = [
+        (
+            glyphs.bars[-1],
+            f"lowest in {format_bin_width(time_scale.step_s, timeline.period_s)}",
+            _BALANCE_STYLE,
+        )
+    ]
+    cone = timeline.forecast_cone
+    if cone is not None and cone.estimated_empty_at_s is not None:
+        legend += [
+            (glyphs.estimate, "forecast", _FORECAST_STYLE),
+            (glyphs.cone, "its bounds", _FORECAST_STYLE),
+        ]
+    if cone is not None and cone.soonest_empty_at_s is not None:
+        legend.append((glyphs.bound, "not before", _FORECAST_STYLE))
+    _draw_title(sheet, panel.top - 1, "BALANCE", legend)
     for row, label in ((panel.top, "100 %"), (panel.row(50), " 50 %"), (panel.bottom, "  0 %")):
         sheet.write(1, row, label, _DIM)
-    _draw_absences(sheet, this, clock, panel, glyphs)
-    _draw_bars(sheet, _Bars(this.balance, min, _balance_style), this.period_s, clock, panel, glyphs)
-    if fan is not None:
-        _draw_fan(sheet, fan, clock, panel, glyphs)
-        _write_beside(sheet, clock.column(this.now_s) + 2, panel, fan_words(this))
+    _draw_gaps(sheet, timeline, time_scale, panel, glyphs)
+    _draw_bars(
+        sheet, _BarSeries(timeline.balance, min, _balance_style), timeline.period_s, time_scale, panel, glyphs
+    )
+    if cone is not None:
+        _draw_cone(sheet, cone, time_scale, panel, glyphs)
+        _write_if_free(sheet, time_scale.column(timeline.now_s) + 2, panel, describe_forecast_cone(timeline))
 
 
-def _write_beside(sheet: Canvas, column: int, panel: Panel, lines: Sequence[str]) -> None:
+def _write_if_free(sheet: Canvas, column: int, panel: Panel, lines: Sequence[str]) -> None:
     """Lines from the top on, where all of them find free room."""
     rows = range(panel.top, panel.top + len(lines))
-    ends = [column + columns(line) for line in lines]
+    ends = [column + display_width(line) for line in lines]
     if all(
         end <= sheet.width and row <= panel.bottom and sheet.is_free(column - 1, end, row)
         for row, end in zip(rows, ends, strict=True)
     ):
         for row, line in zip(rows, lines, strict=True):
-            sheet.write(column, row, line, _FORECAST)
+            sheet.write(column, row, line, _FORECAST_STYLE)
 
 
 def _balance_style(value: float, _at_s: float) -> str:
-    return _DRY if value <= EMPTY_PCT else _BALANCE
+    return _EMPTY_STYLE if value <= EMPTY_PCT else _BALANCE_STYLE
 
 
-def _draw_bars(sheet: Canvas, bars: _Bars, period_s: int, clock: Clock, panel: Panel, glyphs: Glyphs) -> None:
+def _draw_bars(
+    sheet: Canvas, bars: _BarSeries, period_s: int, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
+) -> None:
     """A bar in each column that there is a sample for; even one of nothing is to be seen."""
-    for column in range(clock.first, clock.end):
-        from_s, to_s = clock.span(column)
+    for column in range(time_scale.first_column, time_scale.end_column):
+        from_s, to_s = time_scale.time_range(column)
         values = values_in(bars.series, from_s, to_s, period_s)
         if not values:
             continue
         value = bars.choose(values)
         style = bars.style_of(value, from_s)
-        left = max(1, round(value / panel.most * panel.rows * _EIGHTHS))
+        remaining_eighths = max(1, round(value / panel.max_value * panel.rows * _EIGHTHS))
         for row in range(panel.bottom, panel.top - 1, -1):
-            if left <= 0:
+            if remaining_eighths <= 0:
                 break
-            sheet.put(column, row, glyphs.bars[min(_EIGHTHS, left)], style)
-            left -= _EIGHTHS
+            sheet.put(column, row, glyphs.bars[min(_EIGHTHS, remaining_eighths)], style)
+            remaining_eighths -= _EIGHTHS
 
 
-def _draw_absences(sheet: Canvas, this: Chronology, clock: Clock, panel: Panel, glyphs: Glyphs) -> None:
+def _draw_gaps(
+    sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
+) -> None:
     """A pattern over the whole height where there is no balance, with the reason in it."""
-    for absence in this.absences:
-        first, end = clock.within(absence.start_s, absence.end_s)
-        is_gap = absence.reason is AbsenceReason.GAP
-        pattern, style = (glyphs.gap, "magenta") if is_gap else (glyphs.away, _DIM)
+    for gap in timeline.gaps:
+        first, end = time_scale.column_range(gap.start_s, gap.end_s)
+        is_unexplained = gap.reason is DataGapReason.GAP
+        pattern, style = (glyphs.gap, "magenta") if is_unexplained else (glyphs.away, _DIM)
         for row in range(panel.top, panel.bottom + 1):
             for column in range(first, end):
                 if (column + row) % 2 == 0:
                     sheet.put(column, row, pattern, style)
-        _write_inside(sheet, first, end, panel.top + panel.rows // 2, absence_words(absence))
+        _write_centred(sheet, first, end, panel.top + panel.rows // 2, gap_labels(gap))
 
 
-def _write_inside(sheet: Canvas, first: int, end: int, row: int, texts: Iterable[str]) -> None:
+def _write_centred(sheet: Canvas, first: int, end: int, row: int, texts: Iterable[str]) -> None:
     """The first of these words that fit into a stretch, in its middle, with a blank around them."""
-    for said in (f" {text} " for text in texts):
-        if columns(said) <= end - first:
-            sheet.write(first + (end - first - columns(said)) // 2, row, said, _BOLD)
+    for message in (f" {text} " for text in texts):
+        if display_width(message) <= end - first:
+            sheet.write(first + (end - first - display_width(message)) // 2, row, message, _BOLD)
             return
 
 
-def _draw_fan(sheet: Canvas, fan: Fan, clock: Clock, panel: Panel, glyphs: Glyphs) -> None:
+def _draw_cone(
+    sheet: Canvas, cone: ForecastCone, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
+) -> None:
     """What is to come: the estimate between its bounds, and below them what no load can outrun."""
-    for column in range(clock.column(fan.from_s) + 1, clock.end):
-        at_s = sum(clock.span(column)) / 2
-        if fan.about_s is not None:
-            least, most = _left(fan, fan.earliest_s, at_s), _left(fan, fan.latest_s, at_s)
+    for column in range(time_scale.column(cone.start_at_s) + 1, time_scale.end_column):
+        at_s = sum(time_scale.time_range(column)) / 2
+        if cone.estimated_empty_at_s is not None:
+            lowest_pct, highest_pct = (
+                _projected_balance_pct(cone, cone.earliest_empty_at_s, at_s),
+                _projected_balance_pct(cone, cone.latest_empty_at_s, at_s),
+            )
             for row in range(panel.top, panel.bottom + 1):
-                if least <= panel.middle(row) <= most:
-                    sheet.put(column, row, glyphs.fan, _FORECAST)
-            if (about := _left(fan, fan.about_s, at_s)) > 0:
-                sheet.put(column, panel.row(about), glyphs.about, _FORECAST)
-        if fan.soonest_s is not None and (bound := _left(fan, fan.soonest_s, at_s)) > 0:
-            sheet.put(column, panel.row(bound), glyphs.bound, _FORECAST, over=False)
+                if lowest_pct <= panel.row_middle(row) <= highest_pct:
+                    sheet.put(column, row, glyphs.cone, _FORECAST_STYLE)
+            if (estimate_pct := _projected_balance_pct(cone, cone.estimated_empty_at_s, at_s)) > 0:
+                sheet.put(column, panel.row(estimate_pct), glyphs.estimate, _FORECAST_STYLE)
+        if (
+            cone.soonest_empty_at_s is not None
+            and (bound_pct := _projected_balance_pct(cone, cone.soonest_empty_at_s, at_s)) > 0
+        ):
+            sheet.put(column, panel.row(bound_pct), glyphs.bound, _FORECAST_STYLE, overwrite=False)
 
 
-def _left(fan: Fan, empty_s: float | None, at_s: float) -> float:
+def _projected_balance_pct(cone: ForecastCone, empty_at_s: float | None, at_s: float) -> float:
     """The balance at an instant on the straight way to empty; as it is, where that is nowhere in sight."""
-    if empty_s is None:
-        return fan.from_pct
-    if empty_s <= fan.from_s:
+    if empty_at_s is None:
+        return cone.start_pct
+    if empty_at_s <= cone.start_at_s:
         return 0.0
-    return max(0.0, fan.from_pct * (empty_s - at_s) / (empty_s - fan.from_s))
+    return max(0.0, cone.start_pct * (empty_at_s - at_s) / (empty_at_s - cone.start_at_s))
 
 
-def _draw_lane(sheet: Canvas, lane: Lane, clock: Clock, row: int) -> None:
+def _draw_lane(sheet: Canvas, lane: Lane, time_scale: TimeScale, row: int) -> None:
     sheet.write(0, row, lane.label, _BOLD)
     for segment in lane.segments:
-        first, end = clock.within(segment.start_s, segment.end_s)
-        style = _STYLES[segment.look]
+        first, end = time_scale.column_range(segment.start_s, segment.end_s)
+        style = _SEGMENT_STYLES[segment.style]
         for column in range(first, end):
-            sheet.put(column, row, _FILLS[segment.look], style)
-        if segment.look in _ENCLOSED and end - first > 1:
+            sheet.put(column, row, _FILL_CHARACTERS[segment.style], style)
+        if segment.style in _BRACKETED and end - first > 1:
             sheet.put(first, row, "[", style)
             sheet.put(end - 1, row, "]", style)
-        inner = (first + 1, end - 1) if segment.look in _ENCLOSED else (first, end - 1)
-        if inner[1] - inner[0] > 1:
-            sheet.write(inner[0], row, fitted(segment.text, inner[1] - inner[0]), style)
+        text_range = (first + 1, end - 1) if segment.style in _BRACKETED else (first, end - 1)
+        if text_range[1] - text_range[0] > 1:
+            sheet.write(text_range[0], row, fit_text(segment.text, text_range[1] - text_range[0]), style)
 
 
-def _draw_marks(sheet: Canvas, this: Chronology, clock: Clock, row: int) -> None:
+def _draw_events(sheet: Canvas, timeline: Timeline, time_scale: TimeScale, row: int) -> None:
     """The letters at their times, none after now; of many at one time those that matter most."""
     sheet.write(0, row, "EVENT", _BOLD)
-    columns_of = [clock.column(mark.at_s) for mark in this.marks]
-    for column, mark in seat(this.marks, columns_of, clock.first, clock.column(this.now_s) + 1):
-        sheet.put(column, row, mark.letter, _DRY if mark.letter in _URGENT else _BOLD)
+    event_columns = [time_scale.column(event.at_s) for event in timeline.events]
+    for column, event in place_events(
+        timeline.events, event_columns, time_scale.first_column, time_scale.column(timeline.now_s) + 1
+    ):
+        sheet.put(column, row, event.letter, _EMPTY_STYLE if event.letter in _URGENT_LETTERS else _BOLD)
 
 
-def _draw_iops(sheet: Canvas, this: Chronology, clock: Clock, panel: Panel, glyphs: Glyphs) -> None:
-    named = {name: value for limit in this.limits for name, value in limit_words(limit).items()}
-    lines = {"baseline": glyphs.baseline, "burst": glyphs.burst, "provisioned": glyphs.baseline}
-    legend = [(glyphs.bars[-1], f"busiest in {bins_words(clock.step_s, this.period_s)}", _WITHIN)]
-    for name, value in named.items():
-        is_off = " (off the scale)" if value > panel.most else ""
-        legend.append((lines[name], f"{name} {value:,}{is_off}", _LINE))
-    _title(sheet, panel.top - 1, "IOPS", legend)
-    least = min(named.values())
-    marked: dict[int, float] = {panel.bottom: 0, panel.row(least): least, panel.top: panel.most}
-    for row, reached in marked.items():
-        sheet.write(0, row, f"{reached:6,.0f}", _DIM)
+def _draw_iops(
+    sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
+) -> None:
+    limits = {name: value for limit in timeline.limits for name, value in label_limits(limit).items()}
+    line_characters = {"baseline": glyphs.baseline, "burst": glyphs.burst, "provisioned": glyphs.baseline}
+    legend = [
+        (
+            glyphs.bars[-1],
+            f"busiest in {format_bin_width(time_scale.step_s, timeline.period_s)}",
+            _SUSTAINED_STYLE,
+        )
+    ]
+    for name, value in limits.items():
+        scale_note = " (off the scale)" if value > panel.max_value else ""
+        legend.append((line_characters[name], f"{name} {value:,}{scale_note}", _LIMIT_STYLE))
+    _draw_title(sheet, panel.top - 1, "IOPS", legend)
+    lowest_limit = min(limits.values())
+    axis_labels: dict[int, float] = {
+        panel.bottom: 0,
+        panel.row(lowest_limit): lowest_limit,
+        panel.top: panel.max_value,
+    }
+    for row, value_at_row in axis_labels.items():
+        sheet.write(0, row, f"{value_at_row:6,.0f}", _DIM)
 
     def style_of(value: float, at_s: float) -> str:
-        limit = next((limit for limit in this.limits if at_s < limit.end_s), this.limits[-1])
-        return _SPENDING if value > limit.sustained_iops else _WITHIN
+        limit = next((limit for limit in timeline.limits if at_s < limit.end_s), timeline.limits[-1])
+        return _BURST_STYLE if value > limit.sustained_iops else _SUSTAINED_STYLE
 
-    _draw_bars(sheet, _Bars(this.served, max, style_of), this.period_s, clock, panel, glyphs)
-    for limit in this.limits:
-        for name, value in limit_words(limit).items():
-            if value <= panel.most:
-                for column in range(*clock.within(limit.start_s, limit.end_s)):
-                    sheet.put(column, panel.row(value), lines[name], _LINE, over=False)
+    _draw_bars(
+        sheet, _BarSeries(timeline.served, max, style_of), timeline.period_s, time_scale, panel, glyphs
+    )
+    for limit in timeline.limits:
+        for name, value in label_limits(limit).items():
+            if value <= panel.max_value:
+                for column in range(*time_scale.column_range(limit.start_s, limit.end_s)):
+                    sheet.put(column, panel.row(value), line_characters[name], _LIMIT_STYLE, overwrite=False)
 
 
-def _draw_now(sheet: Canvas, this: Chronology, clock: Clock, panels: Iterable[Panel], glyphs: Glyphs) -> None:
-    column = clock.column(this.now_s)
+def _draw_now(
+    sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panels: Iterable[Panel], glyphs: Glyphs
+) -> None:
+    column = time_scale.column(timeline.now_s)
     for panel in panels:
         for row in range(panel.top, panel.bottom + 1):
             sheet.put(column, row, glyphs.now, _BOLD)
 
 
-def _draw_axis(sheet: Canvas, clock: Clock, glyphs: Glyphs) -> None:
+def _draw_axis(sheet: Canvas, time_scale: TimeScale, glyphs: Glyphs) -> None:
     row = sheet.height - 1
     sheet.write(0, row, "UTC", _BOLD)
-    for column, label in clock.ticks(_TICKS_APART):
-        if column + 1 + columns(label) <= sheet.width:
+    for column, label in time_scale.ticks(_MIN_TICK_COLUMNS):
+        if column + 1 + display_width(label) <= sheet.width:
             sheet.write(column, row, f"{glyphs.tick}{label}", _DIM)
 
 
-def _list(plotted: Plotted, room: int, width: int) -> list[list[Run]]:
+def _list_events(volume_plot: VolumePlot, max_lines: int, width: int) -> list[list[StyledRun]]:
     """What the letters stand for, the newest last."""
-    this = plotted.chronology
-    marks, earlier = some_marks(this.marks, room)
+    timeline = volume_plot.timeline
+    events, omitted = newest_events(timeline.events, max_lines)
     lines = [
         [
-            Run(f"{clock_words(mark.at_s, this)} ", _DIM),
-            Run(mark.letter, _DRY if mark.letter in _URGENT else _BOLD),
-            Run(f" {cut(mark_words(mark), width - 14)}"),
+            StyledRun(f"{format_event_time(event.at_s, timeline)} ", _DIM),
+            StyledRun(event.letter, _EMPTY_STYLE if event.letter in _URGENT_LETTERS else _BOLD),
+            StyledRun(f" {truncate(describe_event(event), width - 14)}"),
         ]
-        for mark in marks
+        for event in events
     ]
-    if earlier:
-        said = f"and {earlier} earlier: burstctl history {this.volume.volume_id}"
-        lines.insert(0, [Run(said, _DIM)])
+    if omitted:
+        text = f"and {omitted} earlier: burstctl history {timeline.volume.volume_id}"
+        lines.insert(0, [StyledRun(text, _DIM)])
     return lines

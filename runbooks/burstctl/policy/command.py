@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options, write_examples
-from burstctl.cli.output import complain, say, show, to_json
-from burstctl.context.active_policy import PolicySource, find_file, find_policy, is_named
+from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.context.active_policy import PolicySource, find_file_source, find_policy_source, is_policy_named
 from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
-from burstctl.context.stacks import choose_stack, find_stacks, say_stacks, session_of
+from burstctl.context.stacks import choose_stack, find_stacks, open_aws_session, print_stack_notes
 from burstctl.policy.push import PushRequest, change_policy
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.policy.yaml_file import render_policy
@@ -38,7 +38,7 @@ class _PolicyGroup(click.Group):
 def policy(context: click.Context) -> None:
     """Check a policy, show the one in force, or push one to a deployed stack."""
     if context.invoked_subcommand is None:
-        show(context.get_help())
+        print_output(context.get_help())
 
 
 def _stack_option(function: _Decorated) -> _Decorated:
@@ -51,12 +51,12 @@ def _stack_option(function: _Decorated) -> _Decorated:
 @click.argument("file", type=click.Path(path_type=Path), required=False)
 @_stack_option
 @common_options
-def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exit:
+def check(file: Path | None, options: Options, *, stack_name: str | None) -> ExitCode:
     """Report every fault of a policy at once, each with its line.
 
     Without a FILE: the policy in force. Exits 2 when there is a fault.
     """
-    source = _source(file or options.policy, options, stack_name)
+    source = _find_source(file or options.policy, options, stack_name)
     try:
         source.read()
     except PolicyError as error:
@@ -64,29 +64,33 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
     else:
         faults = []
     if options.json:
-        show(to_json({"schema": "burstwatch.policy-check/v1", "policy": source.place, "faults": faults}))
+        print_output(
+            to_json({"schema": "burstwatch.policy-check/v1", "policy": source.location, "faults": faults})
+        )
     elif faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
-        show("\n".join(faults))
-        complain(f"{source.place} has {count}")
+        print_output("\n".join(faults))
+        print_error(f"{source.location} has {count}")
     else:
-        show(f"{source.place}: OK")
-    return Exit.MISUSED if faults else Exit.FINE
+        print_output(f"{source.location}: OK")
+    return ExitCode.USAGE if faults else ExitCode.OK
 
 
 @policy.command(name="show", cls=Command, examples=(SHOW,), page=PAGE)
 @_stack_option
 @common_options
-def show_policy(options: Options, *, stack_name: str | None) -> Exit:
+def show_policy(options: Options, *, stack_name: str | None) -> ExitCode:
     """Print the policy in force with every default spelled out, as YAML or JSON."""
-    source = _source(options.policy, options, stack_name)
-    in_force = source.read()
-    say(f"policy: {source}")
+    source = _find_source(options.policy, options, stack_name)
+    active_policy = source.read()
+    print_info(f"policy: {source}")
     if isinstance(source, StackPolicySource) and source.is_outdated:
-        say("policy: it was pushed over another deployed one than today's (burstctl policy push --withdraw)")
-    document = {"schema": SCHEMA, **in_force.to_mapping()}
-    show(to_json(document) if options.json else render_policy(in_force).rstrip())
-    return Exit.FINE
+        print_info(
+            "policy: it was pushed over another deployed one than today's (burstctl policy push --withdraw)"
+        )
+    document = {"schema": SCHEMA, **active_policy.to_mapping()}
+    print_output(to_json(document) if options.json else render_policy(active_policy).rstrip())
+    return ExitCode.OK
 
 
 @policy.command(cls=Command, examples=(PUSH, WITHDRAW), page=PAGE)
@@ -98,7 +102,7 @@ def show_policy(options: Options, *, stack_name: str | None) -> Exit:
 @common_options
 def push(
     file: Path | None, options: Options, *, withdraw: bool, stack_name: str | None, dry_run: bool, yes: bool
-) -> Exit:
+) -> ExitCode:
     """Put a policy in force in the deployed stack: check it, show what changes, ask, write.
 
     Without a FILE: --policy, BURSTWATCH_POLICY or ./policy.yaml. It stays in force until it is withdrawn or
@@ -109,7 +113,7 @@ def push(
     if withdraw and file is not None:
         raise click.UsageError("--withdraw takes the pushed policy back: leave out FILE.")
     request = PushRequest(
-        source=None if withdraw else find_file(file or options.policy, os.environ),
+        source=None if withdraw else find_file_source(file or options.policy, os.environ),
         stack=stack_name,
         dry_run=dry_run,
         assumes_yes=yes,
@@ -117,29 +121,29 @@ def push(
     return change_policy(options, request)
 
 
-def _source(given: Path | None, options: Options, stack_name: str | None) -> PolicySource:
+def _find_source(path: Path | None, options: Options, stack_name: str | None) -> PolicySource:
     """The policy meant: the one given, else the one in force here."""
-    if stack_name is not None and given is not None:
-        raise click.UsageError(f"{given} and --stack are two policies: leave out one of them.")
-    if stack_name is None and is_named(given, os.environ):
-        return find_policy(given, os.environ)
-    session, calls = _session_if_any(options, is_needed=stack_name is not None), CallCounter()
+    if stack_name is not None and path is not None:
+        raise click.UsageError(f"{path} and --stack are two policies: leave out one of them.")
+    if stack_name is None and is_policy_named(path, os.environ):
+        return find_policy_source(path, os.environ)
+    session, calls = _open_session_if_configured(options, is_needed=stack_name is not None), CallCounter()
     if session is None:
-        return find_policy(given, os.environ)
+        return find_policy_source(path, os.environ)
     stacks = find_stacks(session, calls)
     if stack_name is None:
-        say_stacks(stacks, names_ledger=True)
-    stack = stacks.standing if stack_name is None else choose_stack(stacks, stack_name)
+        print_stack_notes(stacks, is_ledger_named=True)
+    stack = stacks.active if stack_name is None else choose_stack(stacks, stack_name)
     if stack is None:
-        return find_policy(given, os.environ)
+        return find_policy_source(path, os.environ)
     deployed = StackPolicySource(StackPolicyStore(build_parameters_client(session, calls), stack))
-    return deployed if stack_name is not None else find_policy(given, os.environ, deployed)
+    return deployed if stack_name is not None else find_policy_source(path, os.environ, deployed)
 
 
-def _session_if_any(options: Options, *, is_needed: bool) -> AwsSession | None:
+def _open_session_if_configured(options: Options, *, is_needed: bool) -> AwsSession | None:
     """A session; None where nobody has set AWS up here, which is no reason not to look at a file."""
     try:
-        return session_of(options)
+        return open_aws_session(options)
     except SettingsError:
         if is_needed or options.profile or options.region:
             raise

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from burstctl.cli.text_layout import COLUMNS, hang
+from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
-_LONGEST: Final = 600
-_NOTHING: Final = "(nothing)"
+_MAX_CHARS: Final = 600
+_ABSENT: Final = "(nothing)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,28 +21,32 @@ class SettingChange:
     after: str | None
 
     def __str__(self) -> str:
-        before, after = (_NOTHING if value is None else value for value in (self.before, self.after))
+        before, after = (_ABSENT if value is None else value for value in (self.before, self.after))
         return f"{self.setting}: {before} -> {after}"
 
 
 def changes_between(before: Policy, after: Policy) -> list[SettingChange]:
     """The settings that differ, in the order of the document; those that are no more come last."""
-    was, will_be = (dict(_flat(policy.to_mapping())) for policy in (before, after))
+    before_settings, after_settings = (dict(_flatten(policy.to_mapping())) for policy in (before, after))
     return [
-        SettingChange(setting=setting, before=was.get(setting), after=will_be.get(setting))
-        for setting in {**will_be, **was}
-        if was.get(setting) != will_be.get(setting)
+        SettingChange(setting=setting, before=before_settings.get(setting), after=after_settings.get(setting))
+        for setting in {**after_settings, **before_settings}
+        if before_settings.get(setting) != after_settings.get(setting)
     ]
 
 
-def changes_in_words(changes: list[SettingChange]) -> list[str]:
+def format_changes(changes: list[SettingChange]) -> list[str]:
     """A line for each, or a few where one is too short."""
-    return [f"  {line}" for change in changes for line in hang(printable(str(change), _LONGEST), COLUMNS - 2)]
+    return [
+        f"  {line}"
+        for change in changes
+        for line in wrap_hanging(sanitise(str(change), _MAX_CHARS), COLUMNS - 2)
+    ]
 
 
-def _flat(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+def _flatten(mapping: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
     for key, value in mapping.items():
         if isinstance(value, Mapping) and (value or path):
-            yield from _flat(value, f"{path}{key}.") if value else [(f"{path}{key}", "no settings")]
+            yield from _flatten(value, f"{path}{key}.") if value else [(f"{path}{key}", "no settings")]
         elif not isinstance(value, Mapping):
             yield f"{path}{key}", str(value)

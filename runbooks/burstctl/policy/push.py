@@ -4,36 +4,36 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from burstctl.cli.confirm import is_confirmed, require_somebody_to_ask
-from burstctl.cli.exit_codes import Exit
+from burstctl.cli.confirm import confirm, require_terminal_or_yes
+from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Options
-from burstctl.cli.output import complain, say, show, to_json
-from burstctl.cli.text_layout import COLUMNS, hang
+from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstctl.context.active_policy import FilePolicySource
 from burstctl.context.operator_identity import name_operator
 from burstctl.context.stack_policy import (
     StackPolicy,
     StackPolicyStore,
-    try_to_read,
+    read_or_none,
     with_header,
     without_header,
 )
-from burstctl.context.stacks import choose_stack, find_stacks, session_of
-from burstctl.policy.diff import SettingChange, changes_between, changes_in_words
+from burstctl.context.stacks import choose_stack, find_stacks, open_aws_session
+from burstctl.policy.diff import SettingChange, changes_between, format_changes
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.adapters.policy.deployments import Deployment
-from burstwatch.adapters.policy.yaml_file import MOST_BYTES, parse_policy
+from burstwatch.adapters.policy.yaml_file import MAX_BYTES, parse_policy
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_instant, printable
-from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client, find_identity
+from burstwatch.core.text import format_instant, sanitise
+from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client, get_caller_identity
 from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.policy-push/v1"
-_STANDARD_BYTES: Final = 4 * 1024
-_LONGEST: Final = 400
+_STANDARD_PARAMETER_BYTES: Final = 4 * 1024
+_MAX_CHARS: Final = 400
 _BOM: Final = "\ufeff"
-_NESTING: Final = re.compile(r"\{\{.*\}\}", re.DOTALL)
+_PARAMETER_REFERENCE: Final = re.compile(r"\{\{.*\}\}", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,11 +47,11 @@ class PushRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Push:
+class _PolicyChange:
     """A change of the policy in force, ready to be shown; a ``text`` of None withdraws the pushed one."""
 
     store: StackPolicyStore
-    seen: StackPolicy
+    current: StackPolicy
     region: str
     text: str | None
     source: str
@@ -67,12 +67,12 @@ class _Push:
     def is_needed(self) -> bool:
         """Whether it would leave anything other than it is."""
         if self.text is None:
-            return self.seen.pushed is not None
-        held = self.seen.held
-        return held is None or self.seen.is_outdated or held.document != without_header(self.text)
+            return self.current.pushed is not None
+        active = self.current.current
+        return active is None or self.current.is_outdated or active.document != without_header(self.text)
 
 
-def change_policy(options: Options, request: PushRequest) -> Exit:
+def change_policy(options: Options, request: PushRequest) -> ExitCode:
     """Push a policy, or withdraw the pushed one.
 
     Raises:
@@ -81,37 +81,37 @@ def change_policy(options: Options, request: PushRequest) -> Exit:
         AwsError: Parameter Store cannot be asked, or did not take it.
         OutrunError: somebody else changed the policy meanwhile.
     """
-    document = "" if request.source is None else _read(request.source)
+    document = "" if request.source is None else _read_document(request.source)
     if not request.dry_run:
-        require_somebody_to_ask(assumes_yes=request.assumes_yes)
-    session, calls = session_of(options), CallCounter()
+        require_terminal_or_yes(assumes_yes=request.assumes_yes)
+    session, calls = open_aws_session(options), CallCounter()
     stack = choose_stack(find_stacks(session, calls), request.stack)
     store = StackPolicyStore(build_parameters_client(session, calls), stack)
-    seen = store.read()
+    current = store.read()
     if request.source is None:
-        text, source, policy = None, stack.policy, _deployed(seen)
+        text, source, policy = None, stack.policy, _deployed_policy(current)
     else:
-        text = with_header(document, seen.deployed, _operator(session, calls))
-        source, policy = request.source.place, _fitting(text, request.source.place, stack)
-    before = try_to_read(seen.held) if seen.held else None
-    push = _Push(
+        text = with_header(document, current.deployed, _identify_operator(session, calls))
+        source, policy = request.source.location, _validate_for_stack(text, request.source.location, stack)
+    before = read_or_none(current.current) if current.current else None
+    change = _PolicyChange(
         store=store,
-        seen=seen,
+        current=current,
         region=session.region_name,
         text=text,
         source=source,
         changes=None if before is None else changes_between(before, policy),
     )
-    return _carry_out(options, request, push)
+    return _apply(options, request, change)
 
 
-def _read(source: FilePolicySource) -> str:
+def _read_document(source: FilePolicySource) -> str:
     """The text of a policy that is right, as far as a file can be, without what an earlier push put above."""
     if source.path is None:
         raise SettingsError("there is nothing to push: name a FILE, here is no policy.yaml")
     source.read()
     document = without_header(source.path.read_bytes().decode().removeprefix(_BOM))
-    if _NESTING.search(document):
+    if _PARAMETER_REFERENCE.search(document):
         raise SettingsError(
             f"{source.path} holds something in {{{{ }}}}, which Parameter Store takes for a reference and"
             " refuses: write it another way, in comments too"
@@ -119,159 +119,168 @@ def _read(source: FilePolicySource) -> str:
     return document
 
 
-def _operator(session: AwsSession, calls: CallCounter) -> str:
+def _identify_operator(session: AwsSession, calls: CallCounter) -> str:
     try:
-        return name_operator(find_identity(session, calls))
+        return name_operator(get_caller_identity(session, calls))
     except AwsError:
         return name_operator(None)
 
 
-def _fitting(text: str, place: str, stack: Deployment) -> Policy:
+def _validate_for_stack(text: str, source: str, stack: Deployment) -> Policy:
     """The policy of this text, if the parameter and the stack's permissions can hold it."""
     size_bytes, document_bytes = len(text.encode()), len(without_header(text).encode())
-    if size_bytes > MOST_BYTES:
+    if size_bytes > MAX_BYTES:
         raise SettingsError(
-            f"{place}: {document_bytes:,} bytes, and {size_bytes - document_bytes} for the lines that say who"
-            f" pushed it over what, are {size_bytes:,}: a parameter holds {MOST_BYTES:,} at most; shorten it"
+            f"{source}: {document_bytes:,} bytes, and {size_bytes - document_bytes} for the lines that say"
+            f" who pushed it over what, are {size_bytes:,}: a parameter holds {MAX_BYTES:,} at most;"
+            " shorten it"
         )
-    policy = parse_policy(text.encode(), source=place)
+    policy = parse_policy(text.encode(), source=source)
     if policy.mode.opt_in_tag != stack.opt_in_tag:
-        wanted, granted = ("=".join(tag) for tag in (policy.mode.opt_in_tag, stack.opt_in_tag))
+        requested_tag, granted_tag = ("=".join(tag) for tag in (policy.mode.opt_in_tag, stack.opt_in_tag))
         raise SettingsError(
-            f"{place}: mode.opt_in_tag is {wanted!r}, and the stack {stack.name} was deployed to modify only"
-            f" volumes tagged {granted!r}: its permissions were made from that; to change the tag, deploy the"
-            " stack with this policy (cdk deploy)"
+            f"{source}: mode.opt_in_tag is {requested_tag!r}, and the stack {stack.name} was deployed to"
+            f" modify only volumes tagged {granted_tag!r}: its permissions were made from that; to change the"
+            " tag, deploy the stack with this policy (cdk deploy)"
         )
     return policy
 
 
-def _deployed(seen: StackPolicy) -> Policy:
+def _deployed_policy(current: StackPolicy) -> Policy:
     """The policy that counts once the pushed one is withdrawn."""
-    if seen.deployed is None:
+    if current.deployed is None:
         raise SettingsError(
-            f"{seen.stack.policy}, which stack {seen.stack.name} was deployed with, is gone: without a pushed"
-            " policy there would be none; deploy the stack again first (cdk deploy)"
+            f"{current.stack.policy}, which stack {current.stack.name} was deployed with, is gone: without a"
+            " pushed policy there would be none; deploy the stack again first (cdk deploy)"
         )
-    return seen.deployed.read()
+    return current.deployed.read()
 
 
-def _carry_out(options: Options, request: PushRequest, push: _Push) -> Exit:
+def _apply(options: Options, request: PushRequest, change: _PolicyChange) -> ExitCode:
     if not options.json:
-        show(_in_words(push))
-    elif push.is_needed and not request.dry_run and not request.assumes_yes:
-        say(_in_words(push), as_it_is=True)
-    _say_what_to_know(push)
+        print_output(_describe_change(change))
+    elif change.is_needed and not request.dry_run and not request.assumes_yes:
+        print_info(_describe_change(change), is_preformatted=True)
+    _print_warnings(change)
     if request.dry_run:
-        say("a dry run: nothing was changed")
-    elif push.is_needed:
-        if not is_confirmed(_question(push), assumes_yes=request.assumes_yes):
-            return Exit.INTERRUPTED
-        push = _write(push)
-        say(_what_follows(push))
+        print_info("a dry run: nothing was changed")
+    elif change.is_needed:
+        if not confirm(_question(change), assumes_yes=request.assumes_yes):
+            return ExitCode.INTERRUPTED
+        change = _write_change(change)
+        print_info(_describe_next_steps(change))
     if options.json:
-        show(to_json(_document(push, request)))
-    return Exit.FINE
+        print_output(to_json(_document(change, request)))
+    return ExitCode.OK
 
 
-def _write(push: _Push) -> _Push:
-    if push.text is None:
-        push.store.withdraw(push.seen)
-        return replace(push, is_done=True)
-    version = push.store.push(push.text, push.seen)
-    if push.seen.pushed is not None and version != push.seen.pushed.version + 1:
-        complain("somebody else pushed at the same moment: see which one counts with burstctl policy show")
-    return replace(push, is_done=True, version=version)
+def _write_change(change: _PolicyChange) -> _PolicyChange:
+    if change.text is None:
+        change.store.withdraw(change.current)
+        return replace(change, is_done=True)
+    version = change.store.push(change.text, change.current)
+    if change.current.pushed is not None and version != change.current.pushed.version + 1:
+        print_error("somebody else pushed at the same moment: see which one counts with burstctl policy show")
+    return replace(change, is_done=True, version=version)
 
 
-def _in_words(push: _Push) -> str:
-    headline = f"stack {push.stack.name} in {push.region}: {_in_force_words(push)} -> {push.source}"
-    lines = hang(headline, COLUMNS)
-    if push.changes is None:
+def _describe_change(change: _PolicyChange) -> str:
+    headline = (
+        f"stack {change.stack.name} in {change.region}: {_describe_active_policy(change)} -> {change.source}"
+    )
+    lines = wrap_hanging(headline, COLUMNS)
+    if change.changes is None:
         lines.append("  the one in force cannot be read, so there is nothing to compare with")
-    elif push.changes:
-        lines += changes_in_words(push.changes)
-    elif push.is_needed and push.text is not None:
+    elif change.changes:
+        lines += format_changes(change.changes)
+    elif change.is_needed and change.text is not None:
         lines.append("  no setting changes; the text, or what it is pushed over, does")
     else:
         lines.append("  nothing changes")
     return "\n".join(lines)
 
 
-def _in_force_words(push: _Push) -> str:
-    held = push.seen.held
-    if held is None:
+def _describe_active_policy(change: _PolicyChange) -> str:
+    active = change.current.current
+    if active is None:
         return "no policy"
-    how = "pushed" if push.seen.pushed else "deployed"
-    by = f" by {held.by}" if held.by else ""
-    return printable(f"{held.parameter} ({how} {format_instant(held.modified_at.timestamp())}{by})", _LONGEST)
+    origin = "pushed" if change.current.pushed else "deployed"
+    author = f" by {active.pushed_by}" if active.pushed_by else ""
+    return sanitise(
+        f"{active.parameter} ({origin} {format_instant(active.modified_at.timestamp())}{author})", _MAX_CHARS
+    )
 
 
-def _say_what_to_know(push: _Push) -> None:
+def _print_warnings(change: _PolicyChange) -> None:
     """What is unusual, and would surprise later."""
-    if push.seen.is_outdated:
-        assert push.seen.deployed is not None
-        at = format_instant(push.seen.deployed.modified_at.timestamp())
-        say(
+    if change.current.is_outdated:
+        assert change.current.deployed is not None
+        deployed_at = format_instant(change.current.deployed.modified_at.timestamp())
+        print_info(
             "careful: the policy in force was pushed over another deployed one than today's, which is of"
-            f" {at}: what that deploy changed is not in force; to see it:"
+            f" {deployed_at}: what that deploy changed is not in force; to see it:"
             " burstctl policy push --withdraw --dry-run"
         )
-    if not push.stack.flips:
-        say("this stack was deployed with flips: false: it flips nothing, whatever the policy says")
-    if push.text is not None and len(push.text.encode()) > _STANDARD_BYTES:
-        say("over 4 KB: AWS keeps and bills it as an advanced parameter")
-    if not push.is_needed:
-        said = (
-            "no policy was pushed: there is nothing to withdraw" if push.text is None else "in force already"
+    if not change.stack.flips:
+        print_info("this stack was deployed with flips: false: it flips nothing, whatever the policy says")
+    if change.text is not None and len(change.text.encode()) > _STANDARD_PARAMETER_BYTES:
+        print_info("over 4 KB: AWS keeps and bills it as an advanced parameter")
+    if not change.is_needed:
+        text = (
+            "no policy was pushed: there is nothing to withdraw"
+            if change.text is None
+            else "in force already"
         )
-        say(said)
+        print_info(text)
 
 
-def _question(push: _Push) -> str:
-    if push.text is None:
-        return f"Withdraw the pushed policy of stack {push.stack.name}?"
-    return f"Put {push.source} in force in stack {push.stack.name}?"
+def _question(change: _PolicyChange) -> str:
+    if change.text is None:
+        return f"Withdraw the pushed policy of stack {change.stack.name}?"
+    return f"Put {change.source} in force in stack {change.stack.name}?"
 
 
-def _what_follows(push: _Push) -> str:
-    if push.text is None:
+def _describe_next_steps(change: _PolicyChange) -> str:
+    if change.text is None:
         return "withdrawn; the watchdog goes on with the deployed policy within a minute"
     return (
-        f"pushed to {push.store.pushed_parameter}; the watchdog takes it up within a minute, and no deploy"
+        f"pushed to {change.store.pushed_parameter}; the watchdog takes it up within a minute, and no deploy"
         " overwrites it: burstctl policy push --withdraw takes it back"
     )
 
 
-def _document(push: _Push, request: PushRequest) -> dict[str, Any]:
-    changes = push.changes
+def _document(policy_change: _PolicyChange, request: PushRequest) -> dict[str, Any]:
+    changes = policy_change.changes
     return {
         "schema": SCHEMA,
-        "stack": push.stack.name,
-        "region": push.region,
-        "in_force": _held_document(push.seen),
-        "policy": push.source,
-        "changes": None if changes is None else [_change_document(change) for change in changes],
-        "size_bytes": None if push.text is None else len(push.text.encode()),
-        "most_bytes": MOST_BYTES,
+        "stack": policy_change.stack.name,
+        "region": policy_change.region,
+        "in_force": _active_policy_document(policy_change.current),
+        "policy": policy_change.source,
+        "changes": None
+        if changes is None
+        else [_change_document(setting_change) for setting_change in changes],
+        "size_bytes": None if policy_change.text is None else len(policy_change.text.encode()),
+        "most_bytes": MAX_BYTES,
         "dry_run": request.dry_run,
-        "pushed": push.is_done and push.text is not None,
-        "withdrawn": push.is_done and push.text is None,
-        "version": push.version,
+        "pushed": policy_change.is_done and policy_change.text is not None,
+        "withdrawn": policy_change.is_done and policy_change.text is None,
+        "version": policy_change.version,
     }
 
 
-def _held_document(seen: StackPolicy) -> dict[str, Any] | None:
-    held = seen.held
-    if held is None:
+def _active_policy_document(current: StackPolicy) -> dict[str, Any] | None:
+    active = current.current
+    if active is None:
         return None
     return {
-        "parameter": held.parameter,
-        "version": held.version,
-        "modified_at": format_instant(held.modified_at.timestamp()),
-        "sha256": held.sha256,
-        "pushed": seen.pushed is not None,
-        "by": held.by,
-        "outdated": seen.is_outdated,
+        "parameter": active.parameter,
+        "version": active.version,
+        "modified_at": format_instant(active.modified_at.timestamp()),
+        "sha256": active.sha256,
+        "pushed": current.pushed is not None,
+        "by": active.pushed_by,
+        "outdated": current.is_outdated,
     }
 
 

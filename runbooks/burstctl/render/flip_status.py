@@ -2,53 +2,56 @@
 
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.flips.guards import Guard
-from burstwatch.core.flips.outcome import Done
-from burstwatch.core.ledger.flip_state import Direction, Flip, hold_on
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.ledger.flip_state import Direction, Flip, active_hold
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.report import Report
+from burstwatch.core.watch.pass_report import PassReport
 
 
-def mark_of(decision: Decision, report: Report) -> str:
+def describe_flip_status(decision: Decision, report: PassReport) -> str:
     """``-> gp3, 3,000 IOPS``, ``on io1, 3,125 IOPS``, ``held``; empty where there is nothing to say.
 
     A hold on everything is no mark: it would stand at every volume.
     """
     own_holds = [hold for hold in report.holds if hold.volume_id is not None]
-    is_held = hold_on(own_holds, decision.volume_id, report.now_s) is not None
-    said = _done_just_now(decision, report) or (_standing(decision.flip) if decision.flip else "")
-    is_said = said.endswith(Guard.HELD)
-    return ", ".join(filter(None, (said, "held" if is_held and not is_said else "")))
+    is_held = active_hold(own_holds, decision.volume_id, report.now_s) is not None
+    text = _describe_outcome(decision, report) or (_describe_flip(decision.flip) if decision.flip else "")
+    is_hold_mentioned = text.endswith(Guard.HELD)
+    return ", ".join(filter(None, (text, "held" if is_held and not is_hold_mentioned else "")))
 
 
-def is_moving(decision: Decision, report: Report) -> bool:
+def is_flip_active(decision: Decision, report: PassReport) -> bool:
     """Whether a flip of it is under way or has still to be brought back, or was wanted in this pass."""
     is_away = decision.flip is not None and not decision.flip.is_settled
-    return is_away or bool(_done_just_now(decision, report))
+    return is_away or bool(_describe_outcome(decision, report))
 
 
-def _done_just_now(decision: Decision, report: Report) -> str:
+def _describe_outcome(decision: Decision, report: PassReport) -> str:
     outcome = report.outcome_of(decision)
-    match outcome.done:
-        case Done.FLIPPED:
+    match outcome.status:
+        case OutcomeStatus.FLIPPED:
             return "flipped now"
-        case Done.FLIPPED_BACK:
+        case OutcomeStatus.FLIPPED_BACK:
             return "flipped back now"
-        case Done.REFUSED:
+        case OutcomeStatus.REFUSED:
             return f"refused: {outcome.refusal.guard}" if outcome.refusal else "refused"
-        case Done.FAILED:
+        case OutcomeStatus.FAILED:
             return "not flipped, failed"
         case _:
             return ""
 
 
-def _standing(flip: Flip) -> str:
+def _describe_flip(flip: Flip) -> str:
     if flip.is_under_way:
-        way = "->" if flip.direction is Direction.OUT else "back ->"
-        return f"{'stuck ' if flip.stuck_told else ''}{way} {short_configuration(flip.asked_for)}"
-    return f"{'stays' if flip.stays else 'on'} {short_configuration(flip.target)}"
+        arrow = "->" if flip.direction is Direction.FLIP else "back ->"
+        return (
+            f"{'stuck ' if flip.is_stuck_alerted else ''}{arrow}"
+            f" {format_configuration(flip.requested_config)}"
+        )
+    return f"{'stays' if flip.is_permanent else 'on'} {format_configuration(flip.target)}"
 
 
-def short_configuration(configuration: Configuration) -> str:
+def format_configuration(configuration: Configuration) -> str:
     """``io1, 3,125 IOPS``."""
     iops = "" if configuration.iops is None else f", {configuration.iops:,} IOPS"
     return f"{configuration.volume_type}{iops}"

@@ -4,97 +4,129 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from burstctl.render.plan_json import instant_or_none
-from burstctl.render.plan_text import difference_words
-from burstwatch.core.ebs.pricing import HOURS_PER_MONTH, LIST_PRICES
+from burstctl.render.plan_text import format_usd_difference
+from burstwatch.core.ebs.pricing import HOURS_PER_MONTH, PRICE_SOURCE
 from burstwatch.core.flips.guards import QUOTA
-from burstwatch.core.ledger.flip_state import QUOTA_SPAN_S, Flip, Phase, Spent, configuration_document
-from burstwatch.core.text import format_duration, format_instant, format_time, format_until, format_when
+from burstwatch.core.ledger.flip_state import (
+    QUOTA_PERIOD_S,
+    Flip,
+    FlipStatus,
+    ModificationUse,
+    configuration_to_document,
+)
+from burstwatch.core.text import (
+    format_duration,
+    format_instant,
+    format_relative_time,
+    format_time,
+    format_until,
+)
 
-_NOTHING_YET_S: Final = 60
+_MIN_COST_SPAN_S: Final = 60
 
 
-def flip_in_words(flip: Flip, now_s: float) -> list[str]:
+def describe_flip(flip: Flip, now_s: float) -> list[str]:
     """Where the flip stands, what the volume was before, and what comes next."""
-    lines = [_standing(flip, now_s), f"it was {flip.original}, which is kept in mind until it is that again"]
-    if flip.because:
-        lines.append(f"because: {flip.because}")
-    if flip.phase is Phase.ON_TARGET and not flip.stays and flip.return_after_s is not None:
+    lines = [
+        _describe_status(flip, now_s),
+        f"it was {flip.original}, which is kept in mind until it is that again",
+    ]
+    if flip.reason:
+        lines.append(f"because: {flip.reason}")
+    if flip.status is FlipStatus.ON_TARGET and not flip.is_permanent and flip.return_after_s is not None:
         lines.append(
             f"{flip.by} wants it so {format_until(flip.return_after_s, now_s)}, then until it is calm"
         )
-    costs = f"costs {difference_words(flip.usd_per_month)} a month than before{_so_far(flip, now_s)}"
-    lines.append(f"{costs}, at {LIST_PRICES}")
+    cost = f"costs {format_usd_difference(flip.usd_per_month)} a month than before{_cost_so_far(flip, now_s)}"
+    lines.append(f"{cost}, at {PRICE_SOURCE}")
     return lines
 
 
-def _standing(flip: Flip, now_s: float) -> str:
-    ago = format_duration(max(0.0, now_s - flip.asked_at_s))
-    asked = f"asked for by {flip.by} {ago} ago ({format_time(flip.asked_at_s, now_s)} UTC)"
-    match flip.phase:
-        case Phase.ASKED:
-            return f"is to become {flip.asked_for}, {asked}; whether AWS took it is not known yet"
-        case Phase.CHANGING:
-            return f"on its way to {flip.asked_for}, {asked}"
-        case Phase.ON_TARGET:
+def _describe_status(flip: Flip, now_s: float) -> str:
+    elapsed = format_duration(max(0.0, now_s - flip.requested_at_s))
+    request = f"asked for by {flip.by} {elapsed} ago ({format_time(flip.requested_at_s, now_s)} UTC)"
+    match flip.status:
+        case FlipStatus.REQUESTED:
+            return f"is to become {flip.requested_config}, {request}; whether AWS took it is not known yet"
+        case FlipStatus.IN_PROGRESS:
+            return f"on its way to {flip.requested_config}, {request}"
+        case FlipStatus.ON_TARGET:
             at_s = flip.reached_at_s
-            since = "" if at_s is None else f" since {format_time(at_s, now_s)} UTC"
-            return f"{'stays' if flip.stays else 'is on'} {flip.target}{since}, {asked}"
+            reached = "" if at_s is None else f" since {format_time(at_s, now_s)} UTC"
+            return f"{'stays' if flip.is_permanent else 'is on'} {flip.target}{reached}, {request}"
 
 
-def _so_far(flip: Flip, now_s: float) -> str:
-    if flip.started_at_s is None or now_s - flip.started_at_s < _NOTHING_YET_S:
+def _cost_so_far(flip: Flip, now_s: float) -> str:
+    if flip.started_at_s is None or now_s - flip.started_at_s < _MIN_COST_SPAN_S:
         return ""
-    return f"; so far {cost_words(flip.usd_per_month, now_s - flip.started_at_s)}"
+    return f"; so far {format_extra_cost(flip.usd_per_month, now_s - flip.started_at_s)}"
 
 
-def cost_words(usd_per_month_more: float, span_s: float) -> str:
+def format_extra_cost(usd_per_month_more: float, duration_s: float) -> str:
     """What so long a stay added to the bill."""
-    return difference_words(usd_per_month_more * max(0.0, span_s) / 3600 / HOURS_PER_MONTH)
+    return format_usd_difference(usd_per_month_more * max(0.0, duration_s) / 3600 / HOURS_PER_MONTH)
 
 
-def quota_in_words(spent: Sequence[Spent], now_s: float) -> list[str]:
+def describe_quota(modifications: Sequence[ModificationUse], now_s: float) -> list[str]:
     """How many of AWS's modifications are used, by whom, and when the next is free."""
-    used = f"{len(spent)} of AWS's {QUOTA} modifications in 24 h {'is' if len(spent) == 1 else 'are'} used"
-    if not spent:
-        return [used]
-    each = ", ".join(f"{format_time(one.at_s, now_s)} by {one.by}" for one in spent)
-    free_s = free_from_s(spent)
-    when = "when the last is over" if free_s is None or free_s <= now_s else format_when(free_s, now_s, "UTC")
-    return [f"{used} ({each}); the next is free {when}"]
+    usage = (
+        f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h"
+        f" {'is' if len(modifications) == 1 else 'are'} used"
+    )
+    if not modifications:
+        return [usage]
+    listed = ", ".join(
+        f"{format_time(modification.at_s, now_s)} by {modification.by}" for modification in modifications
+    )
+    free_at_s = next_modification_at_s(modifications)
+    next_free = (
+        "when the last is over"
+        if free_at_s is None or free_at_s <= now_s
+        else format_relative_time(free_at_s, now_s, "UTC")
+    )
+    return [f"{usage} ({listed}); the next is free {next_free}"]
 
 
-def free_from_s(spent: Sequence[Spent]) -> int | None:
+def next_modification_at_s(modifications: Sequence[ModificationUse]) -> int | None:
     """When the next modification is allowed by AWS; None where it is now."""
-    return None if len(spent) < QUOTA else spent[len(spent) - QUOTA].at_s + QUOTA_SPAN_S
+    return (
+        None
+        if len(modifications) < QUOTA
+        else modifications[len(modifications) - QUOTA].at_s + QUOTA_PERIOD_S
+    )
 
 
 def flip_document(flip: Flip) -> dict[str, Any]:
     """A flip as JSON."""
     return {
-        "phase": str(flip.phase),
+        "phase": str(flip.status),
         "direction": str(flip.direction),
         "cause": str(flip.cause),
         "by": flip.by,
-        "original": configuration_document(flip.original),
-        "target": configuration_document(flip.target),
-        "asked_at": format_instant(flip.asked_at_s),
+        "original": configuration_to_document(flip.original),
+        "target": configuration_to_document(flip.target),
+        "asked_at": format_instant(flip.requested_at_s),
         "started_at": instant_or_none(flip.started_at_s),
         "reached_at": instant_or_none(flip.reached_at_s),
         "return_after": instant_or_none(flip.return_after_s),
-        "stays": flip.stays,
-        "because": flip.because,
+        "stays": flip.is_permanent,
+        "because": flip.reason,
         "usd_per_month_more": flip.usd_per_month,
     }
 
 
-def quota_document(spent: Sequence[Spent]) -> dict[str, Any]:
+def quota_document(modifications: Sequence[ModificationUse]) -> dict[str, Any]:
     """AWS's quota as JSON."""
     return {
-        "used": len(spent),
+        "used": len(modifications),
         "of": QUOTA,
-        "next_at": instant_or_none(free_from_s(spent)),
+        "next_at": instant_or_none(next_modification_at_s(modifications)),
         "spent": [
-            {"at": format_instant(one.at_s), "by": one.by, "direction": one.direction and str(one.direction)}
-            for one in spent
+            {
+                "at": format_instant(modification.at_s),
+                "by": modification.by,
+                "direction": modification.direction and str(modification.direction),
+            }
+            for modification in modifications
         ],
     }

@@ -6,10 +6,12 @@ from typing import Any, Final
 import click
 from click.shell_completion import CompletionItem
 
-from burstctl.render.planned_flip import Planned
-from burstwatch.core.flips.guards import OF_AWS, Guard, guard_page
+from burstctl.render.planned_flip import PlannedFlip
+from burstwatch.core.flips.guards import NON_OVERRIDABLE, Guard, guard_page
 
-OVERRIDABLE: Final = tuple(guard for guard in Guard if guard not in OF_AWS | {Guard.NO_CHANGE_NEEDED})
+OVERRIDABLE: Final = tuple(
+    guard for guard in Guard if guard not in NON_OVERRIDABLE | {Guard.NO_CHANGE_NEEDED}
+)
 
 
 class GuardName(click.ParamType[Guard]):
@@ -22,7 +24,7 @@ class GuardName(click.ParamType[Guard]):
             listed = ", ".join(OVERRIDABLE)
             self.fail(f"{str(value)!r} is no guard; these can be overridden: {listed}.", param, ctx)
         guard = Guard(str(value))
-        if guard in OF_AWS:
+        if guard in NON_OVERRIDABLE:
             self.fail(f"AWS itself refuses for {guard}, nobody can override that.", param, ctx)
         if guard not in OVERRIDABLE:
             self.fail(
@@ -39,21 +41,21 @@ class GuardName(click.ParamType[Guard]):
         return [CompletionItem(str(guard)) for guard in OVERRIDABLE if guard.startswith(incomplete)]
 
 
-def override_hint(planned: Iterable[Planned]) -> str | None:
+def override_hint(planned: Iterable[PlannedFlip]) -> str | None:
     """What would have it done all the same; None where no override helps."""
-    refused = [{refusal.guard for refusal in each.refusals} for each in planned]
-    could = {guard for guards in refused if guards <= set(OVERRIDABLE) for guard in guards}
-    if not could:
+    refusing_sets = [{refusal.guard for refusal in flip.shown_refusals} for flip in planned]
+    overridable = {guard for guards in refusing_sets if guards <= set(OVERRIDABLE) for guard in guards}
+    if not overridable:
         return None
-    options = " ".join(f"--override {guard}" for guard in OVERRIDABLE if guard in could)
+    options = " ".join(f"--override {guard}" for guard in OVERRIDABLE if guard in overridable)
     return f"to do it all the same: {options} --reason TEXT"
 
 
-def refusing_guards(planned: Iterable[Planned]) -> set[Guard]:
+def refusing_guards(planned: Iterable[PlannedFlip]) -> set[Guard]:
     """The guards that refuse any of it."""
-    return {refusal.guard for each in planned for refusal in each.refusals}
+    return {refusal.guard for flip in planned for refusal in flip.shown_refusals}
 
 
-def page_hints(refusing: Collection[Guard], runbooks_url: str) -> list[str]:
+def runbook_hints(refusing_guards: Collection[Guard], runbooks_url: str) -> list[str]:
     """Where each guard that refuses something is explained, in the order of the guards."""
-    return [f"how to go on: {guard_page(guard, runbooks_url)}" for guard in Guard if guard in refusing]
+    return [f"how to go on: {guard_page(guard, runbooks_url)}" for guard in Guard if guard in refusing_guards]

@@ -3,72 +3,72 @@
 from collections.abc import Sequence
 from typing import Any, Final
 
-from burstctl.render.plan_text import reasons_of
-from burstctl.render.planned_flip import PRICES, DryAnswer, Planned, sum_prices
-from burstwatch.adapters.aws.ec2_modify import Allowed
+from burstctl.render.plan_text import plan_reasons
+from burstctl.render.planned_flip import PRICES, DryRunResult, PlannedFlip, sum_prices
+from burstwatch.adapters.aws.ec2_modify import DryRunAllowed
 from burstwatch.core.ebs.pricing import PriceChange, usd_per_hour
 from burstwatch.core.ebs.sizing import TargetRefusal
 from burstwatch.core.flips.guards import Refusal
 from burstwatch.core.flips.outcome import Outcome
-from burstwatch.core.flips.planning import Plan
-from burstwatch.core.ledger.flip_state import Hold, configuration_document
-from burstwatch.core.policy.windows import expected_flip
+from burstwatch.core.flips.planning import FlipPlan
+from burstwatch.core.ledger.flip_state import Hold, configuration_to_document
+from burstwatch.core.policy.windows import expected_flip_duration
 from burstwatch.core.text import format_instant
 
 PLAN_SCHEMA: Final = "burstwatch.plan/v1"
 
 
-def plan_document(planned: Planned, outcome: Outcome | None = None) -> dict[str, Any]:
+def plan_document(planned: PlannedFlip, outcome: Outcome | None = None) -> dict[str, Any]:
     """The plan for one volume, with what became of it; absent values are null, keys never disappear."""
-    plan, order, volume = planned.plan, planned.plan.order, planned.plan.facts.volume
+    plan, order, volume = planned.plan, planned.plan.order, planned.plan.context.volume
     return {
         "volume_id": volume.volume_id,
         "name": volume.name,
         "size_gib": volume.size_gib,
         "instance_id": volume.instance_id,
         "direction": str(order.direction),
-        "now": configuration_document(plan.now) if plan.now else None,
-        "target": configuration_document(plan.target) if plan.target else None,
-        "extends": plan.extends,
-        "reasons": reasons_of(plan) if plan.target else [],
-        "alternatives": _alternatives(plan),
+        "now": configuration_to_document(plan.current) if plan.current else None,
+        "target": configuration_to_document(plan.target) if plan.target else None,
+        "extends": plan.is_extension,
+        "reasons": plan_reasons(plan) if plan.target else [],
+        "alternatives": _alternatives_document(plan),
         **_price_document(planned.price),
-        "usd_more_for_the_stay": _usd_for_the_stay(planned),
-        "stays": plan.stay.stays if plan.stay else None,
-        "stay_reason": plan.stay.reason if plan.stay else None,
+        "usd_more_for_the_stay": _usd_for_duration(planned),
+        "stays": plan.return_decision.is_permanent if plan.return_decision else None,
+        "stay_reason": plan.return_decision.reason if plan.return_decision else None,
         **_duration_document(planned),
         "return_after": instant_or_none(order.return_after_s),
-        "modifications_used": len(planned.spent),
+        "modifications_used": len(planned.recent_modifications),
         "refusals": [refusal_document(refusal) for refusal in plan.refusals],
         "overridden": [str(guard) for guard in plan.overridden],
         "undo": planned.undo,
-        "dry_run": _answer_document(planned.answer),
+        "dry_run": _dry_run_document(planned.dry_run_result),
         "outcome": outcome_document(outcome) if outcome else None,
     }
 
 
-def _duration_document(planned: Planned) -> dict[str, Any]:
+def _duration_document(planned: PlannedFlip) -> dict[str, Any]:
     """How long AWS is expected to take and how long the credits last; null where nothing is changed."""
     plan = planned.plan
-    if plan.target is None or plan.extends:
+    if plan.target is None or plan.is_extension:
         return dict.fromkeys(("expected_least_s", "expected_most_s", "time_to_empty_s"))
-    expected = expected_flip(plan.facts.volume.size_gib, planned.lead)
+    expected = expected_flip_duration(plan.context.volume.size_gib, planned.lead)
     return {
         "expected_least_s": round(planned.lead.least.total_seconds()),
         "expected_most_s": round(expected.total_seconds()),
-        "time_to_empty_s": None if plan.order.empty_s is None else round(plan.order.empty_s),
+        "time_to_empty_s": None if plan.order.time_to_empty_s is None else round(plan.order.time_to_empty_s),
     }
 
 
-def totals_document(planned: Sequence[Planned]) -> dict[str, Any]:
+def totals_document(planned: Sequence[PlannedFlip]) -> dict[str, Any]:
     """How many volumes would be modified or kept as they are, and what that costs together."""
-    wanted = sum(each.is_wanted for each in planned)
-    kept = sum(each.is_wanted and each.plan.extends for each in planned)
+    wanted_count = sum(flip.is_wanted for flip in planned)
+    kept_count = sum(flip.is_wanted and flip.plan.is_extension for flip in planned)
     return {
         "volumes": len(planned),
-        "to_modify": wanted - kept,
-        "to_keep": kept,
-        "refused": len(planned) - wanted,
+        "to_modify": wanted_count - kept_count,
+        "to_keep": kept_count,
+        "refused": len(planned) - wanted_count,
         **_price_document(sum_prices(planned)),
         "prices": PRICES,
     }
@@ -86,8 +86,8 @@ def refusal_document(refusal: Refusal) -> dict[str, Any]:
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
     """What was done, as JSON."""
     return {
-        "action": str(outcome.done),
-        "because": outcome.because,
+        "action": str(outcome.status),
+        "because": outcome.reason,
         "error_code": outcome.error_code,
         "refusal": str(outcome.refusal.guard) if outcome.refusal else None,
         "retry_at": instant_or_none(outcome.retry_at_s),
@@ -111,35 +111,35 @@ def instant_or_none(at_s: float | None) -> str | None:
 
 
 def _price_document(price: PriceChange) -> dict[str, Any]:
-    more = price.difference_usd_per_month
+    extra_usd = price.difference_usd_per_month
     return {
         "usd_per_month_now": price.before_usd_per_month,
         "usd_per_month": price.after_usd_per_month,
-        "usd_per_month_more": more,
+        "usd_per_month_more": extra_usd,
         "usd_per_hour_now": round(usd_per_hour(price.before_usd_per_month), 6),
         "usd_per_hour": round(usd_per_hour(price.after_usd_per_month), 6),
-        "usd_per_hour_more": round(usd_per_hour(more), 6),
+        "usd_per_hour_more": round(usd_per_hour(extra_usd), 6),
     }
 
 
-def _usd_for_the_stay(planned: Planned) -> float | None:
-    return None if planned.lasts is None else round(planned.price.difference_usd_over(planned.lasts), 4)
+def _usd_for_duration(planned: PlannedFlip) -> float | None:
+    return None if planned.duration is None else round(planned.price.difference_usd_over(planned.duration), 4)
 
 
-def _alternatives(plan: Plan) -> dict[str, Any] | None:
-    if plan.choice is None:
+def _alternatives_document(plan: FlipPlan) -> dict[str, Any] | None:
+    if plan.sizing is None:
         return None
     return {
-        name: {"refusal": offer.because}
-        if isinstance(offer, TargetRefusal)
-        else configuration_document(offer.configuration) | {"usd_per_month": offer.usd_per_month}
-        for name, offer in plan.choice.alternatives.items()
+        name: {"refusal": candidate.reason}
+        if isinstance(candidate, TargetRefusal)
+        else configuration_to_document(candidate.configuration) | {"usd_per_month": candidate.usd_per_month}
+        for name, candidate in plan.sizing.alternatives.items()
     }
 
 
-def _answer_document(answer: DryAnswer | None) -> dict[str, Any] | None:
-    if answer is None:
+def _dry_run_document(result: DryRunResult | None) -> dict[str, Any] | None:
+    if result is None:
         return None
-    if isinstance(answer, Allowed):
+    if isinstance(result, DryRunAllowed):
         return {"allowed": True, "error_code": None, "because": None}
-    return {"allowed": False, "error_code": answer.failure.code, "because": str(answer.failure)}
+    return {"allowed": False, "error_code": result.failure.code, "because": str(result.failure)}

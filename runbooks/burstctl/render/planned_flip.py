@@ -7,35 +7,35 @@ from datetime import timedelta
 from typing import Final, TypeAlias
 
 from burstctl.cli.options import Options
-from burstwatch.adapters.aws.ec2_modify import Allowed, Refused, Unclear
+from burstwatch.adapters.aws.ec2_modify import DryRunAllowed, OutcomeUnknown, Refused
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, PriceChange
-from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, Guard, Refusal, all_spent
-from burstwatch.core.flips.planning import Plan, returns_by_itself
-from burstwatch.core.ledger.flip_state import QUOTA_SPAN_S, Direction, Spent
+from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, Guard, Refusal, modifications_used
+from burstwatch.core.flips.planning import FlipPlan, returns_automatically
+from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, Direction, ModificationUse
 from burstwatch.core.policy.windows import LeadPolicy
 
-DryAnswer: TypeAlias = Allowed | Refused | Unclear
+DryRunResult: TypeAlias = DryRunAllowed | Refused | OutcomeUnknown
 """What AWS says to a dry run."""
 
 PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A plan; ``lasts`` is the stay the operator asked for, ``answer`` AWS's to a dry run.
+class PlannedFlip:
+    """A plan; ``duration`` is the stay the operator asked for, ``dry_run_result`` AWS's to a dry run.
 
-    ``moved_out_again`` is why a watchdog that may act would undo a return before long. Where the policy
-    stops everything automatic, ``is_stopped``.
+    ``reflip_reason`` is why a watchdog that may act would undo a return before long. Where the policy
+    stops everything automatic, ``is_automation_disabled``.
     """
 
-    plan: Plan
+    plan: FlipPlan
     region: str
     options: Options
     lead: LeadPolicy
-    lasts: timedelta | None = None
-    answer: DryAnswer | None = None
-    moved_out_again: str | None = None
-    is_stopped: bool = False
+    duration: timedelta | None = None
+    dry_run_result: DryRunResult | None = None
+    reflip_reason: str | None = None
+    is_automation_disabled: bool = False
 
     @property
     def volume_id(self) -> str:
@@ -48,14 +48,14 @@ class Planned:
         )
 
     @property
-    def spent(self) -> tuple[Spent, ...]:
+    def recent_modifications(self) -> tuple[ModificationUse, ...]:
         """The modifications of the last 24 hours that AWS counts."""
-        facts = self.plan.facts
-        return all_spent(facts.state, facts.modification, facts.now_s)
+        facts = self.plan.context
+        return modifications_used(facts.state, facts.modification, facts.now_s)
 
     @property
-    def is_out(self) -> bool:
-        return self.plan.order.direction is Direction.OUT
+    def is_flip(self) -> bool:
+        return self.plan.order.direction is Direction.FLIP
 
     @property
     def is_wanted(self) -> bool:
@@ -63,44 +63,47 @@ class Planned:
         return self.plan.target is not None and not self.plan.refusals
 
     @property
-    def refusals(self) -> list[Refusal]:
+    def shown_refusals(self) -> list[Refusal]:
         """What is told to refuse it: in the middle of a modification it is not yet what it will be."""
-        told = [refusal.guard for refusal in self.plan.refusals]
-        untold = {Guard.NO_CHANGE_NEEDED} if Guard.MODIFICATION_IN_PROGRESS in told else set()
-        return [refusal for refusal in self.plan.refusals if refusal.guard not in untold]
+        guards = [refusal.guard for refusal in self.plan.refusals]
+        hidden = {Guard.NO_CHANGE_NEEDED} if Guard.MODIFICATION_IN_PROGRESS in guards else set()
+        return [refusal for refusal in self.plan.refusals if refusal.guard not in hidden]
 
     @property
     def returns_by_itself(self) -> bool:
         """Whether a watchdog that may act brings it back."""
-        return returns_by_itself(self.plan) and not self.is_stopped
+        return returns_automatically(self.plan) and not self.is_automation_disabled
 
     @property
-    def returns_from_s(self) -> int | None:
+    def earliest_return_at_s(self) -> int | None:
         """When AWS's quota lets the watchdog bring it back; None where that is before it is to come back."""
-        until_s, now_s = self.plan.order.return_after_s, int(self.plan.facts.now_s)
-        spent_s = [*(one.at_s for one in self.spent), *([] if self.plan.extends else [now_s])]
-        if until_s is None or len(spent_s) < AUTOMATIC_QUOTA:
+        return_after_s, now_s = self.plan.order.return_after_s, int(self.plan.context.now_s)
+        modified_at_s = [
+            *(modification.at_s for modification in self.recent_modifications),
+            *([] if self.plan.is_extension else [now_s]),
+        ]
+        if return_after_s is None or len(modified_at_s) < AUTOMATIC_QUOTA:
             return None
-        free_s = spent_s[-AUTOMATIC_QUOTA] + QUOTA_SPAN_S
-        return free_s if free_s > until_s else None
+        free_at_s = modified_at_s[-AUTOMATIC_QUOTA] + QUOTA_PERIOD_S
+        return free_at_s if free_at_s > return_after_s else None
 
     @property
     def undo(self) -> str | None:
         """The command that takes it back; None where nothing is to be done."""
         plan = self.plan
-        if not self.is_wanted or plan.now is None:
+        if not self.is_wanted or plan.current is None:
             return None
-        if self.is_out:
+        if self.is_flip:
             return self._command("flip-back", self.volume_id)
-        return self._command("flip", self.volume_id, *options_for(plan.now))
+        return self._command("flip", self.volume_id, *flip_options(plan.current))
 
-    def _command(self, *words: str) -> str:
-        given = {"--profile": self.options.profile, "--ledger": self.options.ledger}
-        options = [part for name, value in given.items() if value for part in (name, value)]
-        return shlex.join(["burstctl", *words, "--region", self.region, *options])
+    def _command(self, *arguments: str) -> str:
+        global_options = {"--profile": self.options.profile, "--ledger": self.options.ledger}
+        options = [part for name, value in global_options.items() if value for part in (name, value)]
+        return shlex.join(["burstctl", *arguments, "--region", self.region, *options])
 
 
-def options_for(configuration: Configuration) -> list[str]:
+def flip_options(configuration: Configuration) -> list[str]:
     """The options of ``burstctl flip`` that ask for a configuration."""
     options = ["--to", str(configuration.volume_type), "--iops", str(configuration.iops)]
     if configuration.throughput_mib_s is not None:
@@ -108,9 +111,9 @@ def options_for(configuration: Configuration) -> list[str]:
     return options
 
 
-def sum_prices(planned: Iterable[Planned]) -> PriceChange:
+def sum_prices(planned: Iterable[PlannedFlip]) -> PriceChange:
     """What those that would be carried out cost together, before and after."""
-    prices = [each.price for each in planned if each.is_wanted]
+    prices = [flip.price for flip in planned if flip.is_wanted]
     return PriceChange(
         before_usd_per_month=sum(price.before_usd_per_month for price in prices),
         after_usd_per_month=sum(price.after_usd_per_month for price in prices),

@@ -3,38 +3,40 @@
 import sys
 from dataclasses import replace
 
-from burstctl.cli.output import show, to_json
-from burstctl.render.flip_status import is_moving
+from burstctl.cli.output import print_output, to_json
+from burstctl.render.flip_status import is_flip_active
 from burstctl.render.table import render_plain, wide_table
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.watch.report import Report
+from burstwatch.core.watch.pass_report import PassReport
 
 
-def show_report(report: Report, *, as_json: bool, everything: bool = False) -> None:
+def print_report(report: PassReport, *, as_json: bool, shows_all: bool = False) -> None:
     """JSON for programs, colours for a terminal, plain text for everything else."""
     if as_json:
-        show(to_json(report.to_document()))
+        print_output(to_json(report.to_document()))
     elif report.decisions:
-        show(_as_table(report, everything=everything))
+        print_output(_render_table(report, shows_all=shows_all))
 
 
-def show_pass(report: Report, *, as_json: bool) -> None:
+def print_pass_table(report: PassReport, *, as_json: bool) -> None:
     """One pass of many: a line of JSON, or only the volumes that are not calm or not where they were."""
     if as_json:
-        show(to_json(report.to_document(), on_one_line=True))
+        print_output(to_json(report.to_document(), is_compact=True))
         return
-    uneasy = [
-        d
-        for d in report.decisions
-        if d.level.rank >= Level.WATCH.rank or d.assessment.is_fault or is_moving(d, report)
+    notable = [
+        decision
+        for decision in report.decisions
+        if decision.level.rank >= Level.WATCH.rank
+        or decision.assessment.is_fault
+        or is_flip_active(decision, report)
     ]
-    if uneasy:
-        show(_as_table(replace(report, decisions=uneasy), everything=False))
+    if notable:
+        print_output(_render_table(replace(report, decisions=notable), shows_all=False))
 
 
-def _as_table(report: Report, *, everything: bool) -> str:
+def _render_table(report: PassReport, *, shows_all: bool) -> str:
     if not sys.stdout.isatty():
-        return render_plain(wide_table(report, width=None, everything=everything, bar=None))
+        return render_plain(wide_table(report, width=None, shows_all=shows_all, bar=None))
     from burstctl.render.rich_table import render_for_terminal  # noqa: PLC0415 - rich is for screens only
 
-    return render_for_terminal(report, everything=everything)
+    return render_for_terminal(report, shows_all=shows_all)

@@ -7,33 +7,33 @@ from itertools import compress
 from operator import not_
 from typing import Final, NamedTuple
 
-from burstctl.render.flip_status import is_moving, mark_of
-from burstctl.render.volume import LONGEST_NAME, name_of
+from burstctl.render.flip_status import describe_flip_status, is_flip_active
+from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.buckets.forecast import standing_words
+from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.ebs.volume import BUCKET_CREDITS
-from burstwatch.core.text import columns as display_columns
-from burstwatch.core.text import format_roughly, format_time, format_when
+from burstwatch.core.text import display_width as display_columns
+from burstwatch.core.text import format_relative_time, format_rounded_duration, format_time
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.report import Report, sort_by_urgency
+from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 
-MOST_ROWS: Final = 20
+MAX_ROWS: Final = 20
 """More volumes than this are shown as far as they matter; the rest is counted."""
 
-WIDE: Final = 116
+WIDE_TABLE_COLUMNS: Final = 116
 """From this width on there is a line to a volume, below it there are two."""
 
-_ROOMY: Final = 140
+_FULL_FORECAST_COLUMNS: Final = 140
 """From this width on there is room for the bound beside the estimate."""
 
-_LEAST_NAME: Final = 8
+_MIN_NAME_COLUMNS: Final = 8
 _VOLUME_COLUMNS: Final = 21
-_DRY_COLUMNS: Final = 31
+_FORECAST_COLUMNS: Final = 31
 _BAR_CELLS: Final = 5
-_NAME_AT: Final = 2
-_MARK_AT: Final = 5
-GAP: Final = "  "
+_NAME_INDEX: Final = 2
+_FLIP_INDEX: Final = 5
+COLUMN_GAP: Final = "  "
 
 STYLES: Final = {
     Level.EXHAUSTED: "bold white on red",
@@ -44,11 +44,11 @@ STYLES: Final = {
     Level.UNKNOWN: "dim",
 }
 FAULT_STYLE: Final = "magenta"
-MARK_STYLE: Final = "blue"
-CHANGING: Final = "changing"
+FLIP_STYLE: Final = "blue"
+CHANGING_LABEL: Final = "changing"
 CHANGING_STYLE: Final = "cyan"
 
-UNKNOWN_WORDS: Final = {
+UNKNOWN_REASON_LABELS: Final = {
     UnknownReason.DETACHED: "detached",
     UnknownReason.INSTANCE_STOPPED: "instance is stopped",
     UnknownReason.NOT_BURSTABLE_TYPE: "no burst credits",
@@ -79,11 +79,11 @@ class Table:
     def widths(self) -> list[int]:
         """How many columns of the terminal each column takes."""
         texts = [self.titles, *([cell.text for cell in line] for line in self.lines)]
-        return [max(map(columns, column)) for column in zip(*texts, strict=True)]
+        return [max(map(text_width, column)) for column in zip(*texts, strict=True)]
 
     def width(self) -> int:
         """How many columns of the terminal a line takes."""
-        return sum(self.widths()) + columns(GAP) * (len(self.titles) - 1)
+        return sum(self.widths()) + text_width(COLUMN_GAP) * (len(self.titles) - 1)
 
     def padded(self) -> list[list[Cell]]:
         """Titles and lines with every cell but the last filled up to its column's width."""
@@ -91,183 +91,193 @@ class Table:
         header = [Cell(title, "bold") for title in self.titles]
         return [
             [
-                Cell(_pad(cell.text, width, to_the_right=title in self.right_aligned), cell.style)
+                Cell(_pad(cell.text, width, is_right_aligned=title in self.right_aligned), cell.style)
                 for cell, width, title in zip(line, widths, self.titles, strict=True)
             ]
             for line in [header, *self.lines]
         ]
 
 
-def wide_table(report: Report, *, width: int | None, everything: bool, bar: str | None) -> Table:
+def wide_table(report: PassReport, *, width: int | None, shows_all: bool, bar: str | None) -> Table:
     """A line to a volume; names are cut to the width, without one nothing is.
 
     Args:
         report: what to show.
         width: of the terminal; None where the output leads elsewhere.
-        everything: calm volumes are shown as well, however many there are.
+        shows_all: calm volumes are shown as well, however many there are.
         bar: the characters of the balance bar from empty to full; None for no bar.
     """
-    shown, notes = _chosen(report, everything=everything)
-    marks = [mark_of(decision, report) for decision in shown]
-    dry_columns = None if width is None or width >= _ROOMY else _DRY_COLUMNS
+    decisions, notes = _select_rows(report, shows_all=shows_all)
+    flip_statuses = [describe_flip_status(decision, report) for decision in decisions]
+    forecast_columns = None if width is None or width >= _FULL_FORECAST_COLUMNS else _FORECAST_COLUMNS
     table = Table(
         titles=("LEVEL", "VOLUME", "NAME", "BALANCE", "DRY (UTC)", "DRAIN/S", "BASELINE", "GIB", "INSTANCE"),
-        lines=[_wide_line(decision, report.now_s, bar, dry_columns) for decision in shown],
+        lines=[_wide_line(decision, report.now_s, bar, forecast_columns) for decision in decisions],
         right_aligned=frozenset({"BALANCE", "DRAIN/S", "BASELINE", "GIB"}),
         notes=notes,
     )
-    if any(marks):
-        table = _with_marks(table, marks)
+    if any(flip_statuses):
+        table = _with_flip_column(table, flip_statuses)
     if width is None:
         return table
     if table.width() > width:
         table = replace(table, titles=table.titles[:-1], lines=[line[:-1] for line in table.lines])
-    longest = max(_LEAST_NAME, table.widths()[_NAME_AT] - max(0, table.width() - width))
-    lines = zip(table.lines, shown, strict=True)
-    return replace(table, lines=[_with_name_cut(line, decision, longest) for line, decision in lines])
+    name_columns = max(_MIN_NAME_COLUMNS, table.widths()[_NAME_INDEX] - max(0, table.width() - width))
+    lines = zip(table.lines, decisions, strict=True)
+    return replace(
+        table, lines=[_with_truncated_name(line, decision, name_columns) for line, decision in lines]
+    )
 
 
-def _with_marks(table: Table, marks: Iterable[str]) -> Table:
+def _with_flip_column(table: Table, flip_statuses: Iterable[str]) -> Table:
     """The table with a column on flips and holds; there is none where nothing is flipped or held."""
     return replace(
         table,
-        titles=[*table.titles[:_MARK_AT], "FLIP", *table.titles[_MARK_AT:]],
+        titles=[*table.titles[:_FLIP_INDEX], "FLIP", *table.titles[_FLIP_INDEX:]],
         lines=[
-            [*line[:_MARK_AT], Cell(mark, MARK_STYLE), *line[_MARK_AT:]]
-            for line, mark in zip(table.lines, marks, strict=True)
+            [*line[:_FLIP_INDEX], Cell(flip_status, FLIP_STYLE), *line[_FLIP_INDEX:]]
+            for line, flip_status in zip(table.lines, flip_statuses, strict=True)
         ],
     )
 
 
-def _with_name_cut(line: Sequence[Cell], decision: Decision, longest: int) -> list[Cell]:
-    return [*line[:_NAME_AT], Cell(shown_name(decision, longest)), *line[_NAME_AT + 1 :]]
+def _with_truncated_name(line: Sequence[Cell], decision: Decision, name_columns: int) -> list[Cell]:
+    return [*line[:_NAME_INDEX], Cell(format_name(decision, name_columns)), *line[_NAME_INDEX + 1 :]]
 
 
-def narrow_table(report: Report, *, everything: bool, bar: str | None) -> Table:
+def narrow_table(report: PassReport, *, shows_all: bool, bar: str | None) -> Table:
     """Two lines to a volume, one where all is calm; fits 80 columns."""
-    shown, notes = _chosen(report, everything=everything)
-    lines = [line for decision in shown for line in _narrow_lines(decision, report, bar)]
+    decisions, notes = _select_rows(report, shows_all=shows_all)
+    lines = [line for decision in decisions for line in _narrow_lines(decision, report, bar)]
     titles = ["LEVEL", "VOLUME", "BALANCE", "DRY (UTC)"]
     return Table(titles=titles, lines=lines, right_aligned=frozenset({"BALANCE"}), notes=notes)
 
 
 def render_plain(table: Table) -> str:
     """Aligned text, no colour."""
-    lines = (GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
+    lines = (COLUMN_GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
     return "\n".join([*lines, *table.notes])
 
 
-def columns(text: str) -> int:
+def text_width(text: str) -> int:
     """How many columns of a terminal the text takes; quick for the many thousand cells that are plain."""
     return len(text) if text.isascii() else display_columns(text)
 
 
-def cut(text: str, width: int) -> str:
+def truncate(text: str, width: int) -> str:
     """The text on at most so many columns of the terminal; a cut shows as ``…``."""
-    if columns(text) <= width:
+    if text_width(text) <= width:
         return text
-    while columns(text) >= width:
+    while text_width(text) >= width:
         text = text[:-1]
     return text.rstrip() + "…"
 
 
-def level_word(decision: Decision) -> str:
+def level_label(decision: Decision) -> str:
     """The level as people are shown it: while AWS changes the volume, its balance is not what counts."""
-    return CHANGING if decision.is_changing else str(decision.level)
+    return CHANGING_LABEL if decision.is_changing else str(decision.level)
 
 
-def shown_name(decision: Decision, width: int = LONGEST_NAME) -> str:
+def format_name(decision: Decision, width: int = MAX_NAME_CHARS) -> str:
     """What people call the volume, on at most so many columns; empty where nobody has named it."""
-    return cut(name_of(decision.assessment.volume, min(width, LONGEST_NAME)), width)
+    return truncate(display_name_of(decision.assessment.volume, min(width, MAX_NAME_CHARS)), width)
 
 
-def dry_words(decision: Decision, now_s: float, width: int | None = None) -> str:
+def describe_depletion(decision: Decision, now_s: float, width: int | None = None) -> str:
     """``in 14 min (18:05), not before 17:58``, or why there is no estimate.
 
     The bound is left out of a calm volume, of one that refills, and where it does not fit in ``width``.
     """
     assessment = decision.assessment
     if assessment.unknown_reason is not None:
-        return UNKNOWN_WORDS[assessment.unknown_reason]
+        return UNKNOWN_REASON_LABELS[assessment.unknown_reason]
     assert assessment.forecast is not None
     soonest_s, empty_s = assessment.forecast.soonest_empty_s, assessment.forecast.time_to_empty_s
     if soonest_s is None:
-        return UNKNOWN_WORDS[UnknownReason.CANNOT_RUN_DRY]
-    if assessment.forecast.refills:
-        return _refill_words(assessment)
+        return UNKNOWN_REASON_LABELS[UnknownReason.CANNOT_RUN_DRY]
+    if assessment.forecast.is_refilling:
+        return _describe_refill(assessment)
     if empty_s is None:
-        when = standing_words(assessment.forecast.drain_per_s)
+        estimate = describe_trend(assessment.forecast.drain_per_s)
     elif empty_s <= 0:
         return "credits exhausted" if decision.is_changing else "now"
     else:
-        when = format_when(now_s + empty_s, now_s)
-    whole = f"{when}, not before {format_time(now_s + soonest_s, now_s)}"
-    is_short = decision.level is Level.OK or (width is not None and columns(whole) > width)
-    return when if is_short else whole
+        estimate = format_relative_time(now_s + empty_s, now_s)
+    estimate_and_bound = f"{estimate}, not before {format_time(now_s + soonest_s, now_s)}"
+    is_short = decision.level is Level.OK or (width is not None and text_width(estimate_and_bound) > width)
+    return estimate if is_short else estimate_and_bound
 
 
-def _refill_words(assessment: Assessment) -> str:
+def _describe_refill(assessment: Assessment) -> str:
     """That it refills, and how long that takes at its present rate."""
     assert assessment.forecast is not None
     rate = -(assessment.forecast.drain_per_s or 0.0)
     if round(rate) < 1:
-        return standing_words(assessment.forecast.drain_per_s)
-    missing = BUCKET_CREDITS - (assessment.credits_left or 0.0)
-    return f"refilling, full in {format_roughly(missing / rate)}"
+        return describe_trend(assessment.forecast.drain_per_s)
+    missing_credits = BUCKET_CREDITS - (assessment.credits_left or 0.0)
+    return f"refilling, full in {format_rounded_duration(missing_credits / rate)}"
 
 
-def _chosen(report: Report, *, everything: bool) -> tuple[list[Decision], list[str]]:
+def _select_rows(report: PassReport, *, shows_all: bool) -> tuple[list[Decision], list[str]]:
     """What to show, most urgent first, and notes about the rest."""
     ordered = sort_by_urgency(report.decisions)
-    if everything or len(ordered) <= MOST_ROWS:
+    if shows_all or len(ordered) <= MAX_ROWS:
         return ordered, []
-    matters = [_is_urgent(decision) or is_moving(decision, report) for decision in ordered]
-    shown = list(compress(ordered, matters))
-    rest = list(compress(ordered, map(not_, matters)))
-    watched = [decision for decision in rest if decision.level is Level.WATCH]
-    others = [decision for decision in rest if decision.level is not Level.WATCH]
-    room = max(0, MOST_ROWS - len(shown))
-    return [*shown, *watched[:room]], _notes([*watched[room:], *others])
+    is_important = [_is_urgent(decision) or is_flip_active(decision, report) for decision in ordered]
+    selected = list(compress(ordered, is_important))
+    hidden = list(compress(ordered, map(not_, is_important)))
+    at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
+    others = [decision for decision in hidden if decision.level is not Level.WATCH]
+    room = max(0, MAX_ROWS - len(selected))
+    return [*selected, *at_watch[:room]], _hidden_notes([*at_watch[room:], *others])
 
 
 def _is_urgent(decision: Decision) -> bool:
     return decision.level.is_alerting or decision.assessment.is_fault
 
 
-def _notes(hidden: Sequence[Decision]) -> list[str]:
-    watched = [decision for decision in hidden if decision.level is Level.WATCH]
+def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
+    at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
     calm = [decision for decision in hidden if decision.level is Level.OK]
-    asides = Counter(
-        UNKNOWN_WORDS[decision.assessment.unknown_reason]
+    unwatched_reasons = Counter(
+        UNKNOWN_REASON_LABELS[decision.assessment.unknown_reason]
         for decision in hidden
         if decision.assessment.unknown_reason is not None
     )
-    notes = [f"and {len(watched):,} more at watch, lowest {_lowest(watched)}"] if watched else []
-    notes += [f"and {_volumes(len(calm), 'calm')}, lowest {_lowest(calm)}"] if calm else []
-    if asides:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in asides.most_common())
-        notes.append(f"and {_volumes(asides.total(), 'unwatched')}: {reasons}")
+    notes = [f"and {len(at_watch):,} more at watch, lowest {_format_lowest(at_watch)}"] if at_watch else []
+    notes += [f"and {_format_volume_count(len(calm), 'calm')}, lowest {_format_lowest(calm)}"] if calm else []
+    if unwatched_reasons:
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in unwatched_reasons.most_common())
+        notes.append(f"and {_format_volume_count(unwatched_reasons.total(), 'unwatched')}: {reasons}")
     return [*notes, "(--all shows everything)"]
 
 
-def _volumes(count: int, adjective: str) -> str:
+def _format_volume_count(count: int, adjective: str) -> str:
     return f"{count:,} {adjective} volume{'' if count == 1 else 's'}"
 
 
-def _lowest(decisions: Iterable[Decision]) -> str:
-    return _percent(min(d.assessment.balance_pct for d in decisions if d.assessment.balance_pct is not None))
+def _format_lowest(decisions: Iterable[Decision]) -> str:
+    return _format_percent(
+        min(
+            decision.assessment.balance_pct
+            for decision in decisions
+            if decision.assessment.balance_pct is not None
+        )
+    )
 
 
-def _wide_line(decision: Decision, now_s: float, bar: str | None, dry_columns: int | None) -> list[Cell]:
+def _wide_line(decision: Decision, now_s: float, bar: str | None, forecast_columns: int | None) -> list[Cell]:
     assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
-    style = _style(decision)
+    style = _level_style(decision)
     return [
-        Cell(level_word(decision), style),
+        Cell(level_label(decision), style),
         Cell(assessment.volume.volume_id),
-        Cell(shown_name(decision)),
-        Cell(_balance(decision, bar), _bar_style(style)),
-        Cell(dry_words(decision, now_s, dry_columns), "" if decision.level.is_alerting else "dim"),
+        Cell(format_name(decision)),
+        Cell(_format_balance(decision, bar), _bar_style(style)),
+        Cell(
+            describe_depletion(decision, now_s, forecast_columns), "" if decision.level.is_alerting else "dim"
+        ),
         Cell("" if drain is None else f"{drain:,.0f}".replace("-0", "0")),
         Cell(f"{assessment.baseline_iops:,}" if assessment.volume.is_gp2 else ""),
         Cell(f"{assessment.volume.size_gib:,}"),
@@ -275,34 +285,37 @@ def _wide_line(decision: Decision, now_s: float, bar: str | None, dry_columns: i
     ]
 
 
-def _narrow_lines(decision: Decision, report: Report, bar: str | None) -> list[list[Cell]]:
+def _narrow_lines(decision: Decision, report: PassReport, bar: str | None) -> list[list[Cell]]:
     assessment = decision.assessment
-    style, name = _style(decision), shown_name(decision)
-    dry = dry_words(decision, report.now_s, _DRY_COLUMNS)
-    mark = mark_of(decision, report)
-    is_calm = not (mark or _is_urgent(decision) or decision.level is Level.WATCH)
+    style, name = _level_style(decision), format_name(decision)
+    depletion = describe_depletion(decision, report.now_s, _FORECAST_COLUMNS)
+    flip_status = describe_flip_status(decision, report)
+    is_calm = not (flip_status or _is_urgent(decision) or decision.level is Level.WATCH)
     if is_calm and name:
-        dry = f"{dry} ({shown_name(decision, _DRY_COLUMNS - len(dry) - 3)})"
-    first = [
-        Cell(level_word(decision), style),
+        depletion = f"{depletion} ({format_name(decision, _FORECAST_COLUMNS - len(depletion) - 3)})"
+    first_line = [
+        Cell(level_label(decision), style),
         Cell(assessment.volume.volume_id),
-        Cell(_balance(decision, bar), _bar_style(style)),
-        Cell(cut(dry, _DRY_COLUMNS), "" if decision.level.is_alerting else "dim"),
+        Cell(_format_balance(decision, bar), _bar_style(style)),
+        Cell(truncate(depletion, _FORECAST_COLUMNS), "" if decision.level.is_alerting else "dim"),
     ]
     if is_calm:
-        return [first]
-    second = [
+        return [first_line]
+    second_line = [
         Cell(""),
         Cell(
-            shown_name(decision, _VOLUME_COLUMNS) or cut(assessment.volume.instance_id or "", _VOLUME_COLUMNS)
+            format_name(decision, _VOLUME_COLUMNS)
+            or truncate(assessment.volume.instance_id or "", _VOLUME_COLUMNS)
         ),
         Cell(f"{assessment.volume.size_gib:,} GiB", "dim"),
-        Cell(cut(mark, _DRY_COLUMNS), MARK_STYLE) if mark else Cell(_flow(decision), "dim"),
+        Cell(truncate(flip_status, _FORECAST_COLUMNS), FLIP_STYLE)
+        if flip_status
+        else Cell(_describe_flow(decision), "dim"),
     ]
-    return [first, second]
+    return [first_line, second_line]
 
 
-def _flow(decision: Decision) -> str:
+def _describe_flow(decision: Decision) -> str:
     assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     baseline = f"baseline {assessment.baseline_iops:,}"
@@ -313,7 +326,7 @@ def _flow(decision: Decision) -> str:
     return f"{'drains' if drain > 0 else 'refills'} {abs(drain):,.0f}/s, {baseline}"
 
 
-def _style(decision: Decision) -> str:
+def _level_style(decision: Decision) -> str:
     if decision.is_changing:
         return CHANGING_STYLE
     return FAULT_STYLE if decision.assessment.is_fault else STYLES[decision.level]
@@ -323,27 +336,27 @@ def _bar_style(style: str) -> str:
     return "bold red" if style == STYLES[Level.EXHAUSTED] else style
 
 
-def _balance(decision: Decision, bar: str | None) -> str:
+def _format_balance(decision: Decision, bar: str | None) -> str:
     balance_pct = decision.assessment.balance_pct
     if balance_pct is None:
         return ""
-    drawn = f"{draw_bar(balance_pct, _BAR_CELLS, bar)} " if bar else ""
-    return f"{drawn}{_percent(balance_pct):>7}"
+    bar_text = f"{draw_bar(balance_pct, _BAR_CELLS, bar)} " if bar else ""
+    return f"{bar_text}{_format_percent(balance_pct):>7}"
 
 
 def draw_bar(balance_pct: float, cells: int, characters: str) -> str:
     """So much of a bar is filled; what is between the first and the last character are its finer steps."""
-    empty, steps = characters[0], characters[1:]
+    empty_character, steps = characters[0], characters[1:]
     filled = round(balance_pct / 100 * cells * len(steps))
-    full, rest = divmod(filled, len(steps))
-    drawn = steps[-1] * full + (steps[rest - 1] if rest else "")
-    return drawn + empty * (cells - len(drawn))
+    full, partial_steps = divmod(filled, len(steps))
+    bar = steps[-1] * full + (steps[partial_steps - 1] if partial_steps else "")
+    return bar + empty_character * (cells - len(bar))
 
 
-def _percent(balance_pct: float) -> str:
+def _format_percent(balance_pct: float) -> str:
     return f"{balance_pct:.1f} %"
 
 
-def _pad(text: str, width: int, *, to_the_right: bool) -> str:
-    blank = " " * (width - columns(text))
-    return blank + text if to_the_right else text + blank
+def _pad(text: str, width: int, *, is_right_aligned: bool) -> str:
+    blank = " " * (width - text_width(text))
+    return blank + text if is_right_aligned else text + blank

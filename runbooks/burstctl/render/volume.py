@@ -3,45 +3,47 @@
 import re
 from typing import Final
 
-from burstctl.cli.text_layout import LONGEST_SENTENCE
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstwatch.core.ebs import display_name
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import VolumeState
-from burstwatch.core.text import format_instant, printable
+from burstwatch.core.text import format_instant, sanitise
 
-_BLANKS: Final = re.compile(r"( {2,})")
-LONGEST_NAME: Final = display_name.LONGEST_NAME
-STATE_NOT_KNOWN: Final = "not known: the ledger's state cannot be read"
+_SPACE_RUNS: Final = re.compile(r"( {2,})")
+MAX_NAME_CHARS: Final = display_name.MAX_NAME_WIDTH
+UNREADABLE_STATE: Final = "not known: the ledger's state cannot be read"
 
 
-def name_of(volume: Volume, longest: int = LONGEST_NAME) -> str:
+def display_name_of(volume: Volume, max_length: int = MAX_NAME_CHARS) -> str:
     """What people call the volume, fit to show in so many columns; empty where nobody has named it."""
-    return printable(display_name.name_of(volume, longest) or "", longest)
+    return sanitise(display_name.display_name_of(volume, max_length) or "", max_length)
 
 
-def id_and_name(volume: Volume) -> str:
+def format_id_and_name(volume: Volume) -> str:
     """``vol-0123456789abcdef0 (ci-7)``."""
-    name = name_of(volume)
+    name = display_name_of(volume)
     return f"{volume.volume_id} ({name})" if name else volume.volume_id
 
 
-def describe_in_a_line(volume: Volume) -> str:
+def describe_volume(volume: Volume) -> str:
     """Which volume it is: id, name, type, size, and where it is attached."""
     parts = [volume.volume_type, f"{volume.size_gib:,} GiB"]
     if volume.instance_id:
         parts.append(f"on {volume.instance_id}" + (f" as {volume.device}" if volume.device else ""))
     if volume.managed_by:
         parts.append(f"managed by {volume.managed_by}")
-    return printable(", ".join([id_and_name(volume), *parts]), LONGEST_SENTENCE)
+    return sanitise(", ".join([format_id_and_name(volume), *parts]), MAX_SENTENCE_LENGTH)
 
 
-def level_words(state: VolumeState) -> str:
+def describe_level(state: VolumeState) -> str:
     """The level that a volume is at, and since when it has been, where it ever changed."""
     since = f" since {format_instant(state.level_since_s)}" if state.level_since_s else ""
     return f"{state.level}{since}"
 
 
-def inert(line: str) -> str:
+def sanitise_aligned(line: str) -> str:
     """The line with nothing in it that acts instead of showing; blanks that align it stay."""
-    parts = _BLANKS.split(line)
-    return "".join(part if _BLANKS.fullmatch(part) else printable(part, LONGEST_SENTENCE) for part in parts)
+    parts = _SPACE_RUNS.split(line)
+    return "".join(
+        part if _SPACE_RUNS.fullmatch(part) else sanitise(part, MAX_SENTENCE_LENGTH) for part in parts
+    )

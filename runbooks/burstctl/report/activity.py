@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from burstctl.cli.text_layout import LONGEST_SENTENCE
-from burstctl.history.render import EVERYTHING, Passage, tell_story
-from burstctl.timeline.intervals import marks_of
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.history.render import FLEET, HistoryEntry, render_entries
+from burstctl.timeline.intervals import timeline_events
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
-from burstwatch.core.text import format_until, printable
+from burstwatch.core.text import format_until, sanitise
 
 
-class Sort(StrEnum):
+class ActivityKind(StrEnum):
     """What sort of deed it is, in a word for people."""
 
     FLIPPED = "flipped"
@@ -27,107 +27,109 @@ class Sort(StrEnum):
     NOTED = "noted"
 
 
-_SORTS: Final[Mapping[EntryKind, Sort]] = {
-    EntryKind.REACHED: Sort.FLIPPED,
-    EntryKind.STAYED: Sort.FLIPPED,
-    EntryKind.KEPT: Sort.FLIPPED,
-    EntryKind.RESTORED: Sort.RETURNED,
-    EntryKind.REFUSED: Sort.REFUSED,
-    EntryKind.UNCLEAR: Sort.FAILED,
-    EntryKind.NOT_DONE: Sort.FAILED,
-    EntryKind.FAILED: Sort.FAILED,
-    EntryKind.STUCK: Sort.NOTED,
-    EntryKind.POLICY_REJECTED: Sort.FAILED,
-    EntryKind.LEFT: Sort.NOTED,
-    EntryKind.CHANGED_BY_OTHERS: Sort.BY_PEOPLE,
-    EntryKind.HELD: Sort.BY_PEOPLE,
-    EntryKind.RELEASED: Sort.BY_PEOPLE,
-    EntryKind.WINDOW: Sort.BY_PEOPLE,
-    EntryKind.ALERT: Sort.ALERTED,
-    EntryKind.LEVEL_CHANGED: Sort.LEVEL,
+_KIND_OF_ENTRY: Final[Mapping[EntryKind, ActivityKind]] = {
+    EntryKind.REACHED: ActivityKind.FLIPPED,
+    EntryKind.STAYED: ActivityKind.FLIPPED,
+    EntryKind.KEPT: ActivityKind.FLIPPED,
+    EntryKind.RESTORED: ActivityKind.RETURNED,
+    EntryKind.REFUSED: ActivityKind.REFUSED,
+    EntryKind.UNCLEAR: ActivityKind.FAILED,
+    EntryKind.NOT_DONE: ActivityKind.FAILED,
+    EntryKind.FAILED: ActivityKind.FAILED,
+    EntryKind.STUCK: ActivityKind.NOTED,
+    EntryKind.POLICY_REJECTED: ActivityKind.FAILED,
+    EntryKind.LEFT_ON_TARGET: ActivityKind.NOTED,
+    EntryKind.CHANGED_BY_OTHERS: ActivityKind.BY_PEOPLE,
+    EntryKind.HELD: ActivityKind.BY_PEOPLE,
+    EntryKind.RELEASED: ActivityKind.BY_PEOPLE,
+    EntryKind.WINDOW: ActivityKind.BY_PEOPLE,
+    EntryKind.ALERT: ActivityKind.ALERTED,
+    EntryKind.LEVEL_CHANGED: ActivityKind.LEVEL,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deed:
+class Activity:
     """One thing that happened to ``subject``: a volume, everything, a window or the policy.
 
-    ``letter`` marks it in pictures, empty where it has no mark there. One that ``is_minor`` is told by
+    ``letter`` marks it in pictures, empty where it has no mark there. One that ``is_secondary`` is told by
     another as well: it stands in the story of the volume, not in that of the fleet.
     """
 
     at_s: int
-    sort: Sort
+    kind: ActivityKind
     subject: str
     line: str
     details: Sequence[str] = ()
     letter: str = ""
-    is_minor: bool = False
+    is_secondary: bool = False
 
     @property
     def volume_id(self) -> str | None:
         return self.subject if self.subject.startswith("vol-") else None
 
     @property
-    def subject_words(self) -> str:
-        return "everything" if self.subject == EVERYTHING else printable(self.subject, LONGEST_SENTENCE)
+    def subject_label(self) -> str:
+        return "everything" if self.subject == FLEET else sanitise(self.subject, MAX_SENTENCE_LENGTH)
 
 
-def deeds_of(entries: Sequence[LedgerEntry]) -> list[Deed]:
+def read_activities(entries: Sequence[LedgerEntry]) -> list[Activity]:
     """The deeds in the entries of one subject, oldest first, in the words of ``burstctl history``."""
-    settled = {entry.body.get("intent_id") for entry in entries if entry.kind is not EntryKind.INTENT}
-    told = {(entry.revision, entry.body.get("summary")) for entry in entries if "summary" in entry.body}
-    shown = [entry for entry in entries if entry.kind is not EntryKind.DELIVERED]
-    found = []
-    for entry, passage in zip(shown, tell_story(entries), strict=True):
-        is_minor = entry.kind is EntryKind.LEVEL_CHANGED
+    settled_intents = {entry.body.get("intent_id") for entry in entries if entry.kind is not EntryKind.INTENT}
+    summaries = {(entry.revision, entry.body.get("summary")) for entry in entries if "summary" in entry.body}
+    listed = [entry for entry in entries if entry.kind is not EntryKind.DELIVERED]
+    activities = []
+    for entry, history_entry in zip(listed, render_entries(entries), strict=True):
+        is_secondary = entry.kind is EntryKind.LEVEL_CHANGED
         if entry.kind is EntryKind.INTENT:
-            is_minor = entry.body.get("intent_id") in settled
+            is_secondary = entry.body.get("intent_id") in settled_intents
         if entry.kind is EntryKind.ALERT:
-            is_minor = (entry.revision, _summary_of_alert(entry)) in told
-        found.append(_deed(entry, passage, is_minor=is_minor))
-    return found
+            is_secondary = (entry.revision, _alert_summary(entry)) in summaries
+        activities.append(_to_activity(entry, history_entry, is_secondary=is_secondary))
+    return activities
 
 
-def count_deeds(deeds: Iterable[Deed]) -> dict[str, int]:
+def count_activities(activities: Iterable[Activity]) -> dict[str, int]:
     """How many there are of each sort that the fleet's story tells."""
-    counts = Counter(deed.sort for deed in deeds if not deed.is_minor)
-    return {str(sort): counts[sort] for sort in Sort if sort is not Sort.LEVEL}
+    counts = Counter(activity.kind for activity in activities if not activity.is_secondary)
+    return {str(kind): counts[kind] for kind in ActivityKind if kind is not ActivityKind.LEVEL}
 
 
-def _summary_of_alert(entry: LedgerEntry) -> str | None:
+def _alert_summary(entry: LedgerEntry) -> str | None:
     summary = entry.body.get("evidence", {}).get("summary")
     return summary if isinstance(summary, str) else None
 
 
-def _deed(entry: LedgerEntry, passage: Passage, *, is_minor: bool) -> Deed:
-    sort = _SORTS.get(entry.kind, Sort.NOTED)
+def _to_activity(entry: LedgerEntry, history_entry: HistoryEntry, *, is_secondary: bool) -> Activity:
+    kind = _KIND_OF_ENTRY.get(entry.kind, ActivityKind.NOTED)
     if entry.kind in (EntryKind.INTENT, EntryKind.ACCEPTED):
-        sort = Sort.FLIPPED if entry.body.get("direction") == Direction.OUT else Sort.RETURNED
-    line, details = _words(entry, passage)
-    return Deed(
+        kind = (
+            ActivityKind.FLIPPED if entry.body.get("direction") == Direction.FLIP else ActivityKind.RETURNED
+        )
+    line, details = _activity_text(entry, history_entry)
+    return Activity(
         at_s=entry.at_s,
-        sort=sort,
+        kind=kind,
         subject=entry.volume_id,
-        line=printable(line, LONGEST_SENTENCE),
-        details=[printable(str(detail), LONGEST_SENTENCE) for detail in details],
-        letter=next((mark.letter for mark in marks_of([entry])), ""),
-        is_minor=is_minor,
+        line=sanitise(line, MAX_SENTENCE_LENGTH),
+        details=[sanitise(str(detail), MAX_SENTENCE_LENGTH) for detail in details],
+        letter=next((event.letter for event in timeline_events([entry])), ""),
+        is_secondary=is_secondary,
     )
 
 
-def _words(entry: LedgerEntry, passage: Passage) -> tuple[str, Sequence[str]]:
+def _activity_text(entry: LedgerEntry, history_entry: HistoryEntry) -> tuple[str, Sequence[str]]:
     """The passage's, but for what no volume's history tells."""
     body = entry.body
     match entry.kind:
         case EntryKind.WINDOW:
             until_s = body.get("until_s")
             until = "until it is stopped" if until_s is None else format_until(until_s, entry.at_s)
-            said = f"is started {until}" if body.get("starts") else "is stopped"
-            return f"{said} by {body.get('by')}", ()
+            text = f"is started {until}" if body.get("starts") else "is stopped"
+            return f"{text} by {body.get('by')}", ()
         case EntryKind.POLICY_REJECTED:
             return "is rejected, the last good one stays in force", list(body.get("faults", ()))
         case EntryKind.ALERT:
-            return passage.line.removeprefix("alert "), passage.details
+            return history_entry.line.removeprefix("alert "), history_entry.details
         case _:
-            return passage.line, passage.details
+            return history_entry.line, history_entry.details

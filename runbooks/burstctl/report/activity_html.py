@@ -5,55 +5,57 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 
-from burstctl.report.activity import Deed, Sort, count_deeds
-from burstctl.report.collect import Reported
+from burstctl.report.activity import Activity, ActivityKind, count_activities
+from burstctl.report.collect import FleetReport
 from burstctl.report.format import (
-    moment_words,
-    names_of,
-    span_words,
+    format_lookback,
+    format_short_instant,
+    volume_labels,
 )
 from burstwatch.core.text import format_instant
 
-MOST_DEEDS: Final = 400
-LEAST_OF_A_SORT: Final = 60
+MAX_ACTIVITIES: Final = 400
+MIN_PER_KIND: Final = 60
 """So many of each sort are shown, however many of another are newer: alerts must not push out refusals."""
 
 
-def deeds_context(reported: Reported, last: timedelta) -> dict[str, Any]:
+def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str, Any]:
     """What the template says of them."""
-    deeds, names = reported.deeds, names_of(reported)
-    counts = count_deeds(deeds)
-    shown = _shown(deeds)
-    said = f"{len(deeds):,} in the last {span_words(last)}, newest first; times are UTC"
-    if len(shown) < len(deeds):
-        least = f"of each sort {LEAST_OF_A_SORT} at least"
-        said = f"{len(shown):,} of {said}: the newest {MOST_DEEDS:,}, and {least}"
+    activities, names = fleet_report.activities, volume_labels(fleet_report)
+    counts = count_activities(activities)
+    selected = _select(activities)
+    summary = f"{len(activities):,} in the last {format_lookback(lookback)}, newest first; times are UTC"
+    if len(selected) < len(activities):
+        minimum = f"of each sort {MIN_PER_KIND} at least"
+        summary = f"{len(selected):,} of {summary}: the newest {MAX_ACTIVITIES:,}, and {minimum}"
     return {
-        "deeds": [_deed(deed, names) for deed in shown],
-        "deeds_said": said if deeds else f"The ledger tells of nothing in the last {span_words(last)}.",
-        "sorts": [{"sort": sort, "count": f"{count:,}"} for sort, count in counts.items() if count],
+        "deeds": [_activity_document(activity, names) for activity in selected],
+        "deeds_said": summary
+        if activities
+        else f"The ledger tells of nothing in the last {format_lookback(lookback)}.",
+        "sorts": [{"sort": kind, "count": f"{count:,}"} for kind, count in counts.items() if count],
     }
 
 
-def _shown(deeds: Sequence[Deed]) -> list[Deed]:
+def _select(activities: Sequence[Activity]) -> list[Activity]:
     """The newest of all, and the newest of each sort; in their order."""
-    seen: Counter[Sort] = Counter()
-    shown = []
-    for number, deed in enumerate(deeds):
-        seen[deed.sort] += 1
-        if number < MOST_DEEDS or seen[deed.sort] <= LEAST_OF_A_SORT:
-            shown.append(deed)
-    return shown
+    counts: Counter[ActivityKind] = Counter()
+    selected = []
+    for number, activity in enumerate(activities):
+        counts[activity.kind] += 1
+        if number < MAX_ACTIVITIES or counts[activity.kind] <= MIN_PER_KIND:
+            selected.append(activity)
+    return selected
 
 
-def _deed(deed: Deed, names: Mapping[str, str]) -> dict[str, Any]:
+def _activity_document(activity: Activity, names: Mapping[str, str]) -> dict[str, Any]:
     return {
-        "at": format_instant(deed.at_s),
-        "when": moment_words(deed.at_s),
-        "sort": str(deed.sort),
-        "sort_class": str(deed.sort).replace(" ", "-"),
-        "subject": names.get(deed.subject) or deed.subject_words,
-        "volume_id": deed.subject if deed.subject in names else None,
-        "line": deed.line,
-        "details": list(deed.details),
+        "at": format_instant(activity.at_s),
+        "when": format_short_instant(activity.at_s),
+        "sort": str(activity.kind),
+        "sort_class": str(activity.kind).replace(" ", "-"),
+        "subject": names.get(activity.subject) or activity.subject_label,
+        "volume_id": activity.subject if activity.subject in names else None,
+        "line": activity.line,
+        "details": list(activity.details),
     }

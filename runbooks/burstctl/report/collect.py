@@ -7,71 +7,78 @@ from datetime import timedelta
 from enum import IntEnum
 from typing import Any, Final
 
-from burstctl.context.context import Desk
-from burstctl.history.render import EVERYTHING
-from burstctl.render.flip_status import is_moving
-from burstctl.report.activity import Deed, deeds_of
-from burstctl.report.costs import MOVES, Money, PaidStay, begins_midway, paid_stays, sum_money
-from burstctl.report.series import (
-    CALM,
-    FINE,
-    MOST_FINE_POINTS,
-    MOST_POINTS,
-    Axis,
-    Pictures,
-    axis_of,
-    read_pictures,
+from burstctl.context.context import CommandContext
+from burstctl.history.render import FLEET
+from burstctl.render.flip_status import is_flip_active
+from burstctl.report.activity import Activity, read_activities
+from burstctl.report.costs import (
+    FLIP_ENTRY_KINDS,
+    CostSummary,
+    FlipCost,
+    begins_mid_interval,
+    flip_costs,
+    summarise_costs,
 )
-from burstctl.timeline.timeline import Chronology, Sources, chronicle
-from burstctl.timeline.window_intervals import Opening, marks_in, openings
+from burstctl.report.series import (
+    DETAIL_METRICS,
+    MAX_DETAIL_POINTS,
+    MAX_OVERVIEW_POINTS,
+    OVERVIEW_METRICS,
+    Axis,
+    MetricSeries,
+    choose_axis,
+    read_metric_series,
+)
+from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
+from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.usage import History
-from burstwatch.core.ledger.flip_state import WindowMark
+from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.policy.windows import windows_of
+from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.report import Report, urgency_of
+from burstwatch.core.watch.pass_report import PassReport, urgency_of
 from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
 
-MOST_USD: Final = 1.0
+MAX_USD: Final = 1.0
 """A report whose reads cost more than this is not made without being told so."""
 
-MOST_TOLD: Final = 300
+MAX_DETAILED_VOLUMES: Final = 300
 """So many volumes, those that matter most, are told at length; the others have a row and a small picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class VolumeDetail:
     """A volume that is told at length: what a picture of it shows, and its story, oldest first."""
 
     decision: Decision
-    chronology: Chronology
-    story: Sequence[Deed]
+    timeline: Timeline
+    activities: Sequence[Activity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reported:
+class FleetReport:
     """What the report tells.
 
-    ``decisions`` are the fleet, most urgent first; ``told`` those of them told at length, ``balances`` the
-    others' by the volume's id, on ``axis``. ``deeds`` are those of the whole fleet, newest first; of volumes
-    that are gone the ledger is not asked.
+    ``decisions`` are the fleet, most urgent first; ``details`` those of them told at length, ``balances`` the
+    others' by the volume's id, on ``axis``. ``activities`` are those of the whole fleet, newest first; of
+    volumes that are gone the ledger is not asked.
     """
 
-    report: Report
+    pass_report: PassReport
     since_s: int
     decisions: Sequence[Decision]
     axis: Axis
-    told: Mapping[str, Told]
+    details: Mapping[str, VolumeDetail]
     balances: Mapping[str, Series]
-    deeds: Sequence[Deed]
-    money: Money
+    activities: Sequence[Activity]
+    costs: CostSummary
     unread: Mapping[str, str]
     failures: Sequence[str]
     metrics_requested: int
@@ -85,7 +92,7 @@ class Reported:
 
     @property
     def has_failed(self) -> bool:
-        return self.report.has_failed or bool(self.failures or self.unread)
+        return self.pass_report.has_failed or bool(self.failures or self.unread)
 
     @property
     def usd_read(self) -> float:
@@ -93,180 +100,217 @@ class Reported:
         return self.metrics_requested * USD_PER_METRIC
 
 
-def make_report(desk: Desk, *, last: timedelta, assumes_yes: bool) -> Reported:
-    """Look at everything once, and read what happened in ``last``; changes nothing.
+def collect_report(context: CommandContext, *, lookback: timedelta, assumes_yes: bool) -> FleetReport:
+    """Look at everything once, and read what happened in ``lookback``; changes nothing.
 
     Raises:
-        SettingsError: the reads would cost more than ``MOST_USD``, and nobody agreed to that.
+        SettingsError: the reads would cost more than ``MAX_USD``, and nobody agreed to that.
     """
-    desk.progress.begin()
+    context.progress.begin()
     try:
-        report = assess_volumes(desk.shell, now_s=desk.shell.clock())
-        return _Reporter(desk=desk, report=report, last=last, assumes_yes=assumes_yes).make()
+        pass_report = assess_volumes(context.services, now_s=context.services.clock())
+        return _ReportBuilder(
+            context=context, pass_report=pass_report, lookback=lookback, assumes_yes=assumes_yes
+        ).build()
     finally:
-        desk.progress.end()
+        context.progress.end()
 
 
-class _Interest(IntEnum):
+class _DetailPriority(IntEnum):
     """Why a volume is told at length, most deserving first; of those of ``NONE`` CloudWatch has nothing."""
 
     URGENT = 0
-    MOVING = 1
-    DEEDS = 2
+    FLIPPING = 1
+    ACTIVE = 2
     WATCHED = 3
     POLLED = 4
     NONE = 5
 
 
 @dataclass(slots=True, kw_only=True)
-class _Reporter:
-    """A report in the making: ``entries`` are the ledger's of late, ``deeds`` what they tell, by subject."""
+class _ReportBuilder:
+    """A report in the making.
 
-    desk: Desk
-    report: Report
-    last: timedelta
+    ``entries`` are the ledger's of late, ``activities`` what they tell, by subject.
+    """
+
+    context: CommandContext
+    pass_report: PassReport
+    lookback: timedelta
     assumes_yes: bool
     states: Mapping[str, VolumeState] = field(default_factory=dict)
     entries: dict[str, list[LedgerEntry]] = field(default_factory=dict)
-    deeds: dict[str, list[Deed]] = field(default_factory=dict)
-    by_hand: dict[str, list[WindowMark]] = field(default_factory=dict)
+    activities: dict[str, list[Activity]] = field(default_factory=dict)
+    overrides: dict[str, list[ManualWindowOverride]] = field(default_factory=dict)
 
     @property
     def since_s(self) -> int:
-        return int(self.report.now_s - self.last.total_seconds())
+        return int(self.pass_report.now_s - self.lookback.total_seconds())
 
-    def make(self) -> Reported:
-        decisions = sorted(self.report.decisions, key=urgency_of)
+    def build(self) -> FleetReport:
+        decisions = sorted(self.pass_report.decisions, key=urgency_of)
         self._read_ledger(decisions)
-        ranked = sorted((self._interest(each), each.volume_id) for each in decisions)
-        fine_ids = [i for (rank, _), i in ranked if rank is not _Interest.NONE][:MOST_TOLD]
-        calm_ids = [i for (rank, _), i in ranked if rank is _Interest.POLLED and i not in set(fine_ids)]
-        self._check_cost(len(fine_ids), len(calm_ids))
-        fine_axis, axis = (self._axis(most) for most in (MOST_FINE_POINTS, MOST_POINTS))
-        fine = self._pictures(fine_ids, fine_axis, FINE)
-        calm = self._pictures(calm_ids, axis, CALM)
+        by_priority = sorted(
+            (self._detail_priority(ranked_decision), ranked_decision.volume_id)
+            for ranked_decision in decisions
+        )
+        detailed_ids = [
+            candidate_id for (rank, _), candidate_id in by_priority if rank is not _DetailPriority.NONE
+        ][:MAX_DETAILED_VOLUMES]
+        overview_ids = [
+            candidate_id
+            for (rank, _), candidate_id in by_priority
+            if rank is _DetailPriority.POLLED and candidate_id not in set(detailed_ids)
+        ]
+        self._check_cost(len(detailed_ids), len(overview_ids))
+        detail_axis, axis = (
+            self._axis(max_points) for max_points in (MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS)
+        )
+        detail_series = self._read_series(detailed_ids, detail_axis, DETAIL_METRICS)
+        overview_series = self._read_series(overview_ids, axis, OVERVIEW_METRICS)
         by_id = {decision.volume_id: decision for decision in decisions}
-        calls = self.desk.shell.calls
-        return Reported(
-            report=self.report,
+        calls = self.context.services.calls
+        return FleetReport(
+            pass_report=self.pass_report,
             since_s=self.since_s,
             decisions=decisions,
             axis=axis,
-            told={i: self._tell(by_id[i], fine, fine_axis) for i in fine_ids},
-            balances={volume_id: history.balance for volume_id, history in calm.histories.items()},
-            deeds=self._story_of_all(),
-            money=self._money(decisions),
-            unread=fine.unread | calm.unread,
-            failures=[*self.report.failures, *dict.fromkeys((*fine.messages, *calm.messages))],
+            details={
+                candidate_id: self._build_detail(by_id[candidate_id], detail_series, detail_axis)
+                for candidate_id in detailed_ids
+            },
+            balances={volume_id: history.balance for volume_id, history in overview_series.histories.items()},
+            activities=self._fleet_activities(),
+            costs=self._sum_costs(decisions),
+            unread=detail_series.unread | overview_series.unread,
+            failures=[
+                *self.pass_report.failures,
+                *dict.fromkeys((*detail_series.messages, *overview_series.messages)),
+            ],
             metrics_requested=calls.metrics_requested,
             api_calls=calls.calls,
-            policy=self.desk.shell.policy,
+            policy=self.context.services.policy,
         )
 
     def _read_ledger(self, decisions: Iterable[Decision]) -> None:
         """What the ledger tells of the volumes that there are, of everything, windows and the policy."""
-        ledger = self.desk.shell.ledger
-        self.states, marked = ledger.states(), ledger.window_marks().keys()
-        windows = marked | {window.name for window in self.desk.shell.policy.windows}
+        ledger = self.context.services.ledger
+        self.states, manual_windows = ledger.states(), ledger.manual_overrides().keys()
+        windows = manual_windows | {window.name for window in self.context.services.policy.windows}
         subjects = [decision.volume_id for decision in decisions]
-        subjects += sorted((self.states.keys() | set(self.report.ignored)) - set(subjects))
-        subjects += [EVERYTHING, "policy", *(f"window {name}" for name in sorted(windows))]
-        self._begin("reading the ledger")
+        subjects += sorted((self.states.keys() | set(self.pass_report.ignored)) - set(subjects))
+        subjects += [FLEET, "policy", *(f"window {name}" for name in sorted(windows))]
+        self._begin_progress("reading the ledger")
         with ThreadPoolExecutor(WORKERS, thread_name_prefix="ledger") as pool:
-            read = pool.map(lambda subject: ledger.entries(subject, since_s=self.since_s), subjects)
-            for number, (subject, entries) in enumerate(zip(subjects, read, strict=True), start=1):
+            results = pool.map(lambda subject: ledger.entries(subject, since_s=self.since_s), subjects)
+            for number, (subject, entries) in enumerate(zip(subjects, results, strict=True), start=1):
                 if entries:
                     self.entries[subject] = entries
-                    self.deeds[subject] = deeds_of(entries)
-                self.desk.progress.report(number, len(subjects))
-        self.by_hand = {name: marks_in(ledger.entries(f"window {name}"), name) for name in marked}
-
-    def _interest(self, decision: Decision) -> tuple[_Interest, tuple[Any, ...]]:
-        """The lower, the more it deserves to be told at length."""
-        has_deeds = any(not deed.is_minor for deed in self.deeds.get(decision.volume_id, ()))
-        holds = {
-            _Interest.URGENT: decision.level.is_alerting or decision.assessment.is_fault,
-            _Interest.MOVING: is_moving(decision, self.report),
-            _Interest.DEEDS: has_deeds,
-            _Interest.WATCHED: decision.level is Level.WATCH or decision.flip is not None,
-            _Interest.POLLED: decision.look_interval_s is not None,
+                    self.activities[subject] = read_activities(entries)
+                self.context.progress.report(number, len(subjects))
+        self.overrides = {
+            name: manual_overrides(ledger.entries(f"window {name}"), name) for name in manual_windows
         }
-        return next((rank for rank, is_so in holds.items() if is_so), _Interest.NONE), urgency_of(decision)
 
-    def _axis(self, most: int) -> Axis:
-        return axis_of(self.since_s, self.report.now_s, most=most)
+    def _detail_priority(self, decision: Decision) -> tuple[_DetailPriority, tuple[Any, ...]]:
+        """The lower, the more it deserves to be told at length."""
+        has_activities = any(
+            not activity.is_secondary for activity in self.activities.get(decision.volume_id, ())
+        )
+        conditions = {
+            _DetailPriority.URGENT: decision.level.is_alerting or decision.assessment.is_fault,
+            _DetailPriority.FLIPPING: is_flip_active(decision, self.pass_report),
+            _DetailPriority.ACTIVE: has_activities,
+            _DetailPriority.WATCHED: decision.level is Level.WATCH or decision.flip is not None,
+            _DetailPriority.POLLED: decision.poll_interval_s is not None,
+        }
+        return next(
+            (rank for rank, is_met in conditions.items() if is_met), _DetailPriority.NONE
+        ), urgency_of(decision)
 
-    def _check_cost(self, told: int, calm: int) -> None:
-        metrics = told * len(FINE) + calm * len(CALM)
-        usd = (self.desk.shell.calls.metrics_requested + metrics) * USD_PER_METRIC
-        if usd > MOST_USD and not self.assumes_yes:
+    def _axis(self, max_points: int) -> Axis:
+        return choose_axis(self.since_s, self.pass_report.now_s, max_points=max_points)
+
+    def _check_cost(self, detailed_count: int, overview_count: int) -> None:
+        metrics = detailed_count * len(DETAIL_METRICS) + overview_count * len(OVERVIEW_METRICS)
+        usd = (self.context.services.calls.metrics_requested + metrics) * USD_PER_METRIC
+        if usd > MAX_USD and not self.assumes_yes:
             raise SettingsError(
-                f"the pictures of {told + calm:,} volumes need {metrics:,} metrics, with which this report"
-                f" costs ${usd:,.2f}, more than ${MOST_USD:,.2f}: add --yes to make it; a shorter --last"
-                " costs as much"
+                f"the pictures of {detailed_count + overview_count:,} volumes need {metrics:,} metrics, with"
+                f" which this report costs ${usd:,.2f}, more than ${MAX_USD:,.2f}: add --yes to make it; a"
+                " shorter --last costs as much"
             )
 
-    def _begin(self, doing: str) -> None:
-        self.desk.progress.end()
-        self.desk.progress.begin(doing)
+    def _begin_progress(self, step: str) -> None:
+        self.context.progress.end()
+        self.context.progress.begin(step)
 
-    def _pictures(self, volume_ids: Sequence[str], axis: Axis, metrics: Sequence[str]) -> Pictures:
-        self._begin("reading CloudWatch")
-        return read_pictures(
-            build_client(self.desk.session, "cloudwatch", self.desk.shell.calls),
+    def _read_series(self, volume_ids: Sequence[str], axis: Axis, metrics: Sequence[str]) -> MetricSeries:
+        self._begin_progress("reading CloudWatch")
+        return read_metric_series(
+            build_client(self.context.session, "cloudwatch", self.context.services.calls),
             volume_ids,
             axis,
             metrics,
             workers=WORKERS,
-            report=lambda done: self.desk.progress.report(done, len(volume_ids)),
+            on_progress=lambda done_count: self.context.progress.report(done_count, len(volume_ids)),
         )
 
-    def _tell(self, decision: Decision, found: Pictures, axis: Axis) -> Told:
+    def _build_detail(self, decision: Decision, metric_series: MetricSeries, axis: Axis) -> VolumeDetail:
         volume = decision.assessment.volume
-        entries = [*self.entries.get(volume.volume_id, ()), *self.entries.get(EVERYTHING, ())]
-        sources = Sources(
+        entries = [*self.entries.get(volume.volume_id, ()), *self.entries.get(FLEET, ())]
+        inputs = TimelineInput(
             volume=volume,
-            history=found.histories.get(volume.volume_id) or History(period_s=axis.period_s),
+            history=metric_series.histories.get(volume.volume_id) or MetricHistory(period_s=axis.period_s),
             start_s=axis.start_s,
-            now_s=self.report.now_s,
+            now_s=self.pass_report.now_s,
             assessment=decision.assessment,
             state=self.states.get(volume.volume_id),
             entries=sorted(entries, key=lambda entry: entry.at_s),
-            windows=self._openings(decision, axis),
+            windows=self._window_intervals(decision, axis),
         )
-        story = self.deeds.get(volume.volume_id, ())
-        return Told(decision=decision, chronology=chronicle(sources), story=story)
+        activities = self.activities.get(volume.volume_id, ())
+        return VolumeDetail(decision=decision, timeline=build_timeline(inputs), activities=activities)
 
-    def _openings(self, decision: Decision, axis: Axis) -> Sequence[Opening]:
-        policy = self.desk.shell.policy
-        names = windows_of(policy.windows, decision.assessment.volume)
+    def _window_intervals(self, decision: Decision, axis: Axis) -> Sequence[WindowInterval]:
+        policy = self.context.services.policy
+        names = window_names_of(policy.windows, decision.assessment.volume)
         if not names:
             return ()
-        until_s = self.report.now_s + self.last.total_seconds()
-        return openings(policy.windows, names, self.by_hand, axis.start_s, until_s)
+        until_s = self.pass_report.now_s + self.lookback.total_seconds()
+        return window_intervals(policy.windows, names, self.overrides, axis.start_s, until_s)
 
-    def _story_of_all(self) -> list[Deed]:
-        deeds = [deed for deeds in self.deeds.values() for deed in deeds if not deed.is_minor]
-        return sorted(deeds, key=lambda deed: -deed.at_s)
+    def _fleet_activities(self) -> list[Activity]:
+        activities = [
+            activity
+            for activities in self.activities.values()
+            for activity in activities
+            if not activity.is_secondary
+        ]
+        return sorted(activities, key=lambda activity: -activity.at_s)
 
-    def _money(self, decisions: Iterable[Decision]) -> Money:
+    def _sum_costs(self, decisions: Iterable[Decision]) -> CostSummary:
         """From what happened of late; of a stay that began earlier the whole history tells."""
-        moved = {i for i, entries in self.entries.items() if any(e.kind in MOVES for e in entries)}
-        moved |= {volume_id for volume_id, state in self.states.items() if state.flip is not None}
-        stays: list[PaidStay] = []
-        for volume_id in sorted(moved):
+        flipped_ids = {
+            subject
+            for subject, entries in self.entries.items()
+            if any(entry.kind in FLIP_ENTRY_KINDS for entry in entries)
+        }
+        flipped_ids |= {volume_id for volume_id, state in self.states.items() if state.flip is not None}
+        costs: list[FlipCost] = []
+        for volume_id in sorted(flipped_ids):
             entries = self.entries.get(volume_id, [])
-            if begins_midway(entries):
-                entries = self.desk.shell.ledger.entries(volume_id)
-            stays += paid_stays(entries, self.states.get(volume_id))
+            if begins_mid_interval(entries):
+                entries = self.context.services.ledger.entries(volume_id)
+            costs += flip_costs(entries, self.states.get(volume_id))
         volumes = [decision.assessment.volume for decision in decisions]
-        unavailable = self.desk.shell.unavailable_types(volumes, self.report.now_s)
-        return sum_money(
-            stays,
+        unavailable = self.context.services.unavailable_types(volumes, self.pass_report.now_s)
+        return summarise_costs(
+            costs,
             states=self.states,
             volumes=volumes,
-            without_gp3={i for i, kinds in unavailable.items() if VolumeType.GP3 in kinds},
-            policy=self.desk.shell.policy.flip,
+            without_gp3={subject for subject, kinds in unavailable.items() if VolumeType.GP3 in kinds},
+            policy=self.context.services.policy.flip,
             start_s=self.since_s,
-            end_s=self.report.now_s,
+            end_s=self.pass_report.now_s,
         )

@@ -8,9 +8,9 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
-from burstctl.report.collect import Reported
-from burstctl.report.page_data import page_data
-from burstctl.report.summary import summary_of
+from burstctl.report.collect import FleetReport
+from burstctl.report.page_data import build_page_data
+from burstctl.report.summary import build_summary
 from burstwatch.wiring.settings import SettingsError
 
 
@@ -26,38 +26,38 @@ def require_templates() -> None:
         )
 
 
-def render_page(reported: Reported, *, last: timedelta, runbooks_url: str) -> str:
+def render_page(fleet_report: FleetReport, *, lookback: timedelta, runbooks_url: str) -> str:
     """The whole page; its content policy allows its own style and script, nothing else from anywhere."""
     from jinja2 import Environment, StrictUndefined  # noqa: PLC0415 - only this needs it
     from markupsafe import Markup  # noqa: PLC0415 - comes with it
 
-    style, script = _file("report.css"), _script()
+    style, script = _read_asset("report.css"), _build_script()
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_file("report.html")).render(
+    return environment.from_string(_read_asset("report.html")).render(
         style=Markup(style),  # noqa: S704 - ours
-        style_hash=_hash(style),
+        style_hash=_csp_hash(style),
         script=Markup(script),  # noqa: S704 - ours
-        script_hash=_hash(script),
-        data=Markup(inert_json(page_data(reported))),  # noqa: S704 - nothing in it can end the element
-        **summary_of(reported, last=last, runbooks_url=runbooks_url),
+        script_hash=_csp_hash(script),
+        data=Markup(escape_json(build_page_data(fleet_report))),  # noqa: S704 - nothing in it can end the element
+        **build_summary(fleet_report, lookback=lookback, runbooks_url=runbooks_url),
     )
 
 
-def inert_json(document: Any) -> str:
+def escape_json(document: Any) -> str:
     """JSON that stays data wherever it stands in HTML: in ASCII, without what begins or ends a tag."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
-def _script() -> str:
-    return '"use strict";\n(() => {\n' + _file("picture.js") + _file("report.js") + "})();\n"
+def _build_script() -> str:
+    return '"use strict";\n(() => {\n' + _read_asset("picture.js") + _read_asset("report.js") + "})();\n"
 
 
-def _file(name: str) -> str:
+def _read_asset(name: str) -> str:
     return files(__package__).joinpath(name).read_text("utf-8")
 
 
-def _hash(text: str) -> str:
+def _csp_hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

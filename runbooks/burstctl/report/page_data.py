@@ -7,70 +7,73 @@ from itertools import groupby
 from math import floor
 from typing import Any, Final
 
-from burstctl.cli.text_layout import LONGEST_SENTENCE
-from burstctl.render.flip_status import mark_of, short_configuration
-from burstctl.render.flip_text import flip_in_words
-from burstctl.render.pass_summary import hold_words
-from burstctl.render.table import CHANGING, dry_words, level_word
-from burstctl.render.volume import name_of
-from burstctl.report.activity import Deed
-from burstctl.report.collect import Reported, Told
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.render.flip_status import describe_flip_status, format_configuration
+from burstctl.render.flip_text import describe_flip
+from burstctl.render.pass_summary import describe_hold
+from burstctl.render.table import CHANGING_LABEL, describe_depletion, level_label
+from burstctl.render.volume import display_name_of
+from burstctl.report.activity import Activity
+from burstctl.report.collect import FleetReport, VolumeDetail
 from burstctl.report.series import Axis
-from burstctl.timeline.timeline import AbsenceReason, Chronology, Fan, condense
+from burstctl.timeline.timeline import DataGapReason, ForecastCone, Timeline, downsample
 from burstwatch.core.alerts.alert import is_command
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ledger.flip_state import hold_on
+from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_duration, printable
+from burstwatch.core.text import format_duration, sanitise
 from burstwatch.core.watch.decide import Decision
 
 FAULT: Final = "fault"
 LEVELS: Final = (
     *reversed([str(level) for level in Level if level.is_alerting]),
     FAULT,
-    CHANGING,
+    CHANGING_LABEL,
     "watch",
     "ok",
     "unknown",
 )
 """As the page calls them, most urgent first: a volume whose data is missing is a fault, not just unknown."""
 
-MOST_STORY: Final = 60
-_LONGEST_TAG: Final = 120
-_MOST_TAGS: Final = 50
-_LONGEST_LABEL: Final = 60
+MAX_ACTIVITIES: Final = 60
+_MAX_TAG_CHARS: Final = 120
+_MAX_TAGS: Final = 50
+_MAX_LABEL_CHARS: Final = 60
 UNREAD: Final = "could not be read"
-_ABSENT: Final = {
-    AbsenceReason.NOT_CREATED: "not created yet",
-    AbsenceReason.FLIPPED: "flipped: no balance",
-    AbsenceReason.OTHER_TYPE: "no burst credits",
-    AbsenceReason.CANNOT_RUN_DRY: "cannot run dry",
-    AbsenceReason.DETACHED: "detached",
-    AbsenceReason.INSTANCE_STOPPED: "instance stopped",
-    AbsenceReason.GAP: "no datapoint",
+_GAP_LABELS: Final = {
+    DataGapReason.NOT_CREATED: "not created yet",
+    DataGapReason.FLIPPED: "flipped: no balance",
+    DataGapReason.OTHER_TYPE: "no burst credits",
+    DataGapReason.CANNOT_RUN_DRY: "cannot run dry",
+    DataGapReason.DETACHED: "detached",
+    DataGapReason.INSTANCE_STOPPED: "instance stopped",
+    DataGapReason.GAP: "no datapoint",
 }
 
 
-def page_data(reported: Reported) -> dict[str, Any]:
+def build_page_data(fleet_report: FleetReport) -> dict[str, Any]:
     """All that the page's script reads."""
-    rows = [_row(decision, reported) for decision in reported.decisions]
+    rows = [_row(decision, fleet_report) for decision in fleet_report.decisions]
     names = _row_names()
     return {
-        "now": round(reported.report.now_s),
-        "since": reported.since_s,
-        "region": reported.report.region,
-        "axis": [reported.axis.start_s, reported.axis.period_s, reported.axis.count],
+        "now": round(fleet_report.pass_report.now_s),
+        "since": fleet_report.since_s,
+        "region": fleet_report.pass_report.region,
+        "axis": [fleet_report.axis.start_s, fleet_report.axis.period_s, fleet_report.axis.count],
         "volumes": {name: [row[name] for row in rows] for name in names},
-        "told": {volume_id: _told(told, reported) for volume_id, told in reported.told.items()},
-        "unread": sorted(reported.unread),
+        "told": {
+            volume_id: _detail_document(detail, fleet_report)
+            for volume_id, detail in fleet_report.details.items()
+        },
+        "unread": sorted(fleet_report.unread),
     }
 
 
 def level_of(decision: Decision) -> str:
     """The level as the page shows it."""
-    return FAULT if decision.assessment.is_fault else level_word(decision)
+    return FAULT if decision.assessment.is_fault else level_label(decision)
 
 
 def level_counts(decisions: Iterable[Decision]) -> dict[str, int]:
@@ -79,55 +82,58 @@ def level_counts(decisions: Iterable[Decision]) -> dict[str, int]:
     return {level: counts[level] for level in LEVELS}
 
 
-def packed(values: Iterable[float | None], scale: int = 1) -> str:
+def encode_runs(values: Iterable[float | None], scale: int = 1) -> str:
     """Values as text, each with how often it repeats; nothing stands for what is not known.
 
     ``1000x47,985,x3``: 100.0 % 47 times, 98.5 % once, three gaps. What rounds up to something is not shown
     as more than it was.
     """
     scaled = (None if value is None else floor(value * scale + 1e-6) for value in values)
-    return ",".join(_run(value, sum(1 for _ in same)) for value, same in groupby(scaled))
+    return ",".join(_encode_run(value, sum(1 for _ in group)) for value, group in groupby(scaled))
 
 
-def on_axis(series: Series, axis: Axis) -> list[float | None]:
+def align_to_axis(series: Series, axis: Axis) -> list[float | None]:
     """The value of each period of the axis, None where there is none."""
-    known = dict(zip(series.starts_s, series.values, strict=True))
-    return [known.get(axis.start_s + nth * axis.period_s) for nth in range(axis.count)]
+    value_by_start = dict(zip(series.starts_at_s, series.values, strict=True))
+    return [value_by_start.get(axis.start_s + index * axis.period_s) for index in range(axis.count)]
 
 
-def facts_of(decision: Decision, reported: Reported) -> list[tuple[str, str]]:
+def volume_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:
     """What the watchdog knows of a volume now, beside what stands in its row."""
-    assessment, report = decision.assessment, reported.report
-    found = [("Why", _why(decision, reported.policy)), ("Decision", f"{decision.action}: {decision.reason}")]
+    assessment, report = decision.assessment, fleet_report.pass_report
+    facts = [
+        ("Why", _level_reason(decision, fleet_report.policy)),
+        ("Decision", f"{decision.action}: {decision.reason}"),
+    ]
     if assessment.age_s is not None and assessment.credits_left is not None:
         age = format_duration(assessment.age_s)
-        found.append(("Reading", f"{assessment.credits_left:,.0f} credits, {age} old"))
+        facts.append(("Reading", f"{assessment.credits_left:,.0f} credits, {age} old"))
     if assessment.consumed_read_iops is not None and assessment.consumed_write_iops is not None:
         reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
-        found.append(("Served", f"{reads:,.0f} reads/s and {writes:,.0f} writes/s, newest five minutes"))
-    if decision.proposal is not None:
-        found += [("Proposed", reason) for reason in decision.proposal.reasons]
-    found += [("Tag at fault", fault) for fault in decision.wishes.faults]
+        facts.append(("Served", f"{reads:,.0f} reads/s and {writes:,.0f} writes/s, newest five minutes"))
+    if decision.recommendation is not None:
+        facts += [("Proposed", reason) for reason in decision.recommendation.reasons]
+    facts += [("Tag at fault", fault) for fault in decision.volume_settings.faults]
     if decision.flip is not None:
-        found += [("Flip", line) for line in flip_in_words(decision.flip, report.now_s)]
-    hold = hold_on(report.holds, decision.volume_id, report.now_s)
+        facts += [("Flip", line) for line in describe_flip(decision.flip, report.now_s)]
+    hold = active_hold(report.holds, decision.volume_id, report.now_s)
     if hold is not None:
-        found.append(("Hold", hold_words(hold, report.now_s)))
-    if decision.look_interval_s:
-        found.append(("Looked at", f"every {format_duration(decision.look_interval_s)}"))
-    return [(name, printable(text, LONGEST_SENTENCE)) for name, text in found if text]
+        facts.append(("Hold", describe_hold(hold, report.now_s)))
+    if decision.poll_interval_s:
+        facts.append(("Looked at", f"every {format_duration(decision.poll_interval_s)}"))
+    return [(name, sanitise(text, MAX_SENTENCE_LENGTH)) for name, text in facts if text]
 
 
-def _why(decision: Decision, policy: Policy) -> str:
+def _level_reason(decision: Decision, policy: Policy) -> str:
     """The rule that put it at its level; the newest sample stands for those that a look let go."""
     assessment, sample = decision.assessment, decision.assessment.sample
     if sample is not None and not assessment.balance:
-        assessment = replace(assessment, balance=Series((sample.start_s,), (sample.value,)))
+        assessment = replace(assessment, balance=Series((sample.start_at_s,), (sample.value,)))
     return explain_level(assessment, decision.level, policy)
 
 
-def _run(value: int | None, times: int) -> str:
-    return ("" if value is None else str(value)) + (f"x{times}" if times > 1 else "")
+def _encode_run(value: int | None, count: int) -> str:
+    return ("" if value is None else str(value)) + (f"x{count}" if count > 1 else "")
 
 
 def _row_names() -> tuple[str, ...]:
@@ -137,119 +143,145 @@ def _row_names() -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _row(decision: Decision, reported: Reported) -> dict[str, Any]:
+def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
     assessment = decision.assessment
     volume, forecast = assessment.volume, assessment.forecast
-    told = reported.told.get(decision.volume_id)
-    balance = reported.balances.get(decision.volume_id, Series())
-    if told is not None:
-        balance = condense(told.chronology.balance, reported.axis.period_s, min)
-    known = [*balance.values, *([] if assessment.balance_pct is None else [assessment.balance_pct])]
+    detail = fleet_report.details.get(decision.volume_id)
+    balance = fleet_report.balances.get(decision.volume_id, Series())
+    if detail is not None:
+        balance = downsample(detail.timeline.balance, fleet_report.axis.period_s, min)
+    balances = [*balance.values, *([] if assessment.balance_pct is None else [assessment.balance_pct])]
     return {
         "id": volume.volume_id,
-        "name": name_of(volume),
-        "type": printable(volume.volume_type, _LONGEST_LABEL),
+        "name": display_name_of(volume),
+        "type": sanitise(volume.volume_type, _MAX_LABEL_CHARS),
         "gib": volume.size_gib,
         "instance": volume.instance_id or "",
-        "device": printable(volume.device or "", _LONGEST_LABEL),
+        "device": sanitise(volume.device or "", _MAX_LABEL_CHARS),
         "level": level_of(decision),
-        "balance": _tenth(assessment.balance_pct),
-        "least": _tenth(min(known, default=None)),
-        "dry_words": dry_words(decision, reported.report.now_s),
-        "dry_s": _whole(forecast.time_to_empty_s if forecast else None),
-        "drain": _whole(forecast.drain_per_s if forecast else None),
+        "balance": _round_to_tenth(assessment.balance_pct),
+        "least": _round_to_tenth(min(balances, default=None)),
+        "dry_words": describe_depletion(decision, fleet_report.pass_report.now_s),
+        "dry_s": _round_to_int(forecast.time_to_empty_s if forecast else None),
+        "drain": _round_to_int(forecast.drain_per_s if forecast else None),
         "baseline": assessment.baseline_iops,
-        "mode": str(decision.wishes.mode),
-        "mark": mark_of(decision, reported.report),
-        "tags": _tags(volume),
-        "line": packed(on_axis(balance, reported.axis), 10),
+        "mode": str(decision.volume_settings.mode),
+        "mark": describe_flip_status(decision, fleet_report.pass_report),
+        "tags": _format_tags(volume),
+        "line": encode_runs(align_to_axis(balance, fleet_report.axis), 10),
     }
 
 
-def _tags(volume: Volume) -> list[str]:
+def _format_tags(volume: Volume) -> list[str]:
     """Its tags, without the name where that is how it is called anyway."""
-    told = {"Name"} if volume.name == name_of(volume) else set()
-    keys = sorted(volume.tags.keys() - told)[:_MOST_TAGS]
-    return [printable(f"{key}={volume.tags[key]}", _LONGEST_TAG) for key in keys]
+    shown_elsewhere = {"Name"} if volume.name == display_name_of(volume) else set()
+    keys = sorted(volume.tags.keys() - shown_elsewhere)[:_MAX_TAGS]
+    return [sanitise(f"{key}={volume.tags[key]}", _MAX_TAG_CHARS) for key in keys]
 
 
-def _told(told: Told, reported: Reported) -> dict[str, Any]:
-    decision, seen = told.decision, told.chronology
+def _detail_document(detail: VolumeDetail, fleet_report: FleetReport) -> dict[str, Any]:
+    decision, timeline = detail.decision, detail.timeline
     axis = Axis(
-        start_s=seen.start_s,
-        period_s=seen.period_s,
-        count=max(1, -(-int(seen.now_s - seen.start_s) // seen.period_s)),
+        start_s=timeline.start_s,
+        period_s=timeline.period_s,
+        count=max(1, -(-int(timeline.now_s - timeline.start_s) // timeline.period_s)),
     )
     return {
         "axis": [axis.start_s, axis.period_s, axis.count],
-        "end": round(seen.end_s),
-        "balance": packed(on_axis(seen.balance, axis), 10),
-        "iops": packed(on_axis(seen.served, axis)) if seen.served else "",
-        "fan": _fan(seen.fan),
-        **_stretches(seen, is_unread=decision.volume_id in reported.unread),
-        "marks": [[mark.at_s, mark.letter, str(mark.kind), _label(mark.says, 200)] for mark in seen.marks],
-        "facts": [list(fact) for fact in facts_of(decision, reported)],
-        "story": [_story_line(deed) for deed in reversed(told.story[-MOST_STORY:])],
-        "commands": [decision.proposal.action]
-        if decision.proposal and is_command(decision.proposal.action)
+        "end": round(timeline.end_s),
+        "balance": encode_runs(align_to_axis(timeline.balance, axis), 10),
+        "iops": encode_runs(align_to_axis(timeline.served, axis)) if timeline.served else "",
+        "fan": _cone_document(timeline.forecast_cone),
+        **_interval_documents(timeline, is_unread=decision.volume_id in fleet_report.unread),
+        "marks": [
+            [event.at_s, event.letter, str(event.kind), _sanitise_label(event.text, 200)]
+            for event in timeline.events
+        ],
+        "facts": [list(fact) for fact in volume_facts(decision, fleet_report)],
+        "story": [_activity_line(activity) for activity in reversed(detail.activities[-MAX_ACTIVITIES:])],
+        "commands": [decision.recommendation.action]
+        if decision.recommendation and is_command(decision.recommendation.action)
         else [],
     }
 
 
-def _stretches(seen: Chronology, *, is_unread: bool) -> dict[str, Any]:
+def _interval_documents(timeline: Timeline, *, is_unread: bool) -> dict[str, Any]:
     """What lasted for a while: from, to, and words; what was not read is no gap in the data."""
-    end_s = seen.end_s
-    absent = [[round(a.start_s), round(a.end_s), _ABSENT[a.reason]] for a in seen.absences]
+    end_s = timeline.end_s
+    gaps = [
+        [round(interval.start_s), round(interval.end_s), _GAP_LABELS[interval.reason]]
+        for interval in timeline.gaps
+    ]
     return {
-        "absent": [[seen.start_s, round(seen.now_s), UNREAD]] if is_unread else absent,
-        "limits": [[round(a.start_s), round(a.end_s), a.sustained_iops, a.most_iops] for a in seen.limits],
+        "absent": [[timeline.start_s, round(timeline.now_s), UNREAD]] if is_unread else gaps,
+        "limits": [
+            [round(interval.start_s), round(interval.end_s), interval.sustained_iops, interval.max_iops]
+            for interval in timeline.limits
+        ],
         "stays": [
             [
-                round(stay.reached_s or stay.asked_s or seen.start_s),
-                round(stay.back_s or stay.restored_s or seen.now_s),
-                short_configuration(stay.target) if stay.target else "its target",
+                round(target_interval.reached_at_s or target_interval.requested_at_s or timeline.start_s),
+                round(
+                    target_interval.return_requested_at_s or target_interval.restored_at_s or timeline.now_s
+                ),
+                format_configuration(target_interval.target) if target_interval.target else "its target",
             ]
-            for stay in seen.stays
+            for target_interval in timeline.target_intervals
         ],
-        "windows": [[round(w.start_s), round(min(w.end_s, end_s)), _label(w.window)] for w in seen.windows],
-        "holds": [[round(h.start_s), round(h.end_s), _label(f"{h.by}: {h.reason}")] for h in seen.holds],
+        "windows": [
+            [
+                round(window_interval.start_s),
+                round(min(window_interval.end_s, end_s)),
+                _sanitise_label(window_interval.window),
+            ]
+            for window_interval in timeline.windows
+        ],
+        "holds": [
+            [
+                round(hold_interval.start_s),
+                round(hold_interval.end_s),
+                _sanitise_label(f"{hold_interval.by}: {hold_interval.reason}"),
+            ]
+            for hold_interval in timeline.holds
+        ],
         "stalls": [
-            [round(s.start_s), round(s.end_s), _label(f"{s.verdict}: {s.cause}")] for s in seen.stalls
+            [round(stall.start_s), round(stall.end_s), _sanitise_label(f"{stall.verdict}: {stall.cause}")]
+            for stall in timeline.stalls
         ],
     }
 
 
-def _fan(fan: Fan | None) -> dict[str, Any] | None:
-    if fan is None:
+def _cone_document(cone: ForecastCone | None) -> dict[str, Any] | None:
+    if cone is None:
         return None
     return {
-        "from": fan.from_s,
-        "pct": round(fan.from_pct, 1),
-        "soonest": _whole(fan.soonest_s),
-        "earliest": _whole(fan.earliest_s),
-        "about": _whole(fan.about_s),
-        "latest": _whole(fan.latest_s),
+        "from": cone.start_at_s,
+        "pct": round(cone.start_pct, 1),
+        "soonest": _round_to_int(cone.soonest_empty_at_s),
+        "earliest": _round_to_int(cone.earliest_empty_at_s),
+        "about": _round_to_int(cone.estimated_empty_at_s),
+        "latest": _round_to_int(cone.latest_empty_at_s),
     }
 
 
-def _story_line(deed: Deed) -> list[Any]:
-    return [deed.at_s, deed.letter, str(deed.sort), deed.line, list(deed.details)]
+def _activity_line(activity: Activity) -> list[Any]:
+    return [activity.at_s, activity.letter, str(activity.kind), activity.line, list(activity.details)]
 
 
-def action_of(decision: Decision, region: str) -> str:
+def suggested_action(decision: Decision, region: str) -> str:
     """What a person may do about a volume: a command to paste, or a sentence where no command helps."""
-    if decision.proposal is not None:
-        return decision.proposal.action
+    if decision.recommendation is not None:
+        return decision.recommendation.action
     return f"burstctl explain {decision.volume_id} --region {region}"
 
 
-def _label(text: str, limit: int = _LONGEST_LABEL) -> str:
-    return printable(text, limit)
+def _sanitise_label(text: str, limit: int = _MAX_LABEL_CHARS) -> str:
+    return sanitise(text, limit)
 
 
-def _tenth(value: float | None) -> float | None:
+def _round_to_tenth(value: float | None) -> float | None:
     return None if value is None else round(value, 1)
 
 
-def _whole(value: float | None) -> int | None:
+def _round_to_int(value: float | None) -> int | None:
     return None if value is None else round(value)

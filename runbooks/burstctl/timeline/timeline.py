@@ -12,44 +12,44 @@ from itertools import pairwise
 from typing import Final
 
 from burstctl.timeline.intervals import (
-    HoldRun,
-    LevelRun,
-    Mark,
-    StallRun,
-    Stay,
-    hold_runs,
-    level_runs,
-    marks_of,
-    stall_runs,
-    stays_of,
+    HoldInterval,
+    LevelInterval,
+    StallInterval,
+    TargetInterval,
+    TimelineEvent,
+    hold_intervals,
+    level_intervals,
+    stall_intervals,
+    target_intervals,
+    timeline_events,
 )
-from burstctl.timeline.window_intervals import Opening
+from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.usage import History
+from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
 
-FRESH_S: Final = 600
+MAX_METRIC_DELAY_S: Final = 600
 """CloudWatch is late: a balance that ends so shortly before now does not end in a gap."""
 
-_OWED_S: Final = 120
+_LAST_MINUTE_DELAY_S: Final = 120
 """So late may the last minute of a longer period be."""
 
-_SETTLES_S: Final = 900
+_RETURN_GAP_S: Final = 900
 """So long after a return the balance may still be absent because of it."""
 
-_SEEN_WITHIN_S: Final = 3600
+_MAX_SWEEP_INTERVAL_S: Final = 3600
 """So long after a calm volume began to drain some look sees it: the longest interval of the sweep."""
 
-_LEAST_AHEAD: Final = 0.08
-_LEAST_FORECAST: Final = 0.2
-_MOST_AHEAD: Final = 0.75
+_MIN_FUTURE_SHARE: Final = 0.08
+_MIN_FORECAST_SHARE: Final = 0.2
+_MAX_FUTURE_SHARE: Final = 0.75
 """Of the span seen, so much is shown of what is to come: more where there is a forecast, and a far one."""
 
 
-class AbsenceReason(StrEnum):
+class DataGapReason(StrEnum):
     """Why there is no balance; ``gap`` is the one that nobody can explain."""
 
     NOT_CREATED = "not_created"
@@ -61,25 +61,25 @@ class AbsenceReason(StrEnum):
     GAP = "gap"
 
 
-_REASON_NOW: Final = {
-    UnknownReason.DETACHED: AbsenceReason.DETACHED,
-    UnknownReason.INSTANCE_STOPPED: AbsenceReason.INSTANCE_STOPPED,
-    UnknownReason.NOT_BURSTABLE_TYPE: AbsenceReason.OTHER_TYPE,
-    UnknownReason.CANNOT_RUN_DRY: AbsenceReason.CANNOT_RUN_DRY,
+_CURRENT_REASONS: Final = {
+    UnknownReason.DETACHED: DataGapReason.DETACHED,
+    UnknownReason.INSTANCE_STOPPED: DataGapReason.INSTANCE_STOPPED,
+    UnknownReason.NOT_BURSTABLE_TYPE: DataGapReason.OTHER_TYPE,
+    UnknownReason.CANNOT_RUN_DRY: DataGapReason.CANNOT_RUN_DRY,
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Absence:
+class DataGap:
     """A stretch without any balance; never to be drawn as if there were one."""
 
     start_s: float
     end_s: float
-    reason: AbsenceReason
+    reason: DataGapReason
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limit:
+class IopsLimit:
     """What a volume could serve for a while: for good, and while it has credits.
 
     Where it ``is_provisioned`` it lives on no credits, and both are what is paid for.
@@ -88,52 +88,54 @@ class Limit:
     start_s: float
     end_s: float
     sustained_iops: int
-    most_iops: int
+    max_iops: int
     is_provisioned: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fan:
+class ForecastCone:
     """The forecast from the newest datapoint on, of a volume that is not dry; instants are absolute.
 
-    ``about_s`` is None where the volume is not draining, ``latest_s`` where some horizon saw no drain,
-    ``soonest_s`` where it cannot run dry: no load can empty the bucket before that.
+    ``estimated_empty_at_s`` is None where the volume is not draining, ``latest_empty_at_s`` where some
+    horizon saw no drain, ``soonest_empty_at_s`` where it cannot run dry: no load can empty the bucket before
+    that.
     """
 
-    from_s: int
-    from_pct: float
-    soonest_s: float | None
-    earliest_s: float | None = None
-    about_s: float | None = None
-    latest_s: float | None = None
+    start_at_s: int
+    start_pct: float
+    soonest_empty_at_s: float | None
+    earliest_empty_at_s: float | None = None
+    estimated_empty_at_s: float | None = None
+    latest_empty_at_s: float | None = None
     is_believed: bool = False
     drain_per_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sources:
+class TimelineInput:
     """What is known of a volume and of what happened to it.
 
-    ``history`` begins at ``start_s``. ``entries`` are the ledger's about the volume and about everything,
-    oldest first; they should begin earlier than the history, so that what lasted then is known. ``record``
-    is AWS's newest modification. ``watch_below_pct`` is the policy's: above it a volume is ok.
+    ``history`` begins at ``start_at_s``. ``entries`` are the ledger's about the volume and about everything,
+    oldest first; they should begin earlier than the history, so that what lasted then is known.
+    ``modification`` is AWS's newest modification. ``watch_below_pct`` is the policy's: above it a volume is
+    ok.
     """
 
     volume: Volume
-    history: History
+    history: MetricHistory
     start_s: int
     now_s: float
     assessment: Assessment | None = None
     state: VolumeState | None = None
-    record: Modification | None = None
+    modification: Modification | None = None
     entries: Sequence[LedgerEntry] = ()
-    windows: Sequence[Opening] = ()
+    windows: Sequence[WindowInterval] = ()
     watch_below_pct: float = 95.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Chronology:
-    """What there is to be drawn between ``start_s`` and ``end_s``; everything after ``now_s`` is forecast.
+class Timeline:
+    """What there is to be drawn between ``start_at_s`` and ``end_s``; everything after ``now_s`` is forecast.
 
     ``balance`` is the least of each period in per cent, ``served`` and ``reads`` are its mean operations a
     second. Stretches and marks are in the order of their starts.
@@ -147,193 +149,203 @@ class Chronology:
     balance: Series
     served: Series
     reads: Series
-    absences: Sequence[Absence]
-    limits: Sequence[Limit]
-    stays: Sequence[Stay]
-    levels: Sequence[LevelRun]
-    holds: Sequence[HoldRun]
-    windows: Sequence[Opening]
-    stalls: Sequence[StallRun]
-    marks: Sequence[Mark]
-    fan: Fan | None
+    gaps: Sequence[DataGap]
+    limits: Sequence[IopsLimit]
+    target_intervals: Sequence[TargetInterval]
+    levels: Sequence[LevelInterval]
+    holds: Sequence[HoldInterval]
+    windows: Sequence[WindowInterval]
+    stalls: Sequence[StallInterval]
+    events: Sequence[TimelineEvent]
+    forecast_cone: ForecastCone | None
 
     @property
-    def is_blank(self) -> bool:
+    def has_no_metrics(self) -> bool:
         """Whether CloudWatch said nothing at all."""
         return not (self.balance or self.served)
 
 
-def chronicle(sources: Sources) -> Chronology:
+def build_timeline(inputs: TimelineInput) -> Timeline:
     """Put together what happened to a volume, and what is to come."""
-    start_s, now_s, history = sources.start_s, sources.now_s, sources.history
-    entries = [entry for entry in sources.entries if entry.at_s <= now_s]
-    stays = stays_of(entries, sources.state, sources.record)
-    fan = _fan(sources.assessment, now_s)
-    end_s = _end_s(start_s, now_s, fan)
-    return Chronology(
-        volume=sources.volume,
+    start_s, now_s, history = inputs.start_s, inputs.now_s, inputs.history
+    entries = [entry for entry in inputs.entries if entry.at_s <= now_s]
+    intervals = target_intervals(entries, inputs.state, inputs.modification)
+    cone = _forecast_cone(inputs.assessment, now_s)
+    end_s = _end_s(start_s, now_s, cone)
+    return Timeline(
+        volume=inputs.volume,
         start_s=start_s,
         now_s=now_s,
         end_s=end_s,
         period_s=history.period_s,
         balance=history.balance.since(start_s),
-        served=_rates(history, now_s, history.read_ops, history.write_ops).since(start_s),
-        reads=_rates(history, now_s, history.read_ops).since(start_s),
-        absences=_absences(sources, stays),
-        limits=_limits(sources, stays, end_s),
-        stays=[stay for stay in stays if (stay.restored_s or now_s) > start_s],
-        levels=level_runs(entries, sources.state, start_s, now_s, partial(_ok_since, sources)),
-        holds=hold_runs(entries, start_s, end_s),
-        windows=[each for each in sources.windows if each.start_s < end_s],
-        stalls=stall_runs(entries, sources.state, start_s),
-        marks=[mark for mark in marks_of(entries) if mark.at_s >= start_s],
-        fan=fan,
+        served=_ops_per_second(history, now_s, history.read_ops, history.write_ops).since(start_s),
+        reads=_ops_per_second(history, now_s, history.read_ops).since(start_s),
+        gaps=_data_gaps(inputs, intervals),
+        limits=_iops_limits(inputs, intervals, end_s),
+        target_intervals=[interval for interval in intervals if (interval.restored_at_s or now_s) > start_s],
+        levels=level_intervals(entries, inputs.state, start_s, now_s, partial(_ok_since, inputs)),
+        holds=hold_intervals(entries, start_s, end_s),
+        windows=[window for window in inputs.windows if window.start_s < end_s],
+        stalls=stall_intervals(entries, inputs.state, start_s),
+        events=[event for event in timeline_events(entries) if event.at_s >= start_s],
+        forecast_cone=cone,
     )
 
 
-def unbroken(series: Series, period_s: int) -> Iterator[Series]:
+def contiguous_pieces(series: Series, period_s: int) -> Iterator[Series]:
     """The series in pieces that have no gap inside."""
     if not series:
         return
-    steps = pairwise(series.starts_s)
+    steps = pairwise(series.starts_at_s)
     cuts = [index for index, (a, b) in enumerate(steps, start=1) if b - a > period_s]
     for first, end in pairwise([0, *cuts, len(series)]):
-        yield Series(series.starts_s[first:end], series.values[first:end])
+        yield Series(series.starts_at_s[first:end], series.values[first:end])
 
 
-def condense(series: Series, step_s: int, choose: Callable[[Sequence[float]], float]) -> Series:
+def downsample(series: Series, step_s: int, choose: Callable[[Sequence[float]], float]) -> Series:
     """One value for each step that has any: the least, the most or what else is chosen of those in it.
 
     A step without a sample stays a gap. Steps lie on multiples of ``step_s``.
     """
     steps: dict[int, list[float]] = {}
-    for start_s, value in zip(series.starts_s, series.values, strict=True):
+    for start_s, value in zip(series.starts_at_s, series.values, strict=True):
         steps.setdefault(start_s // step_s * step_s, []).append(value)
     return Series(tuple(steps), tuple(choose(values) for values in steps.values()))
 
 
-def _rates(history: History, now_s: float, *sums: Series) -> Series:
+def _ops_per_second(history: MetricHistory, now_s: float, *sums: Series) -> Series:
     """Operations a second in each period; of one with one half known, that half is the least that was.
 
     The sum of a period that is not over, or whose last minute may still come, is not that of a whole one:
     it would show a fall that never was.
     """
-    complete_s = now_s if history.period_s == PERIOD_S else now_s - _OWED_S
+    complete_until_s = now_s if history.period_s == PERIOD_S else now_s - _LAST_MINUTE_DELAY_S
     total: dict[int, float] = {}
-    for each in sums:
-        for start_s, value in zip(each.starts_s, each.values, strict=True):
-            if start_s + history.period_s <= complete_s:
+    for series in sums:
+        for start_s, value in zip(series.starts_at_s, series.values, strict=True):
+            if start_s + history.period_s <= complete_until_s:
                 total[start_s] = total.get(start_s, 0.0) + value
-    return Series.of((start_s, value / history.period_s) for start_s, value in total.items())
+    return Series.from_pairs((start_s, value / history.period_s) for start_s, value in total.items())
 
 
-def _fan(assessment: Assessment | None, now_s: float) -> Fan | None:
+def _forecast_cone(assessment: Assessment | None, now_s: float) -> ForecastCone | None:
     if assessment is None or assessment.sample is None or assessment.forecast is None:
         return None
     if assessment.sample.value <= 0:
         return None  # it is dry: nothing is left to come
     forecast = assessment.forecast
 
-    def at(seconds: float | None) -> float | None:
+    def to_instant(seconds: float | None) -> float | None:
         return None if seconds is None else now_s + seconds
 
-    return Fan(
-        from_s=assessment.sample.end_s,
-        from_pct=assessment.sample.value,
-        soonest_s=at(forecast.soonest_empty_s),
-        earliest_s=at(forecast.earliest_s),
-        about_s=at(forecast.time_to_empty_s),
-        latest_s=at(forecast.latest_s),
-        is_believed=forecast.is_believed,
+    return ForecastCone(
+        start_at_s=assessment.sample.end_at_s,
+        start_pct=assessment.sample.value,
+        soonest_empty_at_s=to_instant(forecast.soonest_empty_s),
+        earliest_empty_at_s=to_instant(forecast.earliest_s),
+        estimated_empty_at_s=to_instant(forecast.time_to_empty_s),
+        latest_empty_at_s=to_instant(forecast.latest_s),
+        is_believed=forecast.is_within_extrapolation,
         drain_per_s=forecast.drain_per_s,
     )
 
 
-def _end_s(start_s: int, now_s: float, fan: Fan | None) -> float:
-    span_s = now_s - start_s
-    if fan is None or fan.about_s is None:
-        return now_s + _LEAST_AHEAD * span_s
-    far_s = max(fan.about_s, fan.latest_s or 0.0) - now_s
-    return now_s + min(max(1.15 * far_s, _LEAST_FORECAST * span_s), _MOST_AHEAD * span_s)
+def _end_s(start_s: int, now_s: float, cone: ForecastCone | None) -> float:
+    past_s = now_s - start_s
+    if cone is None or cone.estimated_empty_at_s is None:
+        return now_s + _MIN_FUTURE_SHARE * past_s
+    ahead_s = max(cone.estimated_empty_at_s, cone.latest_empty_at_s or 0.0) - now_s
+    return now_s + min(max(1.15 * ahead_s, _MIN_FORECAST_SHARE * past_s), _MAX_FUTURE_SHARE * past_s)
 
 
-def _absences(sources: Sources, stays: Sequence[Stay]) -> list[Absence]:
-    period_s, balance = sources.history.period_s, sources.history.balance.since(sources.start_s)
-    ends = [sources.start_s, *(start_s + period_s for start_s in balance.starts_s)]
-    starts = [*balance.starts_s, sources.now_s]
-    found: list[Absence] = []
+def _data_gaps(inputs: TimelineInput, intervals: Sequence[TargetInterval]) -> list[DataGap]:
+    period_s, balance = inputs.history.period_s, inputs.history.balance.since(inputs.start_s)
+    ends = [inputs.start_s, *(start_s + period_s for start_s in balance.starts_at_s)]
+    starts = [*balance.starts_at_s, inputs.now_s]
+    gaps: list[DataGap] = []
     for number, (from_s, to_s) in enumerate(zip(ends, starts, strict=True)):
         is_last = number == len(balance)
-        if to_s - from_s < period_s or (is_last and balance and to_s - from_s <= FRESH_S):
+        if to_s - from_s < period_s or (is_last and balance and to_s - from_s <= MAX_METRIC_DELAY_S):
             continue
-        found += _explained(sources, stays, from_s, to_s, is_last=is_last)
-    return found
+        gaps += _split_by_reason(inputs, intervals, from_s, to_s, is_last=is_last)
+    return gaps
 
 
-def _explained(
-    sources: Sources, stays: Sequence[Stay], from_s: float, to_s: float, *, is_last: bool
-) -> Iterator[Absence]:
+def _split_by_reason(
+    inputs: TimelineInput, intervals: Sequence[TargetInterval], from_s: float, to_s: float, *, is_last: bool
+) -> Iterator[DataGap]:
     """One stretch without balance, in pieces that have a reason each."""
-    created_s = sources.volume.created_at.timestamp()
-    reason = _reason_now(sources) if is_last else AbsenceReason.GAP
-    away = [(-1.0, created_s, AbsenceReason.NOT_CREATED)]
-    for stay in stays:
-        back_s = sources.now_s if stay.restored_s is None else stay.restored_s + _SETTLES_S
-        away.append((stay.asked_s or 0.0, back_s, AbsenceReason.FLIPPED))
-    for begins_s, ends_s, why in away:
-        if begins_s >= to_s or ends_s <= from_s:
+    created_s = inputs.volume.created_at.timestamp()
+    reason = _current_reason(inputs) if is_last else DataGapReason.GAP
+    causes = [(-1.0, created_s, DataGapReason.NOT_CREATED)]
+    for interval in intervals:
+        resumes_at_s = (
+            inputs.now_s if interval.restored_at_s is None else interval.restored_at_s + _RETURN_GAP_S
+        )
+        causes.append((interval.requested_at_s or 0.0, resumes_at_s, DataGapReason.FLIPPED))
+    for begins_at_s, ends_at_s, cause in causes:
+        if begins_at_s >= to_s or ends_at_s <= from_s:
             continue
-        if begins_s - from_s >= sources.history.period_s:
-            yield Absence(start_s=from_s, end_s=begins_s, reason=AbsenceReason.GAP)
-            from_s = begins_s
-        if ends_s >= to_s:
-            yield Absence(start_s=from_s, end_s=to_s, reason=why)
+        if begins_at_s - from_s >= inputs.history.period_s:
+            yield DataGap(start_s=from_s, end_s=begins_at_s, reason=DataGapReason.GAP)
+            from_s = begins_at_s
+        if ends_at_s >= to_s:
+            yield DataGap(start_s=from_s, end_s=to_s, reason=cause)
             return
-        yield Absence(start_s=from_s, end_s=ends_s, reason=why)
-        from_s = ends_s
-    if to_s - from_s >= sources.history.period_s:
-        yield Absence(start_s=from_s, end_s=to_s, reason=reason)
+        yield DataGap(start_s=from_s, end_s=ends_at_s, reason=cause)
+        from_s = ends_at_s
+    if to_s - from_s >= inputs.history.period_s:
+        yield DataGap(start_s=from_s, end_s=to_s, reason=reason)
 
 
-def _reason_now(sources: Sources) -> AbsenceReason:
-    unknown = sources.assessment.unknown_reason if sources.assessment else None
-    return AbsenceReason.GAP if unknown is None else _REASON_NOW.get(unknown, AbsenceReason.GAP)
+def _current_reason(inputs: TimelineInput) -> DataGapReason:
+    unknown = inputs.assessment.unknown_reason if inputs.assessment else None
+    return DataGapReason.GAP if unknown is None else _CURRENT_REASONS.get(unknown, DataGapReason.GAP)
 
 
-def _ok_since(sources: Sources, until_s: float) -> float:
+def _ok_since(inputs: TimelineInput, until_s: float) -> float:
     """Since when the balance says that it was ok, up to a moment; that moment where it does not.
 
     A watchdog that looks sees a fall within the hour: what is low for longer, nobody watched.
     """
-    balance, period_s = sources.history.balance, sources.history.period_s
-    pairs = zip(balance.starts_s, balance.values, strict=True)
-    seen = [(start_s, pct) for start_s, pct in pairs if start_s <= until_s - _SEEN_WITHIN_S]
-    if not seen or seen[-1][1] < sources.watch_below_pct:
+    balance, period_s = inputs.history.balance, inputs.history.period_s
+    pairs = zip(balance.starts_at_s, balance.values, strict=True)
+    samples = [(start_s, pct) for start_s, pct in pairs if start_s <= until_s - _MAX_SWEEP_INTERVAL_S]
+    if not samples or samples[-1][1] < inputs.watch_below_pct:
         return until_s
-    return max((at_s + period_s for at_s, pct in seen if pct < sources.watch_below_pct), default=seen[0][0])
+    return max(
+        (at_s + period_s for at_s, pct in samples if pct < inputs.watch_below_pct), default=samples[0][0]
+    )
 
 
-def _limits(sources: Sources, stays: Sequence[Stay], end_s: float) -> list[Limit]:
+def _iops_limits(inputs: TimelineInput, intervals: Sequence[TargetInterval], end_s: float) -> list[IopsLimit]:
     """What bounded it when: its size on gp2, what was bought for it on a target."""
-    volume, assessment, start_s = sources.volume, sources.assessment, float(sources.start_s)
+    volume, assessment, start_s = inputs.volume, inputs.assessment, float(inputs.start_s)
     baseline = assessment.baseline_iops if assessment else baseline_iops(volume.size_gib)
-    bought: list[tuple[float, float, int]] = []
-    for stay in stays:
-        iops = stay.target.iops if stay.target else None
-        if iops is not None and (stay.reached_s is not None or stay.asked_s is None):
-            bought.append((stay.reached_s or start_s, stay.back_s or stay.restored_s or end_s, iops))
-    if not (volume.is_gp2 or stays) and volume.provisioned_iops:
-        bought.append((start_s, end_s, volume.provisioned_iops))
-    limits: list[Limit] = []
+    provisioned: list[tuple[float, float, int]] = []
+    for interval in intervals:
+        iops = interval.target.iops if interval.target else None
+        if iops is not None and (interval.reached_at_s is not None or interval.requested_at_s is None):
+            provisioned.append(
+                (
+                    interval.reached_at_s or start_s,
+                    interval.return_requested_at_s or interval.restored_at_s or end_s,
+                    iops,
+                )
+            )
+    if not (volume.is_gp2 or intervals) and volume.provisioned_iops:
+        provisioned.append((start_s, end_s, volume.provisioned_iops))
+    limits: list[IopsLimit] = []
     at_s = start_s
-    for from_s, to_s, iops in [*bought, (end_s, end_s, 0)]:
+    for from_s, to_s, iops in [*provisioned, (end_s, end_s, 0)]:
         if from_s > at_s:
-            most = max(baseline, BURST_IOPS)
-            limits.append(Limit(start_s=at_s, end_s=from_s, sustained_iops=baseline, most_iops=most))
+            max_iops = max(baseline, BURST_IOPS)
+            limits.append(IopsLimit(start_s=at_s, end_s=from_s, sustained_iops=baseline, max_iops=max_iops))
             at_s = from_s
         if to_s > at_s:
             limits.append(
-                Limit(start_s=at_s, end_s=to_s, sustained_iops=iops, most_iops=iops, is_provisioned=True)
+                IopsLimit(start_s=at_s, end_s=to_s, sustained_iops=iops, max_iops=iops, is_provisioned=True)
             )
             at_s = to_s
     return limits

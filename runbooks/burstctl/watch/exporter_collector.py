@@ -5,191 +5,209 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from burstctl.render.volume import name_of
+from burstctl.render.volume import display_name_of
 from burstctl.watch import exporter_metrics
-from burstctl.watch.exporter_metrics import MOST_VOLUMES, Metric, Reading
-from burstctl.watch.loop import PassEnded, PassResult
+from burstctl.watch.exporter_metrics import MAX_VOLUMES, Metric, MetricValue
+from burstctl.watch.loop import FinishedPass, PassStatus
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.flips.outcome import Done
+from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Flip
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.fleet_summary import Fleet
-from burstwatch.core.watch.report import Report, urgency_of
+from burstwatch.core.watch.fleet_summary import FleetSummary
+from burstwatch.core.watch.pass_report import PassReport, urgency_of
 
-_LEAST_KEPT_S: Final = 300
+_MIN_RETENTION_S: Final = 300
 _SLACK_S: Final = 60
-_COUNTED: Final = (Done.FLIPPED, Done.FLIPPED_BACK, Done.REFUSED, Done.FAILED)
+_COUNTED_STATUSES: Final = (
+    OutcomeStatus.FLIPPED,
+    OutcomeStatus.FLIPPED_BACK,
+    OutcomeStatus.REFUSED,
+    OutcomeStatus.FAILED,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Shown:
-    """A volume with metrics of its own; unless it is looked at again by ``until_s`` it has vanished."""
+class _VolumeMetrics:
+    """A volume with metrics of its own; unless it is looked at again by ``expires_at_s`` it has vanished."""
 
-    until_s: float
+    expires_at_s: float
     urgency: tuple[float, ...]
-    readings: tuple[Reading, ...]
+    metric_values: tuple[MetricValue, ...]
     time_to_empty_s: float | None
     is_unread: bool
     is_stuck: bool
 
 
-class Standing:
-    """Takes what becomes of each pass; ``readings`` are always those after a whole one.
+class FleetCollector:
+    """Takes what becomes of each pass; ``metric_values`` are always those after a whole one.
 
     They are replaced at once, so that another thread may read them at any time. A volume has readings of its
-    own while it is at ``watch`` or worse, lacks its data, or is flipped and has still to come back.
+    own while it is at ``start_watch`` or worse, lacks its data, or is flipped and has still to come back.
     """
 
     def __init__(self, *, version: str) -> None:
-        self._always = [Reading(exporter_metrics.BUILD, 1, (version,))]
-        self.readings: tuple[Reading, ...] = tuple(self._always)
+        self._build_info = [MetricValue(exporter_metrics.BUILD_INFO, 1, (version,))]
+        self.metric_values: tuple[MetricValue, ...] = tuple(self._build_info)
         self._region = ""
-        self._volumes: dict[str, _Shown] = {}
+        self._volumes: dict[str, _VolumeMetrics] = {}
         self._counts: Counter[tuple[Metric, tuple[str, ...]]] = Counter()
-        self._heartbeat: tuple[Reading, ...] = ()
-        self._fleet: tuple[Reading, ...] = ()
-        self._undescribed = 0
+        self._heartbeat_values: tuple[MetricValue, ...] = ()
+        self._fleet_values: tuple[MetricValue, ...] = ()
+        self._unreadable = 0
 
-    def watch(self, place: Place, *, acts: bool) -> None:
+    def start_watch(self, place: AwsLocation, *, acts: bool) -> None:
         """From now on it is about this place; every counter starts from zero."""
         self._region = place.region
         labels = (place.region, place.account or "", "true" if acts else "false")
-        self._always.append(Reading(exporter_metrics.WATCH, 1, labels))
-        for result in PassResult:
-            self._count(exporter_metrics.PASSES, 0, str(result))
-        for done in _COUNTED:
-            self._count(exporter_metrics.OUTCOMES, 0, str(done))
+        self._build_info.append(MetricValue(exporter_metrics.WATCH_INFO, 1, labels))
+        for result in PassStatus:
+            self._increment(exporter_metrics.PASSES, 0, str(result))
+        for status in _COUNTED_STATUSES:
+            self._increment(exporter_metrics.OUTCOMES, 0, str(status))
         for metric in (
             exporter_metrics.ALERTS_SENT,
             exporter_metrics.FAILURES,
             exporter_metrics.METRICS_READ,
         ):
-            self._count(metric, 0)
-        self.readings = tuple(self._all())
+            self._increment(metric, 0)
+        self.metric_values = tuple(self._collect_all())
 
-    def take(self, ended: PassEnded) -> None:
+    def record_pass(self, finished: FinishedPass) -> None:
         """Note what became of a pass."""
-        self._count(exporter_metrics.PASSES, 1, str(ended.result))
-        if ended.report is not None:
-            self._take_report(ended.report, ended)
-        elif ended.result is PassResult.FAILED:
-            self._count(exporter_metrics.FAILURES, 1)
-        self._volumes = {i: shown for i, shown in self._volumes.items() if shown.until_s >= ended.at_s}
-        self.readings = tuple(self._all())
+        self._increment(exporter_metrics.PASSES, 1, str(finished.status))
+        if finished.report is not None:
+            self._record_report(finished.report, finished)
+        elif finished.status is PassStatus.FAILED:
+            self._increment(exporter_metrics.FAILURES, 1)
+        self._volumes = {
+            volume_id: metrics
+            for volume_id, metrics in self._volumes.items()
+            if metrics.expires_at_s >= finished.started_at_s
+        }
+        self.metric_values = tuple(self._collect_all())
 
-    def _take_report(self, report: Report, ended: PassEnded) -> None:
+    def _record_report(self, report: PassReport, finished: FinishedPass) -> None:
         for decision in report.decisions:
-            if _is_worth_it(decision):
-                self._volumes[decision.volume_id] = _show(decision, report)
+            if _has_own_metrics(decision):
+                self._volumes[decision.volume_id] = _volume_metrics(decision, report)
             else:
                 self._volumes.pop(decision.volume_id, None)
         for volume_id in report.ignored:
             self._volumes.pop(volume_id, None)
-        self._undescribed = report.undescribed
-        self._fleet = tuple(self._of_fleet(report, ended))
-        for done in _COUNTED:
-            self._count(exporter_metrics.OUTCOMES, report.count(done), str(done))
+        self._unreadable = report.unreadable_count
+        self._fleet_values = tuple(self._collect_fleet(report, finished))
+        for status in _COUNTED_STATUSES:
+            self._increment(exporter_metrics.OUTCOMES, report.count(status), str(status))
         for call, count in report.api_calls.items():
-            self._count(exporter_metrics.CALLS, count, call)
-        self._count(exporter_metrics.METRICS_READ, report.metrics_requested)
-        self._count(exporter_metrics.ALERTS_SENT, report.sent)
-        self._count(exporter_metrics.FAILURES, len(report.failures))
-        self._heartbeat = (
-            self._one(exporter_metrics.LAST_PASS, ended.at_s),
-            self._one(exporter_metrics.LAST_PASS_DURATION, ended.took_s),
+            self._increment(exporter_metrics.AWS_CALLS, count, call)
+        self._increment(exporter_metrics.METRICS_READ, report.metrics_requested)
+        self._increment(exporter_metrics.ALERTS_SENT, report.sent)
+        self._increment(exporter_metrics.FAILURES, len(report.failures))
+        self._heartbeat_values = (
+            self._value(exporter_metrics.LAST_PASS, finished.started_at_s),
+            self._value(exporter_metrics.LAST_PASS_DURATION, finished.duration_s),
         )
 
-    def _of_fleet(self, report: Report, ended: PassEnded) -> Iterator[Reading]:
-        if report.fleet is not None and not report.undescribed:
-            yield from self._counts_of(report.fleet)
+    def _collect_fleet(self, report: PassReport, finished: FinishedPass) -> Iterator[MetricValue]:
+        if report.fleet is not None and not report.unreadable_count:
+            yield from self._collect_counts(report.fleet)
         if report.newest_datapoint_age_s is not None:
-            yield self._one(exporter_metrics.DATAPOINT_AGE, report.newest_datapoint_age_s)
+            yield self._value(exporter_metrics.DATAPOINT_AGE, report.newest_datapoint_age_s)
         if report.worst_datapoint_age_s is not None:
-            yield self._one(exporter_metrics.WORST_DATAPOINT_AGE, report.worst_datapoint_age_s)
-        on_all = sum(hold.volume_id is None for hold in report.holds)
-        yield self._one(exporter_metrics.HOLDS, on_all, "everything")
-        yield self._one(exporter_metrics.HOLDS, len(report.holds) - on_all, "volume")
-        yield self._one(exporter_metrics.POLICY_REJECTED, ended.is_policy_rejected)
-        yield self._one(exporter_metrics.ALERTS_WAITING, report.undelivered)
+            yield self._value(exporter_metrics.WORST_DATAPOINT_AGE, report.worst_datapoint_age_s)
+        fleet_wide = sum(hold.volume_id is None for hold in report.holds)
+        yield self._value(exporter_metrics.HOLDS, fleet_wide, "everything")
+        yield self._value(exporter_metrics.HOLDS, len(report.holds) - fleet_wide, "volume")
+        yield self._value(exporter_metrics.POLICY_REJECTED, finished.is_policy_rejected)
+        yield self._value(exporter_metrics.ALERTS_WAITING, report.undelivered)
 
-    def _counts_of(self, fleet: Fleet) -> Iterator[Reading]:
+    def _collect_counts(self, fleet: FleetSummary) -> Iterator[MetricValue]:
         for level, count in fleet.by_level.items():
             if level is not Level.OK or fleet.watched is not None:
-                yield self._one(exporter_metrics.VOLUMES, count, str(level))
+                yield self._value(exporter_metrics.VOLUMES, count, str(level))
         if fleet.watched is not None:
-            yield self._one(exporter_metrics.WATCHED, fleet.watched)
-        yield self._one(exporter_metrics.IN_FOCUS, fleet.in_focus)
-        yield self._one(exporter_metrics.FLIPPED, fleet.flipped)
+            yield self._value(exporter_metrics.WATCHED, fleet.watched)
+        yield self._value(exporter_metrics.IN_FOCUS, fleet.in_focus)
+        yield self._value(exporter_metrics.FLIPPED, fleet.flipped)
         if fleet.lowest_balance_pct is not None:
-            yield self._one(exporter_metrics.LOWEST_BALANCE, fleet.lowest_balance_pct / 100)
+            yield self._value(exporter_metrics.LOWEST_BALANCE, fleet.lowest_balance_pct / 100)
 
-    def _all(self) -> Iterator[Reading]:
-        yield from self._always
-        yield from self._heartbeat
-        yield from self._fleet
-        shown = sorted(self._volumes.values(), key=lambda each: each.urgency)
-        if self._heartbeat:
-            yield self._one(
-                exporter_metrics.UNREAD, sum(each.is_unread for each in shown) + self._undescribed
+    def _collect_all(self) -> Iterator[MetricValue]:
+        yield from self._build_info
+        yield from self._heartbeat_values
+        yield from self._fleet_values
+        volumes = sorted(self._volumes.values(), key=lambda volume: volume.urgency)
+        if self._heartbeat_values:
+            yield self._value(
+                exporter_metrics.UNREAD, sum(volume.is_unread for volume in volumes) + self._unreadable
             )
-            yield self._one(exporter_metrics.STUCK, sum(each.is_stuck for each in shown))
-            yield self._one(exporter_metrics.LEFT_OUT, max(0, len(shown) - MOST_VOLUMES))
-        soonest = [each.time_to_empty_s for each in shown if each.time_to_empty_s is not None]
+            yield self._value(exporter_metrics.STUCK, sum(volume.is_stuck for volume in volumes))
+            yield self._value(exporter_metrics.VOLUMES_LEFT_OUT, max(0, len(volumes) - MAX_VOLUMES))
+        soonest = [volume.time_to_empty_s for volume in volumes if volume.time_to_empty_s is not None]
         if soonest:
-            yield self._one(exporter_metrics.SOONEST_EMPTY, min(soonest))
+            yield self._value(exporter_metrics.SOONEST_EMPTY, min(soonest))
         for (metric, labels), count in self._counts.items():
-            yield Reading(metric, count, labels)
-        for each in shown[:MOST_VOLUMES]:
-            yield from each.readings
+            yield MetricValue(metric, count, labels)
+        for volume in volumes[:MAX_VOLUMES]:
+            yield from volume.metric_values
 
-    def _one(self, metric: Metric, value: float, *labels: str) -> Reading:
-        return Reading(metric, float(value), (self._region, *labels))
+    def _value(self, metric: Metric, value: float, *labels: str) -> MetricValue:
+        return MetricValue(metric, float(value), (self._region, *labels))
 
-    def _count(self, metric: Metric, count: int, *labels: str) -> None:
+    def _increment(self, metric: Metric, count: int, *labels: str) -> None:
         self._counts[metric, (self._region, *labels)] += count
 
 
-def _is_worth_it(decision: Decision) -> bool:
-    is_away = decision.flip is not None and not decision.flip.is_settled
-    return is_away or decision.assessment.is_fault or decision.level.rank >= Level.WATCH.rank
+def _has_own_metrics(decision: Decision) -> bool:
+    is_flipped = decision.flip is not None and not decision.flip.is_settled
+    return is_flipped or decision.assessment.is_fault or decision.level.rank >= Level.WATCH.rank
 
 
-def _show(decision: Decision, report: Report) -> _Shown:
-    kept_s = 2 * max(_LEAST_KEPT_S, decision.look_interval_s or 0) + _SLACK_S
+def _volume_metrics(decision: Decision, report: PassReport) -> _VolumeMetrics:
+    retention_s = 2 * max(_MIN_RETENTION_S, decision.poll_interval_s or 0) + _SLACK_S
     forecast, flip = decision.assessment.forecast, decision.flip
-    return _Shown(
-        until_s=report.now_s + kept_s,
+    return _VolumeMetrics(
+        expires_at_s=report.now_s + retention_s,
         urgency=urgency_of(decision),
-        readings=tuple(_read(decision, report)),
+        metric_values=tuple(_volume_values(decision, report)),
         time_to_empty_s=forecast.time_to_empty_s if forecast else None,
         is_unread=decision.assessment.unknown_reason is UnknownReason.READ_FAILED,
-        is_stuck=flip is not None and flip.is_under_way and flip.stuck_told,
+        is_stuck=flip is not None and flip.is_under_way and flip.is_stuck_alerted,
     )
 
 
-def _read(decision: Decision, report: Report) -> Iterator[Reading]:
+def _volume_values(decision: Decision, report: PassReport) -> Iterator[MetricValue]:
     assessment = decision.assessment
     volume = assessment.volume
-    which = (report.region, volume.volume_id)
-    told = (name_of(volume), volume.volume_type, volume.instance_id or "", str(decision.wishes.mode))
-    yield Reading(exporter_metrics.VOLUME, 1, (*which, *told))
-    yield Reading(
-        exporter_metrics.VOLUME_LEVEL, 1, (*which, str(decision.level), str(assessment.unknown_reason or ""))
+    volume_labels = (report.region, volume.volume_id)
+    info_labels = (
+        display_name_of(volume),
+        volume.volume_type,
+        volume.instance_id or "",
+        str(decision.volume_settings.mode),
     )
-    for metric, value in _values(decision, report.now_s).items():
+    yield MetricValue(exporter_metrics.VOLUME_INFO, 1, (*volume_labels, *info_labels))
+    yield MetricValue(
+        exporter_metrics.VOLUME_LEVEL,
+        1,
+        (*volume_labels, str(decision.level), str(assessment.unknown_reason or "")),
+    )
+    for metric, value in _gauge_values(decision, report.now_s).items():
         if value is not None:
-            yield Reading(metric, value, which)
+            yield MetricValue(metric, value, volume_labels)
     served = {"read": assessment.consumed_read_iops, "write": assessment.consumed_write_iops}
     for operation, iops in served.items():
         if iops is not None:
-            yield Reading(exporter_metrics.VOLUME_SERVED, iops, (*which, operation))
+            yield MetricValue(exporter_metrics.VOLUME_SERVED_IOPS, iops, (*volume_labels, operation))
     if decision.flip is not None:
-        yield Reading(exporter_metrics.VOLUME_FLIP, 1, (*which, *_flip_labels(decision.flip)))
+        yield MetricValue(
+            exporter_metrics.VOLUME_FLIP_INFO, 1, (*volume_labels, *_flip_labels(decision.flip))
+        )
 
 
-def _values(decision: Decision, now_s: float) -> Mapping[Metric, float | None]:
+def _gauge_values(decision: Decision, now_s: float) -> Mapping[Metric, float | None]:
     """What is a number of each volume; None is not told."""
     assessment = decision.assessment
     forecast, sample = assessment.forecast, assessment.sample
@@ -197,11 +215,13 @@ def _values(decision: Decision, now_s: float) -> Mapping[Metric, float | None]:
         exporter_metrics.VOLUME_BALANCE: None if sample is None else sample.value / 100,
         exporter_metrics.VOLUME_BASELINE: assessment.baseline_iops,
         exporter_metrics.VOLUME_DRAIN: forecast.drain_per_s if forecast else None,
-        exporter_metrics.VOLUME_EMPTY: forecast.time_to_empty_s if forecast else None,
-        exporter_metrics.VOLUME_BOUND: forecast.soonest_empty_s if forecast else None,
-        exporter_metrics.VOLUME_DATAPOINT: None if assessment.age_s is None else now_s - assessment.age_s,
+        exporter_metrics.VOLUME_TIME_TO_EMPTY: forecast.time_to_empty_s if forecast else None,
+        exporter_metrics.VOLUME_SOONEST_EMPTY: forecast.soonest_empty_s if forecast else None,
+        exporter_metrics.VOLUME_DATAPOINT_TIME: None
+        if assessment.age_s is None
+        else now_s - assessment.age_s,
     }
 
 
 def _flip_labels(flip: Flip) -> Iterable[str]:
-    return str(flip.phase), str(flip.direction), str(flip.cause), str(flip.target.volume_type)
+    return str(flip.status), str(flip.direction), str(flip.cause), str(flip.target.volume_type)

@@ -11,47 +11,47 @@ from prometheus_client import CollectorRegistry, ProcessCollector, start_http_se
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from burstctl.cli.output import say
-from burstctl.watch.exporter_collector import Standing
-from burstctl.watch.exporter_metrics import METRICS, Kind, Metric, Reading
+from burstctl.cli.output import print_info
+from burstctl.watch.exporter_collector import FleetCollector
+from burstctl.watch.exporter_metrics import METRICS, Metric, MetricKind, MetricValue
 from burstwatch.wiring.settings import SettingsError
 
-_SCRAPER_SILENT_S: Final = 10.0
+_SCRAPER_TIMEOUT_S: Final = 10.0
 
 
-class _Readings(Collector):
+class _MetricsCollector(Collector):
     """The readings of the moment, as prometheus_client writes them down."""
 
-    def __init__(self, standing: Standing) -> None:
-        self._standing = standing
+    def __init__(self, collector: FleetCollector) -> None:
+        self._collector = collector
 
     def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
-        told: dict[Metric, list[Reading]] = {metric: [] for metric in METRICS}
-        for reading in self._standing.readings:
-            told[reading.metric].append(reading)
-        for metric, readings in told.items():
-            if readings:
-                yield _family(metric, readings)
+        by_metric: dict[Metric, list[MetricValue]] = {metric: [] for metric in METRICS}
+        for metric_value in self._collector.metric_values:
+            by_metric[metric_value.metric].append(metric_value)
+        for metric, metric_values in by_metric.items():
+            if metric_values:
+                yield _metric_family(metric, metric_values)
 
 
 @contextmanager
-def serving(standing: Standing, *, address: str, port: int) -> Iterator[None]:
+def metrics_server(collector: FleetCollector, *, address: str, port: int) -> Iterator[None]:
     """Answer scrapes meanwhile; port 0 is any that is free, and which one is said.
 
     Raises:
         SettingsError: nothing can listen there.
     """
     registry = CollectorRegistry()
-    registry.register(_Readings(standing))
+    registry.register(_MetricsCollector(collector))
     ProcessCollector(registry=registry)
     try:
         server, thread = start_http_server(port, address, registry)
-        _leave_slow_scrapers(server)
+        _time_out_slow_scrapers(server)
     except OSError as error:
-        raise SettingsError(_why_not(error, address, port)) from error
+        raise SettingsError(_listen_error(error, address, port)) from error
     try:
-        shown = f"[{address}]" if ":" in address else address
-        say(f"metrics: http://{shown}:{server.server_port}/metrics{_warning(address)}")
+        url_host = f"[{address}]" if ":" in address else address
+        print_info(f"metrics: http://{url_host}:{server.server_port}/metrics{_exposure_warning(address)}")
         yield
     finally:
         server.shutdown()
@@ -59,21 +59,25 @@ def serving(standing: Standing, *, address: str, port: int) -> Iterator[None]:
         thread.join()
 
 
-def _leave_slow_scrapers(server: Any) -> None:
+def _time_out_slow_scrapers(server: Any) -> None:
     """Each connection has a thread of its own: one that says nothing must not keep it for ever."""
-    known = server.RequestHandlerClass
-    server.RequestHandlerClass = type(known.__name__, (known,), {"timeout": _SCRAPER_SILENT_S})
+    handler_class = server.RequestHandlerClass
+    server.RequestHandlerClass = type(
+        handler_class.__name__, (handler_class,), {"timeout": _SCRAPER_TIMEOUT_S}
+    )
 
 
-def _family(metric: Metric, readings: Iterable[Reading]) -> GaugeMetricFamily | CounterMetricFamily:
-    make = CounterMetricFamily if metric.kind is Kind.COUNTER else GaugeMetricFamily
-    family = make(metric.full_name, metric.help, labels=metric.labels)
-    for reading in readings:
-        family.add_metric(reading.labels, reading.value)
+def _metric_family(
+    metric: Metric, metric_values: Iterable[MetricValue]
+) -> GaugeMetricFamily | CounterMetricFamily:
+    family_type = CounterMetricFamily if metric.kind is MetricKind.COUNTER else GaugeMetricFamily
+    family = family_type(metric.full_name, metric.help, labels=metric.labels)
+    for metric_value in metric_values:
+        family.add_metric(metric_value.labels, metric_value.value)
     return family
 
 
-def _why_not(error: OSError, address: str, port: int) -> str:
+def _listen_error(error: OSError, address: str, port: int) -> str:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return f"--metrics-address {address!r} is no address of this machine: leave it out for 127.0.0.1"
     if error.errno == errno.EADDRINUSE:
@@ -82,10 +86,10 @@ def _why_not(error: OSError, address: str, port: int) -> str:
     return f"metrics cannot be told at {address}, port {port} ({reason}): give a --metrics-port above 1023"
 
 
-def _warning(address: str) -> str:
+def _exposure_warning(address: str) -> str:
     """Metrics have no password, so it is said where more than this machine may read them."""
     try:
-        is_here = ip_address(address).is_loopback
+        is_loopback = ip_address(address).is_loopback
     except ValueError:
-        is_here = address == "localhost"
-    return "" if is_here else " (whoever reaches this address reads the names of your volumes)"
+        is_loopback = address == "localhost"
+    return "" if is_loopback else " (whoever reaches this address reads the names of your volumes)"

@@ -5,11 +5,11 @@ from enum import StrEnum
 from typing import Final
 
 PREFIX: Final = "burstwatch_"
-MOST_VOLUMES: Final = 1000
+MAX_VOLUMES: Final = 1000
 """Of so many volumes there are metrics of their own, the most urgent ones."""
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """What a metric's value means."""
 
     GAUGE = "gauge"
@@ -23,7 +23,7 @@ class Metric:
     name: str
     help: str
     labels: tuple[str, ...] = ()
-    kind: Kind = Kind.GAUGE
+    kind: MetricKind = MetricKind.GAUGE
 
     @property
     def full_name(self) -> str:
@@ -31,7 +31,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MetricValue:
     """A value of a metric, with a value for each of its labels."""
 
     metric: Metric
@@ -39,10 +39,12 @@ class Reading:
     labels: tuple[str, ...] = ()
 
 
-_VOLUME: Final = ("region", "volume_id")
+_VOLUME_LABELS: Final = ("region", "volume_id")
 
-BUILD: Final = Metric(name="build_info", help="The version of burstwatch; always 1.", labels=("version",))
-WATCH: Final = Metric(
+BUILD_INFO: Final = Metric(
+    name="build_info", help="The version of burstwatch; always 1.", labels=("version",)
+)
+WATCH_INFO: Final = Metric(
     name="watch_info",
     help="What this process watches, and whether it may flip; always 1.",
     labels=("region", "account", "acts"),
@@ -61,7 +63,7 @@ PASSES: Final = Metric(
     help="Passes: complete, partial (something could not be read or done), failed, or elsewhere (done by"
     " another process with this ledger).",
     labels=("region", "result"),
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 
 VOLUMES: Final = Metric(
@@ -82,9 +84,9 @@ UNREAD: Final = Metric(
 STUCK: Final = Metric(
     name="flips_stuck", help="Modifications that take far longer than expected.", labels=("region",)
 )
-LEFT_OUT: Final = Metric(
+VOLUMES_LEFT_OUT: Final = Metric(
     name="volumes_left_out",
-    help=f"Volumes that would have metrics of their own, but are beyond the {MOST_VOLUMES} most urgent.",
+    help=f"Volumes that would have metrics of their own, but are beyond the {MAX_VOLUMES} most urgent.",
     labels=("region",),
 )
 LOWEST_BALANCE: Final = Metric(
@@ -121,10 +123,13 @@ OUTCOMES: Final = Metric(
     name="outcomes_total",
     help="What became of wanted modifications: flipped, flipped_back, refused or failed.",
     labels=("region", "action"),
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 ALERTS_SENT: Final = Metric(
-    name="alerts_sent_total", help="Alerts that reached a channel.", labels=("region",), kind=Kind.COUNTER
+    name="alerts_sent_total",
+    help="Alerts that reached a channel.",
+    labels=("region",),
+    kind=MetricKind.COUNTER,
 )
 ALERTS_WAITING: Final = Metric(
     name="alerts_waiting",
@@ -135,68 +140,68 @@ FAILURES: Final = Metric(
     name="failures_total",
     help="What could not be read or done in passes, each said on stderr.",
     labels=("region",),
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
-CALLS: Final = Metric(
+AWS_CALLS: Final = Metric(
     name="aws_calls_total",
     help="Requests sent to AWS in passes, retries as well.",
     labels=("region", "call"),
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 METRICS_READ: Final = Metric(
     name="cloudwatch_metrics_read_total",
     help="Metrics requested of CloudWatch, which bills 0.01 dollars per 1000.",
     labels=("region",),
-    kind=Kind.COUNTER,
+    kind=MetricKind.COUNTER,
 )
 
-VOLUME: Final = Metric(
+VOLUME_INFO: Final = Metric(
     name="volume_info",
     help="Which volume it is; always 1. Join it to have names: on (volume_id) group_left (name).",
-    labels=(*_VOLUME, "name", "volume_type", "instance_id", "mode"),
+    labels=(*_VOLUME_LABELS, "name", "volume_type", "instance_id", "mode"),
 )
 VOLUME_LEVEL: Final = Metric(
     name="volume_level",
     help="The level that the volume is at, 1 for that one only; reason says why it is unknown.",
-    labels=(*_VOLUME, "level", "reason"),
+    labels=(*_VOLUME_LABELS, "level", "reason"),
 )
 VOLUME_BALANCE: Final = Metric(
-    name="volume_burst_balance_ratio", help="Credits left in the bucket, from 0 to 1.", labels=_VOLUME
+    name="volume_burst_balance_ratio", help="Credits left in the bucket, from 0 to 1.", labels=_VOLUME_LABELS
 )
 VOLUME_BASELINE: Final = Metric(
     name="volume_baseline_iops",
     help="Operations per second that its size earns; as many credits come back.",
-    labels=_VOLUME,
+    labels=_VOLUME_LABELS,
 )
 VOLUME_DRAIN: Final = Metric(
     name="volume_drain_credits_per_second",
     help="Credits that leave the bucket per second; negative while it refills.",
-    labels=_VOLUME,
+    labels=_VOLUME_LABELS,
 )
-VOLUME_EMPTY: Final = Metric(
+VOLUME_TIME_TO_EMPTY: Final = Metric(
     name="volume_time_to_empty_seconds",
     help="Estimated time until it is dry, at the last look; absent while it does not drain.",
-    labels=_VOLUME,
+    labels=_VOLUME_LABELS,
 )
-VOLUME_BOUND: Final = Metric(
+VOLUME_SOONEST_EMPTY: Final = Metric(
     name="volume_soonest_empty_seconds",
     help="No workload can empty it sooner, at the last look; a bound and no estimate.",
-    labels=_VOLUME,
+    labels=_VOLUME_LABELS,
 )
-VOLUME_SERVED: Final = Metric(
+VOLUME_SERVED_IOPS: Final = Metric(
     name="volume_served_iops",
     help="Operations per second over the newest five minutes, where they are read.",
-    labels=(*_VOLUME, "operation"),
+    labels=(*_VOLUME_LABELS, "operation"),
 )
-VOLUME_DATAPOINT: Final = Metric(
+VOLUME_DATAPOINT_TIME: Final = Metric(
     name="volume_datapoint_timestamp_seconds",
     help="The end of the minute that its newest datapoint is about.",
-    labels=_VOLUME,
+    labels=_VOLUME_LABELS,
 )
-VOLUME_FLIP: Final = Metric(
+VOLUME_FLIP_INFO: Final = Metric(
     name="volume_flip_info",
     help="The flip of a volume that is away from gp2 or on its way; always 1.",
-    labels=(*_VOLUME, "phase", "direction", "cause", "target"),
+    labels=(*_VOLUME_LABELS, "phase", "direction", "cause", "target"),
 )
 
 METRICS: Final = tuple(each for each in globals().values() if isinstance(each, Metric))

@@ -5,20 +5,24 @@ from typing import Final
 
 from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
 
-SUBJECT: Final = "watchdog"
+PRESENCE_SUBJECT: Final = "watchdog"
 """What the marks are filed under."""
 
-MARK_EVERY_S: Final = 10 * 60
-RECENT_S: Final = 30 * 60
+PRESENCE_INTERVAL_S: Final = 10 * 60
+PRESENCE_TIMEOUT_S: Final = 30 * 60
 """A watchdog that left its newest mark longer ago than this has ended."""
 
 
-def make_mark(now_s: float) -> Change:
+def presence_change(now_s: float) -> Change:
     """What to commit while a watchdog that may act is at work."""
-    entry = LedgerEntry(volume_id=SUBJECT, revision=int(now_s), kind=EntryKind.ACTING, at_s=int(now_s))
-    return Change(volume_id=SUBJECT, expected_revision=None, state=None, entries=(entry,))
+    entry = LedgerEntry(
+        volume_id=PRESENCE_SUBJECT, revision=int(now_s), kind=EntryKind.ACTING, at_s=int(now_s)
+    )
+    return Change(volume_id=PRESENCE_SUBJECT, expected_revision=None, state=None, entries=(entry,))
 
 
-def is_at_work(entries: Iterable[LedgerEntry], now_s: float) -> bool:
-    """Whether one of the entries of ``SUBJECT`` is a recent mark."""
-    return any(entry.kind is EntryKind.ACTING and abs(now_s - entry.at_s) <= RECENT_S for entry in entries)
+def is_watchdog_present(entries: Iterable[LedgerEntry], now_s: float) -> bool:
+    """Whether one of the entries of ``PRESENCE_SUBJECT`` is a recent mark."""
+    return any(
+        entry.kind is EntryKind.ACTING and abs(now_s - entry.at_s) <= PRESENCE_TIMEOUT_S for entry in entries
+    )

@@ -7,32 +7,32 @@ from typing import Any, Final
 
 import click
 
-from burstctl.cli.confirm import is_confirmed, require_somebody_to_ask
-from burstctl.cli.exit_codes import Exit
-from burstctl.cli.options import ORDER_SPAN, Command, Options, common_options, write_examples
-from burstctl.cli.output import say, show, to_json
-from burstctl.cli.text_layout import COLUMNS, LONGEST_SENTENCE, hang
-from burstctl.context.context import Desk, operating_desk, reading_desk
-from burstctl.flip.cap_preview import with_caps
-from burstctl.render.guard_override import page_hints, refusing_guards
-from burstctl.render.pass_summary import tell_holds
+from burstctl.cli.confirm import confirm, require_terminal_or_yes
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.options import ORDER_DURATION, Command, Options, common_options, write_examples
+from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.context.context import CommandContext, open_operator, open_readonly
+from burstctl.flip.cap_preview import check_caps
+from burstctl.render.guard_override import refusing_guards, runbook_hints
+from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import hold_document, plan_document, totals_document
-from burstctl.render.plan_text import refusal_words, totals_in_words
-from burstctl.render.planned_flip import Planned
-from burstctl.render.volume import id_and_name
+from burstctl.render.plan_text import describe_refusal, describe_totals
+from burstctl.render.planned_flip import PlannedFlip
+from burstctl.render.volume import format_id_and_name
 from burstctl.windows.status import (
-    WindowNow,
-    WindowsNow,
-    complain_of_failures,
-    occurrence_words,
+    WindowSnapshot,
+    WindowSnapshots,
+    describe_occurrence,
+    print_read_failures,
     read_windows,
+    render_window,
     window_document,
-    window_in_words,
 )
-from burstwatch.core.flips.planning import Order, Plan
-from burstwatch.core.ledger.flip_state import Cause, Direction, WindowMark
-from burstwatch.core.policy.windows import stop_until
-from burstwatch.core.text import format_instant, format_until, printable
+from burstwatch.core.flips.planning import FlipOrder, FlipPlan
+from burstwatch.core.ledger.flip_state import Direction, FlipCause, ManualWindowOverride
+from burstwatch.core.policy.windows import manual_stop_at
+from burstwatch.core.text import format_instant, format_until, sanitise
 from burstwatch.engine.flip_executor import plan_orders
 from burstwatch.wiring.settings import SettingsError
 
@@ -40,7 +40,7 @@ PAGE: Final = "runbooks/WindowStarting.md"
 LIST: Final = ("burstctl window list", "every window: what runs, what comes next, for how many volumes")
 START: Final = ("burstctl window start release --for 4h", "keeps its volumes flipped for four hours")
 STOP: Final = ("burstctl window stop release", "ends it now; its volumes return when they are calm")
-_MOST_NAMED: Final = 20
+_MAX_NAMED: Final = 20
 
 
 class _WindowGroup(click.Group):
@@ -56,45 +56,45 @@ def window(context: click.Context) -> None:
     A window is a named critical period in which its volumes are kept off burst credits.
     """
     if context.invoked_subcommand is None:
-        show(context.get_help())
+        print_output(context.get_help())
 
 
 @window.command(name="list", cls=Command, examples=(LIST,), page=PAGE)
 @common_options
-def list_windows(options: Options) -> Exit:
+def list_windows(options: Options) -> ExitCode:
     """Show every window of the policy, of volumes' tags, and those started by hand.
 
     Times are those of the window's own zone, with UTC behind. Changes nothing.
     """
-    with reading_desk(options) as desk:
-        found = read_windows(desk)
-        now_s = desk.shell.clock()
-        holds = desk.shell.ledger.holds(now_s)
-        failures = [*found.failures, *map(str, desk.shell.ledger.take_unreadable())]
+    with open_readonly(options) as context:
+        snapshots = read_windows(context)
+        now_s = context.services.clock()
+        holds = context.services.ledger.holds(now_s)
+        failures = [*snapshots.failures, *map(str, context.services.ledger.take_unreadable())]
         if options.json:
-            document = _header(desk, "burstwatch.windows/v1") | {
-                "windows": [window_document(each) for each in found.by_name.values()],
+            document = _header(context, "burstwatch.windows/v1") | {
+                "windows": [window_document(snapshot) for snapshot in snapshots.by_name.values()],
                 "holds": [hold_document(hold) for hold in holds],
                 "failures": failures,
             }
-            show(to_json(document))
-        elif found.by_name:
-            show("\n\n".join(map(window_in_words, found.by_name.values())))
+            print_output(to_json(document))
+        elif snapshots.by_name:
+            print_output("\n\n".join(map(render_window, snapshots.by_name.values())))
         else:
-            say("there is no window: the policy defines none, and no volume's tag names one")
-        tell_holds(holds, now_s)
-        complain_of_failures(failures)
-        return Exit.FAILED if failures else Exit.FINE
+            print_info("there is no window: the policy defines none, and no volume's tag names one")
+        print_holds(holds, now_s)
+        print_read_failures(failures)
+        return ExitCode.FAILED if failures else ExitCode.OK
 
 
 @window.command(cls=Command, examples=(START,), page=PAGE)
 @click.argument("name")
 @click.option(
-    "--for", "lasts", type=ORDER_SPAN, metavar="SPAN", help="Stop by itself after so long, 1m to 30d."
+    "--for", "lasts", type=ORDER_DURATION, metavar="SPAN", help="Stop by itself after so long, 1m to 30d."
 )
 @click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
 @common_options
-def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) -> Exit:
+def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) -> ExitCode:
     """Start the window NAME now, by hand: its volumes are moved and kept until it is stopped.
 
     Shows which volumes that moves and what it costs, and asks. A watchdog that may act (burstctl watch --act,
@@ -102,183 +102,202 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
 
     Exits 2 if neither the policy nor any volume's tag knows the name, 130 if the answer is no.
     """
-    require_somebody_to_ask(assumes_yes=yes, to_only_see="run burstctl window list")
-    with operating_desk(options) as desk:
-        found = read_windows(desk)
-        this = _known(found, name)
-        planned, failures = _plan_moves(desk, this, found)
-        words = _moves_in_words(this, planned)
+    require_terminal_or_yes(assumes_yes=yes, preview_option="run burstctl window list")
+    with open_operator(options) as context:
+        snapshots = read_windows(context)
+        snapshot = _find_window(snapshots, name)
+        planned, failures = _plan_flips(context, snapshot, snapshots)
+        plan_text = _describe_flips(snapshot, planned)
         if not options.json:
-            show(words)
+            print_output(plan_text)
         elif not yes:
-            say(words, as_it_is=True)
-        now_s = desk.shell.clock()
-        tell_holds(desk.shell.ledger.holds(now_s), now_s, {v.volume_id for v in this.moved})
-        complain_of_failures(failures)
-        for page in page_hints(refusing_guards(planned), desk.shell.policy.alerts.runbooks_url):
-            say(page)
-        if not is_confirmed(f"Start the window {printable(name, 63)}?", assumes_yes=yes):
-            return Exit.INTERRUPTED
-        mark = _mark(desk, name, lasts)
+            print_info(plan_text, is_preformatted=True)
+        now_s = context.services.clock()
+        print_holds(
+            context.services.ledger.holds(now_s), now_s, {volume.volume_id for volume in snapshot.flippable}
+        )
+        print_read_failures(failures)
+        for page in runbook_hints(refusing_guards(planned), context.services.policy.alerts.runbooks_url):
+            print_info(page)
+        if not confirm(f"Start the window {sanitise(name, 63)}?", assumes_yes=yes):
+            return ExitCode.INTERRUPTED
+        override = _record_start(context, name, lasts)
         if options.json:
-            document = _header(desk, "burstwatch.window/v1") | {
-                "window": window_document(found.after(mark)),
-                "plans": [plan_document(each) for each in planned],
+            document = _header(context, "burstwatch.window/v1") | {
+                "window": window_document(snapshots.with_override(override)),
+                "plans": [plan_document(flip) for flip in planned],
                 "totals": totals_document(planned),
                 "failures": failures,
             }
-            show(to_json(document))
+            print_output(to_json(document))
         else:
-            show(_started_words(mark))
-        _say_who_acts(desk, planned)
-        return Exit.FAILED if failures else Exit.FINE
+            print_output(_describe_started(override))
+        _print_who_acts(context, planned)
+        return ExitCode.FAILED if failures else ExitCode.OK
 
 
 @window.command(cls=Command, examples=(STOP,), page=PAGE)
 @click.argument("name")
 @common_options
-def stop(name: str, options: Options) -> Exit:
+def stop(name: str, options: Options) -> ExitCode:
     """Stop the window NAME: what runs of it now or, if nothing does, the start its volumes are moved for.
 
     What starts later still happens. Its volumes return when they are calm. Where there is nothing to stop, it
     says so and exits 0. Exits 2 if neither the policy nor any volume's tag knows the name.
     """
-    with operating_desk(options) as desk:
-        found = read_windows(desk)
-        this = _known(found, name)
-        mark = _stop_mark(desk, this, found)
-        if mark is not None:
-            with desk.recording() as recording:
-                recording.shell.ledger.mark_window(mark)
-            this = found.after(mark)
+    with open_operator(options) as context:
+        snapshots = read_windows(context)
+        snapshot = _find_window(snapshots, name)
+        override = _stop_override(context, snapshot, snapshots)
+        if override is not None:
+            with context.with_writable_ledger() as writable_context:
+                writable_context.services.ledger.record_manual_override(override)
+            snapshot = snapshots.with_override(override)
         if options.json:
-            done = {"window": window_document(this), "stopped": mark is not None}
-            show(to_json(_header(desk, "burstwatch.window/v1") | done))
+            result = {"window": window_document(snapshot), "stopped": override is not None}
+            print_output(to_json(_header(context, "burstwatch.window/v1") | result))
         else:
-            show(_stopped_words(this, is_stopped=mark is not None))
-        complain_of_failures(found.failures)
-        return Exit.FAILED if found.failures else Exit.FINE
+            print_output(_describe_stopped(snapshot, is_stopped=override is not None))
+        print_read_failures(snapshots.failures)
+        return ExitCode.FAILED if snapshots.failures else ExitCode.OK
 
 
-def _stop_mark(desk: Desk, this: WindowNow, found: WindowsNow) -> WindowMark | None:
+def _stop_override(
+    context: CommandContext, snapshot: WindowSnapshot, snapshots: WindowSnapshots
+) -> ManualWindowOverride | None:
     """What to record to stop it; None where there is nothing to stop."""
-    outlook = found.outlook
-    until = stop_until(
-        outlook.policy.windows,
-        this.name,
-        outlook.now,
-        lead=this.lead,
-        by_hand=outlook.by_hand,
-        stopped=outlook.stopped,
+    schedule = snapshots.schedule
+    stop_at = manual_stop_at(
+        schedule.policy.windows,
+        snapshot.name,
+        schedule.now,
+        lead=snapshot.lead,
+        manual_starts=schedule.manual_starts,
+        manual_stops=schedule.manual_stops,
     )
-    if until is None and this.mark is not None and not this.mark.is_known:
-        until = outlook.now  # takes the place of a mark that cannot be read
-    if until is None:
+    if stop_at is None and snapshot.override is not None and not snapshot.override.is_readable:
+        stop_at = schedule.now  # takes the place of a mark that cannot be read
+    if stop_at is None:
         return None
-    now_s, until_s = int(outlook.now.timestamp()), int(until.timestamp())
-    return WindowMark(name=this.name, starts=False, by=desk.by, at_s=now_s, until_s=until_s)
+    now_s, until_s = int(schedule.now.timestamp()), int(stop_at.timestamp())
+    return ManualWindowOverride(
+        name=snapshot.name, is_start=False, by=context.operator, at_s=now_s, until_s=until_s
+    )
 
 
-def _header(desk: Desk, schema: str) -> dict[str, Any]:
+def _header(context: CommandContext, schema: str) -> dict[str, Any]:
     return {
         "schema": schema,
-        "generated_at": format_instant(desk.shell.clock()),
-        "region": desk.shell.place.region,
-        "ledger": desk.ledger,
+        "generated_at": format_instant(context.services.clock()),
+        "region": context.services.location.region,
+        "ledger": context.ledger_location,
     }
 
 
-def _known(found: WindowsNow, name: str) -> WindowNow:
+def _find_window(snapshots: WindowSnapshots, name: str) -> WindowSnapshot:
     """The window of this name.
 
     Raises:
         SettingsError: nobody knows it.
     """
-    if name in found.by_name:
-        return found.by_name[name]
-    listed = printable(", ".join(found.by_name), LONGEST_SENTENCE)
-    known = f"known: {listed}" if listed else "the policy defines none, and no volume's tag names one"
-    raise SettingsError(f"there is no window {printable(name, 63)!r}; {known}")
+    if name in snapshots.by_name:
+        return snapshots.by_name[name]
+    listed = sanitise(", ".join(snapshots.by_name), MAX_SENTENCE_LENGTH)
+    known_windows = f"known: {listed}" if listed else "the policy defines none, and no volume's tag names one"
+    raise SettingsError(f"there is no window {sanitise(name, 63)!r}; {known_windows}")
 
 
-def _plan_moves(desk: Desk, this: WindowNow, found: WindowsNow) -> tuple[list[Planned], list[str]]:
+def _plan_flips(
+    context: CommandContext, snapshot: WindowSnapshot, snapshots: WindowSnapshots
+) -> tuple[list[PlannedFlip], list[str]]:
     """What the watchdog would do for this window now, as far as the volumes are not away already."""
-    shell = desk.shell
-    gathering = shell.gathering(shell.clock())
+    services = context.services
+    collector = services.build_collector(services.clock())
     orders = [
-        Order(
+        FlipOrder(
             volume_id=volume.volume_id,
-            direction=Direction.OUT,
-            cause=Cause.WINDOW,
-            because=f"window {this.name} is started by hand",
+            direction=Direction.FLIP,
+            cause=FlipCause.WINDOW,
+            reason=f"window {snapshot.name} is started by hand",
         )
-        for volume in this.moved
-        if (state := found.states.get(volume.volume_id)) is None or state.flip is None
+        for volume in snapshot.flippable
+        if (state := snapshots.states.get(volume.volume_id)) is None or state.flip is None
     ]
-    drafts = plan_orders(shell, orders, gathering) if orders else {}
-    plans = [draft for draft in drafts.values() if isinstance(draft, Plan)]
-    weighed = with_caps(plans, found.states, shell.policy.flip)
+    results = plan_orders(services, orders, collector) if orders else {}
+    plans = [result for result in results.values() if isinstance(result, FlipPlan)]
+    checked = check_caps(plans, snapshots.states, services.policy.flip)
     planned = [
-        Planned(plan=plan, region=shell.place.region, options=desk.options, lead=shell.policy.lead)
-        for plan in weighed.values()
+        PlannedFlip(
+            plan=plan, region=services.location.region, options=context.options, lead=services.policy.lead
+        )
+        for plan in checked.values()
     ]
-    return planned, [*found.failures, *gathering.failures]
+    return planned, [*snapshots.failures, *collector.failures]
 
 
-def _moves_in_words(this: WindowNow, planned: Sequence[Planned]) -> str:
-    sentences = [_move_words(each) for each in planned[:_MOST_NAMED]]
-    if len(planned) > _MOST_NAMED:
-        sentences.append(f"and {len(planned) - _MOST_NAMED:,} more")
-    away = len(this.moved) - len(planned)
-    if away:
-        sentences.append(f"{away} away from gp2 already: kept where {'it is' if away == 1 else 'they are'}")
-    if not this.moved:
+def _describe_flips(snapshot: WindowSnapshot, planned: Sequence[PlannedFlip]) -> str:
+    sentences = [_describe_flip(flip) for flip in planned[:_MAX_NAMED]]
+    if len(planned) > _MAX_NAMED:
+        sentences.append(f"and {len(planned) - _MAX_NAMED:,} more")
+    flipped_count = len(snapshot.flippable) - len(planned)
+    if flipped_count:
+        sentences.append(
+            f"{flipped_count} away from gp2 already: kept where"
+            f" {'it is' if flipped_count == 1 else 'they are'}"
+        )
+    if not snapshot.flippable:
         sentences.append("no volume that it holds for lives on credits: it moves none")
     if planned:
-        sentences.append(totals_in_words(planned))
-    shown = (printable(sentence, LONGEST_SENTENCE) for sentence in sentences)
-    return "\n".join(line for sentence in shown for line in hang(sentence, COLUMNS))
+        sentences.append(describe_totals(planned))
+    sanitised = (sanitise(sentence, MAX_SENTENCE_LENGTH) for sentence in sentences)
+    return "\n".join(line for sentence in sanitised for line in wrap_hanging(sentence, COLUMNS))
 
 
-def _move_words(planned: Planned) -> str:
+def _describe_flip(planned: PlannedFlip) -> str:
     plan = planned.plan
-    who = id_and_name(plan.facts.volume)
+    volume_text = format_id_and_name(plan.context.volume)
     if plan.refusal is not None:
-        return f"{who}: not moved: {refusal_words(plan.refusal, plan.facts.now_s)}"
-    return f"{who}: {plan.now} -> {plan.target}"
+        return f"{volume_text}: not moved: {describe_refusal(plan.refusal, plan.context.now_s)}"
+    return f"{volume_text}: {plan.current} -> {plan.target}"
 
 
-def _mark(desk: Desk, name: str, lasts: timedelta | None) -> WindowMark:
-    now_s = int(desk.shell.clock())
-    until_s = None if lasts is None else now_s + int(lasts.total_seconds())
-    mark = WindowMark(name=name, starts=True, by=desk.by, at_s=now_s, until_s=until_s)
-    with desk.recording() as recording:
-        recording.shell.ledger.mark_window(mark)
-    return mark
+def _record_start(context: CommandContext, name: str, duration: timedelta | None) -> ManualWindowOverride:
+    now_s = int(context.services.clock())
+    until_s = None if duration is None else now_s + int(duration.total_seconds())
+    override = ManualWindowOverride(
+        name=name, is_start=True, by=context.operator, at_s=now_s, until_s=until_s
+    )
+    with context.with_writable_ledger() as writable_context:
+        writable_context.services.ledger.record_manual_override(override)
+    return override
 
 
-def _started_words(mark: WindowMark) -> str:
-    until = "until it is stopped" if mark.until_s is None else format_until(mark.until_s, mark.at_s)
-    said = f"window {mark.name} runs from now on, {until}; to end it:"
-    said = f"{said} burstctl window stop {shlex.quote(mark.name)}"
-    return "\n".join(hang(printable(said, LONGEST_SENTENCE), COLUMNS))
+def _describe_started(override: ManualWindowOverride) -> str:
+    until = (
+        "until it is stopped" if override.until_s is None else format_until(override.until_s, override.at_s)
+    )
+    text = f"window {override.name} runs from now on, {until}; to end it:"
+    text = f"{text} burstctl window stop {shlex.quote(override.name)}"
+    return "\n".join(wrap_hanging(sanitise(text, MAX_SENTENCE_LENGTH), COLUMNS))
 
 
-def _say_who_acts(desk: Desk, planned: Sequence[Planned]) -> None:
-    if not any(each.is_wanted for each in planned):
+def _print_who_acts(context: CommandContext, planned: Sequence[PlannedFlip]) -> None:
+    if not any(flip.is_wanted for flip in planned):
         return
-    roster = desk.shell.ledger.roster()
-    seen = "none so far" if roster is None else f"the last at {format_instant(roster.tick_s)}"
-    say(
+    fleet_snapshot = context.services.ledger.fleet_snapshot()
+    last_pass = (
+        "none so far" if fleet_snapshot is None else f"the last at {format_instant(fleet_snapshot.tick_at_s)}"
+    )
+    print_info(
         "the volumes are moved by a watchdog that may act and sweeps with this ledger"
-        f" (burstctl watch --act, or the stack), and by nobody else; {seen}"
+        f" (burstctl watch --act, or the stack), and by nobody else; {last_pass}"
     )
 
 
-def _stopped_words(this: WindowNow, *, is_stopped: bool) -> str:
-    said = f"window {this.name}: nothing to stop, it does not run, and no volume is being moved for it"
+def _describe_stopped(snapshot: WindowSnapshot, *, is_stopped: bool) -> str:
+    text = f"window {snapshot.name}: nothing to stop, it does not run, and no volume is being moved for it"
     if is_stopped:
-        upcoming = this.state.upcoming
-        again = f"; next: {occurrence_words(upcoming[0], this.zone)}" if upcoming else ""
-        said = f"window {this.name} is stopped, its volumes return when they are calm{again}"
-    return "\n".join(hang(printable(said, LONGEST_SENTENCE), COLUMNS))
+        upcoming = snapshot.state.upcoming
+        next_start = f"; next: {describe_occurrence(upcoming[0], snapshot.zone)}" if upcoming else ""
+        text = f"window {snapshot.name} is stopped, its volumes return when they are calm{next_start}"
+    return "\n".join(wrap_hanging(sanitise(text, MAX_SENTENCE_LENGTH), COLUMNS))

@@ -6,47 +6,47 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from burstctl.cli.output import complain
-from burstctl.cli.text_layout import LONGEST_SENTENCE, Topic, lay_out
-from burstctl.context.context import Desk
+from burstctl.cli.output import print_error
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, Topic, lay_out_topics
+from burstctl.context.context import CommandContext
 from burstctl.render.plan_json import instant_or_none
-from burstctl.render.volume import inert
+from burstctl.render.volume import sanitise_aligned
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.triggers import can_burst
-from burstwatch.core.ledger.flip_state import WindowMark
+from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import (
     UNTIL_STOPPED,
     Occurrence,
-    Phase,
-    Recurring,
+    Recurrence,
     Window,
+    WindowPhase,
     WindowState,
     flip_lead,
-    members,
-    named_by_tag,
+    volumes_in_window,
+    window_names_in_tags,
     window_state,
 )
-from burstwatch.core.text import format_duration, format_instant, printable
-from burstwatch.core.watch.window_status import Outlook
+from burstwatch.core.text import format_duration, format_instant, sanitise
+from burstwatch.core.watch.window_status import WindowSchedule
 
-PHASES: Final = {
-    Phase.OUTSIDE: "does not run",
-    Phase.LEADING: "leads to its next start: volumes are being moved",
-    Phase.INSIDE: "runs",
-    Phase.BETWEEN: "pauses: the next start is too near to return for",
-    Phase.OVER: "is just over",
+PHASE_DESCRIPTIONS: Final = {
+    WindowPhase.OUTSIDE: "does not run",
+    WindowPhase.LEADING: "leads to its next start: volumes are being moved",
+    WindowPhase.INSIDE: "runs",
+    WindowPhase.BETWEEN: "pauses: the next start is too near to return for",
+    WindowPhase.OVER: "is just over",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowNow:
+class WindowSnapshot:
     """A window at one moment; one that nobody defined has no ``window`` and is only started by hand.
 
-    ``moved`` are those of its volumes that live on credits, or did before their flip: the others stay as
+    ``flippable`` are those of its volumes that live on credits, or did before their flip: the others stay as
     they are. ``lead`` is the longest of theirs.
     """
 
@@ -54,85 +54,102 @@ class WindowNow:
     window: Window | None
     state: WindowState
     volumes: Sequence[Volume]
-    moved: Sequence[Volume]
+    flippable: Sequence[Volume]
     lead: timedelta
-    mark: WindowMark | None
+    override: ManualWindowOverride | None
 
     @property
     def zone(self) -> tzinfo:
         """The zone its schedule is written in."""
         schedule = self.window.schedule if self.window else None
-        if isinstance(schedule, Recurring):
+        if isinstance(schedule, Recurrence):
             return schedule.zone
         name = dict(self.window.settings).get("zone") if self.window else None
         return ZoneInfo(name) if name else UTC
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WindowsNow:
+class WindowSnapshots:
     """Every window that the policy, a start by hand or a volume's tag knows, by name."""
 
-    by_name: Mapping[str, WindowNow]
-    outlook: Outlook
+    by_name: Mapping[str, WindowSnapshot]
+    schedule: WindowSchedule
     states: Mapping[str, VolumeState]
     failures: Sequence[str]
 
-    def after(self, mark: WindowMark) -> WindowNow:
+    def with_override(self, override: ManualWindowOverride) -> WindowSnapshot:
         """The window of this mark, once it is made."""
-        this, marks = self.by_name[mark.name], [each.mark for each in self.by_name.values() if each.mark]
-        others = [each for each in marks if each.name != mark.name]
-        outlook = Outlook.at(self.outlook.now.timestamp(), self.outlook.policy, [*others, mark])
-        return _window_now(this.name, this.window, this.volumes, self.states, outlook, mark)
+        snapshot, overrides = (
+            self.by_name[override.name],
+            [candidate.override for candidate in self.by_name.values() if candidate.override],
+        )
+        other_overrides = [candidate for candidate in overrides if candidate.name != override.name]
+        schedule = WindowSchedule.at(
+            self.schedule.now.timestamp(), self.schedule.policy, [*other_overrides, override]
+        )
+        return _snapshot_window(
+            snapshot.name, snapshot.window, snapshot.volumes, self.states, schedule, override
+        )
 
 
-def read_windows(desk: Desk) -> WindowsNow:
+def read_windows(context: CommandContext) -> WindowSnapshots:
     """Work out the windows from policy, ledger and the tags of every volume of the region.
 
     Raises:
         AwsError: the volumes cannot be listed.
     """
-    shell = desk.shell
+    services = context.services
     failures: list[str] = []
 
     def report(subject: str, failure: AwsFailure) -> None:
         failures.append(f"{subject}: {failure}")
 
-    volumes = list(shell.ec2.volumes({"volume-type": list(VolumeType)}, report=report))
-    marks, states, now_s = shell.ledger.window_marks(), shell.ledger.states(), shell.clock()
-    outlook = Outlook.at(now_s, shell.policy, marks.values())
-    defined = {window.name: window for window in shell.policy.windows}
-    tagged = {name for volume in volumes for name in named_by_tag(volume.tags)}
-    names = [*defined, *sorted((tagged | outlook.by_hand.keys()) - defined.keys())]
-    found = {
-        name: _window_now(name, defined.get(name), volumes, states, outlook, marks.get(name))
+    volumes = list(services.ec2.volumes({"volume-type": list(VolumeType)}, report_failure=report))
+    overrides, states, now_s = services.ledger.manual_overrides(), services.ledger.states(), services.clock()
+    schedule = WindowSchedule.at(now_s, services.policy, overrides.values())
+    defined = {window.name: window for window in services.policy.windows}
+    tagged = {name for volume in volumes for name in window_names_in_tags(volume.tags)}
+    names = [*defined, *sorted((tagged | schedule.manual_starts.keys()) - defined.keys())]
+    snapshots = {
+        name: _snapshot_window(name, defined.get(name), volumes, states, schedule, overrides.get(name))
         for name in names
     }
-    return WindowsNow(by_name=found, outlook=outlook, states=states, failures=failures)
+    return WindowSnapshots(by_name=snapshots, schedule=schedule, states=states, failures=failures)
 
 
-def _window_now(
+def _snapshot_window(
     name: str,
     window: Window | None,
     volumes: Sequence[Volume],
     states: Mapping[str, VolumeState],
-    outlook: Outlook,
-    mark: WindowMark | None,
-) -> WindowNow:
-    policy = outlook.policy
-    chosen = members(window or Window(name=name), volumes)
-    moved = [v for v in chosen if can_burst(v) or _is_flipped(states.get(v.volume_id))]
-    lead = longest_lead(moved, policy)
+    schedule: WindowSchedule,
+    override: ManualWindowOverride | None,
+) -> WindowSnapshot:
+    policy = schedule.policy
+    selected = volumes_in_window(window or Window(name=name), volumes)
+    flippable = [
+        volume for volume in selected if can_burst(volume) or _is_flipped(states.get(volume.volume_id))
+    ]
+    lead = longest_lead(flippable, policy)
     state = window_state(
         policy.windows,
         {name},
-        outlook.now,
+        schedule.now,
         lead=lead,
         expected=lead - policy.lead.reserve,
         margin=policy.lead.reserve,
-        by_hand=outlook.by_hand,
-        stopped=outlook.stopped,
+        manual_starts=schedule.manual_starts,
+        manual_stops=schedule.manual_stops,
     )
-    return WindowNow(name=name, window=window, state=state, volumes=chosen, moved=moved, lead=lead, mark=mark)
+    return WindowSnapshot(
+        name=name,
+        window=window,
+        state=state,
+        volumes=selected,
+        flippable=flippable,
+        lead=lead,
+        override=override,
+    )
 
 
 def _is_flipped(state: VolumeState | None) -> bool:
@@ -146,34 +163,42 @@ def longest_lead(volumes: Sequence[Volume], policy: Policy) -> timedelta:
     )
 
 
-def window_in_words(this: WindowNow) -> str:
+def render_window(snapshot: WindowSnapshot) -> str:
     """A window as people read it: its times on its own clocks and in UTC."""
-    state = this.state
+    state = snapshot.state
     topics: list[Topic] = [
-        ("Now", [PHASES[state.phase], *(occurrence_words(each, this.zone) for each in state.running)]),
-        ("Next", [occurrence_words(each, this.zone) for each in state.upcoming]),
-        ("Schedule", [_schedule_words(this.window)]),
-        ("Volumes", [_volume_words(this)]),
-        ("By hand", [_mark_words(this.mark)] if this.mark else []),
+        (
+            "Now",
+            [
+                PHASE_DESCRIPTIONS[state.phase],
+                *(describe_occurrence(occurrence, snapshot.zone) for occurrence in state.running),
+            ],
+        ),
+        ("Next", [describe_occurrence(occurrence, snapshot.zone) for occurrence in state.upcoming]),
+        ("Schedule", [_describe_schedule(snapshot.window)]),
+        ("Volumes", [_describe_volumes(snapshot)]),
+        ("By hand", [_describe_override(snapshot.override)] if snapshot.override else []),
     ]
-    shown = [(topic, [inert(line) for line in lines]) for topic, lines in topics if lines]
-    return lay_out(printable(this.name, LONGEST_SENTENCE), shown)
+    sanitised = [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
+    return lay_out_topics(sanitise(snapshot.name, MAX_SENTENCE_LENGTH), sanitised)
 
 
-def occurrence_words(occurrence: Occurrence, zone: tzinfo = UTC) -> str:
+def describe_occurrence(occurrence: Occurrence, zone: tzinfo = UTC) -> str:
     """When it starts and ends."""
-    span = occurrence.span
-    by_hand = "by hand: " if occurrence.by_hand else ""
-    until = "until it is stopped" if span.end_at == UNTIL_STOPPED else f"to {_on_clocks(span.end_at, zone)}"
-    return f"{by_hand}{_on_clocks(span.start_at, zone)} {until}"
+    span = occurrence.interval
+    by_hand = "by hand: " if occurrence.is_manual else ""
+    until = (
+        "until it is stopped" if span.end_at == UNTIL_STOPPED else f"to {_format_with_utc(span.end_at, zone)}"
+    )
+    return f"{by_hand}{_format_with_utc(span.start_at, zone)} {until}"
 
 
-def _on_clocks(at: datetime, zone: tzinfo) -> str:
+def _format_with_utc(at: datetime, zone: tzinfo) -> str:
     utc = format_instant(at.timestamp())
     return utc if zone is UTC else f"{at.astimezone(zone):%a %Y-%m-%d %H:%M} {zone} ({utc})"
 
 
-def _schedule_words(window: Window | None) -> str:
+def _describe_schedule(window: Window | None) -> str:
     if window is None:
         return "none: volumes' tags name it, nobody has defined it; it can be started by hand"
     if window.schedule is None:
@@ -181,60 +206,63 @@ def _schedule_words(window: Window | None) -> str:
     return ", ".join(f"{key} {value}" for key, value in window.settings)
 
 
-def _volume_words(this: WindowNow) -> str:
-    total, moved = len(this.volumes), len(this.moved)
-    said = f"holds for {total}, of which {moved} live{'s' if moved == 1 else ''} on credits or did"
-    return f"{said}; moved up to {format_duration(this.lead.total_seconds())} before a start"
+def _describe_volumes(snapshot: WindowSnapshot) -> str:
+    total, flippable_count = len(snapshot.volumes), len(snapshot.flippable)
+    text = (
+        f"holds for {total}, of which {flippable_count} live{'s' if flippable_count == 1 else ''} on credits"
+        " or did"
+    )
+    return f"{text}; moved up to {format_duration(snapshot.lead.total_seconds())} before a start"
 
 
-def _mark_words(mark: WindowMark) -> str:
-    at = format_instant(mark.at_s)
-    if not mark.is_known:
+def _describe_override(override: ManualWindowOverride) -> str:
+    at = format_instant(override.at_s)
+    if not override.is_readable:
         return "started or stopped, which cannot be read: it moves no volume until it is started or stopped"
-    if not mark.starts:
-        return f"stopped by {mark.by} at {at}"
-    until = "until it is stopped" if mark.until_s is None else f"until {format_instant(mark.until_s)}"
-    return f"started by {mark.by} at {at}, {until}"
+    if not override.is_start:
+        return f"stopped by {override.by} at {at}"
+    until = "until it is stopped" if override.until_s is None else f"until {format_instant(override.until_s)}"
+    return f"started by {override.by} at {at}, {until}"
 
 
-def window_document(this: WindowNow) -> dict[str, Any]:
+def window_document(snapshot: WindowSnapshot) -> dict[str, Any]:
     """A window as JSON, its times in UTC."""
-    state = this.state
+    state = snapshot.state
     return {
-        "name": this.name,
-        "is_defined": this.window is not None,
+        "name": snapshot.name,
+        "is_defined": snapshot.window is not None,
         "phase": str(state.phase),
-        "zone": str(this.zone),
-        "settings": dict(this.window.settings) if this.window else {},
-        "running": [occurrence_document(each) for each in state.running],
-        "next": [occurrence_document(each) for each in state.upcoming],
-        "volumes": len(this.volumes),
-        "volumes_moved": len(this.moved),
-        "longest_lead_s": int(this.lead.total_seconds()),
-        "by_hand": _mark_document(this.mark) if this.mark else None,
+        "zone": str(snapshot.zone),
+        "settings": dict(snapshot.window.settings) if snapshot.window else {},
+        "running": [occurrence_document(occurrence) for occurrence in state.running],
+        "next": [occurrence_document(occurrence) for occurrence in state.upcoming],
+        "volumes": len(snapshot.volumes),
+        "volumes_moved": len(snapshot.flippable),
+        "longest_lead_s": int(snapshot.lead.total_seconds()),
+        "by_hand": _override_document(snapshot.override) if snapshot.override else None,
     }
 
 
 def occurrence_document(occurrence: Occurrence) -> dict[str, Any]:
     """When it starts and ends, as JSON; null while it is to be stopped."""
-    end_at = occurrence.span.end_at
+    end_at = occurrence.interval.end_at
     return {
-        "starts_at": format_instant(occurrence.span.start_at.timestamp()),
+        "starts_at": format_instant(occurrence.interval.start_at.timestamp()),
         "ends_at": None if end_at == UNTIL_STOPPED else format_instant(end_at.timestamp()),
-        "by_hand": occurrence.by_hand,
+        "by_hand": occurrence.is_manual,
     }
 
 
-def _mark_document(mark: WindowMark) -> dict[str, Any]:
+def _override_document(override: ManualWindowOverride) -> dict[str, Any]:
     return {
-        "starts": mark.starts,
-        "by": mark.by,
-        "at": format_instant(mark.at_s),
-        "until": instant_or_none(mark.until_s),
+        "starts": override.is_start,
+        "by": override.by,
+        "at": format_instant(override.at_s),
+        "until": instant_or_none(override.until_s),
     }
 
 
-def complain_of_failures(failures: Sequence[str]) -> None:
+def print_read_failures(failures: Sequence[str]) -> None:
     """Say which volumes could not be read, so that nobody takes the counts for whole."""
     for failure in failures:
-        complain(printable(failure, LONGEST_SENTENCE))
+        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))

@@ -16,26 +16,26 @@ from burstlab.fake_aws.ec2.create import (
 )
 from burstlab.fake_aws.ec2.modify import describe_modifications, modify_volume
 from burstlab.fake_aws.ec2.query import (
-    MOST_PAGE,
-    filters,
+    MAX_PAGE,
+    find_volumes,
+    format_flag,
+    list_volumes,
     matches,
-    members,
     no_such_instance,
-    page,
-    structures,
-    text_of,
-    volumes_listed,
-    volumes_named,
+    paginate,
+    parse_filters,
+    parse_list,
+    parse_structures,
 )
-from burstlab.fake_aws.ec2.session_policy import Policy, check_session
-from burstlab.fake_aws.protocols import Answer, Call, ec2_answer, form, xml
+from burstlab.fake_aws.ec2.session_policy import Policy, check_modify_allowed
+from burstlab.fake_aws.protocols import Call, Response, ec2_response, parse_form, render_xml
 from burstlab.model.aws_error import AwsError, iso
-from burstlab.model.describe import RATELESS
+from burstlab.model.describe import TYPES_WITHOUT_IOPS
 from burstlab.model.fleet import LabFleet
-from burstlab.model.instance import INSTANCE_TYPES, LabInstance, instance_type_told
+from burstlab.model.instance import INSTANCE_TYPES, LabInstance, instance_type_document
 from burstlab.model.simulated_volume import SimulatedVolume
 
-_MOST_INSTANCES_PAGE: Final = 1_000
+_MAX_INSTANCES_PAGE: Final = 1_000
 _STATE_CODES: Final = {
     "pending": 0,
     "running": 16,
@@ -51,7 +51,7 @@ class Ec2Api:
 
     def __init__(self, fleet: LabFleet, sessions: Mapping[str, Sequence[Policy]] | None = None) -> None:
         self._fleet = fleet
-        self._created: dict[tuple[str, str], str] = {}
+        self._responses_by_token: dict[tuple[str, str], str] = {}
         self._sessions = {} if sessions is None else sessions
         self._actions: dict[str, Callable[[dict[str, str]], str]] = {
             "DescribeVolumes": self._describe_volumes,
@@ -69,91 +69,108 @@ class Ec2Api:
             "DeleteTags": self._delete_tags,
         }
 
-    def answers(self, call: Call) -> bool:
+    def handles(self, call: Call) -> bool:
         if call.action not in self._actions or call.region != self._fleet.settings.region:
             return False
         if call.action in ("CreateTags", "DeleteTags"):
-            return any(self._known(resource) for resource in members(form(call.body), "ResourceId"))
+            return any(
+                self._is_known(resource) for resource in parse_list(parse_form(call.body), "ResourceId")
+            )
         if call.action == "DescribeInstanceTypes":
-            types = set(_types_asked(form(call.body)))
+            types = set(_requested_types(parse_form(call.body)))
             return bool(types) and types <= INSTANCE_TYPES.keys()
         if call.action == "DescribeInstances":
-            asked = members(form(call.body), "InstanceId")
-            return not asked or any(self._known(instance_id) for instance_id in asked)
+            instance_ids = parse_list(parse_form(call.body), "InstanceId")
+            return not instance_ids or any(self._is_known(instance_id) for instance_id in instance_ids)
         return True
 
-    def answer(self, call: Call) -> Answer:
-        parameters = form(call.body)
+    def handle(self, call: Call) -> Response:
+        parameters = parse_form(call.body)
         if self._fleet.settings.page_latency_s and "MaxResults" in parameters:
             time.sleep(self._fleet.settings.page_latency_s)
         with self._fleet.lock:
-            self._fleet.changes()  # what is being modified is told as it is now
+            self._fleet.changes_in_progress()  # what is being modified is told as it is now
             if call.action == "ModifyVolume" and call.access_key in self._sessions:
-                check_session(self._fleet, self._sessions[call.access_key], parameters)
-            return ec2_answer(call.action, self._carried_out(call.action, parameters))
+                check_modify_allowed(self._fleet, self._sessions[call.access_key], parameters)
+            return ec2_response(call.action, self._run_idempotently(call.action, parameters))
 
-    def _carried_out(self, action: str, parameters: dict[str, str]) -> str:
+    def _run_idempotently(self, action: str, parameters: dict[str, str]) -> str:
         """The answer; the second request with a ClientToken gets that of the first and creates nothing."""
         token = parameters.get("ClientToken")
         if token is None:
             return self._actions[action](parameters)
-        known = self._created.get((action, token))
-        if known is None:
-            known = self._created[action, token] = self._actions[action](parameters)
-        return known
+        response = self._responses_by_token.get((action, token))
+        if response is None:
+            response = self._responses_by_token[action, token] = self._actions[action](parameters)
+        return response
 
     def _describe_volumes(self, parameters: dict[str, str]) -> str:
-        asked = members(parameters, "VolumeId")
-        chosen = filters(parameters, _VOLUME_FILTERS)
-        if asked and "MaxResults" in parameters:
+        volume_ids = parse_list(parameters, "VolumeId")
+        requested_filters = parse_filters(parameters, _VOLUME_FILTERS)
+        if volume_ids and "MaxResults" in parameters:
             raise AwsError(
                 "InvalidParameterCombination",
                 "The parameter volumeSet cannot be used with the parameter maxResults",
             )
-        volumes = volumes_named(self._fleet, asked) if asked else volumes_listed(self._fleet, parameters)
-        early, late = self._by_cut(chosen)
-        found = [each for each in volumes if matches(each, early, _VOLUME_FILTERS)]
-        shown, token = page(found, parameters, most=MOST_PAGE, number=lambda volume: volume.number)
-        shown = [each for each in shown if matches(each, late, _VOLUME_FILTERS)]
-        items = "".join(_volume_xml(volume, self._fleet.first_zone) for volume in shown)
+        volumes = (
+            find_volumes(self._fleet, volume_ids) if volume_ids else list_volumes(self._fleet, parameters)
+        )
+        filters_before_page, filters_after_page = self._split_filters(requested_filters)
+        matching = [
+            candidate for candidate in volumes if matches(candidate, filters_before_page, _VOLUME_FILTERS)
+        ]
+        page_volumes, token = paginate(
+            matching, parameters, max_items=MAX_PAGE, number=lambda volume: volume.number
+        )
+        page_volumes = [
+            candidate for candidate in page_volumes if matches(candidate, filters_after_page, _VOLUME_FILTERS)
+        ]
+        items = "".join(_volume_xml(volume, self._fleet.first_zone) for volume in page_volumes)
         return f"<volumeSet>{items}</volumeSet>{token}"
 
-    def _by_cut(
-        self, chosen: Sequence[tuple[str, list[str]]]
+    def _split_filters(
+        self, requested_filters: Sequence[tuple[str, list[str]]]
     ) -> tuple[list[tuple[str, list[str]]], list[tuple[str, list[str]]]]:
         """The filters applied before a page is cut, and those after it."""
         settings = self._fleet.settings
         if not settings.filter_after_page:
-            return list(chosen), []
-        early = [
-            each
-            for each in chosen
-            if any(fnmatchcase(each[0], name) for name in settings.filters_before_page)
+            return list(requested_filters), []
+        filters_before_page = [
+            requested_filter
+            for requested_filter in requested_filters
+            if any(fnmatchcase(requested_filter[0], name) for name in settings.filters_before_page)
         ]
-        return early, [each for each in chosen if each not in early]
+        return filters_before_page, [
+            requested_filter
+            for requested_filter in requested_filters
+            if requested_filter not in filters_before_page
+        ]
 
     def _describe_instances(self, parameters: dict[str, str]) -> str:
-        asked = members(parameters, "InstanceId")
-        if asked and "MaxResults" in parameters:
+        instance_ids = parse_list(parameters, "InstanceId")
+        if instance_ids and "MaxResults" in parameters:
             raise AwsError(
                 "InvalidParameterCombination",
                 "The parameter instancesSet cannot be used with the parameter maxResults",
             )
-        missing = [instance_id for instance_id in asked if instance_id not in self._fleet.instances]
+        missing = [instance_id for instance_id in instance_ids if instance_id not in self._fleet.instances]
         if missing:
             raise no_such_instance(missing)
-        chosen = filters(parameters, _INSTANCE_FILTERS)
+        requested_filters = parse_filters(parameters, _INSTANCE_FILTERS)
         candidates = enumerate(self._fleet.instances.values(), start=1)
-        found = [
+        matching = [
             (number, instance)
             for number, instance in candidates
-            if (not asked or instance.instance_id in asked) and matches(instance, chosen, _INSTANCE_FILTERS)
+            if (not instance_ids or instance.instance_id in instance_ids)
+            and matches(instance, requested_filters, _INSTANCE_FILTERS)
         ]
-        shown, token = page(found, parameters, most=_MOST_INSTANCES_PAGE, number=lambda entry: entry[0])
-        reservations = [self._reservation(instance) for _, instance in shown]
-        return f"<reservationSet>{xml(reservations, 'item')}</reservationSet>{token}"
+        page_instances, token = paginate(
+            matching, parameters, max_items=_MAX_INSTANCES_PAGE, number=lambda entry: entry[0]
+        )
+        reservations = [self._reservation_document(instance) for _, instance in page_instances]
+        return f"<reservationSet>{render_xml(reservations, 'item')}</reservationSet>{token}"
 
-    def _reservation(self, instance: LabInstance) -> dict[str, Any]:
+    def _reservation_document(self, instance: LabInstance) -> dict[str, Any]:
         return {
             "reservationId": "r-" + instance.instance_id.removeprefix("i-"),
             "ownerId": self._fleet.settings.account_id,
@@ -164,73 +181,73 @@ class Ec2Api:
                     "instanceType": instance.instance_type,
                     "launchTime": iso(instance.launched_at),
                     "placement": {"availabilityZone": self._fleet.first_zone},
-                    "tagSet": _tags(instance.tags),
+                    "tagSet": _tag_documents(instance.tags),
                 }
             ],
         }
 
     def _create_tags(self, parameters: dict[str, str]) -> str:
-        tags = {tag["Key"]: tag.get("Value", "") for tag in structures(parameters, "Tag")}
-        for held in self._taggable(parameters):
-            held.update(tags)
+        tags = {tag["Key"]: tag.get("Value", "") for tag in parse_structures(parameters, "Tag")}
+        for resource_tags in self._tags_of_resources(parameters):
+            resource_tags.update(tags)
         return "<return>true</return>"
 
     def _delete_tags(self, parameters: dict[str, str]) -> str:
         """Without a value a tag goes whatever its value, without tags all go."""
-        wanted = structures(parameters, "Tag")
-        for held in self._taggable(parameters):
-            for key, value in list(held.items()):
-                if not wanted or any(
-                    tag["Key"] == key and tag.get("Value", value) == value for tag in wanted
+        requested_tags = parse_structures(parameters, "Tag")
+        for resource_tags in self._tags_of_resources(parameters):
+            for key, value in list(resource_tags.items()):
+                if not requested_tags or any(
+                    tag["Key"] == key and tag.get("Value", value) == value for tag in requested_tags
                 ):
-                    del held[key]
+                    del resource_tags[key]
         return "<return>true</return>"
 
-    def _taggable(self, parameters: Mapping[str, str]) -> list[dict[str, str]]:
-        held = []
-        for resource in members(parameters, "ResourceId"):
+    def _tags_of_resources(self, parameters: Mapping[str, str]) -> list[dict[str, str]]:
+        tags_of_resources = []
+        for resource in parse_list(parameters, "ResourceId"):
             owner = self._fleet.get(resource) or self._fleet.instances.get(resource)
             if owner is None:
                 raise AwsError("InvalidID", f"The ID '{resource}' is not valid")
-            held.append(owner.tags)
-        return held
+            tags_of_resources.append(owner.tags)
+        return tags_of_resources
 
-    def _known(self, resource_id: str) -> bool:
+    def _is_known(self, resource_id: str) -> bool:
         return resource_id in self._fleet or resource_id in self._fleet.instances
 
 
-def _types_asked(parameters: Mapping[str, str]) -> list[str]:
+def _requested_types(parameters: Mapping[str, str]) -> list[str]:
     """The instance types a call names, by itself or in its only filter."""
-    chosen = structures(parameters, "Filter")
-    if len(chosen) == 1 and chosen[0].get("Name") == "instance-type":
-        return [value for field, value in chosen[0].items() if field.startswith("Value.")]
-    return [] if chosen else members(parameters, "InstanceType")
+    requested_filters = parse_structures(parameters, "Filter")
+    if len(requested_filters) == 1 and requested_filters[0].get("Name") == "instance-type":
+        return [value for field, value in requested_filters[0].items() if field.startswith("Value.")]
+    return [] if requested_filters else parse_list(parameters, "InstanceType")
 
 
 def _describe_instance_types(parameters: Mapping[str, str]) -> str:
-    told = [instance_type_told(name) for name in dict.fromkeys(_types_asked(parameters))]
-    return f"<instanceTypeSet>{xml(told, 'item')}</instanceTypeSet>"
+    types = [instance_type_document(name) for name in dict.fromkeys(_requested_types(parameters))]
+    return f"<instanceTypeSet>{render_xml(types, 'item')}</instanceTypeSet>"
 
 
-def _attached(volume: SimulatedVolume) -> Iterable[Any]:
+def _attachments(volume: SimulatedVolume) -> Iterable[Any]:
     return () if volume.attachment is None else (volume.attachment,)
 
 
 _VOLUME_FILTERS: Final[Mapping[str, Callable[[SimulatedVolume], Iterable[str]]]] = {
     "volume-id": lambda volume: (volume.volume_id,),
-    "volume-type": lambda volume: (volume.shown().volume_type,),
+    "volume-type": lambda volume: (volume.describe_configuration().volume_type,),
     "status": lambda volume: (volume.status,),
     "size": lambda volume: (str(volume.size_gib),),
     "create-time": lambda volume: (iso(volume.created_at),),
     "availability-zone": lambda volume: (volume.zone,) if volume.zone else (),
-    "multi-attach-enabled": lambda volume: (text_of(volume.shown().multi_attached),),
-    "operator.managed": lambda volume: (text_of(volume.managed_by is not None),),
+    "multi-attach-enabled": lambda volume: (format_flag(volume.describe_configuration().multi_attached),),
+    "operator.managed": lambda volume: (format_flag(volume.managed_by is not None),),
     "operator.principal": lambda volume: (volume.managed_by,) if volume.managed_by else (),
     "attachment.instance-id": lambda volume: tuple(
-        attached.instance_id for attached in _attached(volume) if attached.instance_id
+        attached.instance_id for attached in _attachments(volume) if attached.instance_id
     ),
-    "attachment.status": lambda volume: tuple("attached" for _ in _attached(volume)),
-    "attachment.device": lambda volume: tuple(attached.device for attached in _attached(volume)),
+    "attachment.status": lambda volume: tuple("attached" for _ in _attachments(volume)),
+    "attachment.device": lambda volume: tuple(attached.device for attached in _attachments(volume)),
     "tag-key": lambda volume: volume.tags.keys(),
     "tag-value": lambda volume: volume.tags.values(),
 }
@@ -250,7 +267,7 @@ def _volume_xml(volume: SimulatedVolume, zone: str) -> str:
         f"<item><key>{escape(key)}</key><value>{escape(value)}</value></item>"
         for key, value in volume.tags.items()
     )
-    volume_type, rate, throughput, multi_attached = volume.shown()
+    volume_type, rate, throughput, multi_attached = volume.describe_configuration()
     return (
         f"<item><volumeId>{volume.volume_id}</volumeId><size>{volume.size_gib}</size><snapshotId/>"
         f"<availabilityZone>{escape(volume.zone or zone)}</availabilityZone>"
@@ -259,25 +276,25 @@ def _volume_xml(volume: SimulatedVolume, zone: str) -> str:
         f"<createTime>{iso(volume.created_at)}</createTime>"
         f"<attachmentSet>{_attachment_xml(volume)}</attachmentSet><tagSet>{tags}</tagSet>"
         f"<volumeType>{volume_type}</volumeType>"
-        f"{'' if volume_type in RATELESS else f'<iops>{rate}</iops>'}"
+        f"{'' if volume_type in TYPES_WITHOUT_IOPS else f'<iops>{rate}</iops>'}"
         f"{'' if throughput is None else f'<throughput>{throughput}</throughput>'}"
-        f"<encrypted>false</encrypted><multiAttachEnabled>{text_of(multi_attached)}</multiAttachEnabled>"
+        f"<encrypted>false</encrypted><multiAttachEnabled>{format_flag(multi_attached)}</multiAttachEnabled>"
         f"{_operator_xml(volume)}</item>"
     )
 
 
 def _attachment_xml(volume: SimulatedVolume) -> str:
-    attached = volume.attachment
-    if attached is None:
+    attachment = volume.attachment
+    if attachment is None:
         return ""
     owner = (
-        f"<instanceId>{attached.instance_id}</instanceId><device>{escape(attached.device)}</device>"
-        if attached.instance_id is not None
-        else f"<instanceOwningService>{escape(attached.service_owner or '')}</instanceOwningService>"
+        f"<instanceId>{attachment.instance_id}</instanceId><device>{escape(attachment.device)}</device>"
+        if attachment.instance_id is not None
+        else f"<instanceOwningService>{escape(attachment.service_owner or '')}</instanceOwningService>"
     )
     return (
         f"<item><volumeId>{volume.volume_id}</volumeId>{owner}<status>attached</status>"
-        f"<attachTime>{iso(attached.attached_at)}</attachTime>"
+        f"<attachTime>{iso(attachment.attached_at)}</attachTime>"
         "<deleteOnTermination>true</deleteOnTermination></item>"
     )
 
@@ -287,9 +304,9 @@ def _operator_xml(volume: SimulatedVolume) -> str:
         return "<operator><managed>false</managed></operator>"
     return (
         f"<operator><managed>true</managed><principal>{escape(volume.managed_by)}</principal>"
-        f"<hiddenByDefault>{text_of(volume.hidden)}</hiddenByDefault></operator>"
+        f"<hiddenByDefault>{format_flag(volume.hidden)}</hiddenByDefault></operator>"
     )
 
 
-def _tags(tags: Mapping[str, str]) -> list[dict[str, str]]:
+def _tag_documents(tags: Mapping[str, str]) -> list[dict[str, str]]:
     return [{"key": key, "value": value} for key, value in tags.items()]

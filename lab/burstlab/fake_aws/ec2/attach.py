@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from burstlab.fake_aws.ec2.create import play_script
-from burstlab.fake_aws.ec2.query import no_such_instance, volumes_named
-from burstlab.fake_aws.protocols import xml
+from burstlab.fake_aws.ec2.create import start_script_loads
+from burstlab.fake_aws.ec2.query import find_volumes, no_such_instance
+from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
 from burstlab.model.volume import Attachment
@@ -13,34 +13,34 @@ from burstlab.model.volume import Attachment
 
 def attach_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     """The elements of an AttachVolume answer."""
-    (volume,) = volumes_named(fleet, [parameters.get("VolumeId", "")])
+    (volume,) = find_volumes(fleet, [parameters.get("VolumeId", "")])
     instance_id, device = parameters.get("InstanceId", ""), parameters.get("Device", "")
     if instance_id not in fleet.instances:
         raise no_such_instance([instance_id])
     if volume.attachment is not None:
         raise AwsError("VolumeInUse", f"{volume.volume_id} is already attached to an instance")
     fleet.attach(volume.volume_id, instance_id, device)
-    play_script(fleet, fleet.instances[instance_id], volume.volume_id, device)
+    start_script_loads(fleet, fleet.instances[instance_id], volume.volume_id, device)
     assert volume.attachment is not None
-    return _told(volume.volume_id, volume.attachment, "attaching")
+    return _attachment_xml(volume.volume_id, volume.attachment, "attaching")
 
 
 def detach_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     """The elements of a DetachVolume answer."""
-    (volume,) = volumes_named(fleet, [parameters.get("VolumeId", "")])
+    (volume,) = find_volumes(fleet, [parameters.get("VolumeId", "")])
     attachment = volume.attachment
     if attachment is None:
         raise AwsError("IncorrectState", f"Volume '{volume.volume_id}' is in the 'available' state.")
     fleet.detach(volume.volume_id)
-    return _told(volume.volume_id, attachment, "detaching")
+    return _attachment_xml(volume.volume_id, attachment, "detaching")
 
 
-def _told(volume_id: str, attachment: Attachment, status: str) -> str:
-    told: dict[str, Any] = {
+def _attachment_xml(volume_id: str, attachment: Attachment, status: str) -> str:
+    document: dict[str, Any] = {
         "volumeId": volume_id,
         "instanceId": attachment.instance_id,
         "device": attachment.device,
         "status": status,
         "attachTime": iso(attachment.attached_at),
     }
-    return xml(told, "item")
+    return render_xml(document, "item")

@@ -10,14 +10,14 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final
 
-from burstlab.fake_aws.ec2.query import members, no_such_instance, structures, volumes_named
-from burstlab.fake_aws.protocols import xml
+from burstlab.fake_aws.ec2.query import find_volumes, no_such_instance, parse_list, parse_structures
+from burstlab.fake_aws.protocols import render_xml
 from burstlab.model.aws_error import AwsError, iso
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import LabInstance
 from burstlab.model.volume import LabVolume
 
-_LOAD: Final = re.compile(r"^# load (\S+) (\d+) (\d+)$", re.MULTILINE)
+_SCRIPT_LOAD: Final = re.compile(r"^# load (\S+) (\d+) (\d+)$", re.MULTILINE)
 _DEFAULT_GIB: Final = 8
 
 
@@ -27,7 +27,7 @@ def create_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     if not zone.startswith(fleet.settings.region):
         raise AwsError("InvalidZone.NotFound", f"The zone '{zone}' does not exist.")
     now = fleet.clock.now()
-    given = LabVolume(
+    volume = LabVolume(
         size_gib=int(parameters["Size"]),
         volume_type=parameters.get("VolumeType", "gp2"),
         iops=int(parameters["Iops"]) if "Iops" in parameters else None,
@@ -37,21 +37,21 @@ def create_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         starts_at=now,
         created_at=now,
     )
-    volume_id = fleet.add(given)
-    described: dict[str, Any] = {
+    volume_id = fleet.add(volume)
+    document: dict[str, Any] = {
         "volumeId": volume_id,
-        "size": given.size_gib,
+        "size": volume.size_gib,
         "availabilityZone": zone,
         "status": "creating",
         "createTime": iso(now),
-        "volumeType": given.volume_type,
+        "volumeType": volume.volume_type,
     }
-    return xml(described, "item")
+    return render_xml(document, "item")
 
 
 def delete_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     """The elements of a DeleteVolume answer."""
-    (volume,) = volumes_named(fleet, [parameters.get("VolumeId", "")])
+    (volume,) = find_volumes(fleet, [parameters.get("VolumeId", "")])
     if volume.attachment is not None:
         owner = volume.attachment.instance_id
         raise AwsError("VolumeInUse", f"Volume {volume.volume_id} is currently attached to {owner}")
@@ -70,7 +70,7 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         script=b64decode(parameters.get("UserData", "")).decode(),
     )
     fleet.add_instance(instance)
-    for mapping in structures(parameters, "BlockDeviceMapping"):
+    for mapping in parse_structures(parameters, "BlockDeviceMapping"):
         volume_id = fleet.add(
             LabVolume(
                 size_gib=int(mapping.get("Ebs.VolumeSize", _DEFAULT_GIB)),
@@ -85,8 +85,8 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
         )
         if mapping.get("Ebs.DeleteOnTermination") == "true":
             instance.own_volumes.add(volume_id)
-        play_script(fleet, instance, volume_id, mapping["DeviceName"])
-    described = {
+        start_script_loads(fleet, instance, volume_id, mapping["DeviceName"])
+    document = {
         "reservationId": "r-" + instance.instance_id.removeprefix("i-"),
         "ownerId": fleet.settings.account_id,
         "instancesSet": [
@@ -99,40 +99,42 @@ def run_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
             }
         ],
     }
-    return xml(described, "item")
+    return render_xml(document, "item")
 
 
-def play_script(fleet: LabFleet, instance: LabInstance, volume_id: str, device: str) -> None:
+def start_script_loads(fleet: LabFleet, instance: LabInstance, volume_id: str, device: str) -> None:
     """Let the loads begin that the instance's script has for a device, which appears now."""
-    at = fleet.clock.now()
-    for load, seconds in _loads(instance.script, device):
-        fleet.set_load(volume_id, load, at)
-        at += timedelta(seconds=seconds)
+    starts_at = fleet.clock.now()
+    for load, seconds in _script_loads(instance.script, device):
+        fleet.set_load(volume_id, load, starts_at)
+        starts_at += timedelta(seconds=seconds)
 
 
 def terminate_instances(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
     """The elements of a TerminateInstances answer; it is over at once."""
-    asked = members(parameters, "InstanceId")
-    if missing := [each for each in asked if each not in fleet.instances]:
+    instance_ids = parse_list(parameters, "InstanceId")
+    if missing := [requested_id for requested_id in instance_ids if requested_id not in fleet.instances]:
         raise no_such_instance(missing)
-    described = []
-    for instance_id in asked:
+    documents = []
+    for instance_id in instance_ids:
         fleet.terminate_instance(instance_id)
-        described.append({"instanceId": instance_id, "currentState": {"code": 32, "name": "shutting-down"}})
-    return f"<instancesSet>{xml(described, 'item')}</instancesSet>"
+        documents.append({"instanceId": instance_id, "currentState": {"code": 32, "name": "shutting-down"}})
+    return f"<instancesSet>{render_xml(documents, 'item')}</instancesSet>"
 
 
-def _tags(parameters: Mapping[str, str], kind: str) -> dict[str, str]:
+def _tags(parameters: Mapping[str, str], resource_type: str) -> dict[str, str]:
     """The tags that a call gives to what it creates of this kind."""
-    found: dict[str, str] = {}
-    for given in structures(parameters, "TagSpecification"):
-        if given.get("ResourceType") == kind:
-            tags = {name: value for name, value in given.items() if name.startswith("Tag.")}
-            found |= {tag["Key"]: tag.get("Value", "") for tag in structures(tags, "Tag")}
-    return found
+    tags_found: dict[str, str] = {}
+    for specification in parse_structures(parameters, "TagSpecification"):
+        if specification.get("ResourceType") == resource_type:
+            tag_parameters = {name: value for name, value in specification.items() if name.startswith("Tag.")}
+            tags_found |= {
+                tag["Key"]: tag.get("Value", "") for tag in parse_structures(tag_parameters, "Tag")
+            }
+    return tags_found
 
 
-def _loads(script: str, device: str) -> Iterator[tuple[str, int]]:
-    for name, iops, seconds in _LOAD.findall(script):
+def _script_loads(script: str, device: str) -> Iterator[tuple[str, int]]:
+    for name, iops, seconds in _SCRIPT_LOAD.findall(script):
         if name == device:
             yield f"steady:{iops}", int(seconds)

@@ -10,88 +10,94 @@ from burstlab.model.aws_error import AwsError
 from burstlab.model.fleet import LabFleet
 from burstlab.model.simulated_volume import SimulatedVolume
 
-MOST_FILTER_VALUES: Final = 200
-MOST_PAGE: Final = 500
-_LEAST_PAGE: Final = 5
+MAX_FILTER_VALUES: Final = 200
+MAX_PAGE: Final = 500
+_MIN_PAGE: Final = 5
 _HEX_ID: Final = re.compile(r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})")
 _Item = TypeVar("_Item")
 
 
-def members(parameters: Mapping[str, str], name: str) -> list[str]:
+def parse_list(parameters: Mapping[str, str], name: str) -> list[str]:
     """``Name.1``, ``Name.2``, ... in their order."""
-    found = []
+    numbered_values = []
     for key, value in parameters.items():
-        head, _, number = key.partition(".")
-        if head == name and number.isdigit():
-            found.append((int(number), value))
-    return [value for _, value in sorted(found)]
+        prefix, _, number = key.partition(".")
+        if prefix == name and number.isdigit():
+            numbered_values.append((int(number), value))
+    return [value for _, value in sorted(numbered_values)]
 
 
-def structures(parameters: Mapping[str, str], name: str) -> list[dict[str, str]]:
+def parse_structures(parameters: Mapping[str, str], name: str) -> list[dict[str, str]]:
     """``Name.1.Field=value`` as one mapping per number."""
-    found: dict[int, dict[str, str]] = {}
+    fields_by_number: dict[int, dict[str, str]] = {}
     for key, value in parameters.items():
-        head, _, rest = key.partition(".")
+        prefix, _, rest = key.partition(".")
         number, _, field = rest.partition(".")
-        if head == name and number.isdigit():
-            found.setdefault(int(number), {})[field] = value
-    return [found[number] for number in sorted(found)]
+        if prefix == name and number.isdigit():
+            fields_by_number.setdefault(int(number), {})[field] = value
+    return [fields_by_number[number] for number in sorted(fields_by_number)]
 
 
-def filters(parameters: Mapping[str, str], known: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+def parse_filters(
+    parameters: Mapping[str, str], known_filters: Mapping[str, Any]
+) -> list[tuple[str, list[str]]]:
     """The filters of a call, each a name and its values."""
-    found = []
-    for given in structures(parameters, "Filter"):
-        name = given.get("Name", "")
-        if name not in known and not (name.startswith("tag:") and "tag-key" in known):
+    parsed = []
+    for structure in parse_structures(parameters, "Filter"):
+        name = structure.get("Name", "")
+        if name not in known_filters and not (name.startswith("tag:") and "tag-key" in known_filters):
             raise AwsError("InvalidParameterValue", f"The filter '{name}' is invalid")
-        found.append((name, [value for field, value in given.items() if field.startswith("Value.")]))
-    if sum(len(values) for _, values in found) > MOST_FILTER_VALUES:
+        parsed.append((name, [value for field, value in structure.items() if field.startswith("Value.")]))
+    if sum(len(values) for _, values in parsed) > MAX_FILTER_VALUES:
         raise AwsError(
             "FilterLimitExceeded",
-            f"The maximum number of filter values specified on a single call is {MOST_FILTER_VALUES}",
+            f"The maximum number of filter values specified on a single call is {MAX_FILTER_VALUES}",
         )
-    return found
+    return parsed
 
 
-def matches(item: Any, filters: Sequence[tuple[str, list[str]]], known: Mapping[str, Any]) -> bool:
+def matches(item: Any, filters: Sequence[tuple[str, list[str]]], known_filters: Mapping[str, Any]) -> bool:
     """Any value of a filter, all filters; * and ? stand for anything, and letters' case matters."""
     return all(
-        any(_like(held, wanted) for held in _held(item, name, known) for wanted in values)
+        any(
+            _matches_pattern(actual, pattern)
+            for actual in _field_values(item, name, known_filters)
+            for pattern in values
+        )
         for name, values in filters
     )
 
 
-def _held(item: Any, name: str, known: Mapping[str, Any]) -> Iterable[str]:
+def _field_values(item: Any, name: str, known_filters: Mapping[str, Any]) -> Iterable[str]:
     if name.startswith("tag:"):
         value = item.tags.get(name.removeprefix("tag:"))
         return () if value is None else (value,)
-    held: Iterable[str] = known[name](item)
-    return held
+    values: Iterable[str] = known_filters[name](item)
+    return values
 
 
-def _like(held: str, wanted: str) -> bool:
-    if "*" in wanted or "?" in wanted:
-        return fnmatchcase(held, wanted.replace("[", "[[]"))
-    return held == wanted
+def _matches_pattern(actual: str, pattern: str) -> bool:
+    if "*" in pattern or "?" in pattern:
+        return fnmatchcase(actual, pattern.replace("[", "[[]"))
+    return actual == pattern
 
 
-def page(
-    items: Sequence[_Item], parameters: Mapping[str, str], *, most: int, number: Callable[[_Item], int]
+def paginate(
+    items: Sequence[_Item], parameters: Mapping[str, str], *, max_items: int, number: Callable[[_Item], int]
 ) -> tuple[Sequence[_Item], str]:
     """One page and the element with the token of the next, which names the last item shown."""
     after = _read_token(parameters.get("NextToken"))
-    left = [item for item in items if number(item) > after]
+    remaining = [item for item in items if number(item) > after]
     if "MaxResults" not in parameters:
-        return left, ""
+        return remaining, ""
     size = int(parameters["MaxResults"])
-    if size < _LEAST_PAGE:
+    if size < _MIN_PAGE:
         raise AwsError(
             "InvalidParameterValue",
-            f"Value ( {size} ) for parameter maxResults is invalid. Expecting at least {_LEAST_PAGE}.",
+            f"Value ( {size} ) for parameter maxResults is invalid. Expecting at least {_MIN_PAGE}.",
         )
-    page = left[: min(size, most)]
-    if len(page) == len(left):
+    page = remaining[: min(size, max_items)]
+    if len(page) == len(remaining):
         return page, ""
     token = urlsafe_b64encode(f"after {number(page[-1])}".encode()).decode()
     return page, f"<nextToken>{token}</nextToken>"
@@ -115,7 +121,7 @@ def no_such_instance(instance_ids: Sequence[str]) -> AwsError:
     )
 
 
-def volumes_named(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedVolume]:
+def find_volumes(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedVolume]:
     """The volumes a call names.
 
     Raises:
@@ -129,13 +135,13 @@ def volumes_named(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedV
     return [volume for volume in map(fleet.get, dict.fromkeys(volume_ids)) if volume is not None]
 
 
-def volumes_listed(fleet: LabFleet, parameters: Mapping[str, str]) -> Iterable[SimulatedVolume]:
+def list_volumes(fleet: LabFleet, parameters: Mapping[str, str]) -> Iterable[SimulatedVolume]:
     """Volumes a list call shows: those operated by a service may be hidden unless they are asked for."""
-    managed_too = parameters.get("IncludeManagedResources") == "true"
-    return (volume for volume in fleet if managed_too or not volume.hidden)
+    includes_managed = parameters.get("IncludeManagedResources") == "true"
+    return (volume for volume in fleet if includes_managed or not volume.hidden)
 
 
-def text_of(flag: bool) -> str:  # noqa: FBT001
+def format_flag(flag: bool) -> str:  # noqa: FBT001
     """A flag as XML has it."""
     return "true" if flag else "false"
 

@@ -10,68 +10,68 @@ from botocore.exceptions import PaginationError
 from botocore.parsers import ResponseParserError
 from botocore.utils import parse_timestamp
 
-from burstwatch.adapters.aws.xml_parser import LISTINGS, read_listing
+from burstwatch.adapters.aws.xml_parser import LISTING_OPERATIONS, read_listing
 
 if TYPE_CHECKING:
     from botocore.client import BaseClient
     from botocore.model import OperationModel
     from botocore.session import Session
 
-MOST_PAGES: Final = 1_000
+MAX_PAGES: Final = 1_000
 """Of one listing: 500,000 volumes. A listing that goes on for longer than that does not end."""
 
 _FIRST_ERROR_STATUS: Final = 300
 
 
-def quicken(session: "Session") -> None:
+def use_fast_timestamps(session: "Session") -> None:
     """Make the clients of this session read instants quickly, as aware UTC datetimes.
 
     botocore's own parser takes 20 microseconds for each, which is most of the time that it spends on an
     answer: a page of 500 volumes takes 120 ms with it and 35 ms without.
     """
-    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_instant)
+    session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_timestamp)
 
 
-def parse_strictly(session: "Session") -> None:
+def use_strict_parser(session: "Session") -> None:
     """Make the clients of this session say of bytes that are no answer of AWS's that they are none.
 
     botocore does so of broken XML; over other bytes its parsers stumble with whatever exception it may be,
     which nobody takes for an answer that failed.
     """
     factory = session.get_component("response_parser_factory")
-    factory.create_parser = partial(_strict_parser, factory.create_parser)
+    factory.create_parser = partial(_create_strict_parser, factory.create_parser)
 
 
-def _strict_parser(create: Callable[[str], Any], protocol: str) -> Any:
+def _create_strict_parser(create: Callable[[str], Any], protocol: str) -> Any:
     parser = create(protocol)
-    parser.parse = partial(_parse, parser.parse)
+    parser.parse = partial(_parse_or_raise, parser.parse)
     return parser
 
 
-def _parse(parse: Callable[..., Any], response: Any, shape: Any) -> dict[str, Any]:
+def _parse_or_raise(parse: Callable[..., Any], response: Any, shape: Any) -> dict[str, Any]:
     try:
         parsed = parse(response, shape)
         if isinstance(parsed, dict):
             return parsed
-        said = f"it is a {type(parsed).__name__}"
+        reason = f"it is a {type(parsed).__name__}"
     except ResponseParserError:
         raise
     except Exception as error:  # noqa: BLE001 - which one depends on the bytes and on botocore's version
-        said = f"{type(error).__name__}: {error}"
-    raise ResponseParserError(f"what came is no answer of AWS's ({said})")
+        reason = f"{type(error).__name__}: {error}"
+    raise ResponseParserError(f"what came is no answer of AWS's ({reason})")
 
 
-def _instant(value: Any) -> datetime:
+def _parse_timestamp(value: Any) -> datetime:
     try:
         if isinstance(value, int | float):
             return datetime.fromtimestamp(value, UTC)
-        instant = datetime.fromisoformat(value)
+        timestamp = datetime.fromisoformat(value)
     except (ValueError, OverflowError):
-        instant = parse_timestamp(value)
-    return instant.astimezone(UTC) if instant.tzinfo else instant.replace(tzinfo=UTC)
+        timestamp = parse_timestamp(value)
+    return timestamp.astimezone(UTC) if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)
 
 
-def attach(client: "BaseClient") -> None:
+def install_hooks(client: "BaseClient") -> None:
     """Make this client read metrics and listings quickly, and its errors say when their request was signed.
 
     The first saves botocore's walk over each datapoint and each element, half of the time that an answer
@@ -81,13 +81,13 @@ def attach(client: "BaseClient") -> None:
     events = client.meta.events
     service = client.meta.service_model.service_id.hyphenize()
     if service == "cloudwatch":
-        parsed = f"before-parse.{service}.GetMetricData"
-        events.register(parsed, _read_metrics, unique_id="burstwatch-read-metrics")
+        event_name = f"before-parse.{service}.GetMetricData"
+        events.register(event_name, _read_metrics, unique_id="burstwatch-read-metrics")
     if service == "ec2":
-        for listing in LISTINGS:
+        for listing in LISTING_OPERATIONS:
             unique_id = f"burstwatch-read-{listing}"
             events.register(f"before-parse.ec2.{listing}", _read_listing, unique_id=unique_id)
-    events.register(f"response-received.{service}", _note_signing, unique_id="burstwatch-note-signing")
+    events.register(f"response-received.{service}", _record_signing_time, unique_id="burstwatch-note-signing")
 
 
 def _read_metrics(
@@ -98,11 +98,11 @@ def _read_metrics(
     if response_dict["status_code"] >= _FIRST_ERROR_STATUS or not is_json:
         return
     try:
-        answer = json.loads(response_dict["body"])
+        document = json.loads(response_dict["body"])
     except (ValueError, RecursionError):
         return  # botocore meets the same bytes next and has its own way with them
-    if isinstance(answer, dict):
-        customized_response_dict.update(answer)
+    if isinstance(document, dict):
+        customized_response_dict.update(document)
         response_dict["body"] = b"{}"
 
 
@@ -116,14 +116,16 @@ def _read_listing(
     if response_dict["status_code"] >= _FIRST_ERROR_STATUS:
         return
     try:
-        found, rest = read_listing(response_dict["body"], operation_model, _instant)
+        parsed, remainder = read_listing(response_dict["body"], operation_model, _parse_timestamp)
     except (ValueError, OverflowError, RuntimeError):  # the last two of an instant that no clock shows
         return
-    customized_response_dict.update(found)
-    response_dict["body"] = rest
+    customized_response_dict.update(parsed)
+    response_dict["body"] = remainder
 
 
-def _note_signing(parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: object) -> None:
+def _record_signing_time(
+    parsed_response: dict[str, Any] | None, context: dict[str, Any], **_: object
+) -> None:
     if parsed_response is None or "timestamp" not in context:
         return
     metadata = parsed_response.setdefault("ResponseMetadata", {})
@@ -131,26 +133,26 @@ def _note_signing(parsed_response: dict[str, Any] | None, context: dict[str, Any
         metadata["SignedAt"] = context["timestamp"]
 
 
-def pages(
-    call: Callable[..., Any], most: int = MOST_PAGES, /, *, of: str, **request: Any
+def paginate(
+    call: Callable[..., Any], max_pages: int = MAX_PAGES, /, *, list_key: str, **request: Any
 ) -> Iterator[dict[str, Any]]:
-    """Every page of an operation with NextToken, each with the list that it is a page ``of``.
+    """Every page of an operation with NextToken, each with the list that it is a page ``list_key``.
 
     Raises:
-        PaginationError: a token came twice, or there are more pages than ``most``: it would never end.
+        PaginationError: a token came twice, or there are more pages than ``max_pages``: it would never end.
         ResponseParserError: the answer is no page; read as an empty one, a fleet would be taken for deleted.
     """
-    seen: set[str] = set()
+    seen_tokens: set[str] = set()
     token = ""
-    for _ in range(most):
-        answer = call(**request, **({"NextToken": token} if token else {}))
-        if not isinstance(answer, dict) or not isinstance(answer.get(of), list | tuple):
-            raise ResponseParserError(f"the answer has no list of {of}")
-        yield answer
-        token = str(answer.get("NextToken") or "")
+    for _ in range(max_pages):
+        page = call(**request, **({"NextToken": token} if token else {}))
+        if not isinstance(page, dict) or not isinstance(page.get(list_key), list | tuple):
+            raise ResponseParserError(f"the answer has no list of {list_key}")
+        yield page
+        token = str(page.get("NextToken") or "")
         if not token:
             return
-        if token in seen:
+        if token in seen_tokens:
             raise PaginationError(message=f"the token {token!r} came twice")
-        seen.add(token)
-    raise PaginationError(message=f"the list of {of} did not end after {most:,} pages")
+        seen_tokens.add(token)
+    raise PaginationError(message=f"the list of {list_key} did not end after {max_pages:,} pages")

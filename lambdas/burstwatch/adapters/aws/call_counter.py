@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
 
-_LIMITED: Final = ("ec2:Describe", "cloudwatch:Get")
+_LIMITED_CALLS: Final = ("ec2:Describe", "cloudwatch:Get")
 """What a pass reads: it can do without an answer, and reports that."""
 
 
@@ -30,7 +30,7 @@ class CallCounter:
 
     def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
         self._monotonic = monotonic
-        self._reads_for_s, self._reads_end_s = inf, inf
+        self._read_limit_s, self._read_deadline_s = inf, inf
         self._lock = Lock()
         self._calls: Counter[str] = Counter()
         self._metrics_requested = 0
@@ -42,8 +42,8 @@ class CallCounter:
         name = f"burstwatch-{id(self)}"
         events.register(f"before-send.{service}", self._count_call, unique_id=f"{name}-calls")
         if service == "cloudwatch":
-            asked = f"before-parameter-build.{service}.GetMetricData"
-            events.register(asked, self._count_metrics, unique_id=f"{name}-metrics")
+            event_name = f"before-parameter-build.{service}.GetMetricData"
+            events.register(event_name, self._count_metrics, unique_id=f"{name}-metrics")
 
     @property
     def calls(self) -> dict[str, int]:
@@ -64,13 +64,13 @@ class CallCounter:
 
     def limit_reads(self, seconds: float) -> None:
         """Let no read be sent after so many seconds from now."""
-        self._reads_for_s, self._reads_end_s = seconds, self._monotonic() + seconds
+        self._read_limit_s, self._read_deadline_s = seconds, self._monotonic() + seconds
 
     def _count_call(self, event_name: str, **_: object) -> None:
         service, operation = event_name.split(".")[1:]
         name = f"{service}:{operation}"
-        if name.startswith(_LIMITED) and self._monotonic() >= self._reads_end_s:
-            seconds = max(0.0, self._reads_for_s)
+        if name.startswith(_LIMITED_CALLS) and self._monotonic() >= self._read_deadline_s:
+            seconds = max(0.0, self._read_limit_s)
             raise OutOfTimeError(why=f"the {seconds:.0f} s that a pass has for its reads are over")
         with self._lock:
             self._calls[name] += 1

@@ -11,10 +11,10 @@ from sys import float_info
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from burstwatch.adapters.aws.botocore_hooks import pages
-from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, error_codes, explain
+from burstwatch.adapters.aws.botocore_hooks import paginate
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, error_codes, to_aws_failure
 from burstwatch.core.buckets.series import PERIOD_S, Series
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
 if TYPE_CHECKING:
     from types_boto3_cloudwatch import CloudWatchClient
@@ -34,19 +34,19 @@ _BAD_REQUEST_CODES: Final = error_codes(
     InvalidParameterCombination InvalidParameterCombinationException MissingParameter
     MissingRequiredParameterException ParamValidationError"""
 )
-_MOST_PAGES: Final = 100
+_MAX_PAGES: Final = 100
 """Of one call: ten million datapoints. A day of 500 metrics takes eight pages."""
 
-_MOST_CALLS_PER_BATCH: Final = 64
+_MAX_CALLS_PER_BATCH: Final = 64
 """Three bad queries among 500 are singled out in 50 calls; when all are bad, there is no use in going on."""
 
 _NAMESPACES: Final = {"VolumeId": "AWS/EBS", "InstanceId": "AWS/EC2"}
-_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
-_FARTHEST_S: Final = 32_503_680_000
+_VALUE_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
+_MAX_TIMESTAMP_S: Final = 32_503_680_000
 """The year 3000: what is later is no time of a datapoint."""
 
-_LONGEST_SAID: Final = 400
-_LONGEST_SHOWN: Final = 40
+_MAX_MESSAGE_CHARS: Final = 400
+_MAX_SHOWN_CHARS: Final = 40
 _TOLERANCE: Final = 0.5
 """How far outside its limits a value may be to count as rounding, and is then moved to the limit."""
 
@@ -55,14 +55,14 @@ _TOLERANCE: Final = 0.5
 class MetricQuery:
     """One statistic of one metric that is published under one id alone: a volume's, or an instance's."""
 
-    subject_id: str
+    resource_id: str
     metric: str
     stat: str
     dimension: str = "VolumeId"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MetricsRead:
+class MetricsResult:
     """Each query is either in ``series``, perhaps empty (a gap), or in ``unread`` for a reason.
 
     ``messages`` are what AWS says about a call as a whole.
@@ -92,7 +92,7 @@ class CloudWatchReader:
     ) -> None:
         self._client = client
         self._workers = workers
-        self._pace = _Pace(datapoints_per_s, monotonic, sleep)
+        self._rate_limiter = _RateLimiter(datapoints_per_s, monotonic, sleep)
 
     def read(
         self,
@@ -101,7 +101,7 @@ class CloudWatchReader:
         end_s: float,
         *,
         on_batch: Callable[[], None] = lambda: None,
-    ) -> MetricsRead:
+    ) -> MetricsResult:
         """The samples whose minute begins in ``[start_s, end_s)``, which is at most 15 days ago.
 
         ``on_batch`` is called after each batch of 500 queries.
@@ -114,32 +114,32 @@ class CloudWatchReader:
             unread.update(batch.unread)
             messages += batch.messages
             on_batch()
-        return MetricsRead(series=series, unread=unread, messages=messages)
+        return MetricsResult(series=series, unread=unread, messages=messages)
 
     def read_batches(
         self, queries: Iterable[MetricQuery], start_s: float, end_s: float
-    ) -> Iterator[MetricsRead]:
+    ) -> Iterator[MetricsResult]:
         """The same, 500 queries at a time and in the order they are answered.
 
         Neither all queries nor all samples are ever held: ``queries`` may be a generator.
         """
         if not start_s < end_s:
             raise ValueError(f"the span from {start_s} to {end_s} is empty: its end must be after its start")
-        left = iter(queries)
+        remaining = iter(queries)
         pool = ThreadPoolExecutor(self._workers, thread_name_prefix="cloudwatch")
-        running: set[Future[MetricsRead]] = set()
+        running: set[Future[MetricsResult]] = set()
         try:
-            while batch := list(islice(left, BATCH_SIZE)):
+            while batch := list(islice(remaining, BATCH_SIZE)):
                 running.add(pool.submit(self._read_batch, batch, start_s, end_s))
                 if len(running) >= 2 * self._workers:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (each.result() for each in done)
-            for each in as_completed(running):
-                yield each.result()
+                    yield from (future.result() for future in done)
+            for future in as_completed(running):
+                yield future.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _read_batch(self, batch: Sequence[MetricQuery], start_s: float, end_s: float) -> MetricsRead:
+    def _read_batch(self, batch: Sequence[MetricQuery], start_s: float, end_s: float) -> MetricsResult:
         """One call, or as many as it takes to single out the queries that make it fail."""
         series: dict[MetricQuery, Series] = {}
         unread: dict[MetricQuery, AwsFailure] = {}
@@ -149,32 +149,32 @@ class CloudWatchReader:
             part = parts.pop()
             calls += 1
             try:
-                answers = self._ask(part, start_s, end_s)
+                response = self._get_metric_data(part, start_s, end_s)
             except AWS_ERRORS as error:
-                failure = explain(error, _ACTION)
-                if failure.code in _BAD_REQUEST_CODES and len(part) > 1 and calls < _MOST_CALLS_PER_BATCH:
+                failure = to_aws_failure(error, _ACTION)
+                if failure.code in _BAD_REQUEST_CODES and len(part) > 1 and calls < _MAX_CALLS_PER_BATCH:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
                 else:
                     unread.update(dict.fromkeys(part, failure))
                 continue
-            messages += answers.messages
+            messages += response.messages
             for index, query in enumerate(part):
-                outcome = _outcome(query, answers.by_id.get(_query_id(index)))
-                if isinstance(outcome, Series):
-                    series[query] = outcome
+                series_or_failure = _to_series_or_failure(query, response.by_id.get(_query_id(index)))
+                if isinstance(series_or_failure, Series):
+                    series[query] = series_or_failure
                 else:
-                    unread[query] = outcome
-        return MetricsRead(series=series, unread=unread, messages=messages)
+                    unread[query] = series_or_failure
+        return MetricsResult(series=series, unread=unread, messages=messages)
 
-    def _ask(self, part: Sequence[MetricQuery], start_s: float, end_s: float) -> "_Answers":
-        self._pace.wait_for(len(part) * ceil((end_s - start_s) / PERIOD_S))
-        return _merged(
-            pages(
+    def _get_metric_data(self, part: Sequence[MetricQuery], start_s: float, end_s: float) -> "_Response":
+        self._rate_limiter.acquire(len(part) * ceil((end_s - start_s) / PERIOD_S))
+        return _merge_pages(
+            paginate(
                 self._client.get_metric_data,
-                _MOST_PAGES,
-                of="MetricDataResults",
-                MetricDataQueries=[_asked(index, query) for index, query in enumerate(part)],
+                _MAX_PAGES,
+                list_key="MetricDataResults",
+                MetricDataQueries=[_to_data_query(index, query) for index, query in enumerate(part)],
                 StartTime=datetime.fromtimestamp(start_s, UTC),
                 EndTime=datetime.fromtimestamp(end_s, UTC),
                 ScanBy="TimestampAscending",
@@ -182,7 +182,7 @@ class CloudWatchReader:
         )
 
 
-class _Pace:
+class _RateLimiter:
     """Lets callers through no faster than AWS allows; the first goes at once."""
 
     def __init__(
@@ -192,27 +192,27 @@ class _Pace:
         self._monotonic = monotonic
         self._sleep = sleep
         self._lock = Lock()
-        self._next_turn = 0.0
+        self._next_slot_s = 0.0
 
-    def wait_for(self, datapoints: int) -> None:
+    def acquire(self, datapoints: int) -> None:
         with self._lock:
-            now = self._monotonic()
-            turn = max(now, self._next_turn)
-            self._next_turn = turn + max(datapoints / self._datapoints_per_s, 1 / CALLS_PER_S)
-        if turn > now:
-            self._sleep(turn - now)
+            now_s = self._monotonic()
+            slot_s = max(now_s, self._next_slot_s)
+            self._next_slot_s = slot_s + max(datapoints / self._datapoints_per_s, 1 / CALLS_PER_S)
+        if slot_s > now_s:
+            self._sleep(slot_s - now_s)
 
 
 def _query_id(index: int) -> str:
     return f"m{index}"
 
 
-def _asked(index: int, query: MetricQuery) -> dict[str, Any]:
+def _to_data_query(index: int, query: MetricQuery) -> dict[str, Any]:
     """Without a unit: a wrong one would silently bring nothing."""
     metric = {
         "Namespace": _NAMESPACES[query.dimension],
         "MetricName": query.metric,
-        "Dimensions": [{"Name": query.dimension, "Value": query.subject_id}],
+        "Dimensions": [{"Name": query.dimension, "Value": query.resource_id}],
     }
     return {
         "Id": _query_id(index),
@@ -221,7 +221,7 @@ def _asked(index: int, query: MetricQuery) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class _Result:
+class _QueryResult:
     """What the pages so far say about one query."""
 
     times: list[Any] = field(default_factory=list)
@@ -231,36 +231,43 @@ class _Result:
 
 
 @dataclass(slots=True)
-class _Answers:
-    by_id: dict[str, _Result] = field(default_factory=dict)
+class _Response:
+    by_id: dict[str, _QueryResult] = field(default_factory=dict)
     messages: list[str] = field(default_factory=list)
 
 
-def _merged(answers: Iterable[Mapping[str, Any]]) -> _Answers:
+def _merge_pages(pages: Iterable[Mapping[str, Any]]) -> _Response:
     """The pages of one call put together; the newest status of a query counts, as AWS means it."""
-    merged = _Answers()
-    for answer in answers:
-        merged.messages += _texts(answer)
-        for each in _mappings(answer, "MetricDataResults"):
-            result = merged.by_id.setdefault(str(each.get("Id", "")), _Result())
-            times, values = each.get("Timestamps", ()), each.get("Values", ())
+    response = _Response()
+    for page in pages:
+        response.messages += _message_texts(page)
+        for entry in _mappings(page, "MetricDataResults"):
+            result = response.by_id.setdefault(str(entry.get("Id", "")), _QueryResult())
+            times, values = entry.get("Timestamps", ()), entry.get("Values", ())
             is_paired = isinstance(times, list | tuple) and isinstance(values, list | tuple)
             result.times += times if is_paired else [None]
             result.values += values if is_paired else []
-            result.status = str(each.get("StatusCode", ""))
-            result.messages += _texts(each)
-    return merged
+            result.status = str(entry.get("StatusCode", ""))
+            result.messages += _message_texts(entry)
+    return response
 
 
-def _mappings(answer: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
+def _mappings(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
     """What of a list can be read on: an answer in JSON comes as it was sent."""
-    told = answer.get(name)
-    return [each for each in told if isinstance(each, Mapping)] if isinstance(told, list | tuple) else []
+    entries = document.get(name)
+    return (
+        [entry for entry in entries if isinstance(entry, Mapping)]
+        if isinstance(entries, list | tuple)
+        else []
+    )
 
 
-def _texts(answer: Mapping[str, Any]) -> list[str]:
-    said = (f"{each.get('Code', '')}: {each.get('Value', '')}" for each in _mappings(answer, "Messages"))
-    return [printable(text, _LONGEST_SAID) for text in said]
+def _message_texts(document: Mapping[str, Any]) -> list[str]:
+    texts = (
+        f"{message.get('Code', '')}: {message.get('Value', '')}"
+        for message in _mappings(document, "Messages")
+    )
+    return [sanitise(text, _MAX_MESSAGE_CHARS) for text in texts]
 
 
 _STATUS_KINDS: Final = {
@@ -270,63 +277,65 @@ _STATUS_KINDS: Final = {
 }
 
 
-def _outcome(query: MetricQuery, result: _Result | None) -> Series | AwsFailure:
+def _to_series_or_failure(query: MetricQuery, result: _QueryResult | None) -> Series | AwsFailure:
     """The samples, or why they cannot be trusted.
 
     Partial data is not used: what is missing is the newest part, and old samples would pass for a gap.
     """
     if result is None:
-        return _unread(query, "NoResult", "CloudWatch left it out of its answer")
+        return _unusable(query, "NoResult", "CloudWatch left it out of its answer")
     if result.status != "Complete":
-        said = printable("; ".join(result.messages), _LONGEST_SAID) or "CloudWatch gives no reason"
+        reason = sanitise("; ".join(result.messages), _MAX_MESSAGE_CHARS) or "CloudWatch gives no reason"
         kind = _STATUS_KINDS.get(result.status, FailureKind.BROKEN)
-        return _unread(query, printable(result.status, _LONGEST_SHOWN) or "NoStatusCode", said, kind)
+        return _unusable(query, sanitise(result.status, _MAX_SHOWN_CHARS) or "NoStatusCode", reason, kind)
     if len(result.times) != len(result.values):
-        counted = f"{len(result.times)} timestamps came with {len(result.values)} values"
-        return _unread(query, "UnpairedValues", counted)
+        mismatch = f"{len(result.times)} timestamps came with {len(result.values)} values"
+        return _unusable(query, "UnpairedValues", mismatch)
     if not result.values:
         return Series()
-    return _series(query, result.times, result.values)
+    return _to_series(query, result.times, result.values)
 
 
-def _series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) -> Series | AwsFailure:
+def _to_series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) -> Series | AwsFailure:
     """A value a little outside its limits is rounding; one far outside, or no number, discredits the rest."""
-    least, most = _LIMITS.get(query.metric, (0.0, float_info.max))
-    low, high = least - _TOLERANCE, most + _TOLERANCE
+    minimum, maximum = _VALUE_LIMITS.get(query.metric, (0.0, float_info.max))
+    low, high = minimum - _TOLERANCE, maximum + _TOLERANCE
     for value in values:
         if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
-            said = printable(repr(value), _LONGEST_SHOWN)
-            limits = f"between {least:g} and {most:g}, CloudWatch says {said}"
-            return _unread(query, "ImplausibleValue", f"{query.metric} is {limits}")
-    if min(values) < least or max(values) > most:
-        values = [min(max(value, least), most) for value in values]
+            shown_value = sanitise(repr(value), _MAX_SHOWN_CHARS)
+            limits = f"between {minimum:g} and {maximum:g}, CloudWatch says {shown_value}"
+            return _unusable(query, "ImplausibleValue", f"{query.metric} is {limits}")
+    if min(values) < minimum or max(values) > maximum:
+        values = [min(max(value, minimum), maximum) for value in values]
     try:
-        starts = [_start_s(instant) for instant in times]
+        starts = [_minute_start_s(instant) for instant in times]
     except (TypeError, ValueError, OverflowError):
-        return _unread(query, "ImplausibleTime", f"{query.metric} comes with a time that is none")
+        return _unusable(query, "ImplausibleTime", f"{query.metric} comes with a time that is none")
     if all(earlier < later for earlier, later in pairwise(starts)):
         return Series(tuple(starts), tuple(values))
-    return Series.of(zip(starts, values, strict=True))
+    return Series.from_pairs(zip(starts, values, strict=True))
 
 
-def _start_s(instant: Any) -> int:
+def _minute_start_s(timestamp: Any) -> int:
     """The start of its minute: of a number as ``wire`` leaves it, or a datetime as botocore makes it.
 
     Raises:
         TypeError, ValueError, OverflowError: it is no instant of this age.
     """
-    at_s = instant.timestamp() if isinstance(instant, datetime) else instant
-    if not 0 <= at_s < _FARTHEST_S:
+    at_s = timestamp.timestamp() if isinstance(timestamp, datetime) else timestamp
+    if not 0 <= at_s < _MAX_TIMESTAMP_S:
         raise ValueError(f"{at_s} is no instant of this age")
     return int(at_s) // PERIOD_S * PERIOD_S
 
 
-def _unread(query: MetricQuery, code: str, why: str, kind: FailureKind = FailureKind.BROKEN) -> AwsFailure:
+def _unusable(
+    query: MetricQuery, code: str, reason: str, kind: FailureKind = FailureKind.BROKEN
+) -> AwsFailure:
     return AwsFailure(
         kind=kind,
         code=code,
-        message=f"{query.metric} of {query.subject_id} cannot be used: {why}",
+        message=f"{query.metric} of {query.resource_id} cannot be used: {reason}",
         next_step="it is read again at the next look; if it lasts, compare with the CloudWatch console",
         action=_ACTION,
-        resource=query.subject_id,
+        resource=query.resource_id,
     )

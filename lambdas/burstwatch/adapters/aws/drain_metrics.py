@@ -5,33 +5,38 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
-from burstwatch.adapters.aws.metric_history import HistoryRead, HistoryReader
-from burstwatch.core.assessment.drain_cause import DAYS_PERIOD_S, DAYS_SPAN_S, OPERATIONS_SPAN_S, Traces
+from burstwatch.adapters.aws.metric_history import HistoryReader, HistoryResult
+from burstwatch.core.assessment.drain_cause import (
+    BALANCE_HISTORY_PERIOD_S,
+    BALANCE_HISTORY_S,
+    OPERATIONS_HISTORY_S,
+    DrainMetrics,
+)
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.ebs.usage import History
+from burstwatch.core.ebs.usage import MetricHistory
 
-MOST_VOLUMES: Final = 40
+MAX_VOLUMES: Final = 40
 """The days of so many fit on one page of GetMetricData: two calls tell it all."""
 
-_OPERATIONS: Final = ("read_ops", "write_ops", "read_bytes", "write_bytes")
-_DAYS: Final = ("balance",)
-METRICS_PER_VOLUME: Final = len((*_OPERATIONS, *_DAYS))
+_OPERATION_METRICS: Final = ("read_ops", "write_ops", "read_bytes", "write_bytes")
+_BALANCE_METRICS: Final = ("balance",)
+METRICS_PER_VOLUME: Final = len((*_OPERATION_METRICS, *_BALANCE_METRICS))
 
-_TOO_MANY: Final = f"more than {MOST_VOLUMES} volumes at once"
-_NO_ANSWER: Final = (FailureKind.UNREACHABLE, FailureKind.RETRYABLE)
+_TOO_MANY_VOLUMES: Final = f"more than {MAX_VOLUMES} volumes at once"
+_NO_RESPONSE_KINDS: Final = (FailureKind.UNREACHABLE, FailureKind.RETRYABLE)
 
-_Put = Callable[[Traces, History], Traces]
+_MergeFunction = Callable[[DrainMetrics, MetricHistory], DrainMetrics]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CausesRead:
+class DrainMetricsResult:
     """The traces of each volume asked about; those that are ``unread`` in part say so themselves too."""
 
-    traces: Mapping[str, Traces] = field(default_factory=dict)
+    drain_metrics: Mapping[str, DrainMetrics] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
-class CauseReader:
+class DrainMetricsReader:
     """Reads one region, in two calls of GetMetricData at most.
 
     Build the client with ``retries={"total_max_attempts": 1}`` and short timeouts: better to alert without an
@@ -39,43 +44,53 @@ class CauseReader:
     """
 
     def __init__(self, client: Any) -> None:
-        self._operations = HistoryReader(client, period_s=PERIOD_S, workers=1, metrics=_OPERATIONS)
-        self._days = HistoryReader(client, period_s=DAYS_PERIOD_S, workers=1, metrics=_DAYS)
+        self._operation_reader = HistoryReader(
+            client, period_s=PERIOD_S, workers=1, metrics=_OPERATION_METRICS
+        )
+        self._balance_reader = HistoryReader(
+            client, period_s=BALANCE_HISTORY_PERIOD_S, workers=1, metrics=_BALANCE_METRICS
+        )
 
-    def read(self, volume_ids: Sequence[str], now_s: float) -> CausesRead:
+    def read(self, volume_ids: Sequence[str], now_s: float) -> DrainMetricsResult:
         """What the first 40 of these volumes did in the last hour, and their balance of the last days.
 
         After a call that nobody answered the second is not made.
         """
-        asked, end_s = list(volume_ids[:MOST_VOLUMES]), int(now_s)
-        traces = {i: Traces(not_read=_TOO_MANY) for i in volume_ids} | {i: Traces() for i in asked}
+        queried_ids, end_s = list(volume_ids[:MAX_VOLUMES]), int(now_s)
+        drain_metrics = {i: DrainMetrics(read_error=_TOO_MANY_VOLUMES) for i in volume_ids} | {
+            i: DrainMetrics() for i in queried_ids
+        }
         unread: dict[str, AwsFailure] = {}
 
-        def ask(reader: HistoryReader, span_s: int, period_s: int, put: _Put) -> None:
+        def ask(reader: HistoryReader, span_s: int, period_s: int, merge: _MergeFunction) -> None:
             start_s = (end_s - span_s) // period_s * period_s
-            unread.update(_take(traces, reader.read(asked, start_s, end_s), put))
+            unread.update(_merge_results(drain_metrics, reader.read(queried_ids, start_s, end_s), merge))
 
-        ask(self._operations, OPERATIONS_SPAN_S, PERIOD_S, _with_operations)
-        if not any(failure.kind in _NO_ANSWER for failure in unread.values()):
-            ask(self._days, DAYS_SPAN_S, DAYS_PERIOD_S, _with_days)
-        return CausesRead(traces=traces, unread=unread)
+        ask(self._operation_reader, OPERATIONS_HISTORY_S, PERIOD_S, _with_operations)
+        if not any(failure.kind in _NO_RESPONSE_KINDS for failure in unread.values()):
+            ask(self._balance_reader, BALANCE_HISTORY_S, BALANCE_HISTORY_PERIOD_S, _with_balance)
+        return DrainMetricsResult(drain_metrics=drain_metrics, unread=unread)
 
 
-def _take(traces: dict[str, Traces], answers: Iterable[HistoryRead], put: _Put) -> dict[str, AwsFailure]:
+def _merge_results(
+    drain_metrics: dict[str, DrainMetrics], results: Iterable[HistoryResult], merge: _MergeFunction
+) -> dict[str, AwsFailure]:
     """Add the answers to what is known of each volume; what could not be read comes back."""
     unread: dict[str, AwsFailure] = {}
-    for answer in answers:
-        unread.update(answer.unread)
-        for volume_id, history in answer.histories.items():
-            traces[volume_id] = put(traces[volume_id], history)
+    for result in results:
+        unread.update(result.unread)
+        for volume_id, history in result.histories.items():
+            drain_metrics[volume_id] = merge(drain_metrics[volume_id], history)
     for volume_id, failure in unread.items():
-        traces[volume_id] = replace(traces[volume_id], not_read=f"{failure.action}: {failure.code}")
+        drain_metrics[volume_id] = replace(
+            drain_metrics[volume_id], read_error=f"{failure.action}: {failure.code}"
+        )
     return unread
 
 
-def _with_operations(traces: Traces, history: History) -> Traces:
-    return replace(traces, **{name: getattr(history, name) for name in _OPERATIONS})
+def _with_operations(drain_metrics: DrainMetrics, history: MetricHistory) -> DrainMetrics:
+    return replace(drain_metrics, **{name: getattr(history, name) for name in _OPERATION_METRICS})
 
 
-def _with_days(traces: Traces, history: History) -> Traces:
-    return replace(traces, days=history.balance)
+def _with_balance(drain_metrics: DrainMetrics, history: MetricHistory) -> DrainMetrics:
+    return replace(drain_metrics, balance_history=history.balance)

@@ -14,7 +14,7 @@ from botocore import exceptions as botocore
 from botocore.parsers import ResponseParserError
 
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
 AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParserError)
 """Everything botocore raises when a call to AWS does not succeed."""
@@ -72,15 +72,15 @@ class AwsError(BurstwatchError):
 
 
 @contextmanager
-def explained(action: str) -> Iterator[None]:
+def translate_errors(action: str) -> Iterator[None]:
     """Turn what botocore raises inside into an ``AwsError``."""
     try:
         yield
     except AWS_ERRORS as error:
-        raise AwsError(explain(error, action)) from error
+        raise AwsError(to_aws_failure(error, action)) from error
 
 
-def explain(error: Exception, action: str = "") -> AwsFailure:
+def to_aws_failure(error: Exception, action: str = "") -> AwsFailure:
     """Sort an exception of botocore's.
 
     Args:
@@ -88,18 +88,20 @@ def explain(error: Exception, action: str = "") -> AwsFailure:
         action: What was called, such as ``ec2:DescribeVolumes``; botocore knows the operation at most.
     """
     if isinstance(error, botocore.ClientError):
-        return _explain_answer(error, action or error.operation_name)
-    words = _words_before_sending(error) or _words_for_silence(error) or _unexpected(str(error))
+        return _explain_error_response(error, action or error.operation_name)
+    explanation = (
+        _explain_before_sending(error) or _explain_no_response(error) or _explain_unexpected(str(error))
+    )
     return AwsFailure(
-        kind=words.kind,
+        kind=explanation.kind,
         code=type(error).__name__,
-        message=words.message,
-        next_step=words.next_step,
+        message=explanation.message,
+        next_step=explanation.next_step,
         action=action,
     )
 
 
-def left_no_effect(error: Exception) -> bool:
+def had_no_effect(error: Exception) -> bool:
     """Whether a call that changes something surely changed nothing: it was refused, or never sent.
 
     Where this is false it may have been carried out, and only asking AWS tells.
@@ -108,25 +110,25 @@ def left_no_effect(error: Exception) -> bool:
         error: One of ``AWS_ERRORS``.
     """
     if not isinstance(error, botocore.ClientError):
-        return isinstance(error, _UNSENT) or _words_before_sending(error) is not None
+        return isinstance(error, _NOT_SENT_ERRORS) or _explain_before_sending(error) is not None
     code = str(error.response.get("Error", {}).get("Code") or "")
-    if code in _THROTTLED:
+    if code in _THROTTLING_CODES:
         return True
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    is_aws_code = code[:1].isalpha() and code != "Unknown" and code not in _TRANSIENT
-    return is_aws_code and _BAD_REQUEST <= status < _SERVER_ERROR
+    is_aws_code = code[:1].isalpha() and code != "Unknown" and code not in _TRANSIENT_CODES
+    return is_aws_code and _FIRST_CLIENT_ERROR_STATUS <= status < _FIRST_SERVER_ERROR_STATUS
 
 
-class _Words(NamedTuple):
+class _Explanation(NamedTuple):
     kind: FailureKind
     message: str
     next_step: str
 
 
-_LOG_IN: Final = "log in again (such as `aws sso login`) or give other credentials (AWS_PROFILE, a role)"
-_REPORT: Final = "this is not expected, please report it with this line"
+_LOG_IN_STEP: Final = "log in again (such as `aws sso login`) or give other credentials (AWS_PROFILE, a role)"
+_REPORT_STEP: Final = "this is not expected, please report it with this line"
 
-_UNFETCHED_CREDENTIALS: Final = (
+_CREDENTIAL_FETCH_ERRORS: Final = (
     botocore.CredentialRetrievalError,
     botocore.TokenRetrievalError,
     botocore.SSOError,
@@ -134,7 +136,7 @@ _UNFETCHED_CREDENTIALS: Final = (
     botocore.MetadataRetrievalError,
     botocore.RefreshWithMFAUnsupportedError,
 )
-_BAD_CONFIGURATION: Final = (
+_CONFIGURATION_ERRORS: Final = (
     botocore.ConfigParseError,
     botocore.ConfigNotFound,
     botocore.InvalidConfigError,
@@ -144,7 +146,7 @@ _BAD_CONFIGURATION: Final = (
     botocore.InvalidRetryConfigurationError,
     botocore.InvalidProxiesConfigError,
 )
-_UNSENT: Final = (
+_NOT_SENT_ERRORS: Final = (
     botocore.ParamValidationError,
     botocore.EndpointConnectionError,
     botocore.ConnectTimeoutError,
@@ -152,38 +154,44 @@ _UNSENT: Final = (
 )
 
 
-def _unexpected(text: str) -> _Words:
-    return _Words(FailureKind.BROKEN, _clean(text), _REPORT)
+def _explain_unexpected(text: str) -> _Explanation:
+    return _Explanation(FailureKind.BROKEN, _sanitise(text), _REPORT_STEP)
 
 
-def _words_before_sending(error: Exception) -> _Words | None:
+def _explain_before_sending(error: Exception) -> _Explanation | None:
     """What goes wrong before anything is sent: credentials, configuration, no time left."""
-    text = _clean(str(error))
+    text = _sanitise(str(error))
     match error:
         case botocore.NoCredentialsError() | botocore.NoAuthTokenError():
-            words = _Words(FailureKind.NO_CREDENTIALS, "no AWS credentials were found", _LOG_IN)
+            explanation = _Explanation(
+                FailureKind.NO_CREDENTIALS, "no AWS credentials were found", _LOG_IN_STEP
+            )
         case botocore.PartialCredentialsError():
-            words = _Words(FailureKind.NO_CREDENTIALS, text, "set the missing half or remove the other")
-        case _ if isinstance(error, _UNFETCHED_CREDENTIALS):
+            explanation = _Explanation(
+                FailureKind.NO_CREDENTIALS, text, "set the missing half or remove the other"
+            )
+        case _ if isinstance(error, _CREDENTIAL_FETCH_ERRORS):
             cause = "the AWS credentials could not be fetched or renewed"
-            words = _Words(FailureKind.NO_CREDENTIALS, cause, _LOG_IN)
+            explanation = _Explanation(FailureKind.NO_CREDENTIALS, cause, _LOG_IN_STEP)
         case botocore.ProfileNotFound():
             step = "name one that `aws configure list-profiles` shows"
-            words = _Words(FailureKind.MISCONFIGURED, text, step)
+            explanation = _Explanation(FailureKind.MISCONFIGURED, text, step)
         case botocore.NoRegionError():
-            words = _Words(FailureKind.MISCONFIGURED, "no region is set", "give --region or set AWS_REGION")
+            explanation = _Explanation(
+                FailureKind.MISCONFIGURED, "no region is set", "give --region or set AWS_REGION"
+            )
         case OutOfTimeError():
             step = "the next pass reads it; if it lasts, check the network, any proxy and AWS_ENDPOINT_URL"
-            words = _Words(FailureKind.UNREACHABLE, text, step)
-        case _ if isinstance(error, _BAD_CONFIGURATION):
+            explanation = _Explanation(FailureKind.UNREACHABLE, text, step)
+        case _ if isinstance(error, _CONFIGURATION_ERRORS):
             step = "correct the AWS configuration or the environment"
-            words = _Words(FailureKind.MISCONFIGURED, text, step)
+            explanation = _Explanation(FailureKind.MISCONFIGURED, text, step)
         case _:
             return None
-    return words
+    return explanation
 
 
-_SILENCES: Final = (
+_NO_RESPONSE_ERRORS: Final = (
     (botocore.ReadTimeoutError, FailureKind.UNREACHABLE, "{} took the request but did not answer in time"),
     (botocore.ConnectTimeoutError, FailureKind.UNREACHABLE, "{} could not be reached in time"),
     (botocore.ProxyConnectionError, FailureKind.UNREACHABLE, "the proxy {} could not be reached"),
@@ -195,13 +203,13 @@ _SILENCES: Final = (
 )
 
 
-def _words_for_silence(error: Exception) -> _Words | None:
+def _explain_no_response(error: Exception) -> _Explanation | None:
     """No answer, or half of one: the endpoint is the thing to name."""
-    for error_type, kind, message in _SILENCES:
+    for error_type, kind, message in _NO_RESPONSE_ERRORS:
         if isinstance(error, error_type):
             endpoint = _endpoint(error.kwargs.get("endpoint_url") or error.kwargs.get("proxy_url"))
             step = "try again; if it lasts, check the network, any proxy, the region and AWS_ENDPOINT_URL"
-            return _Words(kind, message.format(endpoint), step)
+            return _Explanation(kind, message.format(endpoint), step)
     return None
 
 
@@ -213,127 +221,131 @@ def _endpoint(url: object) -> str:
     return f"{parts.scheme}://{parts.hostname}" + (f":{parts.port}" if parts.port else "")
 
 
-_THROTTLED: Final = error_codes(
+_THROTTLING_CODES: Final = error_codes(
     """Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException
     RequestLimitExceeded TooManyRequestsException EC2ThrottledException LimitExceededException
     ProvisionedThroughputExceededException SlowDown BandwidthLimitExceeded"""
 )
-_TRANSIENT: Final = error_codes(
+_TRANSIENT_CODES: Final = error_codes(
     """InternalError InternalFailure InternalServerError InternalServiceError InternalServiceFault
     ServiceUnavailable ServiceUnavailableException Unavailable RequestTimeout RequestTimeoutException
     PriorRequestNotComplete"""
 )
-_REFUSED: Final = error_codes(
+_ACCESS_DENIED_CODES: Final = error_codes(
     """UnauthorizedOperation AccessDenied AccessDeniedException UnauthorizedException AuthorizationError
     AuthorizationErrorException Blocked"""
 )
-_BAD_CREDENTIALS: Final = error_codes(
+_BAD_CREDENTIALS_CODES: Final = error_codes(
     """ExpiredToken ExpiredTokenException InvalidClientTokenId UnrecognizedClientException AuthFailure
     InvalidAccessKeyId InvalidToken TokenRefreshRequired MissingAuthenticationToken
     MissingAuthenticationTokenException"""
 )
-_BAD_SIGNATURE: Final = error_codes("SignatureDoesNotMatch InvalidSignature InvalidSignatureException")
-_BAD_TIME: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
-_SUSPECT_SKEW_S: Final = 240.0
+_BAD_SIGNATURE_CODES: Final = error_codes("SignatureDoesNotMatch InvalidSignature InvalidSignatureException")
+_CLOCK_SKEW_CODES: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
+_MIN_SUSPECT_SKEW_S: Final = 240.0
 """AWS tolerates five minutes; less than four is no reason to suspect the clock."""
-_BAD_REQUEST: Final = 400
-_SERVER_ERROR: Final = 500
-_LONGEST_MESSAGE: Final = 400
-_LONGEST_CODE: Final = 80
+_FIRST_CLIENT_ERROR_STATUS: Final = 400
+_FIRST_SERVER_ERROR_STATUS: Final = 500
+_MAX_MESSAGE_CHARS: Final = 400
+_MAX_CODE_CHARS: Final = 80
 
 
-def _explain_answer(error: botocore.ClientError, action: str) -> AwsFailure:
+def _explain_error_response(error: botocore.ClientError, action: str) -> AwsFailure:
     """Sort an error that AWS answered with."""
     details = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
-    code = printable(str(details.get("Code") or ""), _LONGEST_CODE) or "Unknown"
+    code = sanitise(str(details.get("Code") or ""), _MAX_CODE_CHARS) or "Unknown"
     text = str(details.get("Message") or "AWS gave no reason")
     resource = None
-    if code in _REFUSED:
-        words, resource = _words_for_refusal(text, action)
-    elif code in _BAD_TIME or code in _BAD_SIGNATURE or code in _BAD_CREDENTIALS:
-        words = _words_for_credentials(code, text, metadata)
+    if code in _ACCESS_DENIED_CODES:
+        explanation, resource = _explain_refusal(text, action)
+    elif code in _CLOCK_SKEW_CODES or code in _BAD_SIGNATURE_CODES or code in _BAD_CREDENTIALS_CODES:
+        explanation = _explain_credentials(code, text, metadata)
     else:
-        words = _words_for_other(code, _clean(text), metadata)
+        explanation = _explain_other(code, _sanitise(text), metadata)
     return AwsFailure(
-        kind=words.kind,
+        kind=explanation.kind,
         code=code,
-        message=words.message,
-        next_step=words.next_step,
+        message=explanation.message,
+        next_step=explanation.next_step,
         action=action,
         resource=resource,
     )
 
 
-_RAISE_QUOTA: Final = "ask for a higher quota (Service Quotas, Amazon EBS), or free some of it"
-_NOT_NOW: Final = {
+_RAISE_QUOTA_STEP: Final = "ask for a higher quota (Service Quotas, Amazon EBS), or free some of it"
+_REFUSAL_NEXT_STEPS: Final = {
     "IncorrectModificationState": "wait until its modification is completed",
     "VolumeModificationRateExceeded": "wait, AWS allows four modifications of a volume in 24 hours",
     "IncorrectState": "wait until it is in-use or available",
     "UnsupportedOperation": "change it by hand, AWS does not allow this here",
-    "MaxIOPSLimitExceeded": _RAISE_QUOTA,
-    "VolumeModificationSizeLimitExceeded": _RAISE_QUOTA,
-    "VolumeLimitExceeded": _RAISE_QUOTA,
+    "MaxIOPSLimitExceeded": _RAISE_QUOTA_STEP,
+    "VolumeModificationSizeLimitExceeded": _RAISE_QUOTA_STEP,
+    "VolumeLimitExceeded": _RAISE_QUOTA_STEP,
     "VolumeIOPSLimit": "ask for fewer IOPS, or spread them over several volumes",
 }
 """What AWS does not do for this volume now, and what helps."""
 
 
-def _words_for_other(code: str, message: str, metadata: Mapping[str, Any]) -> _Words:
-    if code in _THROTTLED:
+def _explain_other(code: str, message: str, metadata: Mapping[str, Any]) -> _Explanation:
+    if code in _THROTTLING_CODES:
         step = "try again later; if it lasts, ask AWS for a higher quota"
-        return _Words(FailureKind.RETRYABLE, f"AWS limits how often this may be called ({message})", step)
-    if code in _TRANSIENT or metadata.get("HTTPStatusCode", 0) >= _SERVER_ERROR:
+        return _Explanation(
+            FailureKind.RETRYABLE, f"AWS limits how often this may be called ({message})", step
+        )
+    if code in _TRANSIENT_CODES or metadata.get("HTTPStatusCode", 0) >= _FIRST_SERVER_ERROR_STATUS:
         step = "try again; if it lasts, look at the AWS Health Dashboard"
-        return _Words(FailureKind.RETRYABLE, f"AWS had a fault of its own ({message})", step)
-    if code in _NOT_NOW:
-        return _Words(FailureKind.REFUSED, message, _NOT_NOW[code])
+        return _Explanation(FailureKind.RETRYABLE, f"AWS had a fault of its own ({message})", step)
+    if code in _REFUSAL_NEXT_STEPS:
+        return _Explanation(FailureKind.REFUSED, message, _REFUSAL_NEXT_STEPS[code])
     if "NotFound" in code:
-        return _Words(FailureKind.NOT_FOUND, message, "check the id, the region and the account")
+        return _Explanation(FailureKind.NOT_FOUND, message, "check the id, the region and the account")
     request_id = metadata.get("RequestId", "(none given)")
-    return _Words(FailureKind.BROKEN, message, f"{_REPORT} and AWS's request id {request_id}")
+    return _Explanation(FailureKind.BROKEN, message, f"{_REPORT_STEP} and AWS's request id {request_id}")
 
 
-_PERMISSION: Final = re.compile(
+_PERMISSION_PATTERN: Final = re.compile(
     r"(?:User: (?P<who>\S+) )?is not authorized to perform:? (?P<action>[\w-]+:\w+)"
     r"(?: on resource: (?P<resource>\S+))?"
 )
-_ENCODED: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
+_ENCODED_MESSAGE: Final = re.compile(r"\s*Encoded authorization failure message:.*", re.DOTALL)
 
 
-def _words_for_refusal(text: str, action: str) -> tuple[_Words, str | None]:
+def _explain_refusal(text: str, action: str) -> tuple[_Explanation, str | None]:
     """Who may not do what, and on what, as far as AWS tells."""
-    found = _PERMISSION.search(_ENCODED.sub("", text))
-    told = found.groupdict() if found else {}
-    who, denied = told.get("who") or "this identity", told.get("action") or action
-    resource = (told.get("resource") or "").rstrip(".,") or None
-    who, denied = printable(who, _LONGEST_MESSAGE // 2), printable(denied, _LONGEST_CODE)
-    resource = printable(resource, _LONGEST_MESSAGE // 2) if resource else None
-    message = f"{who} may not call {denied}" + (f" on {resource}" if resource else "")
+    match = _PERMISSION_PATTERN.search(_ENCODED_MESSAGE.sub("", text))
+    groups = match.groupdict() if match else {}
+    principal, denied = groups.get("who") or "this identity", groups.get("action") or action
+    resource = (groups.get("resource") or "").rstrip(".,") or None
+    principal, denied = sanitise(principal, _MAX_MESSAGE_CHARS // 2), sanitise(denied, _MAX_CODE_CHARS)
+    resource = sanitise(resource, _MAX_MESSAGE_CHARS // 2) if resource else None
+    message = f"{principal} may not call {denied}" + (f" on {resource}" if resource else "")
     step = f"grant {denied} to it, or use credentials that have it"
     if "explicit deny" in text:
         message += ", an explicit deny forbids it"
         step = "have the policy that denies it changed: no grant outweighs a deny"
-    return _Words(FailureKind.REFUSED, message, step), resource
+    return _Explanation(FailureKind.REFUSED, message, step), resource
 
 
-def _words_for_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _Words:
+def _explain_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _Explanation:
     """A wrong clock looks like bad credentials, and EC2 calls a request with expired credentials expired."""
-    about_time = code in _BAD_TIME or (
-        code in _BAD_SIGNATURE and re.search(r"expired|not yet current", text) is not None
+    is_about_time = code in _CLOCK_SKEW_CODES or (
+        code in _BAD_SIGNATURE_CODES and re.search(r"expired|not yet current", text) is not None
     )
     server_at = _server_time(metadata)
     skew_s = _skew_s(text, metadata, server_at)
-    if about_time if skew_s is None else abs(skew_s) >= _SUSPECT_SKEW_S:
+    if is_about_time if skew_s is None else abs(skew_s) >= _MIN_SUSPECT_SKEW_S:
         step = "set this machine's clock (such as `chronyc makestep`)"
         if code == "RequestExpired" and skew_s is None:
             step += ", or where it is right, log in again: EC2 says the same of expired credentials"
-        return _Words(FailureKind.CLOCK_SKEW, _skew_message(skew_s, server_at), step)
-    if about_time or "Expired" in code:
-        return _Words(FailureKind.NO_CREDENTIALS, "the AWS credentials have expired", _LOG_IN)
-    if code in _BAD_SIGNATURE:
-        return _Words(FailureKind.NO_CREDENTIALS, "the secret access key does not fit its id", _LOG_IN)
-    return _Words(FailureKind.NO_CREDENTIALS, "AWS does not accept these credentials", _LOG_IN)
+        return _Explanation(FailureKind.CLOCK_SKEW, _skew_message(skew_s, server_at), step)
+    if is_about_time or "Expired" in code:
+        return _Explanation(FailureKind.NO_CREDENTIALS, "the AWS credentials have expired", _LOG_IN_STEP)
+    if code in _BAD_SIGNATURE_CODES:
+        return _Explanation(
+            FailureKind.NO_CREDENTIALS, "the secret access key does not fit its id", _LOG_IN_STEP
+        )
+    return _Explanation(FailureKind.NO_CREDENTIALS, "AWS does not accept these credentials", _LOG_IN_STEP)
 
 
 def _skew_message(skew_s: float | None, server_at: datetime | None) -> str:
@@ -344,17 +356,17 @@ def _skew_message(skew_s: float | None, server_at: datetime | None) -> str:
     return f"this machine's clock is {abs(skew_s) / 60:.0f} min {side} AWS's{aws_time}"
 
 
-_SIGNED_AT: Final = re.compile(r"(?:expired|not yet current): (\d{8}T\d{6}Z)")
+_SIGNED_AT_PATTERN: Final = re.compile(r"(?:expired|not yet current): (\d{8}T\d{6}Z)")
 
 
 def _skew_s(text: str, metadata: Mapping[str, Any], server_at: datetime | None) -> float | None:
     """Seconds that this machine's clock is ahead of AWS's, None where the answer does not let one tell."""
-    found = _SIGNED_AT.search(text)
-    signed = found[1] if found else metadata.get("SignedAt")
-    if signed is None or server_at is None:
+    match = _SIGNED_AT_PATTERN.search(text)
+    signed_text = match[1] if match else metadata.get("SignedAt")
+    if signed_text is None or server_at is None:
         return None
     try:
-        signed_at = datetime.strptime(signed, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
+        signed_at = datetime.strptime(signed_text, "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     except ValueError:
         return None
     return (signed_at - server_at).total_seconds()
@@ -367,16 +379,16 @@ def _server_time(metadata: Mapping[str, Any]) -> datetime | None:
         return None
 
 
-_SECRETS: Final = (
-    (_ENCODED, ""),
+_SECRET_PATTERNS: Final = (
+    (_ENCODED_MESSAGE, ""),
     (re.compile(r"The Canonical String for this request.*", re.DOTALL), ""),
     (re.compile(r"\b(AKIA|ASIA)[A-Z0-9]{12,}\b"), r"\1…"),
     (re.compile(r"(?i)(token|signature|credential|authorization)[=:]\s*\S+"), r"\1 …"),
 )
 
 
-def _clean(text: str) -> str:
+def _sanitise(text: str) -> str:
     """AWS's words as part of a sentence: one line, of bearable length, nothing secret in it."""
-    for pattern, instead in _SECRETS:
-        text = pattern.sub(instead, text)
-    return printable(text, _LONGEST_MESSAGE).rstrip(".;: ") or "AWS gave no reason"
+    for pattern, replacement in _SECRET_PATTERNS:
+        text = pattern.sub(replacement, text)
+    return sanitise(text, _MAX_MESSAGE_CHARS).rstrip(".;: ") or "AWS gave no reason"

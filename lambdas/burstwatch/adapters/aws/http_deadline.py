@@ -32,7 +32,7 @@ class _TimedReader(RawIOBase):
         self._raw = raw
         self._sock = sock
         self._timeout_s = sock.gettimeout()
-        self._until_s = None if self._timeout_s is None else monotonic() + self._timeout_s
+        self._deadline_s = None if self._timeout_s is None else monotonic() + self._timeout_s
 
     def readable(self) -> bool:
         return True
@@ -41,8 +41,8 @@ class _TimedReader(RawIOBase):
         return self._raw.fileno()
 
     def readinto(self, buffer: Any, /) -> int | None:
-        if self._until_s is not None:
-            self._sock.settimeout(_left_s(self._until_s))
+        if self._deadline_s is not None:
+            self._sock.settimeout(_remaining_s(self._deadline_s))
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
@@ -54,14 +54,14 @@ class _TimedReader(RawIOBase):
         super().close()
 
 
-def bound_aws_answers() -> None:
+def limit_response_time() -> None:
     """Make the read timeout of every client of botocore's the limit of the whole answer.
 
     Set on botocore's own connections because it makes clients of its own for credentials (STS, SSO, instance
     metadata), which hooks on our clients do not reach.
     """
-    for kind in (AWSHTTPConnection, AWSHTTPSConnection):
-        kind.response_class = TimedResponse  # type: ignore[assignment]
+    for connection_class in (AWSHTTPConnection, AWSHTTPSConnection):
+        connection_class.response_class = TimedResponse  # type: ignore[assignment]
 
 
 class _TimedConnection(HTTPConnection):
@@ -74,28 +74,28 @@ class _TimedConnection(HTTPConnection):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._until_s = monotonic() + float(cast("float", self.timeout))
-        self._create_connection = self._connect_in_time
+        self._deadline_s = monotonic() + float(cast("float", self.timeout))
+        self._create_connection = self._connect_before_deadline
 
     def connect(self) -> None:
         super().connect()
-        self.sock.settimeout(_left_s(self._until_s))
+        self.sock.settimeout(_remaining_s(self._deadline_s))
 
     def getresponse(self) -> HTTPResponse:
-        self.sock.settimeout(_left_s(self._until_s))
+        self.sock.settimeout(_remaining_s(self._deadline_s))
         return super().getresponse()
 
-    def _connect_in_time(self, address: tuple[str, int], *_: object) -> socket.socket:
+    def _connect_before_deadline(self, address: tuple[str, int], *_: object) -> socket.socket:
         """Try the addresses in turn: ``socket.create_connection`` would give each of them the whole time."""
         host, port = address
-        last: OSError = OSError(f"{host} has no address")
-        for *_kind, found in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
-            left_s = _left_s(self._until_s)
+        last_error: OSError = OSError(f"{host} has no address")
+        for *_kind, socket_address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+            remaining_s = _remaining_s(self._deadline_s)
             try:
-                return socket.create_connection((str(found[0]), port), left_s)
+                return socket.create_connection((str(socket_address[0]), port), remaining_s)
             except OSError as error:
-                last = error
-        raise last
+                last_error = error
+        raise last_error
 
 
 class _TimedTlsConnection(HTTPSConnection, _TimedConnection):
@@ -116,8 +116,8 @@ class TimedHttpsHandler(HTTPSHandler):
         return self.do_open(_TimedTlsConnection, req)
 
 
-def _left_s(until_s: float) -> float:
-    left_s = until_s - monotonic()
-    if left_s <= 0:
+def _remaining_s(deadline_s: float) -> float:
+    remaining_s = deadline_s - monotonic()
+    if remaining_s <= 0:
         raise TimeoutError("timed out")
-    return left_s
+    return remaining_s

@@ -8,7 +8,7 @@ from typing import Any, Final
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.buckets.series import PERIOD_S, Series
-from burstwatch.core.ebs.usage import History
+from burstwatch.core.ebs.usage import MetricHistory
 
 DATAPOINTS_PER_CALL: Final = 100_800
 """What GetMetricData answers on one page: each page more would be billed like a call more."""
@@ -16,21 +16,21 @@ DATAPOINTS_PER_CALL: Final = 100_800
 DATAPOINTS_PER_S: Final = 300_000
 """Our share of the 396,000 that an account may ask for in a second where they are older than three hours."""
 
-_METRICS: Final = {
+_METRIC_AND_STAT: Final = {
     "read_ops": ("VolumeReadOps", "Sum"),
     "write_ops": ("VolumeWriteOps", "Sum"),
     "read_bytes": ("VolumeReadBytes", "Sum"),
     "write_bytes": ("VolumeWriteBytes", "Sum"),
     "balance": ("BurstBalance", "Minimum"),
 }
-METRICS_PER_VOLUME: Final = len(_METRICS)
+METRICS_PER_VOLUME: Final = len(_METRIC_AND_STAT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HistoryRead:
+class HistoryResult:
     """The histories of some volumes by id; a volume of which any metric could not be read is ``unread``."""
 
-    histories: Mapping[str, History]
+    histories: Mapping[str, MetricHistory]
     unread: Mapping[str, AwsFailure]
     messages: Sequence[str] = ()
 
@@ -44,52 +44,68 @@ class HistoryReader:
     """
 
     def __init__(
-        self, client: Any, *, period_s: int, workers: int = 8, metrics: Sequence[str] = tuple(_METRICS)
+        self,
+        client: Any,
+        *,
+        period_s: int,
+        workers: int = 8,
+        metrics: Sequence[str] = tuple(_METRIC_AND_STAT),
     ) -> None:
         self._period_s = period_s
         self._workers = workers
-        self._metrics = {name: _METRICS[name] for name in metrics}
-        pace = DATAPOINTS_PER_S * period_s / PERIOD_S
-        self._reader = CloudWatchReader(_AtPeriod(client, period_s), workers=1, datapoints_per_s=pace)  # type: ignore[arg-type]
+        self._metrics = {name: _METRIC_AND_STAT[name] for name in metrics}
+        datapoints_per_s = DATAPOINTS_PER_S * period_s / PERIOD_S
+        fixed_period_client: Any = _FixedPeriodClient(client, period_s)
+        self._reader = CloudWatchReader(fixed_period_client, workers=1, datapoints_per_s=datapoints_per_s)
 
-    def read(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> Iterator[HistoryRead]:
-        """The histories of all these volumes, as they are answered; ``start_s`` on a multiple of the period.
+    def read(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> Iterator[HistoryResult]:
+        """The histories of all these volumes, as they are answered.
+
+        ``start_s`` is a multiple of the period.
 
         No more than a few volumes' datapoints are ever held.
         """
-        room = DATAPOINTS_PER_CALL // max(1, -(-(end_s - start_s) // self._period_s))
-        size = max(1, min(room, BATCH_SIZE) // len(self._metrics))
-        batches = (volume_ids[first : first + size] for first in range(0, len(volume_ids), size))
+        queries_per_call = DATAPOINTS_PER_CALL // max(1, -(-(end_s - start_s) // self._period_s))
+        volumes_per_batch = max(1, min(queries_per_call, BATCH_SIZE) // len(self._metrics))
+        batches = (
+            volume_ids[offset : offset + volumes_per_batch]
+            for offset in range(0, len(volume_ids), volumes_per_batch)
+        )
         pool = ThreadPoolExecutor(self._workers, thread_name_prefix="history")
-        running: set[Future[HistoryRead]] = set()
+        running: set[Future[HistoryResult]] = set()
         try:
             for batch in batches:
                 running.add(pool.submit(self._read_batch, batch, start_s, end_s))
                 if len(running) > self._workers:
                     done, running = wait(running, return_when=FIRST_COMPLETED)
-                    yield from (each.result() for each in done)
+                    yield from (future.result() for future in done)
             while running:
                 done, running = wait(running, return_when=FIRST_COMPLETED)
-                yield from (each.result() for each in done)
+                yield from (future.result() for future in done)
         finally:
             pool.shutdown(cancel_futures=True)
 
-    def _read_batch(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> HistoryRead:
-        asked = {i: {name: MetricQuery(i, *what) for name, what in self._metrics.items()} for i in volume_ids}
-        found = self._reader.read((q for each in asked.values() for q in each.values()), start_s, end_s)
-        histories: dict[str, History] = {}
+    def _read_batch(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> HistoryResult:
+        queries_by_volume = {
+            i: {name: MetricQuery(i, *metric_and_stat) for name, metric_and_stat in self._metrics.items()}
+            for i in volume_ids
+        }
+        result = self._reader.read(
+            (q for by_name in queries_by_volume.values() for q in by_name.values()), start_s, end_s
+        )
+        histories: dict[str, MetricHistory] = {}
         unread: dict[str, AwsFailure] = {}
-        for volume_id, queries in asked.items():
-            failures = [found.unread[query] for query in queries.values() if query in found.unread]
+        for volume_id, queries in queries_by_volume.items():
+            failures = [result.unread[query] for query in queries.values() if query in result.unread]
             if failures:
                 unread[volume_id] = failures[0]
                 continue
-            series: dict[str, Series] = {name: found.series[query] for name, query in queries.items()}
-            histories[volume_id] = History(period_s=self._period_s, **series)
-        return HistoryRead(histories=histories, unread=unread, messages=found.messages)
+            series: dict[str, Series] = {name: result.series[query] for name, query in queries.items()}
+            histories[volume_id] = MetricHistory(period_s=self._period_s, **series)
+        return HistoryResult(histories=histories, unread=unread, messages=result.messages)
 
 
-class _AtPeriod:
+class _FixedPeriodClient:
     """A client of CloudWatch whose queries are all for periods of this length."""
 
     def __init__(self, client: Any, period_s: int) -> None:

@@ -14,18 +14,18 @@ from datetime import date, datetime
 from math import isfinite
 from typing import Any, Final
 
-from burstwatch.adapters.aws.botocore_hooks import pages
-from burstwatch.adapters.aws.errors import AWS_ERRORS, explain
+from burstwatch.adapters.aws.botocore_hooks import paginate
+from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.core.ebs.pricing import US_EAST_1, PriceTable, TypePrice, VolumeType
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
 ENDPOINT_REGION: Final = "us-east-1"
 """The API has endpoints in three regions only; each knows the prices of all."""
 
 _ACTION: Final = "pricing:GetProducts"
 _PAGE_SIZE: Final = 100
-_PRICES: Final = "priceDimensions"
-_LONGEST_FAULT: Final = 300
+_PRICE_DIMENSIONS_KEY: Final = "priceDimensions"
+_MAX_FAULT_CHARS: Final = 300
 _STORAGE: Final = "Storage"
 _IOPS: Final = "System Operation"
 _THROUGHPUT: Final = "Provisioned Throughput"
@@ -36,7 +36,7 @@ _UNITS: Final = {_STORAGE: _GIB_UNITS, _IOPS: _IOPS_UNITS, _THROUGHPUT: _MIB_S_U
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PricesRead:
+class PricesResult:
     """The prices to reckon with; ``faults`` say what of them is not the region's own, and why."""
 
     table: PriceTable
@@ -55,80 +55,85 @@ class _Price:
     published_on: date
 
 
-class _Unreadable(Exception):  # noqa: N818 - a row that says something else than we know, no error of ours
+class _UnreadablePrice(Exception):  # noqa: N818 - a row that says something else than we know, no error of ours
     """Why a row of the list gives no price."""
 
 
-def read_prices(client: Any, region: str) -> PricesRead:
+def read_prices(client: Any, region: str) -> PricesResult:
     """What volumes cost in ``region``; never fails, but says so where it had to fall back.
 
     Args:
         client: of the service ``pricing``, in ``ENDPOINT_REGION``.
         region: the volumes' own.
     """
-    found: dict[tuple[str, str], _Price] = {}
+    prices: dict[tuple[str, str], _Price] = {}
     faults: list[str] = []
     try:
         for family in (_STORAGE, _IOPS, _THROUGHPUT):
-            found |= _prices_of(client, region, family, faults)
+            prices |= _read_family_prices(client, region, family, faults)
     except AWS_ERRORS as error:
-        return _fallen_back(region, str(explain(error, _ACTION)))
-    if not found:
-        return _fallen_back(region, "; ".join(faults) or f"AWS's price list has no volumes of {region}")
+        return _fall_back_to_built_in(region, str(to_aws_failure(error, _ACTION)))
+    if not prices:
+        return _fall_back_to_built_in(
+            region, "; ".join(faults) or f"AWS's price list has no volumes of {region}"
+        )
     by_type: dict[VolumeType, TypePrice] = {}
-    for kind in VolumeType:
-        listed = _type_price(kind, found)
-        if listed is None:
+    for volume_type in VolumeType:
+        listed_price = _type_price(volume_type, prices)
+        if listed_price is None:
             faults.append(
-                f"AWS's price list of {region} is not complete for {kind}: {_built_in_words()} stand in"
+                f"AWS's price list of {region} is not complete for {volume_type}: {_describe_built_in()}"
+                " stand in"
             )
-        by_type[kind] = listed or US_EAST_1.by_type[kind]
-    as_of = min(price.published_on for price in found.values())
-    return PricesRead(
+        by_type[volume_type] = listed_price or US_EAST_1.by_type[volume_type]
+    as_of = min(price.published_on for price in prices.values())
+    return PricesResult(
         table=PriceTable(region=region, as_of=as_of, by_type=by_type), region=region, faults=tuple(faults)
     )
 
 
-def _fallen_back(region: str, why: str) -> PricesRead:
-    elsewhere = "" if region == US_EAST_1.region else f"; {region} may cost more"
-    fault = f"{_built_in_words()} are used, they may have changed{elsewhere}: {why}"
-    return PricesRead(table=US_EAST_1, region=region, faults=(fault,))
+def _fall_back_to_built_in(region: str, reason: str) -> PricesResult:
+    region_note = "" if region == US_EAST_1.region else f"; {region} may cost more"
+    fault = f"{_describe_built_in()} are used, they may have changed{region_note}: {reason}"
+    return PricesResult(table=US_EAST_1, region=region, faults=(fault,))
 
 
-def _built_in_words() -> str:
+def _describe_built_in() -> str:
     return f"the built-in prices of {US_EAST_1.region} of {US_EAST_1.as_of:%Y-%m-%d}"
 
 
-def _prices_of(client: Any, region: str, family: str, faults: list[str]) -> dict[tuple[str, str], _Price]:
+def _read_family_prices(
+    client: Any, region: str, family: str, faults: list[str]
+) -> dict[tuple[str, str], _Price]:
     """The prices of one product family by family and usage type; what is odd goes to ``faults``."""
-    found: dict[tuple[str, str], _Price] = {}
-    for product in _products(client, region, family, faults):
-        name = _own_usage(product, region)
-        if name is None or not _is_wanted(family, name):
+    prices: dict[tuple[str, str], _Price] = {}
+    for product in _list_products(client, region, family, faults):
+        usage_name = _usage_name(product, region)
+        if usage_name is None or not _is_wanted(family, usage_name):
             continue
         try:
             price = _read_price(product, family)
-        except _Unreadable as why:
-            faults.append(printable(f"AWS's price list, {name} in {region}: {why}", _LONGEST_FAULT))
+        except _UnreadablePrice as error:
+            faults.append(sanitise(f"AWS's price list, {usage_name} in {region}: {error}", _MAX_FAULT_CHARS))
             continue
-        known = found.get((family, name))
-        if known is None or price.usd > known.usd:
-            found[family, name] = price
-    return found
+        known_price = prices.get((family, usage_name))
+        if known_price is None or price.usd > known_price.usd:
+            prices[family, usage_name] = price
+    return prices
 
 
-def _products(client: Any, region: str, family: str, faults: list[str]) -> Iterator[Mapping[str, Any]]:
+def _list_products(client: Any, region: str, family: str, faults: list[str]) -> Iterator[Mapping[str, Any]]:
     filters = {"productFamily": family, "regionCode": region}
-    answers = pages(
+    price_pages = paginate(
         client.get_products,
-        of="PriceList",
+        list_key="PriceList",
         ServiceCode="AmazonEC2",
         FormatVersion="aws_v1",
         MaxResults=_PAGE_SIZE,
         Filters=[{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()],
     )
-    for answer in answers:
-        for text in answer["PriceList"]:
+    for page in price_pages:
+        for text in page["PriceList"]:
             try:
                 product = json.loads(text)
             except (TypeError, ValueError, RecursionError):
@@ -140,20 +145,20 @@ def _products(client: Any, region: str, family: str, faults: list[str]) -> Itera
                 faults.append(fault)
 
 
-def _own_usage(product: Mapping[str, Any], region: str) -> str | None:
+def _usage_name(product: Mapping[str, Any], region: str) -> str | None:
     """What is used, without the region's prefix; None where it is not for volumes of the region itself."""
-    told = _part(product, "product", "attributes")
-    usage = str(told.get("usagetype", ""))
-    prefix, mark, name = usage.partition("EBS:")
-    is_own = told.get("locationType") == "AWS Region" and told.get("regionCode", region) == region
-    return name if mark and is_own and prefix.count("-") <= 1 else None
+    attributes = _nested(product, "product", "attributes")
+    usage = str(attributes.get("usagetype", ""))
+    prefix, separator, name = usage.partition("EBS:")
+    is_own = attributes.get("locationType") == "AWS Region" and attributes.get("regionCode", region) == region
+    return name if separator and is_own and prefix.count("-") <= 1 else None
 
 
 def _is_wanted(family: str, name: str) -> bool:
-    return any((family, name) in names for names in _NAMES.values())
+    return any((family, name) in components for components in _PRICE_COMPONENTS.values())
 
 
-_NAMES: Final = {
+_PRICE_COMPONENTS: Final = {
     VolumeType.GP2: ((_STORAGE, "VolumeUsage.gp2"),),
     VolumeType.GP3: (
         (_STORAGE, "VolumeUsage.gp3"),
@@ -177,60 +182,65 @@ def _read_price(product: Mapping[str, Any], family: str) -> _Price:
     Raises:
         _Unreadable: there is none, or more than one, or it is for something else.
     """
-    terms = _part(product, "terms", "OnDemand")
-    dimensions = [_part(of, name) for key in terms for of in [_part(terms, key, _PRICES)] for name in of]
-    found: set[float] = set()
-    for each in dimensions:
-        factor = _UNITS[family].get(str(each.get("unit", "")).lower())
+    terms = _nested(product, "terms", "OnDemand")
+    dimensions = [
+        _nested(price_dimensions, name)
+        for key in terms
+        for price_dimensions in [_nested(terms, key, _PRICE_DIMENSIONS_KEY)]
+        for name in price_dimensions
+    ]
+    prices: set[float] = set()
+    for dimension in dimensions:
+        factor = _UNITS[family].get(str(dimension.get("unit", "")).lower())
         if factor is None:
-            raise _Unreadable(f"it is for {each.get('unit')!r}, which is not known")
-        text = _part(each, "pricePerUnit").get("USD")
+            raise _UnreadablePrice(f"it is for {dimension.get('unit')!r}, which is not known")
+        text = _nested(dimension, "pricePerUnit").get("USD")
         if text is None:
-            raise _Unreadable("it is not in dollars")
-        found.add(_number(text) * factor)
-    found.discard(0.0)  # what is included is listed as well, for nothing
-    if len(found) != 1:
-        raise _Unreadable(f"it has {len(found)} prices, not one")
-    return _Price(found.pop(), _published_on(product))
+            raise _UnreadablePrice("it is not in dollars")
+        prices.add(_parse_usd(text) * factor)
+    prices.discard(0.0)  # what is included is listed as well, for nothing
+    if len(prices) != 1:
+        raise _UnreadablePrice(f"it has {len(prices)} prices, not one")
+    return _Price(prices.pop(), _publication_date(product))
 
 
-def _part(told: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+def _nested(mapping: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     """What stands below these names, one below the other; nothing, where that is something else."""
     for name in names:
-        value = told.get(name)
-        told = value if isinstance(value, Mapping) else {}
-    return told
+        value = mapping.get(name)
+        mapping = value if isinstance(value, Mapping) else {}
+    return mapping
 
 
-def _number(text: Any) -> float:
+def _parse_usd(text: Any) -> float:
     try:
         value = float(text)
     except (TypeError, ValueError):
         value = -1.0
     if not (isfinite(value) and value >= 0):
-        raise _Unreadable(f"{text!r} is no price")
+        raise _UnreadablePrice(f"{text!r} is no price")
     return value
 
 
-def _published_on(product: Mapping[str, Any]) -> date:
+def _publication_date(product: Mapping[str, Any]) -> date:
     text = str(product.get("publicationDate", ""))
     try:
         return datetime.fromisoformat(text).date()
     except ValueError:
-        raise _Unreadable(f"it was published on {text!r}, which is no date") from None
+        raise _UnreadablePrice(f"it was published on {text!r}, which is no date") from None
 
 
-def _type_price(kind: VolumeType, found: Mapping[tuple[str, str], _Price]) -> TypePrice | None:
+def _type_price(volume_type: VolumeType, prices: Mapping[tuple[str, str], _Price]) -> TypePrice | None:
     """The price of a type, with what is included as ever; None where a part of it is missing."""
-    known = US_EAST_1.by_type[kind]
-    parts = [found.get(name) for name in _NAMES[kind]]
+    built_in = US_EAST_1.by_type[volume_type]
+    parts = [prices.get(name) for name in _PRICE_COMPONENTS[volume_type]]
     usd = [part.usd for part in parts if part is not None]
     if len(usd) < len(parts):
         return None
-    tiers = tuple((above, usd[1 + place]) for place, (above, _) in enumerate(known.iops_tiers))
+    tiers = tuple((above, usd[1 + index]) for index, (above, _) in enumerate(built_in.iops_tiers))
     return replace(
-        known,
+        built_in,
         usd_per_gib=usd[0],
         iops_tiers=tiers,
-        usd_per_mib_s=round(usd[-1], 9) if known.free_mib_s else 0.0,
+        usd_per_mib_s=round(usd[-1], 9) if built_in.free_mib_s else 0.0,
     )

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from burstwatch.adapters.aws.errors import explained
+from burstwatch.adapters.aws.errors import translate_errors
 
 if TYPE_CHECKING:
     from types_boto3_ec2 import EC2Client
@@ -14,6 +14,6 @@ def enabled_regions(client: "EC2Client") -> list[str]:
     Raises:
         AwsError: AWS does not say.
     """
-    with explained("ec2:DescribeRegions"):
-        told = client.describe_regions(AllRegions=False).get("Regions", ())
-        return sorted(each["RegionName"] for each in told if each.get("RegionName"))
+    with translate_errors("ec2:DescribeRegions"):
+        regions = client.describe_regions(AllRegions=False).get("Regions", ())
+        return sorted(region["RegionName"] for region in regions if region.get("RegionName"))

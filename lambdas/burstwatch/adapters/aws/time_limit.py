@@ -11,11 +11,11 @@ from burstwatch.adapters.aws.errors import OutOfTimeError
 if TYPE_CHECKING:
     from botocore.client import BaseClient
 
-_TO_FINISH_S: Final = 2.0
+_FINISH_RESERVE_S: Final = 2.0
 """What is left for the process itself after a call that takes as long as it may."""
 
-_SLOW_S: Final = 5.0
-_BEGAN: Final = "burstwatch-began"
+_SLOW_CALL_S: Final = 5.0
+_STARTED_AT_KEY: Final = "burstwatch-began"
 
 
 @dataclass(slots=True)
@@ -23,10 +23,10 @@ class TimeLimit:
     """Sends no request that could outlive the invocation, and reports each slow call by its name.
 
     Without this Lambda ends the process in the middle of a call, and no log line says which one it was.
-    ``left_s`` answers with the seconds that are left; until there is an invocation there is no limit.
+    ``remaining_s`` answers with the seconds that are left; until there is an invocation there is no limit.
     """
 
-    left_s: Callable[[], float] = lambda: inf
+    remaining_s: Callable[[], float] = lambda: inf
     report: Callable[[str], object] = lambda _message: None
 
     def attach(self, client: "BaseClient") -> None:
@@ -34,25 +34,25 @@ class TimeLimit:
         events = client.meta.events
         config: Any = client.meta.config
         service = client.meta.service_model.service_id.hyphenize()
-        needs_s = config.connect_timeout + config.read_timeout + _TO_FINISH_S
+        needed_s = config.connect_timeout + config.read_timeout + _FINISH_RESERVE_S
 
         def check(**_: object) -> None:
-            if (left_s := self.left_s()) < needs_s:
+            if (remaining_s := self.remaining_s()) < needed_s:
                 raise OutOfTimeError(
-                    why=f"{left_s:.0f} s are left of the invocation, and it may take {needs_s:.0f} s"
+                    why=f"{remaining_s:.0f} s are left of the invocation, and it may take {needed_s:.0f} s"
                 )
 
         events.register(f"before-send.{service}", check)
-        events.register(f"before-call.{service}", _note_begin)
-        events.register(f"after-call.{service}", self._note_end)
-        events.register(f"after-call-error.{service}", self._note_end)
+        events.register(f"before-call.{service}", _record_start)
+        events.register(f"after-call.{service}", self._record_end)
+        events.register(f"after-call-error.{service}", self._record_end)
 
-    def _note_end(self, event_name: str, context: dict[str, Any], **_: object) -> None:
-        took_s = monotonic() - context.get(_BEGAN, inf)
-        if took_s >= _SLOW_S:
+    def _record_end(self, event_name: str, context: dict[str, Any], **_: object) -> None:
+        took_s = monotonic() - context.get(_STARTED_AT_KEY, inf)
+        if took_s >= _SLOW_CALL_S:
             service, operation = event_name.split(".")[1:]
             self.report(f"{service}:{operation} took {took_s:.1f} s")
 
 
-def _note_begin(context: dict[str, Any], **_: object) -> None:
-    context[_BEGAN] = monotonic()
+def _record_start(context: dict[str, Any], **_: object) -> None:
+    context[_STARTED_AT_KEY] = monotonic()

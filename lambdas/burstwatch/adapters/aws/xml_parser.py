@@ -9,15 +9,17 @@ from xml.etree.ElementTree import Element, ParseError, XMLParser, tostring
 if TYPE_CHECKING:
     from botocore.model import OperationModel
 
-LISTINGS: Final = ("DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances")
+LISTING_OPERATIONS: Final = ("DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances")
 """What is large in a large fleet."""
 
 _NAMESPACE: Final = re.compile(rb'\A(\s*(?:<\?xml[^>]*>\s*)?<\w+)\sxmlns="[^"]*"')
-_Read: TypeAlias = Callable[[Element], Any]
-_ReadInstant: TypeAlias = Callable[[str], Any]
+_ElementReader: TypeAlias = Callable[[Element], Any]
+_TimestampParser: TypeAlias = Callable[[str], Any]
 
 
-def read_listing(body: bytes, operation: "OperationModel", instant: _ReadInstant) -> tuple[Any, bytes]:
+def read_listing(
+    body: bytes, operation: "OperationModel", parse_timestamp: _TimestampParser
+) -> tuple[Any, bytes]:
     """What botocore would read of this body, and what is left for it to read: the id of the request.
 
     Raises:
@@ -31,18 +33,18 @@ def read_listing(body: bytes, operation: "OperationModel", instant: _ReadInstant
         raise ValueError(str(error)) from error
     if "}" in root.tag:
         raise ValueError(f"{root.tag} has a namespace of its own")
-    found = _reader(operation, instant)(root)
-    rest = Element("rest")
-    rest.extend(root.findall("requestId"))
-    return found, tostring(rest)
+    parsed = _listing_reader(operation, parse_timestamp)(root)
+    remainder = Element("rest")
+    remainder.extend(root.findall("requestId"))
+    return parsed, tostring(remainder)
 
 
 @lru_cache(maxsize=8)
-def _reader(operation: "OperationModel", instant: _ReadInstant) -> _Read:
-    return _read_by(operation.output_shape, instant)
+def _listing_reader(operation: "OperationModel", parse_timestamp: _TimestampParser) -> _ElementReader:
+    return _reader_for_shape(operation.output_shape, parse_timestamp)
 
 
-def _read_by(shape: Any, instant: _ReadInstant) -> _Read:
+def _reader_for_shape(shape: Any, parse_timestamp: _TimestampParser) -> _ElementReader:
     """How an element of this shape is read.
 
     Raises:
@@ -50,41 +52,46 @@ def _read_by(shape: Any, instant: _ReadInstant) -> _Read:
     """
     match shape.type_name:
         case "string" | "character":
-            return _text
+            return _read_text
         case "integer" | "long":
             return lambda element: int(element.text or "")
         case "boolean":
             return lambda element: element.text == "true"
         case "timestamp":
-            return lambda element: instant(element.text or "")
+            return lambda element: parse_timestamp(element.text or "")
         case "list" if not shape.serialization.get("flattened"):
-            read = _read_by(shape.member, instant)
-            return lambda element: [read(each) for each in element]
+            read = _reader_for_shape(shape.member, parse_timestamp)
+            return lambda element: [read(child) for child in element]
         case "structure":
-            named = (
-                (each.serialization.get("name", name), name, each) for name, each in shape.members.items()
+            tagged_members = (
+                (child.serialization.get("name", name), name, child) for name, child in shape.members.items()
             )
-            return _structure({tag: (name, _read_by(each, instant)) for tag, name, each in named})
+            return _structure_reader(
+                {
+                    tag: (name, _reader_for_shape(child, parse_timestamp))
+                    for tag, name, child in tagged_members
+                }
+            )
     raise ValueError(f"{shape.name} is a {shape.type_name}")
 
 
-def _text(element: Element) -> str:
+def _read_text(element: Element) -> str:
     return element.text or ""
 
 
-def _structure(members: dict[str, tuple[str, _Read]]) -> _Read:
+def _structure_reader(members: dict[str, tuple[str, _ElementReader]]) -> _ElementReader:
     """Members by their tags; one that comes twice, or from elsewhere, is nothing that EC2 says."""
 
     def read(element: Element) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        parsed: dict[str, Any] = {}
         for child in element:
             if (member := members.get(child.tag)) is not None:
                 name, read_member = member
-                if name in found:
+                if name in parsed:
                     raise ValueError(f"{child.tag} comes twice")
-                found[name] = read_member(child)
+                parsed[name] = read_member(child)
             elif "}" in child.tag:
                 raise ValueError(f"{child.tag} has a namespace of its own")
-        return found
+        return parsed
 
     return read

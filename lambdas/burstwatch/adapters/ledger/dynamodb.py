@@ -10,82 +10,82 @@ from threading import Lock
 from typing import Any, Final
 
 from burstwatch.adapters.ledger.dynamodb_items import (
-    AWAY,
-    CHANNELS,
-    HOLDS,
-    MICRO,
-    ORIGIN,
+    CHANNELS_KEY,
+    HOLDS_PARTITION,
+    MICROS_PER_USD,
+    ORIGIN_KEY,
     SHARDS,
     STATE_ATTRIBUTES,
-    WINDOWS,
-    Told,
-    away_of,
+    TOTALS_KEY,
+    WINDOWS_PARTITION,
+    ActionGroup,
     describe_key,
+    drop_failed,
+    entry_actions,
     entry_item,
     history_key,
     hold_item,
     hold_key,
-    mark_item,
+    manual_override_item,
     parse_entries,
     parse_hold,
-    parse_mark,
+    parse_manual_override,
     parse_states,
+    reserved_amount,
     shard_key,
     state_item,
     state_key,
-    tell,
-    without,
 )
-from burstwatch.adapters.ledger.dynamodb_leases import Ticks
+from burstwatch.adapters.ledger.dynamodb_leases import TickLeases
 from burstwatch.adapters.ledger.dynamodb_outbox import Outbox
 from burstwatch.adapters.ledger.dynamodb_table import (
-    ABSENT,
-    MOST_ACTIONS,
+    IF_ABSENT,
+    MAX_ACTIONS,
     Action,
-    BusyError,
     Client,
     Condition,
+    ContentionError,
     Item,
     Key,
     Table,
     check,
     delete,
+    if_unchanged,
     put,
-    unchanged,
     update,
 )
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.decoding import Unread, unreadable
-from burstwatch.core.ledger.flip_state import Direction, Hold, WindowMark, hold_on
+from burstwatch.core.ledger.decoding import UnreadableItems, make_unreadable
+from burstwatch.core.ledger.flip_state import Direction, Hold, ManualWindowOverride, active_hold
 from burstwatch.core.ledger.ledger import (
-    Beginning,
-    Begun,
     Caps,
     Change,
     Delivery,
     EntryKind,
+    FleetSnapshot,
+    IntentResult,
+    IntentStatus,
     ItemKind,
     LedgerEntry,
-    Roster,
     States,
     TickKind,
-    Unreadable,
+    UnreadableItem,
 )
 
 LAYOUT: Final = 1
 """Of the items in the table; a ledger with a later one is left alone."""
 
-_ROUNDING_MICRO: Final = 1
+_ROUNDING_TOLERANCE_MICRO_USD: Final = 1
 """What dollars may be off by, in millionths."""
 
-_MOST_AWAY: Final = 1_000_000
-_MOST_MICRO: Final = 10**9 * MICRO
+_MAX_PLAUSIBLE_VOLUMES: Final = 1_000_000
+_MAX_PLAUSIBLE_MICRO_USD: Final = 10**9 * MICROS_PER_USD
 """Totals from here on, a billion dollars a month, are damage: they would refuse every flip."""
 
-_MOST_TOLD: Final = MOST_ACTIONS - 5
-_MOST_FAILURES: Final = 3
+_MAX_ENTRY_ACTIONS: Final = MAX_ACTIONS - 5
+_MAX_FAILURES: Final = 3
 """Changes that may fail in one commit before the others are not tried any more."""
 
 
@@ -101,7 +101,7 @@ class DynamoLedger:
     ``states``                                   8 r when there are none; 1 r for each 16 volumes or so
     a look that changes a state alone            1 w
     with history, alerts or a flip               2 w for each item: state, entry, delivery, totals
-    ``begin``                                    4 r, 10 w: state, totals, two holds, entry
+    ``record_intent``                                    4 r, 10 w: state, totals, two holds, entry
     a fleet that is not what it was              2 w for each 128 volumes: the new roster and the old
     a process that starts                        1 r for each 512 volumes: it reads the roster once
     ===========================================  ==========================================================
@@ -124,30 +124,32 @@ class DynamoLedger:
         ``clock`` is only for what lasts a minute at most; whoever calls tells the time of everything else.
         """
         self._table = Table(client, table_name, workers=workers, sleep=sleep)
-        self._me = urandom(8).hex()
-        self._writes = count()
-        self._unread = Unread()
-        self._outbox = Outbox(self._table, owner=self._me, clock=clock, unread=self._unread)
-        self._ticks = Ticks(self._table, unread=self._unread)
+        self._owner = urandom(8).hex()
+        self._write_numbers = count()
+        self._unreadable_items = UnreadableItems()
+        self._outbox = Outbox(
+            self._table, owner=self._owner, clock=clock, unreadable_items=self._unreadable_items
+        )
+        self._tick_leases = TickLeases(self._table, unreadable_items=self._unreadable_items)
         self._channels: frozenset[str] = frozenset()
-        self._intents = Lock()
+        self._intent_lock = Lock()
 
     @property
     def location(self) -> str:
         return self._table.location
 
-    def take_unreadable(self) -> list[Unreadable]:
-        return self._unread.take()
+    def take_unreadable(self) -> list[UnreadableItem]:
+        return self._unreadable_items.take_all()
 
-    def note_unreadable(self, one: Unreadable) -> None:
-        self._unread.add(one)
+    def note_unreadable(self, item: UnreadableItem) -> None:
+        self._unreadable_items.add(item)
 
     def states(self) -> States:
-        shards = self._table.each(self._states_in, range(SHARDS))
-        return parse_states((item for items in shards for item in items), self._unread)
+        shards = self._table.map_parallel(self._read_shard, range(SHARDS))
+        return parse_states((item for items in shards for item in items), self._unreadable_items)
 
     def states_of(self, volume_ids: AbstractSet[str]) -> States:
-        return parse_states(self._table.get_many(map(state_key, volume_ids)).values(), self._unread)
+        return parse_states(self._table.get_many(map(state_key, volume_ids)).values(), self._unreadable_items)
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
         """Each change in a transaction of its own, several at once; those of one volume in their order.
@@ -155,97 +157,112 @@ class DynamoLedger:
         Raises:
             LedgerError: some were not written, and says how many were.
         """
-        known = self._channels_with(channels, anew=any(change.alerts for change in changes))
+        known_channels = self._all_channels(channels, refresh=any(change.alerts for change in changes))
         by_volume: dict[str, list[_Write]] = {}
         for change in changes:
-            by_volume.setdefault(change.volume_id, []).append(self._prepare(change, known))
-        if naming := self._naming(channels):
-            self._table.write(naming)
+            by_volume.setdefault(change.volume_id, []).append(self._prepare(change, known_channels))
+        if registration := self._channel_registration(channels):
+            self._table.write(registration)
         errors: list[LedgerError] = []
 
         def apply(writes: Sequence[_Write]) -> bool:
             try:
-                return len(errors) < _MOST_FAILURES and sum(map(self._apply, writes)) > 0
+                return len(errors) < _MAX_FAILURES and sum(map(self._apply, writes)) > 0
             except LedgerError as error:
                 errors.append(error)
                 return False
 
-        done = self._table.each(apply, list(by_volume.values()))
-        applied = {volume_id for volume_id, is_done in zip(by_volume, done, strict=True) if is_done}
+        results = self._table.map_parallel(apply, list(by_volume.values()))
+        applied = {volume_id for volume_id, is_applied in zip(by_volume, results, strict=True) if is_applied}
         if errors:
-            told = f"{errors[0]} ({len(applied)} of {len(by_volume)} volumes were written)"
-            raise LedgerError(told) from errors[0]
+            message = f"{errors[0]} ({len(applied)} of {len(by_volume)} volumes were written)"
+            raise LedgerError(message) from errors[0]
         return applied
 
-    def begin(
-        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
-    ) -> Beginning:
+    def record_intent(
+        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+    ) -> IntentResult:
         """As the port says: what was read decides, and the transaction fails if it is not so any more."""
-        write = self._prepare(change, self._channels_with(channels, anew=bool(change.alerts)))
-        naming = self._naming(channels)
-        hold_keys = [hold_key(None), hold_key(change.volume_id)] if heeds_holds else []
-        not_held = Condition("attribute_not_exists(pk) OR until_s <= :now", {":now": now_s})
+        write = self._prepare(change, self._all_channels(channels, refresh=bool(change.alerts)))
+        registration = self._channel_registration(channels)
+        hold_keys = [hold_key(None), hold_key(change.volume_id)] if respects_holds else []
+        if_not_held = Condition("attribute_not_exists(pk) OR until_s <= :now", {":now": now_s})
         tries = count()
-        with self._intents:
+        with self._intent_lock:
             while True:
-                seen = self._table.get_many([write.key, AWAY, *hold_keys])
-                if self._recount(seen.get(AWAY)):
+                items = self._table.get_many([write.key, TOTALS_KEY, *hold_keys])
+                if self._repair_totals(items.get(TOTALS_KEY)):
                     self._table.pause(next(tries), "the totals were counted again")
                     continue
-                beginning = self._answer(write, seen, caps, now_s)
-                if beginning.begun is not Begun.RECORDED:
-                    return beginning
-                reserved = seen.get(write.key, {}).get("away")
-                head = write.head(reserved, unchanged(seen.get(AWAY), "volumes", "micro_usd"))
-                guards = [*head, *naming, *(check(key, not_held) for key in hold_keys)]
-                if self._is_recorded(write, guards):
-                    return beginning
+                result = self._evaluate_intent(write, items, caps, now_s)
+                if result.status is not IntentStatus.RECORDED:
+                    return result
+                old_reservation = items.get(write.key, {}).get("away")
+                state_actions = write.state_actions(
+                    old_reservation, if_unchanged(items.get(TOTALS_KEY), "volumes", "micro_usd")
+                )
+                preconditions = [
+                    *state_actions,
+                    *registration,
+                    *(check(key, if_not_held) for key in hold_keys),
+                ]
+                if self._try_record(write, preconditions):
+                    return result
                 self._table.pause(next(tries), "other intents came first")
 
     def holds(self, now_s: float) -> list[Hold]:
-        holds = (parse_hold(item, self._unread) for item in self._table.query(HOLDS))
+        holds = (parse_hold(item, self._unreadable_items) for item in self._table.query(HOLDS_PARTITION))
         return sorted((hold for hold in holds if hold.until_s > now_s), key=lambda hold: -hold.until_s)
 
     def place_hold(self, hold: Hold) -> None:
         """Keep a volume, or everything, as it is; a hold on the same is replaced."""
         body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
-        item = hold_item(hold, written=self._name_write())
-        self._tell(item["sk"], EntryKind.HELD, hold.placed_at_s, body, put(item))
-        self._unread.forget(describe_key((HOLDS, item["sk"])))
+        item = hold_item(hold, written=self._next_write_name())
+        self._write_with_entry(item["sk"], EntryKind.HELD, hold.placed_at_s, body, put(item))
+        self._unreadable_items.discard(describe_key((HOLDS_PARTITION, item["sk"])))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
         """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
-        lifted = self._lift(hold_key(volume_id), by=by, at_s=at_s)
+        lifted_hold = self._lift_key(hold_key(volume_id), by=by, at_s=at_s)
         if volume_id is not None:
-            return lifted
-        for item in self._table.query(HOLDS):
-            if parse_hold(item, self._unread).subject is None:
-                lifted = self._lift((HOLDS, item["sk"]), by=by, at_s=at_s) or lifted
-        return lifted
+            return lifted_hold
+        for item in self._table.query(HOLDS_PARTITION):
+            if parse_hold(item, self._unreadable_items).subject is None:
+                lifted_hold = self._lift_key((HOLDS_PARTITION, item["sk"]), by=by, at_s=at_s) or lifted_hold
+        return lifted_hold
 
-    def _lift(self, key: Key, *, by: str, at_s: int) -> Hold | None:
+    def _lift_key(self, key: Key, *, by: str, at_s: int) -> Hold | None:
         while item := self._table.get(key):
-            hold = parse_hold(item, self._unread)
-            lifted = delete(key, unchanged(item, "written"))
+            hold = parse_hold(item, self._unreadable_items)
+            delete_action = delete(key, if_unchanged(item, "written"))
             if hold.until_s <= at_s:
-                if not self._table.write([lifted]):
-                    self._unread.forget(describe_key(key))
+                if not self._table.write([delete_action]):
+                    self._unreadable_items.discard(describe_key(key))
                     return None
                 continue
             body = {"by": by, "reason": hold.reason, "until_s": hold.until_s}
-            if self._tell(key[1], EntryKind.RELEASED, at_s, body, lifted):
-                self._unread.forget(describe_key(key))
+            if self._write_with_entry(key[1], EntryKind.RELEASED, at_s, body, delete_action):
+                self._unreadable_items.discard(describe_key(key))
                 return hold
         return None
 
-    def window_marks(self) -> dict[str, WindowMark]:
-        marks = (parse_mark(item, self._unread) for item in self._table.query(WINDOWS))
-        return {mark.name: mark for mark in marks}
+    def manual_overrides(self) -> dict[str, ManualWindowOverride]:
+        overrides = (
+            parse_manual_override(item, self._unreadable_items)
+            for item in self._table.query(WINDOWS_PARTITION)
+        )
+        return {override.name: override for override in overrides}
 
-    def mark_window(self, mark: WindowMark) -> None:
+    def record_manual_override(self, override: ManualWindowOverride) -> None:
         """Start or stop a window by hand: what was said last counts, whatever the clocks say."""
-        body = {"starts": mark.starts, "by": mark.by, "until_s": mark.until_s}
-        self._tell(f"window {mark.name}", EntryKind.WINDOW, mark.at_s, body, put(mark_item(mark)))
+        body = {"starts": override.is_start, "by": override.by, "until_s": override.until_s}
+        self._write_with_entry(
+            f"window {override.name}",
+            EntryKind.WINDOW,
+            override.at_s,
+            body,
+            put(manual_override_item(override)),
+        )
 
     def bind(self, origin: str) -> None:
         """Keep this ledger to one account and region: what is not seen there counts as deleted.
@@ -253,132 +270,142 @@ class DynamoLedger:
         Raises:
             LedgerError: the ledger is that of another, or of a later burstwatch.
         """
-        item = {"pk": ORIGIN[0], "sk": ORIGIN[1], "origin": origin, "layout": LAYOUT}
-        found = self._table.get(ORIGIN)
-        if found is None and not self._table.put(item, ABSENT):
-            found = self._table.get(ORIGIN)
-        if found is None:
+        item = {"pk": ORIGIN_KEY[0], "sk": ORIGIN_KEY[1], "origin": origin, "layout": LAYOUT}
+        current = self._table.get(ORIGIN_KEY)
+        if current is None and not self._table.put(item, IF_ABSENT):
+            current = self._table.get(ORIGIN_KEY)
+        if current is None:
             return
-        with self._table.readable():
-            layout = stored_values.whole(found["layout"])
+        with self._table.translate_unreadable():
+            layout = stored_values.read_count(current["layout"])
         if layout > LAYOUT:
             raise LedgerError(
                 f"ledger {self.location} has layout {layout}, made by a newer burstwatch; this one"
                 f" knows layouts up to {LAYOUT}: update burstwatch, or name another table with"
                 " --ledger dynamodb:TABLE"
             )
-        if (known := found.get("origin")) != origin:
+        if (known_origin := current.get("origin")) != origin:
             raise LedgerError(
-                f"ledger {self.location} is that of {known}, this is {origin}:"
+                f"ledger {self.location} is that of {known_origin}, this is {origin}:"
                 " name another table with --ledger dynamodb:TABLE"
             )
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
         """The history of one volume, oldest first; all of it is read, whatever is asked for."""
-        since = Condition("at_s >= :since", {":since": since_s})
-        items = self._table.query(history_key(volume_id), only=since)
-        return parse_entries(volume_id, items, self._unread)
+        condition = Condition("at_s >= :since", {":since": since_s})
+        items = self._table.query(history_key(volume_id), filter_condition=condition)
+        return parse_entries(volume_id, items, self._unreadable_items)
 
-    def roster(self) -> Roster | None:
-        return self._ticks.roster()
+    def fleet_snapshot(self) -> FleetSnapshot | None:
+        return self._tick_leases.fleet_snapshot()
 
-    def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
+    def claim_tick(self, kind: TickKind, tick_at_s: int, *, now_s: float, lease_s: float) -> bool:
         """As the port says; what a clock that was ahead has left in the future stops nobody."""
-        return self._ticks.claim(kind, tick_s, now_s=now_s, lease_s=lease_s)
+        return self._tick_leases.claim(kind, tick_at_s, now_s=now_s, lease_s=lease_s)
 
     def renew_tick(
-        self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float
+        self, kind: TickKind, tick_at_s: int, *, until_s: float, now_s: float, lease_s: float
     ) -> bool:
         """As the port says: a claim is known by its tick and its end."""
-        return self._ticks.renew(kind, tick_s, until_s=until_s, now_s=now_s, lease_s=lease_s)
+        return self._tick_leases.renew(kind, tick_at_s, until_s=until_s, now_s=now_s, lease_s=lease_s)
 
-    def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:
-        """Record that a claimed tick did all its work; without a ``roster`` the one before stays."""
-        self._ticks.complete(kind, tick_s, roster=roster)
+    def complete_tick(
+        self, kind: TickKind, tick_at_s: int, *, fleet_fingerprints: frozenset[int] | None = None
+    ) -> None:
+        """Record that a claimed tick did all its work.
 
-    def bundle(self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]) -> None:
+        Without a ``fleet_fingerprints`` the one before stays.
+        """
+        self._tick_leases.complete(kind, tick_at_s, fleet_fingerprints=fleet_fingerprints)
+
+    def replace_with_digest(
+        self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]
+    ) -> None:
         """Send ``digest`` in place of these alerts, on each channel that has begun to send none of them."""
         for channel in channels:
-            self._outbox.bundle(alert_ids, digest, channel)
+            self._outbox.replace_with_digest(alert_ids, digest, channel)
 
-    def waiting(self, *, channels: Sequence[str]) -> list[Delivery]:
-        return self._outbox.waiting(channels)
+    def pending_deliveries(self, *, channels: Sequence[str]) -> list[Delivery]:
+        return self._outbox.pending_deliveries(channels)
 
-    def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
-        return self._outbox.claim(delivery, now_s=now_s, lease_s=lease_s)
+    def claim_delivery(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
+        return self._outbox.claim_delivery(delivery, now_s=now_s, lease_s=lease_s)
 
-    def delivered(self, delivery: Delivery, *, at_s: int) -> None:
+    def mark_delivered(self, delivery: Delivery, *, at_s: int) -> None:
         """Record that the channel took the alert, and with a digest every alert that is in it."""
-        self._outbox.delivered(delivery, at_s=at_s)
+        self._outbox.mark_delivered(delivery, at_s=at_s)
 
-    def not_delivered(self, delivery: Delivery, *, error: str) -> None:
+    def mark_undelivered(self, delivery: Delivery, *, error: str) -> None:
         """Give the claim back; ``error`` stands in the DELIVERED entry should a later send succeed."""
-        self._outbox.not_delivered(delivery, error=error)
+        self._outbox.mark_undelivered(delivery, error=error)
 
-    def _states_in(self, shard: int) -> list[Item]:
+    def _read_shard(self, shard: int) -> list[Item]:
         return list(self._table.query(shard_key(shard), attributes=STATE_ATTRIBUTES))
 
-    def _channels_with(self, channels: Sequence[str], *, anew: bool) -> list[str]:
+    def _all_channels(self, channels: Sequence[str], *, refresh: bool) -> list[str]:
         """Every channel ever sent to: a process with fewer must not keep an alert from the others."""
-        if anew or not self._channels.issuperset(channels):
+        if refresh or not self._channels.issuperset(channels):
             self._channels = self._read_channels()
         return sorted(self._channels.union(channels))
 
     def _read_channels(self) -> frozenset[str]:
         """The channels ever sent to; what is not a set of text is removed, so that names can be added."""
-        found = self._table.get(CHANNELS) or {}
-        known = found.get("channels", frozenset())
-        if isinstance(known, frozenset):
-            return known
-        error = ValueError(f"channels is {known!r}, not a set of text")
-        self._unread.add(unreadable(ItemKind.CHANNELS, "alerts", describe_key(CHANNELS), error))
-        self._table.write([update(CHANNELS, "REMOVE channels", {}, unchanged(found, "channels"))])
+        item = self._table.get(CHANNELS_KEY) or {}
+        names = item.get("channels", frozenset())
+        if isinstance(names, frozenset):
+            return names
+        error = ValueError(f"channels is {names!r}, not a set of text")
+        self._unreadable_items.add(
+            make_unreadable(ItemKind.CHANNELS, "alerts", describe_key(CHANNELS_KEY), error)
+        )
+        self._table.write([update(CHANNELS_KEY, "REMOVE channels", {}, if_unchanged(item, "channels"))])
         return frozenset()
 
-    def _naming(self, channels: Sequence[str]) -> list[Action]:
+    def _channel_registration(self, channels: Sequence[str]) -> list[Action]:
         """What tells others of the channels that are new."""
-        new = frozenset(channels) - self._channels
-        return [update(CHANNELS, "ADD channels :new", {":new": new})] if new else []
+        new_channels = frozenset(channels) - self._channels
+        return [update(CHANNELS_KEY, "ADD channels :new", {":new": new_channels})] if new_channels else []
 
-    def _name_write(self) -> str:
-        return f"{self._me} {next(self._writes)}"
+    def _next_write_name(self) -> str:
+        return f"{self._owner} {next(self._write_numbers)}"
 
     def _prepare(self, change: Change, channels: Sequence[str]) -> "_Write":
         """The items of a change, before anything is sent."""
-        item = None if change.state is None else state_item(change.state, written=self._name_write())
-        write = _Write(change, item, away_of(change.state), tell(change, channels))
-        if (count := len(write.told_actions)) > _MOST_TOLD:
+        item = None if change.state is None else state_item(change.state, written=self._next_write_name())
+        write = _Write(change, item, reserved_amount(change.state), entry_actions(change, channels))
+        if (action_count := len(write.entry_actions)) > _MAX_ENTRY_ACTIONS:
             raise LedgerError(
-                f"a change of {change.volume_id} has {count} entries and deliveries, and one transaction of"
-                f" DynamoDB takes {_MOST_TOLD} beside its state; nothing was written: please report this"
+                f"a change of {change.volume_id} has {action_count} entries and deliveries, and one"
+                f" transaction of DynamoDB takes {_MAX_ENTRY_ACTIONS} beside its state; nothing was written:"
+                " please report this"
             )
         return write
 
     def _apply(self, write: "_Write") -> bool:
         """Write a change; what it reserved before is taken to be the same, and looked up if it was not."""
-        reserved, tries = write.reserves, count()
+        old_reservation, tries = write.new_reservation, count()
         while True:
-            head = write.head(reserved)
+            state_actions = write.state_actions(old_reservation)
             try:
-                failed = self._send(write, head)
+                failed = self._write_change(write, state_actions)
             except LedgerError:
-                if len(head) == 1 or not self._recount(self._table.get(AWAY)):
+                if len(state_actions) == 1 or not self._repair_totals(self._table.get(TOTALS_KEY)):
                     raise
                 self._table.pause(next(tries), "the totals were counted again")
                 continue
             if not failed:
                 return True
             if 0 in failed:
-                found = self._table.get(write.key)
-                if found and write.item and found.get("written") == write.item["written"]:
+                current = self._table.get(write.key)
+                if current and write.item and current.get("written") == write.item["written"]:
                     return True
-                if not write.is_expected(found):
+                if not write.is_expected(current):
                     return False
-                reserved = found.get("away") if found else None
-            write.told = without(write.told, failed, offset=len(head))
+                old_reservation = current.get("away") if current else None
+            write.entry_groups = drop_failed(write.entry_groups, failed, offset=len(state_actions))
             self._table.pause(next(tries), "states changed")
 
-    def _recount(self, found: Item | None) -> bool:
+    def _repair_totals(self, totals: Item | None) -> bool:
         """Whether totals that cannot be were counted again from the states, and written.
 
         While they are damaged no state that counts changes, or it shows in them: then nothing is written.
@@ -386,62 +413,70 @@ class DynamoLedger:
         Raises:
             LedgerError: what a state reserves cannot be read either.
         """
-        if found is None or _are_plausible(found):
+        if totals is None or _are_plausible(totals):
             return False
-        reserved = [
+        reservations = [
             item["away"]
-            for items in self._table.each(self._states_in, range(SHARDS))
+            for items in self._table.map_parallel(self._read_shard, range(SHARDS))
             for item in items
             if "away" in item
         ]
-        if not all(type(one) is int and one >= 0 for one in reserved):
+        if not all(type(amount) is int and amount >= 0 for amount in reservations):
             raise LedgerError(
                 f"ledger {self.location}: what counts against the caps cannot be read, neither its total nor"
                 " that of some state, so nothing is flipped: run burstctl doctor, and burstctl release with"
                 " each volume that it names as unreadable"
             )
-        counted = {":volumes": len(reserved), ":micro_usd": sum(reserved)}
-        if list(counted.values()) == [found.get("volumes"), found.get("micro_usd")]:
+        values = {":volumes": len(reservations), ":micro_usd": sum(reservations)}
+        if list(values.values()) == [totals.get("volumes"), totals.get("micro_usd")]:
             return False
-        error = ValueError(f"volumes is {found.get('volumes')!r}, micro_usd is {found.get('micro_usd')!r}")
-        self._unread.add(unreadable(ItemKind.TOTALS, "volumes away", describe_key(AWAY), error))
-        as_found = unchanged(found, "volumes", "micro_usd")
-        self._table.write([update(AWAY, "SET volumes = :volumes, micro_usd = :micro_usd", counted, as_found)])
+        error = ValueError(f"volumes is {totals.get('volumes')!r}, micro_usd is {totals.get('micro_usd')!r}")
+        self._unreadable_items.add(
+            make_unreadable(ItemKind.TOTALS, "volumes away", describe_key(TOTALS_KEY), error)
+        )
+        condition = if_unchanged(totals, "volumes", "micro_usd")
+        self._table.write(
+            [update(TOTALS_KEY, "SET volumes = :volumes, micro_usd = :micro_usd", values, condition)]
+        )
         return True
 
-    def _is_recorded(self, write: "_Write", guards: Sequence[Action]) -> bool:
+    def _try_record(self, write: "_Write", preconditions: Sequence[Action]) -> bool:
         """Try it once: who met others looks again first, as they have changed what was looked at."""
         try:
-            failed = self._table.write_now([*guards, *write.told_actions])
-        except BusyError:
+            failed = self._table.write_now([*preconditions, *write.entry_actions])
+        except ContentionError:
             return False
-        write.told = without(write.told, failed, offset=len(guards))
+        write.entry_groups = drop_failed(write.entry_groups, failed, offset=len(preconditions))
         return not failed
 
-    def _send(self, write: "_Write", head: Sequence[Action]) -> frozenset[int]:
+    def _write_change(self, write: "_Write", state_actions: Sequence[Action]) -> frozenset[int]:
         """A state that changes alone, as most do when they are looked at, needs no transaction."""
-        actions = [*head, *write.told_actions]
+        actions = [*state_actions, *write.entry_actions]
         if len(actions) > 1 or write.item is None:
             return self._table.write(actions)
-        is_put = self._table.put(write.item, write.as_expected(write.reserves))
+        is_put = self._table.put(write.item, write.expected_condition(write.new_reservation))
         return frozenset() if is_put else frozenset({0})
 
-    def _answer(self, write: "_Write", seen: Mapping[Key, Item], caps: Caps, now_s: float) -> Beginning:
+    def _evaluate_intent(
+        self, write: "_Write", items: Mapping[Key, Item], caps: Caps, now_s: float
+    ) -> IntentResult:
         """What these items say about an intent."""
-        state, totals = seen.get(write.key), seen.get(AWAY, {})
-        reserved = state.get("away") if state else None
-        volumes = totals.get("volumes", 0) - (reserved is not None)
-        micro_usd = totals.get("micro_usd", 0) - (reserved or 0)
-        others = Beginning(begun=Begun.RECORDED, volumes=max(0, volumes), usd_per_month=micro_usd / MICRO)
+        state, totals = items.get(write.key), items.get(TOTALS_KEY, {})
+        old_reservation = state.get("away") if state else None
+        volumes = totals.get("volumes", 0) - (old_reservation is not None)
+        micro_usd = totals.get("micro_usd", 0) - (old_reservation or 0)
+        result = IntentResult(
+            status=IntentStatus.RECORDED, volumes=max(0, volumes), usd_per_month=micro_usd / MICROS_PER_USD
+        )
         if not write.is_expected(state):
-            return replace(others, begun=Begun.OUTRUN)
+            return replace(result, status=IntentStatus.CONFLICT)
         hold_keys = (hold_key(None), hold_key(write.change.volume_id))
-        holds = [parse_hold(seen[key], self._unread) for key in hold_keys if key in seen]
-        if hold := hold_on(holds, write.change.volume_id, now_s):
-            return replace(others, begun=Begun.HELD, hold=hold)
-        return replace(others, begun=_weigh(write, caps, volumes, micro_usd))
+        holds = [parse_hold(items[key], self._unreadable_items) for key in hold_keys if key in items]
+        if hold := active_hold(holds, write.change.volume_id, now_s):
+            return replace(result, status=IntentStatus.HELD, hold=hold)
+        return replace(result, status=_check_caps(write, caps, volumes, micro_usd))
 
-    def _tell(
+    def _write_with_entry(
         self, subject: str, kind: EntryKind, at_s: int, body: Mapping[str, Any], action: Action
     ) -> bool:
         """Do this with an entry that belongs to no revision; each of one second has a name of its own.
@@ -450,8 +485,10 @@ class DynamoLedger:
             Whether it is done: not where the condition of the action does not hold.
         """
         entry = LedgerEntry(volume_id=subject, revision=at_s, kind=kind, at_s=at_s, body=body)
-        told = put(entry_item(entry, about=self._name_write(), told_ns=time.time_ns()), ABSENT)
-        return not self._table.write([action, told])
+        entry_action = put(
+            entry_item(entry, fingerprint=self._next_write_name(), sequence_ns=time.time_ns()), IF_ABSENT
+        )
+        return not self._table.write([action, entry_action])
 
 
 @dataclass(slots=True)
@@ -460,66 +497,75 @@ class _Write:
 
     change: Change
     item: Item | None
-    reserves: int | None
-    told: list[Told]
+    new_reservation: int | None
+    entry_groups: list[ActionGroup]
 
     @property
     def key(self) -> Key:
         return state_key(self.change.volume_id)
 
     @property
-    def told_actions(self) -> list[Action]:
-        return [action for told in self.told for action in told.actions]
+    def entry_actions(self) -> list[Action]:
+        return [action for group in self.entry_groups for action in group.actions]
 
-    def is_expected(self, found: Item | None) -> bool:
-        if found is None or self.change.expected_revision is None:
-            return found is None and self.change.expected_revision is None
-        return bool(found.get("revision") == self.change.expected_revision)
+    def is_expected(self, current: Item | None) -> bool:
+        if current is None or self.change.expected_revision is None:
+            return current is None and self.change.expected_revision is None
+        return bool(current.get("revision") == self.change.expected_revision)
 
-    def as_expected(self, reserved: int | None) -> Condition:
+    def expected_condition(self, old_reservation: int | None) -> Condition:
         """That the state is the expected one, and reserves this."""
         expected = self.change.expected_revision
         if expected is None:
-            return ABSENT
-        if reserved is None:
+            return IF_ABSENT
+        if old_reservation is None:
             return Condition("revision = :expected AND attribute_not_exists(away)", {":expected": expected})
-        values = {":expected": expected, ":reserved": reserved}
+        values = {":expected": expected, ":reserved": old_reservation}
         return Condition("revision = :expected AND away = :reserved", values)
 
-    def head(self, reserved: int | None, totals: Condition | None = None) -> list[Action]:
-        """The state, and where it reserves something else than before the ``totals``, if they are as seen."""
-        reserved = None if self.change.expected_revision is None else reserved
-        condition = self.as_expected(reserved)
+    def state_actions(
+        self, old_reservation: int | None, totals_condition: Condition | None = None
+    ) -> list[Action]:
+        """The state, and the ``totals_condition`` if what it reserves has changed; both must be as seen."""
+        old_reservation = None if self.change.expected_revision is None else old_reservation
+        condition = self.expected_condition(old_reservation)
         if self.item is not None:
-            state = put(self.item, condition)
-        elif condition is ABSENT:
-            state = check(self.key, condition)
+            state_action = put(self.item, condition)
+        elif condition is IF_ABSENT:
+            state_action = check(self.key, condition)
         else:
-            state = delete(self.key, condition)
-        if reserved == self.reserves:
-            return [state]
+            state_action = delete(self.key, condition)
+        if old_reservation == self.new_reservation:
+            return [state_action]
         values = {
-            ":volumes": (self.reserves is not None) - (reserved is not None),
-            ":micro_usd": (self.reserves or 0) - (reserved or 0),
+            ":volumes": (self.new_reservation is not None) - (old_reservation is not None),
+            ":micro_usd": (self.new_reservation or 0) - (old_reservation or 0),
         }
-        return [state, update(AWAY, "ADD volumes :volumes, micro_usd :micro_usd", values, totals)]
+        return [
+            state_action,
+            update(TOTALS_KEY, "ADD volumes :volumes, micro_usd :micro_usd", values, totals_condition),
+        ]
 
 
 def _are_plausible(totals: Item) -> bool:
     """Whether totals can be what burstwatch added up; an item with neither is one that begins."""
-    limits = {"volumes": _MOST_AWAY, "micro_usd": _MOST_MICRO}
-    found = {name: totals.get(name, 0) for name in limits}
-    return all(type(found[name]) is int and 0 <= found[name] < limit for name, limit in limits.items())
+    limits = {"volumes": _MAX_PLAUSIBLE_VOLUMES, "micro_usd": _MAX_PLAUSIBLE_MICRO_USD}
+    numbers = {name: totals.get(name, 0) for name in limits}
+    return all(type(numbers[name]) is int and 0 <= numbers[name] < limit for name, limit in limits.items())
 
 
-def _weigh(write: _Write, caps: Caps, volumes: int, micro_usd: int) -> Begun:
+def _check_caps(write: _Write, caps: Caps, volumes: int, micro_usd: int) -> IntentStatus:
     """Whether one more volume is within the caps; one that returns is counted already."""
     flip = write.change.state.flip if write.change.state else None
-    if flip is None or flip.direction is Direction.BACK:
-        return Begun.RECORDED
+    if flip is None or flip.direction is Direction.FLIP_BACK:
+        return IntentStatus.RECORDED
     if caps.volumes is not None and volumes >= caps.volumes:
-        return Begun.FLEET_CAP
+        return IntentStatus.FLEET_CAP
     if caps.usd_per_month is not None:
-        room = caps.usd_per_month * MICRO + _ROUNDING_MICRO - micro_usd
-        return Begun.RECORDED if (write.reserves or 0) <= room else Begun.SPEND_CAP
-    return Begun.RECORDED
+        available_micro_usd = caps.usd_per_month * MICROS_PER_USD + _ROUNDING_TOLERANCE_MICRO_USD - micro_usd
+        return (
+            IntentStatus.RECORDED
+            if (write.new_reservation or 0) <= available_micro_usd
+            else IntentStatus.SPEND_CAP
+        )
+    return IntentStatus.RECORDED

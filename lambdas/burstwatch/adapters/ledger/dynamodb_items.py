@@ -9,37 +9,37 @@ from time import time_ns
 from typing import Final
 from zlib import crc32
 
-from burstwatch.adapters.ledger.dynamodb_table import ABSENT, Action, Item, Key, put
+from burstwatch.adapters.ledger.dynamodb_table import IF_ABSENT, Action, Item, Key, put
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.decoding import (
-    EVERYTHING,
-    Unread,
+    FLEET,
+    UnreadableItems,
+    make_unreadable,
     read_alert,
     read_entry,
     read_hold,
-    read_mark,
+    read_manual_override,
     read_states,
-    unreadable,
 )
-from burstwatch.core.ledger.flip_state import Hold, WindowMark
+from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import Change, EntryKind, ItemKind, LedgerEntry, States, VolumeState
-from burstwatch.core.stored_values import UNREADABLE
+from burstwatch.core.stored_values import DECODE_ERRORS
 
 SHARDS: Final = 8
 """How many partitions the states are spread over: each takes some 1,000 of them in a second."""
 
-HOLDS: Final = "holds"
-WINDOWS: Final = "windows"
-ORIGIN: Final[Key] = ("ledger", "origin")
-CHANNELS: Final[Key] = ("ledger", "channels")
-AWAY: Final[Key] = ("ledger", "away")
+HOLDS_PARTITION: Final = "holds"
+WINDOWS_PARTITION: Final = "windows"
+ORIGIN_KEY: Final[Key] = ("ledger", "origin")
+CHANNELS_KEY: Final[Key] = ("ledger", "channels")
+TOTALS_KEY: Final[Key] = ("ledger", "away")
 """How many volumes count against the caps, and what they cost more: the sum over the states."""
 
-MICRO: Final = 1_000_000
+MICROS_PER_USD: Final = 1_000_000
 """Dollars are summed in millionths: whole numbers add up to the same in any order."""
 
-_MOST_USD: Final = 1e12
+_MAX_USD: Final = 1e12
 
 format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -59,31 +59,31 @@ def state_item(state: VolumeState, *, written: str) -> Item:
     pk, sk = state_key(state.volume_id)
     body = format_json(state.to_document())
     item = {"pk": pk, "sk": sk, "revision": state.revision, "body": body, "written": written}
-    reserved = away_of(state)
+    reserved = reserved_amount(state)
     return item if reserved is None else item | {"away": reserved}
 
 
-def away_of(state: VolumeState | None) -> int | None:
+def reserved_amount(state: VolumeState | None) -> int | None:
     """What a state counts against the caps, in millionths of a dollar a month; None: it does not count."""
     flip = state.flip if state else None
-    if flip is None or not flip.reserves:
+    if flip is None or not flip.counts_against_caps:
         return None
-    return round(min(max(0.0, flip.usd_per_month), _MOST_USD) * MICRO)
+    return round(min(max(0.0, flip.usd_per_month), _MAX_USD) * MICROS_PER_USD)
 
 
 STATE_ATTRIBUTES: Final = ("sk", "revision", "body", "away")
 """What ``parse_states`` needs of an item."""
 
 
-def parse_states(items: Iterable[Item], unread: Unread) -> States:
+def parse_states(items: Iterable[Item], unreadable_items: UnreadableItems) -> States:
     """By volume id; those that cannot be read are noted as well."""
-    kept = [
+    stored = [
         (item["sk"], item.get("revision"), item.get("body") if type(item.get("away", 0)) is int else None)
         for item in items
     ]
-    states = read_states(kept, lambda volume_id: describe_key(state_key(volume_id)))
-    for one in states.unread.values():
-        unread.add(one)
+    states = read_states(stored, lambda volume_id: describe_key(state_key(volume_id)))
+    for unreadable_state in states.unreadable.values():
+        unreadable_items.add(unreadable_state)
     return states
 
 
@@ -92,7 +92,7 @@ def describe_key(key: Key) -> str:
     return f"pk {key[0]!r}, sk {key[1]!r}"
 
 
-def _described(item: Item) -> str:
+def _describe(item: Item) -> str:
     return describe_key((item["pk"], item["sk"]))
 
 
@@ -101,38 +101,40 @@ def history_key(subject: str) -> str:
     return f"history {subject}"
 
 
-def entry_item(entry: LedgerEntry, *, about: str, told_ns: int) -> Item:
+def entry_item(entry: LedgerEntry, *, fingerprint: str, sequence_ns: int) -> Item:
     """No two entries of a volume share revision, kind and what they are about: the key is made of these."""
-    digest = sha256(about.encode()).hexdigest()[:32]
+    digest = sha256(fingerprint.encode()).hexdigest()[:32]
     return {
         "pk": history_key(entry.volume_id),
         "sk": f"{entry.revision:019d} {entry.kind} {digest}",
         "revision": entry.revision,
         "kind": str(entry.kind),
         "at_s": entry.at_s,
-        "told_ns": told_ns,
+        "told_ns": sequence_ns,
         "body": format_json(entry.body),
     }
 
 
-def about(entry: LedgerEntry) -> str:
+def entry_fingerprint(entry: LedgerEntry) -> str:
     """What tells an entry from others of its revision and kind."""
     return " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
 
 
-def parse_entries(volume_id: str, items: Iterable[Item], unread: Unread) -> list[LedgerEntry]:
+def parse_entries(
+    volume_id: str, items: Iterable[Item], unreadable_items: UnreadableItems
+) -> list[LedgerEntry]:
     """Oldest first; those of one second as they were told."""
-    read = (
-        (item, read_entry(volume_id, item, key=_described(item), unread=unread))
-        for item in sorted(items, key=_told_ns)
+    parsed = (
+        (item, read_entry(volume_id, item, key=_describe(item), unreadable_items=unreadable_items))
+        for item in sorted(items, key=_sequence_ns)
     )
-    return sorted((entry for _, entry in read if entry is not None), key=lambda entry: entry.at_s)
+    return sorted((entry for _, entry in parsed if entry is not None), key=lambda entry: entry.at_s)
 
 
-def _told_ns(item: Item) -> int:
+def _sequence_ns(item: Item) -> int:
     """When it was told, which only puts things of one second in order."""
-    told_ns = item.get("told_ns")
-    return told_ns if isinstance(told_ns, int) else 0
+    sequence_ns = item.get("told_ns")
+    return sequence_ns if isinstance(sequence_ns, int) else 0
 
 
 def waiting_key(channel: str) -> str:
@@ -140,115 +142,121 @@ def waiting_key(channel: str) -> str:
     return f"waiting {channel}"
 
 
-def delivery_item(alert: Alert, channel: str, *, revision: int, told_ns: int) -> Item:
+def delivery_item(alert: Alert, channel: str, *, revision: int, sequence_ns: int) -> Item:
     """An alert on its way to a channel; those of one second go in the order in which they were told."""
     item = {
         "pk": waiting_key(channel),
         "sk": alert.alert_id,
         "document": format_json(alert.to_document()),
         "revision": revision,
-        "time_s": alert.time_s,
-        "told_ns": told_ns,
+        "time_s": alert.at_s,
+        "told_ns": sequence_ns,
         "attempts": 0,
     }
     return item if alert.volume_id is None else item | {"volume_id": alert.volume_id}
 
 
 def parse_alert(item: Item) -> Alert:
-    """The inverse of ``delivery_item``, of an item that ``readable_delivery`` let pass."""
+    """The inverse of ``delivery_item``, of an item that ``is_readable_delivery`` let pass."""
     return read_alert(item["document"], item.get("volume_id"))
 
 
-def readable_delivery(item: Item, unread: Unread) -> bool:
+def is_readable_delivery(item: Item, unreadable_items: UnreadableItems) -> bool:
     """Whether an item on its way to a channel can be read; one that cannot stays, and is noted."""
     try:
         alert = parse_alert(item)
         if alert.alert_id != item["sk"]:
             raise ValueError(f"it is alert {alert.alert_id!r}")
         for name in ("revision", "told_ns", "attempts"):
-            stored_values.whole(item[name])
+            stored_values.read_count(item[name])
         for name in ("time_s", "claimed_until_s", "draft_until_s"):
-            stored_values.instant(item.get(name, 0))
+            stored_values.read_instant(item.get(name, 0))
         for name in ("sent_as", "sent_in", "bundle", "last_error"):
-            stored_values.text(item.get(name, ""))
+            stored_values.read_text(item.get(name, ""))
         if ("sent_as" in item) != ("sent_in" in item):
             raise ValueError("it is half in a digest")
-    except UNREADABLE as error:
-        unread.add(unreadable(ItemKind.ALERT, item["pk"], _described(item), error))
+    except DECODE_ERRORS as error:
+        unreadable_items.add(make_unreadable(ItemKind.ALERT, item["pk"], _describe(item), error))
         return False
     return True
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ActionGroup:
     """An action and those that only make sense with it: what was done before is left out with them."""
 
-    first: Action
-    then: tuple[Action, ...] = ()
+    primary: Action
+    dependents: tuple[Action, ...] = ()
 
     @property
     def actions(self) -> tuple[Action, ...]:
-        return (self.first, *self.then)
+        return (self.primary, *self.dependents)
 
 
-def without(told: Sequence[Told], failed: frozenset[int], *, offset: int = 0) -> list[Told]:
+def drop_failed(
+    groups: Sequence[ActionGroup], failed: frozenset[int], *, offset: int = 0
+) -> list[ActionGroup]:
     """What is left to do when these places of all actions, counted from ``offset``, need not be done."""
-    left, place = [], offset
-    for each in told:
-        kept = [action for i, action in enumerate(each.then, place + 1) if i not in failed]
-        if place not in failed:
-            left.append(Told(each.first, tuple(kept)))
-        place += len(each.actions)
-    return left
+    remaining, index = [], offset
+    for group in groups:
+        remaining_actions = [
+            action for i, action in enumerate(group.dependents, index + 1) if i not in failed
+        ]
+        if index not in failed:
+            remaining.append(ActionGroup(group.primary, tuple(remaining_actions)))
+        index += len(group.actions)
+    return remaining
 
 
-def tell(change: Change, channels: Sequence[str]) -> list[Told]:
+def entry_actions(change: Change, channels: Sequence[str]) -> list[ActionGroup]:
     """The entries of a change, each with the deliveries it brings to these channels; no item comes twice."""
     clock = count(time_ns())
     alerts = {alert.alert_id: alert for alert in change.alerts}
-    seen: set[Key] = set()
-    told = []
-    for entry in _entries(change):
-        item = entry_item(entry, about=about(entry), told_ns=next(clock))
-        if _is_seen(item, seen):
+    seen_keys: set[Key] = set()
+    groups = []
+    for entry in _entries_with_alerts(change):
+        item = entry_item(entry, fingerprint=entry_fingerprint(entry), sequence_ns=next(clock))
+        if _mark_seen(item, seen_keys):
             continue
         alert = alerts.get(str(entry.body.get("alert_id"))) if entry.kind is EntryKind.ALERT else None
         deliveries = [
-            delivery_item(alert, channel, revision=entry.revision, told_ns=next(clock))
+            delivery_item(alert, channel, revision=entry.revision, sequence_ns=next(clock))
             for channel in channels
             if alert is not None
         ]
-        then = tuple(put(each, ABSENT) for each in deliveries if not _is_seen(each, seen))
-        told.append(Told(put(item, ABSENT), then))
-    return told
+        delivery_puts = tuple(
+            put(delivery, IF_ABSENT) for delivery in deliveries if not _mark_seen(delivery, seen_keys)
+        )
+        groups.append(ActionGroup(put(item, IF_ABSENT), delivery_puts))
+    return groups
 
 
-def _is_seen(item: Item, seen: set[Key]) -> bool:
+def _mark_seen(item: Item, seen_keys: set[Key]) -> bool:
     key = (item["pk"], item["sk"])
-    is_seen = key in seen
-    seen.add(key)
+    is_seen = key in seen_keys
+    seen_keys.add(key)
     return is_seen
 
 
-def _entries(change: Change) -> Iterator[LedgerEntry]:
+def _entries_with_alerts(change: Change) -> Iterator[LedgerEntry]:
     """The entries of a change, with one for each alert that came without."""
     yield from change.entries
-    told = {entry.body.get("alert_id") for entry in change.entries if entry.kind is EntryKind.ALERT}
+    alert_ids = {entry.body.get("alert_id") for entry in change.entries if entry.kind is EntryKind.ALERT}
     revisions = [entry.revision for entry in change.entries] or [(change.expected_revision or 0) + 1]
     for alert in change.alerts:
-        if alert.alert_id not in told:
+        if alert.alert_id not in alert_ids:
             yield LedgerEntry(
                 volume_id=change.volume_id,
                 revision=change.state.revision if change.state else max(revisions),
                 kind=EntryKind.ALERT,
-                at_s=alert.time_s,
+                at_s=alert.at_s,
                 body=alert.to_document(),
             )
 
 
 def hold_key(volume_id: str | None) -> Key:
     """Where the hold on a volume is, or on everything."""
-    return HOLDS, EVERYTHING if volume_id is None else volume_id
+    return HOLDS_PARTITION, FLEET if volume_id is None else volume_id
 
 
 def hold_item(hold: Hold, *, written: str) -> Item:
@@ -265,23 +273,23 @@ def hold_item(hold: Hold, *, written: str) -> Item:
     }
 
 
-def parse_hold(item: Item, unread: Unread) -> Hold:
+def parse_hold(item: Item, unreadable_items: UnreadableItems) -> Hold:
     """The inverse of ``hold_item``."""
-    return read_hold(item["sk"], item, key=_described(item), unread=unread)
+    return read_hold(item["sk"], item, key=_describe(item), unreadable_items=unreadable_items)
 
 
-def mark_item(mark: WindowMark) -> Item:
+def manual_override_item(override: ManualWindowOverride) -> Item:
     """What was last said of a window by hand."""
     item = {
-        "pk": WINDOWS,
-        "sk": mark.name,
-        "starts": int(mark.starts),
-        "marked_by": mark.by,
-        "at_s": mark.at_s,
+        "pk": WINDOWS_PARTITION,
+        "sk": override.name,
+        "starts": int(override.is_start),
+        "marked_by": override.by,
+        "at_s": override.at_s,
     }
-    return item if mark.until_s is None else item | {"until_s": mark.until_s}
+    return item if override.until_s is None else item | {"until_s": override.until_s}
 
 
-def parse_mark(item: Item, unread: Unread) -> WindowMark:
-    """The inverse of ``mark_item``."""
-    return read_mark(item["sk"], item, key=_described(item), unread=unread)
+def parse_manual_override(item: Item, unreadable_items: UnreadableItems) -> ManualWindowOverride:
+    """The inverse of ``manual_override_item``."""
+    return read_manual_override(item["sk"], item, key=_describe(item), unreadable_items=unreadable_items)

@@ -8,16 +8,16 @@ from itertools import count
 from os import urandom
 from typing import Any, Final
 
-from burstwatch.adapters.ledger.dynamodb_table import ABSENT, Item, Key, Table, unchanged, update
+from burstwatch.adapters.ledger.dynamodb_table import IF_ABSENT, Item, Key, Table, if_unchanged, update
 from burstwatch.core import stored_values
-from burstwatch.core.ledger.decoding import Unread
-from burstwatch.core.ledger.ledger import CLOCKS_AGREE_S, ItemKind, Roster, TickKind
+from burstwatch.core.ledger.decoding import UnreadableItems
+from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, FleetSnapshot, ItemKind, TickKind
 
 _CHUNK_BYTES: Final = 360_000
 """An item holds 400 KB at most."""
 
 
-class Ticks:
+class TickLeases:
     """One small item for each schedule; the roster is in items of its own, so that a tick stays cheap.
 
     A new roster is written whole under a new name, then the tick names it, then the old one goes. A fleet
@@ -26,127 +26,148 @@ class Ticks:
     What cannot be read of a tick is taken for absent, and written over by the next.
     """
 
-    def __init__(self, table: Table, *, unread: Unread) -> None:
+    def __init__(self, table: Table, *, unreadable_items: UnreadableItems) -> None:
         self._table = table
-        self._unread = unread
-        self._read: tuple[str, frozenset[int]] | None = None
-        self._is_lost = False
+        self._unreadable_items = unreadable_items
+        self._cached_snapshot: tuple[str, frozenset[int]] | None = None
+        self._is_snapshot_unreadable = False
 
-    def claim(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
-        latest_s, tries = now_s + lease_s + CLOCKS_AGREE_S, count()
+    def claim(self, kind: TickKind, tick_at_s: int, *, now_s: float, lease_s: float) -> bool:
+        latest_s, tries = now_s + lease_s + MAX_CLOCK_SKEW_S, count()
         while True:
-            tick = self._tick(kind)
-            claimed_s, completed_s = self._claims(kind, tick), self._completed_s(kind, tick)
-            running = [(other_s, until_s) for other_s, until_s in claimed_s if now_s < until_s <= latest_s]
-            is_completed = completed_s is not None and tick_s <= completed_s <= latest_s
-            blocks_from_s = tick_s
+            tick = self._read_tick(kind)
+            existing_claims, completed_s = self._read_claims(kind, tick), self._read_completed_s(kind, tick)
+            active_claims = [
+                (other_tick_at_s, until_s)
+                for other_tick_at_s, until_s in existing_claims
+                if now_s < until_s <= latest_s
+            ]
+            is_completed = completed_s is not None and tick_at_s <= completed_s <= latest_s
+            blocking_from_s = tick_at_s
             if kind is TickKind.SWEEP:
-                blocks_from_s = min(tick_s, 0 if completed_s is None else completed_s + 1)
-            if is_completed or any(other_s >= blocks_from_s for other_s, _ in running):
+                blocking_from_s = min(tick_at_s, 0 if completed_s is None else completed_s + 1)
+            if is_completed or any(
+                other_tick_at_s >= blocking_from_s for other_tick_at_s, _ in active_claims
+            ):
                 return False
-            claims = json.dumps([*running, (tick_s, now_s + lease_s)])
-            as_seen = unchanged(tick, "claims", "completed_s")
-            claimed = update(_key(kind), "SET claims = :claims", {":claims": claims}, as_seen)
-            if not self._table.write([claimed]):
+            claims = json.dumps([*active_claims, (tick_at_s, now_s + lease_s)])
+            condition = if_unchanged(tick, "claims", "completed_s")
+            claim_action = update(_key(kind), "SET claims = :claims", {":claims": claims}, condition)
+            if not self._table.write([claim_action]):
                 return True
             self._table.pause(next(tries), "ticks were claimed")
 
-    def renew(self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float) -> bool:
+    def renew(self, kind: TickKind, tick_at_s: int, *, until_s: float, now_s: float, lease_s: float) -> bool:
         tries = count()
         while True:
-            tick = self._tick(kind)
-            claims = list(self._claims(kind, tick))
-            if (tick_s, until_s) not in claims:
+            tick = self._read_tick(kind)
+            claims = list(self._read_claims(kind, tick))
+            if (tick_at_s, until_s) not in claims:
                 return False
-            claims[claims.index((tick_s, until_s))] = (tick_s, now_s + lease_s)
-            renewed = update(
-                _key(kind), "SET claims = :claims", {":claims": json.dumps(claims)}, unchanged(tick, "claims")
+            claims[claims.index((tick_at_s, until_s))] = (tick_at_s, now_s + lease_s)
+            renew_action = update(
+                _key(kind),
+                "SET claims = :claims",
+                {":claims": json.dumps(claims)},
+                if_unchanged(tick, "claims"),
             )
-            if not self._table.write([renewed]):
+            if not self._table.write([renew_action]):
                 return True
             self._table.pause(next(tries), "ticks were claimed")
 
-    def complete(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None) -> None:
-        packed, tries = None if roster is None else _pack(roster), count()
+    def complete(self, kind: TickKind, tick_at_s: int, *, fleet_fingerprints: frozenset[int] | None) -> None:
+        packed, tries = None if fleet_fingerprints is None else _pack(fleet_fingerprints), count()
         while True:
-            tick = self._tick(kind)
-            if (completed_s := self._completed_s(kind, tick)) is not None and completed_s > tick_s:
+            tick = self._read_tick(kind)
+            if (completed_s := self._read_completed_s(kind, tick)) is not None and completed_s > tick_at_s:
                 return
-            new: dict[str, Any] = {"completed_s": tick_s}
-            is_new = packed is not None and (self._is_lost or tick.get("fleet") != _digest(packed))
-            if packed is not None and is_new:
-                new |= {"fleet": _digest(packed), "roster": self._store(packed), "roster_bytes": len(packed)}
-            sets = ", ".join(f"{name} = :{name}" for name in new)
-            values = {f":{name}": value for name, value in new.items()}
-            as_seen = unchanged(tick, "completed_s", "roster")
-            failed = self._table.write([update(_key(kind), f"SET {sets}", values, as_seen)])
-            if "roster" in new:
-                self._remove(new if failed else tick)
+            attributes: dict[str, Any] = {"completed_s": tick_at_s}
+            is_snapshot_new = packed is not None and (
+                self._is_snapshot_unreadable or tick.get("fleet") != _digest(packed)
+            )
+            if packed is not None and is_snapshot_new:
+                attributes |= {
+                    "fleet": _digest(packed),
+                    "roster": self._store_snapshot(packed),
+                    "roster_bytes": len(packed),
+                }
+            assignments = ", ".join(f"{name} = :{name}" for name in attributes)
+            values = {f":{name}": value for name, value in attributes.items()}
+            condition = if_unchanged(tick, "completed_s", "roster")
+            failed = self._table.write([update(_key(kind), f"SET {assignments}", values, condition)])
+            if "roster" in attributes:
+                self._remove_snapshot(attributes if failed else tick)
             if not failed:
                 return
             self._table.pause(next(tries), "ticks were completed")
 
-    def roster(self) -> Roster | None:
-        while "roster" in (tick := self._tick(TickKind.SWEEP)):
-            found = self._unread.read(
-                ItemKind.TICK, TickKind.SWEEP, _described(TickKind.SWEEP), lambda: self._roster(tick)
+    def fleet_snapshot(self) -> FleetSnapshot | None:
+        while "roster" in (tick := self._read_tick(TickKind.SWEEP)):
+            snapshot = self._unreadable_items.try_read(
+                ItemKind.TICK, TickKind.SWEEP, _describe(TickKind.SWEEP), lambda: self._read_snapshot(tick)
             )
-            self._is_lost = found is None
-            if found is not None or self._tick(TickKind.SWEEP).get("roster") == tick["roster"]:
-                return found
+            self._is_snapshot_unreadable = snapshot is None
+            if snapshot is not None or self._read_tick(TickKind.SWEEP).get("roster") == tick["roster"]:
+                return snapshot
         return None
 
-    def _roster(self, tick: Item) -> Roster:
+    def _read_snapshot(self, tick: Item) -> FleetSnapshot:
         """What a tick names.
 
         Raises:
-            one of ``UNREADABLE``: it cannot be read, or another has taken its place meanwhile.
+            one of ``DECODE_ERRORS``: it cannot be read, or another has taken its place meanwhile.
         """
-        name, size_bytes = stored_values.text(tick["roster"]), stored_values.whole(tick["roster_bytes"])
-        if self._read is None or self._read[0] != name:
-            packed = b"".join(item["fingerprints"] for item in self._table.query(_roster_key(name)))
+        name, size_bytes = (
+            stored_values.read_text(tick["roster"]),
+            stored_values.read_count(tick["roster_bytes"]),
+        )
+        if self._cached_snapshot is None or self._cached_snapshot[0] != name:
+            packed = b"".join(item["fingerprints"] for item in self._table.query(_snapshot_key(name)))
             if len(packed) != size_bytes:
                 raise ValueError(f"{len(packed)} of a roster's {size_bytes} bytes are there")
-            self._read = name, _unpack(packed)
-        return Roster(tick_s=stored_values.whole(tick["completed_s"]), fingerprints=self._read[1])
+            self._cached_snapshot = name, _unpack(packed)
+        return FleetSnapshot(
+            tick_at_s=stored_values.read_count(tick["completed_s"]), fingerprints=self._cached_snapshot[1]
+        )
 
-    def _claims(self, kind: TickKind, tick: Item) -> list[tuple[int, float]]:
+    def _read_claims(self, kind: TickKind, tick: Item) -> list[tuple[int, float]]:
         """Which ticks are claimed, and until when."""
 
         def read() -> list[tuple[int, float]]:
             claims = json.loads(tick.get("claims", "[]"))
             return [
-                (stored_values.whole(other_s), stored_values.instant(until_s)) for other_s, until_s in claims
+                (stored_values.read_count(other_tick_at_s), stored_values.read_instant(until_s))
+                for other_tick_at_s, until_s in claims
             ]
 
-        return self._unread.read(ItemKind.TICK, kind, _described(kind), read) or []
+        return self._unreadable_items.try_read(ItemKind.TICK, kind, _describe(kind), read) or []
 
-    def _completed_s(self, kind: TickKind, tick: Item) -> int | None:
+    def _read_completed_s(self, kind: TickKind, tick: Item) -> int | None:
         """The last tick that was completed; None before the first."""
         return (
-            self._unread.read(
-                ItemKind.TICK, kind, _described(kind), lambda: stored_values.whole(tick["completed_s"])
+            self._unreadable_items.try_read(
+                ItemKind.TICK, kind, _describe(kind), lambda: stored_values.read_count(tick["completed_s"])
             )
             if "completed_s" in tick
             else None
         )
 
-    def _store(self, packed: bytes) -> str:
+    def _store_snapshot(self, packed: bytes) -> str:
         """The name that the roster is found under."""
         name = urandom(8).hex()
         for key, start in _chunks(name, len(packed)):
             chunk = {"pk": key[0], "sk": key[1], "fingerprints": packed[start : start + _CHUNK_BYTES]}
-            self._table.put(chunk, ABSENT)
+            self._table.put(chunk, IF_ABSENT)
         return name
 
-    def _remove(self, tick: Item) -> None:
+    def _remove_snapshot(self, tick: Item) -> None:
         """Let go of the roster that this tick named."""
         name, size_bytes = tick.get("roster", ""), tick.get("roster_bytes", 0)
         if isinstance(size_bytes, int):  # else where it ends is not known, and its items stay
             for key, _ in _chunks(str(name), size_bytes):
                 self._table.remove(key)
 
-    def _tick(self, kind: TickKind) -> Item:
+    def _read_tick(self, kind: TickKind) -> Item:
         return self._table.get(_key(kind)) or {}
 
 
@@ -154,18 +175,18 @@ def _key(kind: TickKind) -> Key:
     return "ledger", f"{kind} tick"
 
 
-def _described(kind: TickKind) -> str:
+def _describe(kind: TickKind) -> str:
     pk, sk = _key(kind)
     return f"pk {pk!r}, sk {sk!r}"
 
 
-def _roster_key(name: str) -> str:
+def _snapshot_key(name: str) -> str:
     return f"roster {name}"
 
 
 def _chunks(name: str, size_bytes: int) -> Iterator[tuple[Key, int]]:
     for number, start in enumerate(range(0, size_bytes, _CHUNK_BYTES)):
-        yield (_roster_key(name), f"{number:04d}"), start
+        yield (_snapshot_key(name), f"{number:04d}"), start
 
 
 def _digest(packed: bytes) -> str:

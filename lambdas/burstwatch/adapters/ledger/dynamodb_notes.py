@@ -7,18 +7,18 @@ from typing import Final, Protocol
 from burstwatch.adapters.ledger.dynamodb_table import Client, Condition, Table
 
 _PARTITION: Final = "notes"
-_ANY: Final = Condition("")
+_UNCONDITIONAL: Final = Condition("")
 
 
-class Remembers(Protocol):
+class KeyValueStore(Protocol):
     """Keeps texts for the next cold start."""
 
     def read(self, name: str) -> str | None: ...
 
-    def write(self, name: str, body: str) -> None: ...
+    def write(self, name: str, value: str) -> None: ...
 
 
-class Notes:
+class DynamoKeyValueStore:
     """Texts by name; the last word counts."""
 
     def __init__(
@@ -33,13 +33,13 @@ class Notes:
             LedgerError: the table cannot be read.
         """
         item = self._table.get((_PARTITION, name))
-        with self._table.readable():
+        with self._table.translate_unreadable():
             return None if item is None else str(item["body"])
 
-    def write(self, name: str, body: str) -> None:
+    def write(self, name: str, value: str) -> None:
         """Note it, in place of what was noted before.
 
         Raises:
             LedgerError: the table cannot be written.
         """
-        self._table.put({"pk": _PARTITION, "sk": name, "body": body}, _ANY)
+        self._table.put({"pk": _PARTITION, "sk": name, "body": value}, _UNCONDITIONAL)

@@ -11,10 +11,10 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
 from botocore.exceptions import ClientError
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, explain, left_no_effect
+from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, had_no_effect, to_aws_failure
 from burstwatch.core.errors import BurstwatchError, LedgerError
-from burstwatch.core.stored_values import UNREADABLE
-from burstwatch.core.text import printable
+from burstwatch.core.stored_values import DECODE_ERRORS
+from burstwatch.core.text import sanitise
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -28,18 +28,20 @@ Item: TypeAlias = dict[str, Any]
 Action: TypeAlias = dict[str, dict[str, Any]]
 """One part of a transaction, as DynamoDB takes it but for the table's name."""
 
-MOST_ACTIONS: Final = 100
+MAX_ACTIONS: Final = 100
 """What one transaction takes at most."""
 
-_MOST_KEYS: Final = 100
-_MOST_PAGES: Final = 1_000
+_MAX_KEYS: Final = 100
+_MAX_PAGES: Final = 1_000
 """Of one query: 1 GB, hundreds of thousands of volumes under one of the keys that they are spread over."""
 
-_TRIES: Final = 24
+_MAX_TRIES: Final = 24
 _FIRST_WAIT_S: Final = 0.02
-_LONGEST_WAIT_S: Final = 0.5
-_LONGEST_SAID: Final = 200
-_PASSING: Final = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"})
+_MAX_WAIT_S: Final = 0.5
+_MAX_MESSAGE_CHARS: Final = 200
+_TRANSIENT_REASONS: Final = frozenset(
+    {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
+)
 """Why a transaction was cancelled that may go through the next time; no client retries these by itself."""
 
 
@@ -62,7 +64,7 @@ class Client(Protocol):
     def transact_write_items(self, **request: Any) -> Any: ...
 
 
-class BusyError(BurstwatchError):
+class ContentionError(BurstwatchError):
     """A transaction met others, or the table was asked for too much; it may go through the next time."""
 
 
@@ -74,51 +76,51 @@ class Condition:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-_COMPARED: Final = frozenset({str, int, float, bytes, frozenset})
+_COMPARABLE_TYPES: Final = frozenset({str, int, float, bytes, frozenset})
 
-ABSENT: Final = Condition("attribute_not_exists(pk)")
-PRESENT: Final = Condition("attribute_exists(pk)")
+IF_ABSENT: Final = Condition("attribute_not_exists(pk)")
+IF_PRESENT: Final = Condition("attribute_exists(pk)")
 
 
-def unchanged(item: Item | None, *names: str) -> Condition:
+def if_unchanged(item: Item | None, *names: str) -> Condition:
     """That these attributes still are what they were when the item was read.
 
     One of a type that no burstwatch writes only has to be there still.
     """
-    was = {name: item[name] for name in names if item and name in item}
-    known = {name: value for name, value in was.items() if type(value) in _COMPARED}
-    same = (
+    seen_values = {name: item[name] for name in names if item and name in item}
+    comparable = {name: value for name, value in seen_values.items() if type(value) in _COMPARABLE_TYPES}
+    clauses = (
         f"{name} = :was_{name}"
-        if name in known
+        if name in comparable
         else f"attribute_exists({name})"
-        if name in was
+        if name in seen_values
         else f"attribute_not_exists({name})"
         for name in names
     )
-    return Condition(" AND ".join(same), {f":was_{name}": value for name, value in known.items()})
+    return Condition(" AND ".join(clauses), {f":was_{name}": value for name, value in comparable.items()})
 
 
 def put(item: Item, condition: Condition | None = None) -> Action:
     """Write a whole item."""
-    return {"Put": {"Item": _to_wire(item), **_conditional(condition)}}
+    return {"Put": {"Item": _to_wire(item), **_condition_parameters(condition)}}
 
 
 def update(
     key: Key, expression: str, values: Mapping[str, Any], condition: Condition | None = None
 ) -> Action:
     """Change parts of an item; one that is not there begins empty."""
-    both = Condition(condition.text, {**condition.values, **values}) if condition else Condition("", values)
-    return {"Update": {"Key": _key(key), "UpdateExpression": expression, **_conditional(both)}}
+    merged = Condition(condition.text, {**condition.values, **values}) if condition else Condition("", values)
+    return {"Update": {"Key": _key(key), "UpdateExpression": expression, **_condition_parameters(merged)}}
 
 
 def delete(key: Key, condition: Condition) -> Action:
     """Remove an item."""
-    return {"Delete": {"Key": _key(key), **_conditional(condition)}}
+    return {"Delete": {"Key": _key(key), **_condition_parameters(condition)}}
 
 
 def check(key: Key, condition: Condition) -> Action:
     """Let the other parts of the transaction happen only if this holds."""
-    return {"ConditionCheck": {"Key": _key(key), **_conditional(condition)}}
+    return {"ConditionCheck": {"Key": _key(key), **_condition_parameters(condition)}}
 
 
 class Table:
@@ -135,63 +137,71 @@ class Table:
         self._workers = workers
         self._sleep = sleep
 
-    def each(self, do: Callable[[T], R], things: Sequence[T]) -> list[R]:
+    def map_parallel(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """What comes of each of these, several at once."""
-        if len(things) <= 1:
-            return [do(thing) for thing in things]
+        if len(items) <= 1:
+            return [function(item) for item in items]
         with ThreadPoolExecutor(self._workers, thread_name_prefix="ledger") as pool:
-            return list(pool.map(do, things))
+            return list(pool.map(function, items))
 
     def get(self, key: Key) -> Item | None:
-        with self._explained("GetItem"):
-            answer = self._client.get_item(TableName=self._name, Key=_key(key), ConsistentRead=True)
-        return _from_wire(answer["Item"]) if "Item" in answer else None
+        with self._translate_errors("GetItem"):
+            response = self._client.get_item(TableName=self._name, Key=_key(key), ConsistentRead=True)
+        return _from_wire(response["Item"]) if "Item" in response else None
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
         """Those of these items that are there."""
-        asked = [_key(key) for key in dict.fromkeys(keys)]
-        batches = [asked[first : first + _MOST_KEYS] for first in range(0, len(asked), _MOST_KEYS)]
-        items = (item for found in self.each(self._get_batch, batches) for item in found)
+        request_keys = [_key(key) for key in dict.fromkeys(keys)]
+        batches = [
+            request_keys[offset : offset + _MAX_KEYS] for offset in range(0, len(request_keys), _MAX_KEYS)
+        ]
+        items = (item for batch_items in self.map_parallel(self._get_batch, batches) for item in batch_items)
         return {(item["pk"], item["sk"]): item for item in items}
 
     def _get_batch(self, keys: list[Any]) -> list[Item]:
-        found: list[Item] = []
+        items: list[Item] = []
         tries = count()
         while True:
             request = {self._name: {"Keys": keys, "ConsistentRead": True}}
-            with self._explained("BatchGetItem"):
-                answer = self._client.batch_get_item(RequestItems=request)
-            found += map(_from_wire, answer["Responses"].get(self._name, ()))
-            unread = answer.get("UnprocessedKeys", {}).get(self._name)
+            with self._translate_errors("BatchGetItem"):
+                response = self._client.batch_get_item(RequestItems=request)
+            items += map(_from_wire, response["Responses"].get(self._name, ()))
+            unread = response.get("UnprocessedKeys", {}).get(self._name)
             if not unread:
-                return found
+                return items
             keys = unread["Keys"]
             self.pause(next(tries), "items were left unread")
 
     def query(
-        self, pk: str, *, only: Condition | None = None, attributes: Sequence[str] = ()
+        self, pk: str, *, filter_condition: Condition | None = None, attributes: Sequence[str] = ()
     ) -> Iterator[Item]:
-        """Every item under a partition key, by sort key; ``only`` filters what was read and paid for."""
+        """Every item under a partition key, by sort key.
+
+        ``filter_condition`` filters what was read and paid for.
+        """
         request: dict[str, Any] = {
             "TableName": self._name,
             "ConsistentRead": True,
             "KeyConditionExpression": "pk = :pk",
-            "ExpressionAttributeValues": _to_wire({":pk": pk, **(only.values if only else {})}),
+            "ExpressionAttributeValues": _to_wire(
+                {":pk": pk, **(filter_condition.values if filter_condition else {})}
+            ),
         }
         if attributes:
             request["ProjectionExpression"] = ", ".join(attributes)
-        if only:
-            request["FilterExpression"] = only.text
-        for _ in range(_MOST_PAGES):
-            with self._explained("Query"):
-                answer = self._client.query(**request)
-            yield from map(_from_wire, answer["Items"])
-            if "LastEvaluatedKey" not in answer:
+        if filter_condition:
+            request["FilterExpression"] = filter_condition.text
+        for _ in range(_MAX_PAGES):
+            with self._translate_errors("Query"):
+                response = self._client.query(**request)
+            yield from map(_from_wire, response["Items"])
+            if "LastEvaluatedKey" not in response:
                 return
-            request["ExclusiveStartKey"] = answer["LastEvaluatedKey"]
+            request["ExclusiveStartKey"] = response["LastEvaluatedKey"]
         raise LedgerError(
-            f"{self.location}: what is under {printable(pk, _LONGEST_SAID)} did not end after {_MOST_PAGES:,}"
-            " pages of a query; check AWS_ENDPOINT_URL, and that nothing else writes to the table"
+            f"{self.location}: what is under {sanitise(pk, _MAX_MESSAGE_CHARS)} did not end after"
+            f" {_MAX_PAGES:,} pages of a query; check AWS_ENDPOINT_URL, and that nothing else writes to the"
+            " table"
         )
 
     def put(self, item: Item, condition: Condition) -> bool:
@@ -204,19 +214,19 @@ class Table:
             try:
                 self._client.put_item(TableName=self._name, **put(item, condition)["Put"])
             except AWS_ERRORS as error:
-                match _code(error):
+                match _error_code(error):
                     case "ConditionalCheckFailedException":
                         return False
                     case "TransactionConflictException" as conflict:
                         self.pause(next(tries), conflict)
                     case _:
-                        raise self._error(error, "PutItem") from error
+                        raise self._to_ledger_error(error, "PutItem") from error
             else:
                 return True
 
     def remove(self, key: Key) -> None:
         """Remove an item that nobody needs any more, whatever is in it."""
-        with self._explained("DeleteItem"):
+        with self._translate_errors("DeleteItem"):
             self._client.delete_item(TableName=self._name, Key=_key(key))
 
     def write(self, actions: Sequence[Action]) -> frozenset[int]:
@@ -229,8 +239,8 @@ class Table:
         while True:
             try:
                 return self.write_now(actions)
-            except BusyError as busy:
-                self.pause(next(tries), str(busy))
+            except ContentionError as contention:
+                self.pause(next(tries), str(contention))
 
     def write_now(self, actions: Sequence[Action]) -> frozenset[int]:
         """The same, tried once.
@@ -239,18 +249,21 @@ class Table:
             BusyError: others were at the same items; nothing was written.
         """
         request = [
-            {kind: {"TableName": self._name, **what} for kind, what in action.items()} for action in actions
+            {kind: {"TableName": self._name, **parameters} for kind, parameters in action.items()}
+            for action in actions
         ]
         try:
             self._client.transact_write_items(TransactItems=request)
         except AWS_ERRORS as error:
-            codes = _cancelled(error)
-            if failed := frozenset(i for i, code in enumerate(codes) if code == "ConditionalCheckFailed"):
+            codes = _cancellation_reasons(error)
+            if failed := frozenset(
+                index for index, code in enumerate(codes) if code == "ConditionalCheckFailed"
+            ):
                 return failed
             causes = set(codes) - {"None"}
-            if causes and causes <= _PASSING:
-                raise BusyError(" and ".join(sorted(causes))) from error
-            raise self._error(error, "TransactWriteItems") from error
+            if causes and causes <= _TRANSIENT_REASONS:
+                raise ContentionError(" and ".join(sorted(causes))) from error
+            raise self._to_ledger_error(error, "TransactWriteItems") from error
         return frozenset()
 
     def pause(self, attempt: int, cause: str) -> None:
@@ -259,62 +272,64 @@ class Table:
         Raises:
             LedgerError: it was the last.
         """
-        if attempt == _TRIES - 1:
+        if attempt == _MAX_TRIES - 1:
             raise LedgerError(
-                f"ledger {self.location} was busy in {_TRIES} tries ({cause}), nothing was written:"
+                f"ledger {self.location} was busy in {_MAX_TRIES} tries ({cause}), nothing was written:"
                 " run again; if it lasts, see in CloudWatch how much this table is used"
             )
-        longest_s = min(_LONGEST_WAIT_S, _FIRST_WAIT_S * 2**attempt)
-        self._sleep(longest_s * random())  # noqa: S311 - to be apart, not to be secret
+        max_wait_s = min(_MAX_WAIT_S, _FIRST_WAIT_S * 2**attempt)
+        self._sleep(max_wait_s * random())  # noqa: S311 - to be apart, not to be secret
 
     @contextmanager
-    def readable(self) -> Iterator[None]:
+    def translate_unreadable(self) -> Iterator[None]:
         """Say which table it is that holds what cannot be read."""
         try:
             yield
-        except UNREADABLE as error:
-            said = printable(str(error), _LONGEST_SAID)
+        except DECODE_ERRORS as error:
+            message = sanitise(str(error), _MAX_MESSAGE_CHARS)
             raise LedgerError(
-                f"ledger {self.location} holds an item that this burstwatch cannot read ({said}): use the"
+                f"ledger {self.location} holds an item that this burstwatch cannot read ({message}): use the"
                 " newest burstwatch that ever wrote to it; if that fails too, restore the table to an earlier"
                 " point in time; nothing was deleted"
             ) from error
 
     @contextmanager
-    def _explained(self, operation: str) -> Iterator[None]:
+    def _translate_errors(self, operation: str) -> Iterator[None]:
         try:
             yield
         except AWS_ERRORS as error:
-            raise self._error(error, operation) from error
+            raise self._to_ledger_error(error, operation) from error
 
-    def _error(self, error: Exception, operation: str) -> LedgerError:
+    def _to_ledger_error(self, error: Exception, operation: str) -> LedgerError:
         """What happened, whether it may have been written, and the next step."""
-        failure = explain(error, f"dynamodb:{operation}")
+        failure = to_aws_failure(error, f"dynamodb:{operation}")
         if failure.kind is FailureKind.NOT_FOUND:
             return LedgerError(
                 f"ledger {self.location} does not exist in {self._client.meta.region_name}: deploy the stack"
                 " that makes it, or check --ledger, the region and the account"
             )
-        if failure.code == "ValidationException" and _OTHER_KEYS.search(failure.message):
+        if failure.code == "ValidationException" and _KEY_SCHEMA_ERROR.search(failure.message):
             return LedgerError(
                 f"ledger {self.location} is a table of something else: it has other keys than pk and sk"
                 f" ({failure.message}), nothing was written: name the stack's with --ledger dynamodb:TABLE"
             )
         effect = ""
-        if operation not in _READS:
-            is_sure = left_no_effect(error) and failure.code != "TransactionInProgressException"
-            effect = ", nothing was written" if is_sure else ", and this may have been written all the same"
-        reasons = "; ".join(sorted(set(_cancelled(error, "Message")) - {"None"}))
-        said = f"{failure} DynamoDB's reasons: {reasons}." if reasons else str(failure)
-        return LedgerError(f"ledger {self.location} cannot be used{effect}: {said}")
+        if operation not in _READ_OPERATIONS:
+            is_unwritten = had_no_effect(error) and failure.code != "TransactionInProgressException"
+            effect = (
+                ", nothing was written" if is_unwritten else ", and this may have been written all the same"
+            )
+        reasons = "; ".join(sorted(set(_cancellation_reasons(error, "Message")) - {"None"}))
+        message = f"{failure} DynamoDB's reasons: {reasons}." if reasons else str(failure)
+        return LedgerError(f"ledger {self.location} cannot be used{effect}: {message}")
 
 
-_READS: Final = frozenset({"GetItem", "BatchGetItem", "Query"})
-_OTHER_KEYS: Final = re.compile(r"key element|key schema|Missing the key|Type mismatch for key")
+_READ_OPERATIONS: Final = frozenset({"GetItem", "BatchGetItem", "Query"})
+_KEY_SCHEMA_ERROR: Final = re.compile(r"key element|key schema|Missing the key|Type mismatch for key")
 """In what DynamoDB says where a request has other keys than the table."""
 
 
-def _conditional(condition: Condition | None) -> dict[str, Any]:
+def _condition_parameters(condition: Condition | None) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     if condition and condition.text:
         parts["ConditionExpression"] = condition.text
@@ -328,14 +343,14 @@ def _key(key: Key) -> dict[str, Any]:
 
 
 def _to_wire(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _typed(value) for name, value in values.items()}
+    return {name: _to_attribute_value(value) for name, value in values.items()}
 
 
 def _from_wire(item: Mapping[str, Mapping[str, Any]]) -> Item:
-    return {name: _plain(*typed.items()) for name, typed in item.items()}
+    return {name: _from_attribute_value(*attribute_value.items()) for name, attribute_value in item.items()}
 
 
-def _typed(value: Any) -> dict[str, Any]:
+def _to_attribute_value(value: Any) -> dict[str, Any]:
     match value:
         case str():
             return {"S": str(value)}
@@ -348,8 +363,8 @@ def _typed(value: Any) -> dict[str, Any]:
     raise TypeError(f"{value!r} has no place in an item")
 
 
-def _plain(typed: tuple[str, Any]) -> Any:
-    match typed:
+def _from_attribute_value(attribute_value: tuple[str, Any]) -> Any:
+    match attribute_value:
         case ("N", number):
             try:
                 return int(number)
@@ -361,11 +376,11 @@ def _plain(typed: tuple[str, Any]) -> Any:
             return value
 
 
-def _code(error: Exception) -> str | None:
+def _error_code(error: Exception) -> str | None:
     return error.response.get("Error", {}).get("Code") if isinstance(error, ClientError) else None
 
 
-def _cancelled(error: Exception, part: str = "Code") -> list[str]:
+def _cancellation_reasons(error: Exception, part: str = "Code") -> list[str]:
     """Why each action of a transaction was cancelled; nothing where it failed for another reason."""
     reasons = error.response.get("CancellationReasons", ()) if isinstance(error, ClientError) else ()
     return [str(reason.get(part)) for reason in reasons]

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
 SCHEMA_VERSION: Final = 2
-_LONGEST_SAID: Final = 200
+_MAX_MESSAGE_CHARS: Final = 200
 _APPLICATION_ID: Final = 0x62757273
 """The letters ``burs`` in the file's header: other programs' databases are left alone."""
 
-_ADDED_BY_2: Final = (
+_SCHEMA_2_STATEMENTS: Final = (
     """CREATE TABLE reservations (
   volume_id TEXT PRIMARY KEY, usd_per_month REAL NOT NULL
 ) WITHOUT ROWID""",
@@ -56,7 +56,7 @@ CREATE TABLE claimed_ticks (
   kind TEXT NOT NULL, tick_s INTEGER NOT NULL, claimed_until_s REAL NOT NULL,
   PRIMARY KEY (kind, tick_s)
 ) WITHOUT ROWID;
-{";".join(_ADDED_BY_2)};
+{";".join(_SCHEMA_2_STATEMENTS)};
 COMMIT;
 """
 
@@ -64,11 +64,11 @@ COMMIT;
 def create(path: Path) -> None:
     """Make the file under another name and link it in place whole: a kill leaves a ledger or none."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    remains = Path(f"{path}-wal")
-    if remains.exists() and not path.exists():
+    leftover_wal = Path(f"{path}-wal")
+    if leftover_wal.exists() and not path.exists():
         raise LedgerError(
-            f"there is no ledger {path}, but {remains} holds its last writes:"
-            f" put the ledger back beside it, or move {remains} away to start a new one"
+            f"there is no ledger {path}, but {leftover_wal} holds its last writes:"
+            f" put the ledger back beside it, or move {leftover_wal} away to start a new one"
         )
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     draft.touch(mode=0o600, exist_ok=False)
@@ -89,7 +89,7 @@ def check_file(path: Path) -> None:
     if not path.is_file():
         raise LedgerError(f"ledger {path} is not a file: name one with --ledger sqlite:PATH")
     if path.stat().st_size == 0:
-        raise LedgerError(f"ledger {path} is damaged (it is empty): {start_anew(path)}")
+        raise LedgerError(f"ledger {path} is damaged (it is empty): {recovery_step(path)}")
 
 
 def connect(path: Path, *, lock_timeout_s: float) -> sqlite3.Connection:
@@ -133,47 +133,49 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         if _check_schema(connection, path) < SCHEMA_VERSION:
-            for statement in _ADDED_BY_2:
+            for statement in _SCHEMA_2_STATEMENTS:
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
-def identify(path: Path) -> tuple[int, int] | None:
+def file_identity(path: Path) -> tuple[int, int] | None:
     """Which file is there now, None where there is none."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
-def explain(error: OSError | sqlite3.Error, path: Path, lock_timeout_s: float) -> LedgerError:
+def to_ledger_error(error: OSError | sqlite3.Error, path: Path, lock_timeout_s: float) -> LedgerError:
     """What happened, with what was written and the next step."""
-    said = printable(str(error), _LONGEST_SAID)
+    message = sanitise(str(error), _MAX_MESSAGE_CHARS)
     code = error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else 0
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
         code = sqlite3.SQLITE_FULL
     match code:
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            why = (
+            problem = (
                 f"has been locked by another process for {lock_timeout_s:g} s, so nothing was written:"
                 f" try again, or see who holds it with: fuser -v {path}"
             )
         case sqlite3.SQLITE_FULL:
-            why = "has no space left on its file system, nothing was written: free some, then run again"
+            problem = "has no space left on its file system, nothing was written: free some, then run again"
         case sqlite3.SQLITE_CORRUPT | sqlite3.SQLITE_NOTADB:
-            why = f"is damaged ({said}): {start_anew(path)}"
+            problem = f"is damaged ({message}): {recovery_step(path)}"
         case sqlite3.SQLITE_IOERR:
-            why = f"met a failing or full disk ({said}), nothing was written: check the disk, then run again"
+            problem = (
+                f"met a failing or full disk ({message}), nothing was written: check the disk, then run again"
+            )
         case _:
-            why = (
-                f"cannot be used ({said}): check owner and permissions of the file and its directory,"
+            problem = (
+                f"cannot be used ({message}): check owner and permissions of the file and its directory,"
                 " or name another file with --ledger sqlite:PATH"
             )
-    return LedgerError(f"ledger {path} {why}")
+    return LedgerError(f"ledger {path} {problem}")
 
 
-def start_anew(path: Path) -> str:
+def recovery_step(path: Path) -> str:
     """The next step when a ledger cannot be read."""
     return (
         f"restore a copy, or move it away (mv {path}* ELSEWHERE) to start a new ledger, without the alert"

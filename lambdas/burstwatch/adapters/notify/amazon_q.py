@@ -8,22 +8,22 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, explain
+from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.adapters.notify.message import Notice, fitting, inert, is_link
+from burstwatch.adapters.notify.message import ChatMessage, escape, is_link, truncate_lines
 
 if TYPE_CHECKING:
     from types_boto3_sns import SNSClient
 
-_PASSING: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
+_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
-_LONGEST_TITLE: Final = 250
-_LONGEST_DESCRIPTION: Final = 7_500
+_MAX_TITLE_CHARS: Final = 250
+_MAX_DESCRIPTION_CHARS: Final = 7_500
 """The service takes 8,000."""
-_LONGEST_LINE: Final = 600
-_LONGEST_STEP: Final = 350
-_LONGEST_KEYWORD: Final = 75
-_LONGEST_CONTEXT: Final = 200
+_MAX_LINE_CHARS: Final = 600
+_MAX_STEP_CHARS: Final = 350
+_MAX_KEYWORD_CHARS: Final = 75
+_MAX_CONTEXT_CHARS: Final = 200
 
 _ESCAPES: Final = {
     "&": "\uff06",
@@ -43,7 +43,7 @@ _COMMAND_ESCAPES: Final = {"`": "'", "<": "\u2039", ">": "\u203a", "@": "\uff20"
 """Within backticks only what ends them counts, and what Slack takes for a mention even there."""
 
 
-class ChatChannel:
+class AmazonQChannel:
     """Publishes each notice to the topic that the chat service listens to."""
 
     name: Final = "chat"
@@ -52,74 +52,78 @@ class ChatChannel:
         self._client = client
         self._topic_arn = topic_arn
 
-    def tell(self, notice: Notice, *, late: str | None, longest_wait_s: float) -> None:  # noqa: ARG002 - SNS takes any number at once
+    def post(self, message: ChatMessage, *, delay_note: str | None, max_wait_s: float) -> None:  # noqa: ARG002 - SNS takes any number at once
         """Hand the notice over.
 
         Raises:
             ChannelError: SNS did not take it.
         """
-        message = json.dumps(render_chat(notice, late=late))
+        body = json.dumps(render_custom_notification(message, delay_note=delay_note))
         try:
-            self._client.publish(TopicArn=self._topic_arn, Message=message)
+            self._client.publish(TopicArn=self._topic_arn, Message=body)
         except AWS_ERRORS as error:
-            raise _refusal(error, self._topic_arn) from error
+            raise _to_channel_error(error, self._topic_arn) from error
 
 
-def render_chat(notice: Notice, *, late: str | None = None) -> dict[str, Any]:
+def render_custom_notification(message: ChatMessage, *, delay_note: str | None = None) -> dict[str, Any]:
     """The notice in the custom format, version 1.0."""
-    keywords = [notice.kind, notice.subject] if notice.subject != notice.kind else [notice.kind]
+    keywords = [message.kind, message.subject] if message.subject != message.kind else [message.kind]
     return {
         "version": "1.0",
         "source": "custom",
-        "id": notice.notice_id,
+        "id": message.message_id,
         "content": {
             "textType": "client-markdown",
-            "title": _inert(f"{notice.mark} {notice.title}", _LONGEST_TITLE),
-            "description": _description(notice, late),
-            "nextSteps": _next_steps(notice),
-            "keywords": [_inert(keyword, _LONGEST_KEYWORD) for keyword in keywords],
+            "title": _escape(f"{message.emoji} {message.title}", _MAX_TITLE_CHARS),
+            "description": _description(message, delay_note),
+            "nextSteps": _next_steps(message),
+            "keywords": [_escape(keyword, _MAX_KEYWORD_CHARS) for keyword in keywords],
         },
         "metadata": {
-            "threadId": notice.subject,
-            "summary": _inert(notice.subject, _LONGEST_CONTEXT),
-            "eventType": notice.kind,
-            "additionalContext": {label: _inert(text, _LONGEST_CONTEXT) for label, text in notice.facts},
+            "threadId": message.subject,
+            "summary": _escape(message.subject, _MAX_CONTEXT_CHARS),
+            "eventType": message.kind,
+            "additionalContext": {label: _escape(text, _MAX_CONTEXT_CHARS) for label, text in message.facts},
         },
     }
 
 
-def _description(notice: Notice, late: str | None) -> str:
-    made = _inert(f"{notice.made} · {late}" if late else notice.made, _LONGEST_CONTEXT)
-    facts = [_inert(f"{label}: {text}", _LONGEST_LINE) for label, text in notice.facts]
-    said = [_inert(line, _LONGEST_LINE) for line in notice.lines]
-    return "\n".join([*fitting([*said, *facts], _LONGEST_DESCRIPTION - len(made) - 1), made])
+def _description(message: ChatMessage, delay_note: str | None) -> str:
+    footer = _escape(f"{message.footer} · {delay_note}" if delay_note else message.footer, _MAX_CONTEXT_CHARS)
+    facts = [_escape(f"{label}: {text}", _MAX_LINE_CHARS) for label, text in message.facts]
+    lines = [_escape(line, _MAX_LINE_CHARS) for line in message.lines]
+    return "\n".join([*truncate_lines([*lines, *facts], _MAX_DESCRIPTION_CHARS - len(footer) - 1), footer])
 
 
-def _next_steps(notice: Notice) -> list[str]:
-    steps = [f"{label}: {_address(address)}" for label, address in notice.links]
-    steps[:0] = [f"{label}: {_code(command, len(label) + 2)}" for label, command in notice.further]
-    if notice.action:
-        steps.insert(0, _code(notice.action))
-    return [step for step in steps if len(step) <= _LONGEST_STEP]
+def _next_steps(message: ChatMessage) -> list[str]:
+    steps = [f"{label}: {_format_address(address)}" for label, address in message.links]
+    steps[:0] = [
+        f"{label}: {_format_code(command, len(label) + 2)}" for label, command in message.extra_commands
+    ]
+    if message.action:
+        steps.insert(0, _format_code(message.action))
+    return [step for step in steps if len(step) <= _MAX_STEP_CHARS]
 
 
-def _code(command: str, taken: int = 0) -> str:
-    return f"`{inert(command, _LONGEST_STEP - 2 - taken, _COMMAND_ESCAPES)}`"
+def _format_code(command: str, used_chars: int = 0) -> str:
+    return f"`{escape(command, _MAX_STEP_CHARS - 2 - used_chars, _COMMAND_ESCAPES)}`"
 
 
-def _address(address: str) -> str:
+def _format_address(address: str) -> str:
     """As it is where it is plain https, so that chat programs make a link of it."""
-    return address if is_link(address) else _inert(address, _LONGEST_CONTEXT)
+    return address if is_link(address) else _escape(address, _MAX_CONTEXT_CHARS)
 
 
-def _refusal(error: Exception, topic_arn: str) -> ChannelError:
-    failure = explain(error, f"sns:Publish to {topic_arn}")
+def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
+    failure = to_aws_failure(error, f"sns:Publish to {topic_arn}")
     if failure.code.startswith("KMS"):
-        step = "see that the topic's key is enabled and allows kms:GenerateDataKey and kms:Decrypt to notify"
-        failure = replace(failure, next_step=step)
-    passes = failure.kind in _PASSING or failure.code in {"Throttled", "KMSThrottling"}
-    return ChannelError(str(failure), is_permanent=not passes)
+        next_step = (
+            "see that the topic's key is enabled and allows kms:GenerateDataKey and kms:Decrypt to notify"
+        )
+        failure = replace(failure, next_step=next_step)
+    is_transient = failure.kind in _TRANSIENT_KINDS or failure.code in {"Throttled", "KMSThrottling"}
+    return ChannelError(str(failure), is_permanent=not is_transient)
 
 
-def _inert(text: str, limit: int) -> str:
-    return inert(text, limit, _ESCAPES)
+def _escape(text: str, limit: int) -> str:
+    return escape(text, limit, _ESCAPES)

@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final, Protocol
 
-from burstwatch.core.alerts.alert import Alert, sentences
-from burstwatch.core.buckets.sparkline import course_words
-from burstwatch.core.ebs.display_name import LONGEST_NAME
+from burstwatch.core.alerts.alert import Alert, format_sentences
+from burstwatch.core.buckets.sparkline import format_balance_history
+from burstwatch.core.ebs.display_name import MAX_NAME_WIDTH
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
-_NAMES: Final = frozenset({"name", "called", "claim", "namespace", "cluster", "instance_name"})
-_LONGEST_TEXT: Final = 600
-_MOST_LINES: Final = 25
+_NAME_KEYS: Final = frozenset({"name", "called", "claim", "namespace", "cluster", "instance_name"})
+_MAX_TEXT_CHARS: Final = 600
+_MAX_LINES: Final = 25
 
 
 class ChannelError(BurstwatchError):
@@ -23,7 +23,7 @@ class ChannelError(BurstwatchError):
         self.is_permanent = is_permanent
 
 
-class Channel(Protocol):
+class AlertChannel(Protocol):
     """A way to people."""
 
     @property
@@ -40,36 +40,38 @@ class Channel(Protocol):
         ...
 
 
-def readable(alert: Alert) -> Alert:
+def sanitise_alert(alert: Alert) -> Alert:
     """The alert with every text in it printable and short: for people, not for programs."""
     return replace(
         alert,
-        alert_id=_clean(alert.alert_id),
-        volume_id=_clean(alert.volume_id, LONGEST_NAME),
-        volume=_clean(alert.volume),
-        reading=_clean(alert.reading),
-        forecast=_clean(alert.forecast),
-        evidence=_clean(alert.evidence),
-        action=_clean(alert.action),
-        runbook=_clean(alert.runbook),
-        console_url=_clean(alert.console_url),
+        alert_id=_sanitise(alert.alert_id),
+        volume_id=_sanitise(alert.volume_id, MAX_NAME_WIDTH),
+        volume=_sanitise(alert.volume),
+        reading=_sanitise(alert.reading),
+        forecast=_sanitise(alert.forecast),
+        evidence=_sanitise(alert.evidence),
+        action=_sanitise(alert.action),
+        runbook=_sanitise(alert.runbook),
+        console_url=_sanitise(alert.console_url),
     )
 
 
-def _clean(value: Any, longest: int = _LONGEST_TEXT) -> Any:
+def _sanitise(value: Any, max_chars: int = _MAX_TEXT_CHARS) -> Any:
     match value:
         case str():
-            return printable(value, longest)
+            return sanitise(value, max_chars)
         case Mapping():
-            return {k: _clean(v, LONGEST_NAME if k in _NAMES else longest) for k, v in value.items()}
+            return {
+                k: _sanitise(v, MAX_NAME_WIDTH if k in _NAME_KEYS else max_chars) for k, v in value.items()
+            }
         case list() | tuple():
-            return [_clean(item, longest) for item in value]
+            return [_sanitise(item, max_chars) for item in value]
         case _:
             return value
 
 
 def body_lines(alert: Alert) -> list[str]:
     """How the balance went, and the sentences of a readable alert; the last line counts those too many."""
-    said = [*filter(None, [course_words(alert.evidence.get("course"))]), *sentences(alert)]
-    more = len(said) - _MOST_LINES
-    return said if more <= 0 else [*said[:_MOST_LINES], f"… and {more} more"]
+    lines = [*filter(None, [format_balance_history(alert.evidence.get("course"))]), *format_sentences(alert)]
+    dropped_count = len(lines) - _MAX_LINES
+    return lines if dropped_count <= 0 else [*lines[:_MAX_LINES], f"… and {dropped_count} more"]

@@ -21,25 +21,25 @@ from aws_lambda_powertools.utilities.idempotency.exceptions import (
     IdempotencyPersistenceLayerError,
 )
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, explain
-from burstwatch.adapters.ledger.dynamodb_table import ABSENT, Client, Table, unchanged
-from burstwatch.adapters.notify.slack_webhook import SPACING_S, LocalTurns, PauseError
+from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
+from burstwatch.adapters.ledger.dynamodb_table import IF_ABSENT, Client, Table, if_unchanged
+from burstwatch.adapters.notify.slack_webhook import MIN_INTERVAL_S, LocalRateLimiter, RateLimitedError
 from burstwatch.core.errors import LedgerError
 
 PARTITION: Final = "sent"
 """Every partition of ours begins so; notify may touch no other."""
 
-EXPIRES: Final = "expires_at_s"
+EXPIRY_ATTRIBUTE: Final = "expires_at_s"
 """The attribute by which DynamoDB removes items, some time after that second."""
 
-_KEPT_S: Final = 15 * 24 * 3600
+_RETENTION_S: Final = 15 * 24 * 3600
 """Longer than any queue keeps what was not delivered."""
-_TURNS: Final = f"{PARTITION} turns"
-_LONGEST_PAUSE_S: Final = 3600.0
+_RATE_LIMIT_PARTITION: Final = f"{PARTITION} turns"
+_MAX_PAUSE_S: Final = 3600.0
 """A turn farther off is one of a clock that was wrong."""
 
 
-class Became(StrEnum):
+class SendStatus(StrEnum):
     """What became of something to send; what is sent ``elsewhere`` is tried again there, should it fail."""
 
     SENT = "sent"
@@ -48,14 +48,14 @@ class Became(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sending:
+class SendResult:
     """What became of it, and what is wrong with the table that should remember it."""
 
-    became: Became
-    trouble: str | None = None
+    status: SendStatus
+    problem: str | None = None
 
 
-class _Lease:
+class _LambdaContextStub:
     """As much of a Lambda context as Powertools asks for."""
 
     def __init__(self, seconds: float) -> None:
@@ -65,7 +65,7 @@ class _Lease:
         return self._milliseconds
 
 
-class SentMarks:
+class SentLog:
     """Remembers for 15 days what each channel has taken."""
 
     def __init__(self, client: Client, table_name: str) -> None:
@@ -75,16 +75,18 @@ class SentMarks:
             key_attr="pk",
             sort_key_attr="sk",
             static_pk_value=PARTITION,
-            expiry_attr=EXPIRES,
+            expiry_attr=EXPIRY_ATTRIBUTE,
             boto3_client=cast("Any", client),
         )
 
-    def once(self, channel: str, notice_id: str, send: Callable[[], None], *, lease_s: float) -> Sending:
+    def send_once(
+        self, channel: str, message_id: str, send: Callable[[], None], *, lease_s: float
+    ) -> SendResult:
         """Send, unless the channel has taken this before.
 
         Args:
             channel: by its name.
-            notice_id: what is the same whenever the same is sent again.
+            message_id: what is the same whenever the same is sent again.
             send: what raises when the channel does not take it; then it may be tried again at once.
             lease_s: how long others leave it to this call, should it never come back.
 
@@ -92,33 +94,36 @@ class SentMarks:
             Exception: what ``send`` raises.
         """
         attempt = _Attempt(send)
-        guarded = idempotent_function(
+        send_idempotently = idempotent_function(
             attempt.run,
             data_keyword_argument="notice_id",
             persistence_store=self._store,
             config=IdempotencyConfig(
-                expires_after_seconds=_KEPT_S, lambda_context=cast("Any", _Lease(lease_s))
+                expires_after_seconds=_RETENTION_S, lambda_context=cast("Any", _LambdaContextStub(lease_s))
             ),
             key_prefix=channel,
         )
         try:
-            guarded(notice_id=notice_id)
+            send_idempotently(notice_id=message_id)
         except (IdempotencyAlreadyInProgressError, IdempotencyInconsistentStateError):
-            return Sending(became=Became.SENT_ELSEWHERE)
+            return SendResult(status=SendStatus.SENT_ELSEWHERE)
         except IdempotencyPersistenceLayerError as error:
-            return self._without_table(attempt, error)
-        return Sending(became=Became.SENT if attempt.is_begun else Became.SENT_BEFORE)
+            return self._send_unrecorded(attempt, error)
+        return SendResult(status=SendStatus.SENT if attempt.is_started else SendStatus.SENT_BEFORE)
 
-    def _without_table(self, attempt: "_Attempt", error: IdempotencyPersistenceLayerError) -> Sending:
+    def _send_unrecorded(self, attempt: "_Attempt", error: IdempotencyPersistenceLayerError) -> SendResult:
         """What could not be claimed is sent all the same; what was sent and not marked counts as sent."""
-        if not attempt.is_begun:
+        if not attempt.is_started:
             attempt.run()
         if attempt.error is not None:
             raise attempt.error from None
-        cause = next((part for part in error.args if isinstance(part, AWS_ERRORS)), error.__cause__ or error)
-        said = str(explain(cause)) if isinstance(cause, AWS_ERRORS) else str(cause)
-        trouble = f"{self._location} cannot remember what was sent, so it may come twice: {said}"
-        return Sending(became=Became.SENT, trouble=trouble)
+        cause = next(
+            (argument for argument in error.args if isinstance(argument, AWS_ERRORS)),
+            error.__cause__ or error,
+        )
+        reason = str(to_aws_failure(cause)) if isinstance(cause, AWS_ERRORS) else str(cause)
+        problem = f"{self._location} cannot remember what was sent, so it may come twice: {reason}"
+        return SendResult(status=SendStatus.SENT, problem=problem)
 
 
 class _Attempt:
@@ -126,11 +131,11 @@ class _Attempt:
 
     def __init__(self, send: Callable[[], None]) -> None:
         self._send = send
-        self.is_begun = False
+        self.is_started = False
         self.error: Exception | None = None
 
     def run(self, *, notice_id: str = "") -> None:  # noqa: ARG002 - Powertools takes the key from it
-        self.is_begun = True
+        self.is_started = True
         try:
             self._send()
         except Exception as error:
@@ -138,7 +143,7 @@ class _Attempt:
             raise
 
 
-class SharedTurns:
+class SharedRateLimiter:
     """Turns among all who send to one webhook; of this process alone while the table cannot be used."""
 
     def __init__(
@@ -151,42 +156,42 @@ class SharedTurns:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._table = Table(client, table_name, workers=1, sleep=sleep)
-        self._key = (_TURNS, name)
+        self._key = (_RATE_LIMIT_PARTITION, name)
         self._clock = clock
-        self._own = LocalTurns(clock)
+        self._local_limiter = LocalRateLimiter(clock)
 
-    def take(self, longest_s: float) -> float:
+    def acquire(self, max_wait_s: float) -> float:
         """As the port says."""
         try:
-            return self._reserve(longest_s=longest_s, from_s=0.0)
+            return self._reserve(max_wait_s=max_wait_s, delay_s=0.0)
         except LedgerError:
-            return self._own.take(longest_s)
+            return self._local_limiter.acquire(max_wait_s)
 
-    def put_off(self, seconds: float) -> None:
+    def back_off(self, seconds: float) -> None:
         """Let there be no turn for so long, for anybody."""
-        self._own.put_off(seconds)
+        self._local_limiter.back_off(seconds)
         try:
-            self._reserve(longest_s=None, from_s=min(seconds, _LONGEST_PAUSE_S) - SPACING_S)
+            self._reserve(max_wait_s=None, delay_s=min(seconds, _MAX_PAUSE_S) - MIN_INTERVAL_S)
         except LedgerError:
             return
 
-    def _reserve(self, *, longest_s: float | None, from_s: float) -> float:
+    def _reserve(self, *, max_wait_s: float | None, delay_s: float) -> float:
         """Take the first turn from so many seconds on, unless it is too far off; others may be at it too."""
         tries = count()
         while True:
             now_s = self._clock()
             item = self._table.get(self._key)
-            with self._table.readable():
+            with self._table.translate_unreadable():
                 free_at_s = float(item["free_at_s"]) if item else now_s
-            turn_s = max(now_s + from_s, now_s, min(free_at_s, now_s + _LONGEST_PAUSE_S))
-            if longest_s is not None and turn_s - now_s > longest_s:
-                raise PauseError(turn_s - now_s)
-            taken = {
+            slot_s = max(now_s + delay_s, now_s, min(free_at_s, now_s + _MAX_PAUSE_S))
+            if max_wait_s is not None and slot_s - now_s > max_wait_s:
+                raise RateLimitedError(slot_s - now_s)
+            reservation = {
                 "pk": self._key[0],
                 "sk": self._key[1],
-                "free_at_s": turn_s + SPACING_S,
-                EXPIRES: int(turn_s) + _KEPT_S,
+                "free_at_s": slot_s + MIN_INTERVAL_S,
+                EXPIRY_ATTRIBUTE: int(slot_s) + _RETENTION_S,
             }
-            if self._table.put(taken, unchanged(item, "free_at_s") if item else ABSENT):
-                return turn_s - now_s
+            if self._table.put(reservation, if_unchanged(item, "free_at_s") if item else IF_ABSENT):
+                return slot_s - now_s
             self._table.pause(next(tries), "other functions took their turns")

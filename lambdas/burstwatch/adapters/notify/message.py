@@ -11,24 +11,32 @@ from math import isfinite
 from typing import Any, Final, Protocol
 from urllib.parse import quote
 
-from burstwatch.adapters.notify.channel import body_lines, readable
-from burstwatch.core.alerts.alert import SCHEMA, Alert, action_label, called, further_commands, title, urgency
+from burstwatch.adapters.notify.channel import body_lines, sanitise_alert
+from burstwatch.core.alerts.alert import (
+    SCHEMA,
+    Alert,
+    action_label,
+    alert_urgency,
+    display_name_in,
+    format_title,
+    further_commands,
+)
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.display_name import place_words
+from burstwatch.core.ebs.display_name import format_attachment
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.location import Place
-from burstwatch.core.text import format_duration, format_instant, printable
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.text import format_duration, format_instant, sanitise
 
-ALARM: Final = "CloudWatchAlarm"
+ALARM_KIND: Final = "CloudWatchAlarm"
 """The kind of a notice that is no alert of ours."""
 
-_LATE_S: Final = 300
-_LONGEST_NAME: Final = 120
-_LONGEST_TEXT: Final = 600
-_LONGEST_ADDRESS: Final = 500
-_LONGEST_DESCRIPTION: Final = 1_100
+_DELAY_THRESHOLD_S: Final = 300
+_MAX_NAME_CHARS: Final = 120
+_MAX_TEXT_CHARS: Final = 600
+_MAX_ADDRESS_CHARS: Final = 500
+_MAX_DESCRIPTION_CHARS: Final = 1_100
 """A little more than CloudWatch allows."""
-_MOST_CONTRIBUTORS: Final = 3
+_MAX_CONTRIBUTORS: Final = 3
 
 _EMOJI: Final = {
     Level.UNKNOWN: "⚪",
@@ -38,59 +46,69 @@ _EMOJI: Final = {
     Level.CRITICAL: "🟠",
     Level.EXHAUSTED: "🔴",
 }
-_STATES: Final = {
+_ALARM_STATES: Final = {
     "ALARM": ("🔴", "alarm"),
     "OK": ("🟢", "alarm over"),
     "INSUFFICIENT_DATA": ("⚪", "alarm without data"),
 }
-_RUNBOOK: Final = re.compile(r"\s*\bRunbook:\s*(\S+)")
-_PAGE: Final = re.compile(r"([A-Za-z]+)\.md$")
-_ARN: Final = re.compile(r"arn:[a-z-]+:cloudwatch:(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):alarm:.+")
+_RUNBOOK_PATTERN: Final = re.compile(r"\s*\bRunbook:\s*(\S+)")
+_RUNBOOK_PAGE_PATTERN: Final = re.compile(r"([A-Za-z]+)\.md$")
+_ALARM_ARN_PATTERN: Final = re.compile(
+    r"arn:[a-z-]+:cloudwatch:(?P<region>[a-z0-9-]+):(?P<account>[0-9]{12}):alarm:.+"
+)
 
-_LIVE_COLON: Final = re.compile(r":(?=//|(?!\d\d:\d\d)[\w+'-]+:)")
+_ACTIVE_COLON_PATTERN: Final = re.compile(r":(?=//|(?!\d\d:\d\d)[\w+'-]+:)")
 """The colon that makes an address or an emoji of what follows; in the time of day 12:30:00 there is none."""
-_LOOKS_LIKE_A_COLON: Final = "\u2236"
-_LINK: Final = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9._~/%:@?#=&,+-]{0,400}")
+_COLON_LOOKALIKE: Final = "\u2236"
+_LINK_PATTERN: Final = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9._~/%:@?#=&,+-]{0,400}")
 
 
-class NoticeError(BurstwatchError):
+class ChatMessageError(BurstwatchError):
     """A message that is neither an alert nor an alarm; says what it is instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Notice:
+class ChatMessage:
     """A message to people, in printable and short words that are not yet safe for any one channel.
 
-    ``notice_id`` is the same whenever the same is told again. ``subject`` is what it is about: a volume, an
-    alarm. ``made`` tells when it was made, by its time, and what it is known by. ``balance_pct`` is there
-    where no line tells how the balance went. ``further`` are commands after the ``action``, ``links`` are
-    labels with addresses, which may be no more than the path of a page.
+    ``message_id`` is the same whenever the same is told again. ``subject`` is what it is about: a volume, an
+    alarm. ``footer`` has the time of the message and its id. ``balance_pct`` is there
+    where no line tells how the balance went. ``extra_commands`` are commands after the ``action``, ``links``
+    are labels with addresses, which may be no more than the path of a page.
     """
 
-    notice_id: str
+    message_id: str
     kind: str
     subject: str
-    mark: str
+    emoji: str
     title: str
     lines: Sequence[str]
     facts: Sequence[tuple[str, str]]
-    made: str
+    footer: str
     balance_pct: float | None = None
     action: str | None = None
     action_label: str = "What to do"
-    further: Sequence[tuple[str, str]] = ()
+    extra_commands: Sequence[tuple[str, str]] = ()
     links: Sequence[tuple[str, str]] = ()
 
     def __post_init__(self) -> None:
-        named = (part for pair in (*self.facts, *self.further, *self.links) for part in pair)
-        said = (self.notice_id, self.title, self.subject, self.made, self.action or "", *self.lines, *named)
-        if not all(isinstance(text, str) for text in said):
+        pair_parts = (part for pair in (*self.facts, *self.extra_commands, *self.links) for part in pair)
+        texts = (
+            self.message_id,
+            self.title,
+            self.subject,
+            self.footer,
+            self.action or "",
+            *self.lines,
+            *pair_parts,
+        )
+        if not all(isinstance(text, str) for text in texts):
             raise TypeError("what is no text cannot be told")
         if self.balance_pct is not None and not isfinite(self.balance_pct):
             raise ValueError(f"a balance of {self.balance_pct} cannot be")
 
 
-class Teller(Protocol):
+class ChatChannel(Protocol):
     """A way to people for notices."""
 
     @property
@@ -98,8 +116,8 @@ class Teller(Protocol):
         """What its marks of what was sent are filed under."""
         ...
 
-    def tell(self, notice: Notice, *, late: str | None, longest_wait_s: float) -> None:
-        """Hand the notice over, waiting so long at most; ``late`` says how long after its time it comes.
+    def post(self, message: ChatMessage, *, delay_note: str | None, max_wait_s: float) -> None:
+        """Post the message within ``max_wait_s``; ``delay_note`` says how late it is.
 
         Raises:
             ChannelError: it was not taken.
@@ -107,7 +125,7 @@ class Teller(Protocol):
         ...
 
 
-def read_notice(message: str) -> Notice:
+def parse_message(message: str) -> ChatMessage:
     """What a message of the alerts topic tells, as a function gets it.
 
     Raises:
@@ -116,54 +134,58 @@ def read_notice(message: str) -> Notice:
     try:
         document = json.loads(message)
     except (ValueError, RecursionError) as error:
-        raise NoticeError(
-            f"the message is no JSON ({error}): {printable(message, _LONGEST_NAME)!r}"
+        raise ChatMessageError(
+            f"the message is no JSON ({error}): {sanitise(message, _MAX_NAME_CHARS)!r}"
         ) from None
     match document:
         case {"schema": str() as schema} if schema == SCHEMA:
-            return _read_alert(document)
+            return _parse_alert(document)
         case {"AlarmName": str(), "NewStateValue": str()}:
-            return notice_of_alarm(document)
+            return message_from_alarm(document)
         case {"schema": schema}:
-            raise NoticeError(f"the message has the schema {printable(str(schema), 40)!r}, not {SCHEMA!r}")
+            raise ChatMessageError(
+                f"the message has the schema {sanitise(str(schema), 40)!r}, not {SCHEMA!r}"
+            )
         case _:
-            shown = printable(message, _LONGEST_NAME)
-            raise NoticeError(f"the message is neither an alert nor a CloudWatch alarm: {shown!r}")
+            shown_message = sanitise(message, _MAX_NAME_CHARS)
+            raise ChatMessageError(
+                f"the message is neither an alert nor a CloudWatch alarm: {shown_message!r}"
+            )
 
 
-def _read_alert(document: Mapping[str, Any]) -> Notice:
+def _parse_alert(document: Mapping[str, Any]) -> ChatMessage:
     try:
-        return notice_of(Alert.from_document(document))
+        return message_from_alert(Alert.from_document(document))
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        known_by = printable(str(document.get("alert_id")), _LONGEST_NAME)
-        said = f"{type(error).__name__}: {printable(str(error), _LONGEST_NAME)}"
-        raise NoticeError(
-            f"the alert {known_by!r} cannot be read ({said}); were watch and notify deployed together?"
+        shown_id = sanitise(str(document.get("alert_id")), _MAX_NAME_CHARS)
+        reason = f"{type(error).__name__}: {sanitise(str(error), _MAX_NAME_CHARS)}"
+        raise ChatMessageError(
+            f"the alert {shown_id!r} cannot be read ({reason}); were watch and notify deployed together?"
         ) from error
 
 
-def notice_of(alert: Alert) -> Notice:
+def message_from_alert(alert: Alert) -> ChatMessage:
     """An alert as people are told of it."""
-    shown = readable(alert)
-    balance_pct = None if shown.evidence.get("course") else shown.reading.get("burst_balance_pct")
-    return Notice(
-        notice_id=shown.alert_id,
+    safe_alert = sanitise_alert(alert)
+    balance_pct = None if safe_alert.evidence.get("course") else safe_alert.reading.get("burst_balance_pct")
+    return ChatMessage(
+        message_id=safe_alert.alert_id,
         kind=str(alert.kind),
-        subject=shown.volume_id or str(alert.kind),
-        mark=_EMOJI[urgency(alert)],
-        title=title(shown),
-        lines=tuple(body_lines(shown)),
-        facts=_facts(shown),
-        made=f"{format_instant(alert.time_s)} · alert {shown.alert_id}",
+        subject=safe_alert.volume_id or str(alert.kind),
+        emoji=_EMOJI[alert_urgency(alert)],
+        title=format_title(safe_alert),
+        lines=tuple(body_lines(safe_alert)),
+        facts=_facts(safe_alert),
+        footer=f"{format_instant(alert.at_s)} · alert {safe_alert.alert_id}",
         balance_pct=None if balance_pct is None else float(balance_pct),
-        action=shown.action or None,
-        action_label=action_label(shown),
-        further=tuple(further_commands(shown)),
+        action=safe_alert.action or None,
+        action_label=action_label(safe_alert),
+        extra_commands=tuple(further_commands(safe_alert)),
         links=tuple(
             (label, address)
             for label, address in (
-                ("Runbook", shown.runbook),
-                ("Volume in the AWS console", shown.console_url),
+                ("Runbook", safe_alert.runbook),
+                ("Volume in the AWS console", safe_alert.console_url),
             )
             if address
         ),
@@ -172,95 +194,99 @@ def notice_of(alert: Alert) -> Notice:
 
 def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
     volume = alert.volume
-    where = place_words(volume.get("device"), volume.get("instance_id"), volume.get("instance_name"))
-    shown: Sequence[tuple[str, Sequence[str | None]]] = (
+    attachment = format_attachment(
+        volume.get("device"), volume.get("instance_id"), volume.get("instance_name")
+    )
+    labelled_parts: Sequence[tuple[str, Sequence[str | None]]] = (
         ("Level", [alert.level]),
         ("Volume", [alert.volume_id]),
-        ("Name", [called(volume)]),
+        ("Name", [display_name_in(volume)]),
         ("Kubernetes", _kubernetes(volume)),
-        ("Attached as", [where]),
+        ("Attached as", [attachment]),
         ("Region and account", [volume.get("region"), volume.get("account")]),
     )
-    filled = ((label, " ".join(filter(None, parts))) for label, parts in shown)
-    return tuple((label, text) for label, text in filled if text)
+    labelled_texts = ((label, " ".join(filter(None, parts))) for label, parts in labelled_parts)
+    return tuple((label, text) for label, text in labelled_texts if text)
 
 
 def _kubernetes(volume: Mapping[str, Any]) -> list[str]:
     """The claim, its namespace and the cluster, as far as they are known."""
-    named = ((what, volume.get(what)) for what in ("claim", "namespace", "cluster"))
-    return [f"{what} {name}" for what, name in named if name]
+    pairs = ((label, volume.get(label)) for label in ("claim", "namespace", "cluster"))
+    return [f"{label} {name}" for label, name in pairs if name]
 
 
-def notice_of_alarm(alarm: Mapping[str, Any]) -> Notice:
+def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
     """An alarm as CloudWatch publishes it; all that it needs is its name and state."""
-    name, state = printable(alarm["AlarmName"], _LONGEST_NAME), printable(alarm["NewStateValue"], 40)
-    mark, lead = _STATES.get(state, ("⚪", f"alarm in state {state}"))
-    description = printable(_text(alarm, "AlarmDescription"), _LONGEST_DESCRIPTION)
-    runbook = found[1].rstrip(".,;)") if (found := _RUNBOOK.search(description)) else None
-    page = found[1] if runbook and (found := _PAGE.search(runbook)) else None
-    arn = _ARN.fullmatch(_text(alarm, "AlarmArn"))
-    region, account = (arn["region"], arn["account"]) if arn else ("", _text(alarm, "AWSAccountId"))
-    changed_at = _text(alarm, "StateChangeTime")
-    known_by = [_text(alarm, key) for key in ("AlarmArn", "AlarmName", "AlarmContributorId")]
-    reason = printable(_text(alarm, "NewStateReason"), _LONGEST_TEXT)
-    was = printable(_text(alarm, "OldStateValue"), 40)
+    name, state = sanitise(alarm["AlarmName"], _MAX_NAME_CHARS), sanitise(alarm["NewStateValue"], 40)
+    emoji, state_label = _ALARM_STATES.get(state, ("⚪", f"alarm in state {state}"))
+    description = sanitise(_string(alarm, "AlarmDescription"), _MAX_DESCRIPTION_CHARS)
+    runbook = match[1].rstrip(".,;)") if (match := _RUNBOOK_PATTERN.search(description)) else None
+    page = match[1] if runbook and (match := _RUNBOOK_PAGE_PATTERN.search(runbook)) else None
+    arn = _ALARM_ARN_PATTERN.fullmatch(_string(alarm, "AlarmArn"))
+    region, account = (arn["region"], arn["account"]) if arn else ("", _string(alarm, "AWSAccountId"))
+    changed_at = _string(alarm, "StateChangeTime")
+    identity_parts = [_string(alarm, key) for key in ("AlarmArn", "AlarmName", "AlarmContributorId")]
+    reason = sanitise(_string(alarm, "NewStateReason"), _MAX_TEXT_CHARS)
+    previous_state = sanitise(_string(alarm, "OldStateValue"), 40)
     links = [("Runbook", runbook)] if runbook else []
     if region:
-        console = f"https://{Place(region=region).console}/cloudwatch/home?region={region}"
-        links.append(("Alarm in the AWS console", f"{console}#alarmsV2:alarm/{_quoted(alarm['AlarmName'])}"))
+        console = f"https://{AwsLocation(region=region).console_host}/cloudwatch/home?region={region}"
+        links.append(
+            ("Alarm in the AWS console", f"{console}#alarmsV2:alarm/{_url_quote(alarm['AlarmName'])}")
+        )
     facts = (
         ("Alarm", name),
-        ("State", f"{state}, was {was}" if was else state),
-        ("Region and account", printable(f"{region} {account}".strip(), _LONGEST_NAME)),
-        *_contributor(alarm),
+        ("State", f"{state}, was {previous_state}" if previous_state else state),
+        ("Region and account", sanitise(f"{region} {account}".strip(), _MAX_NAME_CHARS)),
+        *_contributor_fact(alarm),
     )
-    return Notice(
-        notice_id=sha256("\n".join([*known_by, state, changed_at]).encode("utf-8", "replace")).hexdigest()[
-            :32
-        ],
-        kind=ALARM,
+    return ChatMessage(
+        message_id=sha256(
+            "\n".join([*identity_parts, state, changed_at]).encode("utf-8", "replace")
+        ).hexdigest()[:32],
+        kind=ALARM_KIND,
         subject=name,
-        mark=mark,
-        title=f"{lead}: {page or name}",
-        lines=tuple(filter(None, (_RUNBOOK.sub("", description), reason))),
+        emoji=emoji,
+        title=f"{state_label}: {page or name}",
+        lines=tuple(filter(None, (_RUNBOOK_PATTERN.sub("", description), reason))),
         facts=tuple((label, text) for label, text in facts if text),
-        made=f"{_instant(changed_at)} · alarm {name}",
-        links=tuple((label, printable(address, _LONGEST_ADDRESS)) for label, address in links),
+        footer=f"{_format_timestamp(changed_at)} · alarm {name}",
+        links=tuple((label, sanitise(address, _MAX_ADDRESS_CHARS)) for label, address in links),
     )
 
 
-def _contributor(alarm: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _contributor_fact(alarm: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Which of many an alarm on a query is about, such as a volume."""
     attributes = alarm.get("AlarmContributorAttributes")
     if not isinstance(attributes, Mapping):
         return []
-    named = list(attributes.items())[:_MOST_CONTRIBUTORS]
-    return [("About", " ".join(printable(str(value), 60) for _, value in named))] if named else []
+    entries = list(attributes.items())[:_MAX_CONTRIBUTORS]
+    return [("About", " ".join(sanitise(str(value), 60) for _, value in entries))] if entries else []
 
 
-def _text(alarm: Mapping[str, Any], key: str) -> str:
+def _string(alarm: Mapping[str, Any], key: str) -> str:
     value = alarm.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _quoted(name: str) -> str:
+def _url_quote(name: str) -> str:
     """For an address; a surrogate in it hides no alarm."""
     return quote(name, safe="", errors="replace")
 
 
-def _instant(text: str) -> str:
+def _format_timestamp(text: str) -> str:
     try:
         return format_instant(datetime.fromisoformat(text).timestamp())
     except (ValueError, OverflowError):
-        return printable(text, 40) or "at a time not told"
+        return sanitise(text, 40) or "at a time not told"
 
 
-def late_words(late_s: float) -> str | None:
+def describe_delay(delay_s: float) -> str | None:
     """What to say of a message that comes so long after it was published; None where it is in time."""
-    return f"delivered {format_duration(late_s)} late" if late_s >= _LATE_S else None
+    return f"delivered {format_duration(delay_s)} late" if delay_s >= _DELAY_THRESHOLD_S else None
 
 
-def inert(text: str, limit: int, escapes: Mapping[str, str]) -> str:
+def escape(text: str, limit: int, escapes: Mapping[str, str]) -> str:
     """Text in which nothing makes an address or an emoji, with these characters replaced.
 
     Args:
@@ -268,26 +294,28 @@ def inert(text: str, limit: int, escapes: Mapping[str, str]) -> str:
         limit: At most so long, in UTF-16 units: the largest of the ways in which characters are counted.
         escapes: What a channel acts on, and what stands for it instead; never cut in the middle.
     """
-    pieces = [escapes.get(character, character) for character in _LIVE_COLON.sub(_LOOKS_LIKE_A_COLON, text)]
-    ends = list(accumulate(map(units, pieces)))
-    if not ends or ends[-1] <= limit:
+    pieces = [
+        escapes.get(character, character) for character in _ACTIVE_COLON_PATTERN.sub(_COLON_LOOKALIKE, text)
+    ]
+    end_offsets = list(accumulate(map(utf16_length, pieces)))
+    if not end_offsets or end_offsets[-1] <= limit:
         return "".join(pieces)
-    return "".join(pieces[: sum(end < limit for end in ends)]) + "…"
+    return "".join(pieces[: sum(end_offset < limit for end_offset in end_offsets)]) + "…"
 
 
-def units(text: str) -> int:
+def utf16_length(text: str) -> int:
     """Length in UTF-16 units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def fitting(lines: Sequence[str], limit: int) -> list[str]:
+def truncate_lines(lines: Sequence[str], limit: int) -> list[str]:
     """As many lines as fit, and the number of the others."""
-    ends = accumulate(units(line) + 1 for line in lines)
-    kept = sum(end <= limit for end in ends)
-    dropped = len(lines) - kept
-    return list(lines) if not dropped else [*lines[:kept], f"… and {dropped} more"]
+    end_offsets = accumulate(utf16_length(line) + 1 for line in lines)
+    kept_count = sum(end_offset <= limit for end_offset in end_offsets)
+    dropped_count = len(lines) - kept_count
+    return list(lines) if not dropped_count else [*lines[:kept_count], f"… and {dropped_count} more"]
 
 
 def is_link(address: str) -> bool:
     """Whether it is plain enough to be made a link of."""
-    return _LINK.fullmatch(address) is not None
+    return _LINK_PATTERN.fullmatch(address) is not None

@@ -4,15 +4,15 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, explain
+from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
 
 _MAX_AGE_S: Final = 300
-_PASSING: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
-_FORMS: Final = 'store the webhook\'s address in it, as it is or as {"url": "https://…"}'
+_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
+_FORMAT_STEP: Final = 'store the webhook\'s address in it, as it is or as {"url": "https://…"}'
 _NEXT_STEPS: Final = {
     "ResourceNotFoundException": "make it, or correct its name in the stage's recipients, and deploy again",
     "InvalidRequestException": "if it was deleted, restore it: aws secretsmanager restore-secret",
@@ -29,7 +29,7 @@ class WebhookSecret:
         self._secret_id = secret_id
         self._provider: SecretsProvider | None = None
 
-    def read(self, *, afresh: bool = False) -> str:
+    def read(self, *, force_refresh: bool = False) -> str:
         """The address, as it was stored.
 
         Raises:
@@ -40,42 +40,44 @@ class WebhookSecret:
         )
 
         try:
-            held = self._secrets().get(self._secret_id, max_age=_MAX_AGE_S, force_fetch=afresh)
+            secret = self._get_provider().get(self._secret_id, max_age=_MAX_AGE_S, force_fetch=force_refresh)
         except GetParameterError as error:
-            raise self._refusal(error.__context__ or error) from None
-        return self._address(cast("str | bytes", held))
+            raise self._to_channel_error(error.__context__ or error) from None
+        return self._parse_address(cast("str | bytes", secret))
 
-    def _secrets(self) -> "SecretsProvider":
+    def _get_provider(self) -> "SecretsProvider":
         if self._provider is None:
             from aws_lambda_powertools.utilities.parameters import SecretsProvider  # noqa: PLC0415 - as above
 
             self._provider = SecretsProvider(boto3_client=self._client)
         return self._provider
 
-    def _address(self, held: str | bytes) -> str:
-        if isinstance(held, bytes):
-            raise self._useless("binary")
-        text = held.strip()
+    def _parse_address(self, secret: str | bytes) -> str:
+        if isinstance(secret, bytes):
+            raise self._invalid_content("binary")
+        text = secret.strip()
         if not text.startswith("{"):
             return text
         try:
             document = json.loads(text)
         except (ValueError, RecursionError):
-            raise self._useless("text that begins like JSON and is none") from None
+            raise self._invalid_content("text that begins like JSON and is none") from None
         address = document.get("url")
         if not isinstance(address, str):
-            raise self._useless("JSON without a text under url")
+            raise self._invalid_content("JSON without a text under url")
         return address.strip()
 
-    def _useless(self, what: str) -> ChannelError:
-        return ChannelError(f"the secret {self._secret_id} holds {what}: {_FORMS}", is_permanent=True)
+    def _invalid_content(self, content: str) -> ChannelError:
+        return ChannelError(
+            f"the secret {self._secret_id} holds {content}: {_FORMAT_STEP}", is_permanent=True
+        )
 
-    def _refusal(self, cause: BaseException) -> ChannelError:
+    def _to_channel_error(self, cause: BaseException) -> ChannelError:
         if not isinstance(cause, AWS_ERRORS):
             message = (
                 f"the secret {self._secret_id} cannot be read ({type(cause).__name__}): please report this"
             )
             return ChannelError(message, is_permanent=True)
-        failure = explain(cause, f"secretsmanager:GetSecretValue of {self._secret_id}")
-        told = replace(failure, next_step=_NEXT_STEPS.get(failure.code, failure.next_step))
-        return ChannelError(str(told), is_permanent=failure.kind not in _PASSING)
+        failure = to_aws_failure(cause, f"secretsmanager:GetSecretValue of {self._secret_id}")
+        detailed_failure = replace(failure, next_step=_NEXT_STEPS.get(failure.code, failure.next_step))
+        return ChannelError(str(detailed_failure), is_permanent=failure.kind not in _TRANSIENT_KINDS)

@@ -13,95 +13,97 @@ from urllib.request import OpenerDirector, ProxyHandler, Request
 from burstwatch.adapters.aws.http_deadline import TimedHttpHandler, TimedHttpsHandler
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import printable
+from burstwatch.core.text import sanitise
 
-SPACING_S: Final = 1.0
+MIN_INTERVAL_S: Final = 1.0
 """Slack takes one message a second from a webhook."""
-LONGEST_WAIT_S: Final = 30.0
+MAX_WAIT_S: Final = 30.0
 
 _TIMEOUT_S: Final = 5.0
 """Of one whole exchange: connecting, TLS and every byte of the answer."""
 
-_LONGEST_REASON: Final = 150
+_MAX_REASON_CHARS: Final = 150
 
-_ADDRESS: Final = re.compile(
+_ADDRESS_PATTERN: Final = re.compile(
     r"(https://([A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}|http://(127\.[0-9.]{5,11}|localhost|\[::1\]))"
     r"(:[0-9]{1,5})?/[A-Za-z0-9._~/%-]{0,500}"
 )
 """https:// anywhere; http:// only to this machine, for the lab."""
-_CODE: Final = re.compile(r"[a-z_]{1,60}")
+_CODE_PATTERN: Final = re.compile(r"[a-z_]{1,60}")
 
-_NEW_WEBHOOK: Final = "make a new incoming webhook in Slack and store its address in place of the old one"
-_OUR_FAULT: Final = "this is a fault in burstwatch: report it with the alert's id"
-_ASK_ADMIN: Final = (
+_NEW_WEBHOOK_STEP: Final = (
+    "make a new incoming webhook in Slack and store its address in place of the old one"
+)
+_REPORT_STEP: Final = "this is a fault in burstwatch: report it with the alert's id"
+_ASK_ADMIN_STEP: Final = (
     "ask an administrator of the workspace to let this webhook post there, or choose another channel"
 )
 _NEXT_STEPS: Final = {
-    "action_prohibited": _ASK_ADMIN,
+    "action_prohibited": _ASK_ADMIN_STEP,
     "channel_is_archived": "unarchive the channel, or make a webhook for another one",
     "channel_not_found": "the channel is gone: make a webhook for another one and store its address",
-    "invalid_blocks": _OUR_FAULT,
-    "invalid_blocks_format": _OUR_FAULT,
-    "invalid_payload": _OUR_FAULT,
-    "invalid_token": _NEW_WEBHOOK,
-    "missing_text_or_fallback_or_attachments": _OUR_FAULT,
-    "msg_blocks_too_long": _OUR_FAULT,
-    "no_active_hooks": _NEW_WEBHOOK,
-    "no_service": _NEW_WEBHOOK,
-    "no_service_id": _NEW_WEBHOOK,
-    "no_team": _NEW_WEBHOOK,
-    "no_text": _OUR_FAULT,
-    "posting_to_general_channel_denied": _ASK_ADMIN,
+    "invalid_blocks": _REPORT_STEP,
+    "invalid_blocks_format": _REPORT_STEP,
+    "invalid_payload": _REPORT_STEP,
+    "invalid_token": _NEW_WEBHOOK_STEP,
+    "missing_text_or_fallback_or_attachments": _REPORT_STEP,
+    "msg_blocks_too_long": _REPORT_STEP,
+    "no_active_hooks": _NEW_WEBHOOK_STEP,
+    "no_service": _NEW_WEBHOOK_STEP,
+    "no_service_id": _NEW_WEBHOOK_STEP,
+    "no_team": _NEW_WEBHOOK_STEP,
+    "no_text": _REPORT_STEP,
+    "posting_to_general_channel_denied": _ASK_ADMIN_STEP,
     "team_disabled": "the workspace is disabled: make a webhook in another one and store its address",
-    "user_not_found": _NEW_WEBHOOK,
+    "user_not_found": _NEW_WEBHOOK_STEP,
 }
 
 
-class PauseError(BurstwatchError):
+class RateLimitedError(BurstwatchError):
     """The next turn is farther off than one may wait."""
 
-    def __init__(self, pause_s: float) -> None:
-        super().__init__(f"the next turn is {pause_s:.0f} s off")
-        self.pause_s = pause_s
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"the next turn is {retry_after_s:.0f} s off")
+        self.retry_after_s = retry_after_s
 
 
-class Turns(Protocol):
+class RateLimiter(Protocol):
     """Spaces messages out, among all who send to one webhook."""
 
-    def take(self, longest_s: float) -> float:
+    def acquire(self, max_wait_s: float) -> float:
         """Take the next turn, and say how many seconds it is off.
 
         Raises:
-            PauseError: it is more than ``longest_s`` off; it is not taken.
+            PauseError: it is more than ``max_wait_s`` off; it is not taken.
         """
         ...
 
-    def put_off(self, seconds: float) -> None:
+    def back_off(self, seconds: float) -> None:
         """Let there be no turn for so long."""
         ...
 
 
-class LocalTurns:
+class LocalRateLimiter:
     """Turns of this process alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._free_at_s = clock()
 
-    def take(self, longest_s: float) -> float:
+    def acquire(self, max_wait_s: float) -> float:
         now_s = self._clock()
-        turn_s = max(now_s, self._free_at_s)
-        if turn_s - now_s > longest_s:
-            raise PauseError(turn_s - now_s)
-        self._free_at_s = turn_s + SPACING_S
-        return turn_s - now_s
+        slot_s = max(now_s, self._free_at_s)
+        if slot_s - now_s > max_wait_s:
+            raise RateLimitedError(slot_s - now_s)
+        self._free_at_s = slot_s + MIN_INTERVAL_S
+        return slot_s - now_s
 
-    def put_off(self, seconds: float) -> None:
+    def back_off(self, seconds: float) -> None:
         self._free_at_s = max(self._free_at_s, self._clock() + seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answer:
+class _Response:
     """What Slack said, in its own short words."""
 
     status: int
@@ -110,67 +112,67 @@ class _Answer:
 
     @property
     def code(self) -> str | None:
-        return self.body if _CODE.fullmatch(self.body) else None
+        return self.body if _CODE_PATTERN.fullmatch(self.body) else None
 
 
-class Webhook:
+class SlackWebhook:
     """Posts messages; the address is a secret and stands in no error."""
 
     def __init__(
         self,
         url: str,
         *,
-        turns: Turns | None = None,
+        rate_limiter: RateLimiter | None = None,
         open_url: Callable[..., Any] | None = None,
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Check the address; without ``turns`` nobody else sends to it.
+        """Check the address; without ``rate_limiter`` nobody else sends to it.
 
         Raises:
             ChannelError: it is neither https:// nor, for the lab, http:// to this machine.
         """
-        if not _ADDRESS.fullmatch(url):
+        if not _ADDRESS_PATTERN.fullmatch(url):
             message = (
                 "the Slack webhook's address (a secret, so not shown) is not an https:// one: copy it again"
             )
             raise ChannelError(message, is_permanent=True)
         self._url = url
-        self._turns = turns or LocalTurns(clock)
-        self._open_url = open_url or _opener(is_local=url.startswith("http://")).open
+        self._rate_limiter = rate_limiter or LocalRateLimiter(clock)
+        self._open_url = open_url or _make_opener(is_local=url.startswith("http://")).open
         self._sleep = sleep
         self._clock = clock
 
-    def post(self, payload: Mapping[str, Any], *, longest_wait_s: float = LONGEST_WAIT_S) -> None:
+    def post(self, payload: Mapping[str, Any], *, max_wait_s: float = MAX_WAIT_S) -> None:
         """Post one message, waiting for its turn and for pauses that Slack asks for.
 
         Raises:
             ChannelError: Slack did not take it, or not in time.
         """
         body = json.dumps(payload).encode()
-        until_s = self._clock() + longest_wait_s
+        deadline_s = self._clock() + max_wait_s
         while True:
-            self._wait_for_turn(until_s, longest_wait_s)
-            answer = self._send(body)
-            if answer.status != 429:  # noqa: PLR2004 - too many requests
+            self._wait_for_slot(deadline_s, max_wait_s)
+            response = self._send(body)
+            if response.status != 429:  # noqa: PLR2004 - too many requests
                 break
-            self._turns.put_off(answer.retry_after_s)
-        if (fault := _fault(answer)) is not None:
-            raise fault
+            self._rate_limiter.back_off(response.retry_after_s)
+        if (channel_error := _to_channel_error(response)) is not None:
+            raise channel_error
 
-    def _wait_for_turn(self, until_s: float, longest_wait_s: float) -> None:
+    def _wait_for_slot(self, deadline_s: float, max_wait_s: float) -> None:
         try:
-            wait_s = self._turns.take(until_s - self._clock())
-        except PauseError as pause:
+            wait_s = self._rate_limiter.acquire(deadline_s - self._clock())
+        except RateLimitedError as limited:
             message = (
-                f"Slack takes the next message in {pause.pause_s:.0f} s, and this one may wait"
-                f" {max(0.0, longest_wait_s):.0f} s; it is tried again later"
+                f"Slack takes the next message in {limited.retry_after_s:.0f} s, and this one may wait"
+                f" {max(0.0, max_wait_s):.0f} s; it is tried again later"
             )
             raise ChannelError(message, is_permanent=False) from None
         if wait_s > 0:
             self._sleep(wait_s)
 
-    def _send(self, body: bytes) -> _Answer:
+    def _send(self, body: bytes) -> _Response:
         request = Request(  # noqa: S310 - the scheme was checked
             self._url,
             data=body,
@@ -179,13 +181,13 @@ class Webhook:
         )
         try:
             with self._open_url(request, timeout=_TIMEOUT_S) as response:
-                return _read(response)
+                return _parse_response(response)
         except (OSError, HTTPException) as error:
             message = f"Slack was not reached ({_reason(error)}); it is tried again"
             raise ChannelError(message, is_permanent=False) from None
 
 
-def _opener(*, is_local: bool) -> OpenerDirector:
+def _make_opener(*, is_local: bool) -> OpenerDirector:
     """Takes any answer as an answer: with no handler for redirects and errors none is followed or raised."""
     opener = OpenerDirector()
     for handler in (ProxyHandler({} if is_local else None), TimedHttpHandler(), TimedHttpsHandler()):
@@ -193,39 +195,40 @@ def _opener(*, is_local: bool) -> OpenerDirector:
     return opener
 
 
-def _read(response: Any) -> _Answer:
-    asked = response.headers.get("Retry-After", "")
-    pause_s = float(asked) if re.fullmatch(r"\d{1,6}", asked) else 0.0
-    said = response.read(200).decode("utf-8", "replace").strip()
-    return _Answer(status=response.status, body=said, retry_after_s=max(SPACING_S, pause_s))
+def _parse_response(response: Any) -> _Response:
+    retry_after = response.headers.get("Retry-After", "")
+    pause_s = float(retry_after) if re.fullmatch(r"\d{1,6}", retry_after) else 0.0
+    body = response.read(200).decode("utf-8", "replace").strip()
+    return _Response(status=response.status, body=body, retry_after_s=max(MIN_INTERVAL_S, pause_s))
 
 
 def _reason(error: OSError | HTTPException) -> str:
     """What went wrong, without anything the other side could have echoed."""
     if not isinstance(error, OSError):
         return "the answer was not HTTP"
-    return printable(str(error.reason if isinstance(error, URLError) else error), _LONGEST_REASON)
+    return sanitise(str(error.reason if isinstance(error, URLError) else error), _MAX_REASON_CHARS)
 
 
-def _fault(answer: _Answer) -> ChannelError | None:
+def _to_channel_error(response: _Response) -> ChannelError | None:
     """What an answer other than 429 means; Slack explains itself by a code in the body."""
-    said = f"HTTP {answer.status}" + (f", {answer.code}" if answer.code else "")
-    if answer.code in _NEXT_STEPS:
-        message = f"Slack refused the alert ({said}): {_NEXT_STEPS[answer.code]}"
+    status_text = f"HTTP {response.status}" + (f", {response.code}" if response.code else "")
+    if response.code in _NEXT_STEPS:
+        message = f"Slack refused the alert ({status_text}): {_NEXT_STEPS[response.code]}"
         return ChannelError(message, is_permanent=True)
-    match answer.status // 100:
-        case 2 if answer.body == "ok":
+    match response.status // 100:
+        case 2 if response.body == "ok":
             return None
         case 2:
-            message = f"the answer ({said}) is not Slack's ok; check what is at the webhook's address"
+            message = f"the answer ({status_text}) is not Slack's ok; check what is at the webhook's address"
             return ChannelError(message, is_permanent=False)
         case 3:
             message = (
-                f"the webhook's address redirects ({said}), which is not followed; copy it again from Slack"
+                f"the webhook's address redirects ({status_text}), which is not followed; copy it again from"
+                " Slack"
             )
             return ChannelError(message, is_permanent=True)
         case 4:
-            message = f"Slack refused the alert ({said}); check the webhook in Slack's settings"
+            message = f"Slack refused the alert ({status_text}); check the webhook in Slack's settings"
             return ChannelError(message, is_permanent=True)
         case _:
-            return ChannelError(f"Slack failed ({said}); it is tried again", is_permanent=False)
+            return ChannelError(f"Slack failed ({status_text}); it is tried again", is_permanent=False)

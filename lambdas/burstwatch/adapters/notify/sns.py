@@ -6,28 +6,28 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, explain
-from burstwatch.adapters.notify.channel import ChannelError, body_lines, readable
-from burstwatch.core.alerts.alert import Alert, action_label, further_commands, title
-from burstwatch.core.text import format_instant, printable
+from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, to_aws_failure
+from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
+from burstwatch.core.alerts.alert import Alert, action_label, format_title, further_commands
+from burstwatch.core.text import format_instant, sanitise
 
 if TYPE_CHECKING:
     from types_boto3_sns import SNSClient
     from types_boto3_sns.type_defs import MessageAttributeValueTypeDef
 
-_MOST_BYTES: Final = 256 * 1024
+_MAX_BYTES: Final = 256 * 1024
 """Of body and attributes together; a topic may allow more, none allows less."""
 
-_LONGEST_SUBJECT: Final = 99
-_LONGEST_TEXT: Final = 200
-_MOST_ITEMS: Final = 20
-_PROGRAMS: Final = ("lambda", "sqs", "http", "https")
+_MAX_SUBJECT_CHARS: Final = 99
+_MAX_TEXT_CHARS: Final = 200
+_MAX_ITEMS: Final = 20
+_PROGRAM_PROTOCOLS: Final = ("lambda", "sqs", "http", "https")
 
-_CHECK_ARN: Final = "check that the ARN is right, and of the region that the client calls"
+_CHECK_ARN_STEP: Final = "check that the ARN is right, and of the region that the client calls"
 _NEXT_STEPS: Final = {
     "NotFound": "create the topic, or correct its ARN",
-    "InvalidParameter": _CHECK_ARN,
-    "ParameterValueInvalid": _CHECK_ARN,
+    "InvalidParameter": _CHECK_ARN_STEP,
+    "ParameterValueInvalid": _CHECK_ARN_STEP,
     "Throttled": "the next pass tries again",
     "KMSThrottling": "the next pass tries again",
     "KMSAccessDenied": "allow kms:GenerateDataKey and kms:Decrypt on the topic's key, in IAM and its policy",
@@ -38,8 +38,8 @@ _NEXT_STEPS: Final = {
     "InvalidSecurity": "the topic demands HTTPS and a signature of version 4: check the client's endpoint",
 }
 """For the errors that only SNS gives."""
-_PASSING_CODES: Final = ("Throttled", "KMSThrottling")
-_PASSING_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
+_TRANSIENT_CODES: Final = ("Throttled", "KMSThrottling")
+_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
 
 class SnsChannel:
@@ -53,7 +53,7 @@ class SnsChannel:
 
     def send(self, alert: Alert) -> None:
         attributes = _attributes(alert)
-        ordered = {
+        fifo_parameters = {
             "MessageGroupId": alert.volume_id or "burstwatch",
             "MessageDeduplicationId": alert.alert_id,
         }
@@ -61,33 +61,33 @@ class SnsChannel:
             self._client.publish(
                 TopicArn=self._topic_arn,
                 Subject=_subject(alert),
-                Message=_message(alert, _MOST_BYTES - _size(attributes)),
+                Message=_message(alert, _MAX_BYTES - _size(attributes)),
                 MessageStructure="json",
                 MessageAttributes=attributes,
-                **(ordered if self._topic_arn.endswith(".fifo") else {}),
+                **(fifo_parameters if self._topic_arn.endswith(".fifo") else {}),
             )
         except AWS_ERRORS as error:
-            raise _refusal(error, self._topic_arn) from error
+            raise _to_channel_error(error, self._topic_arn) from error
 
 
 def render(alert: Alert) -> str:
     """The alert as the text of an e-mail."""
-    shown = readable(alert)
-    paragraphs = [title(shown), "\n".join(body_lines(shown))]
-    if shown.action:
-        paragraphs.append(f"{action_label(shown)}:\n  {shown.action}")
-    paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(shown)]
-    links = {"Runbook": shown.runbook, "Console": shown.console_url}
+    safe_alert = sanitise_alert(alert)
+    paragraphs = [format_title(safe_alert), "\n".join(body_lines(safe_alert))]
+    if safe_alert.action:
+        paragraphs.append(f"{action_label(safe_alert)}:\n  {safe_alert.action}")
+    paragraphs += [f"{label}:\n  {command}" for label, command in further_commands(safe_alert)]
+    links = {"Runbook": safe_alert.runbook, "Console": safe_alert.console_url}
     paragraphs.append("\n".join(f"{label}: {link}" for label, link in links.items() if link))
-    paragraphs.append(f"Alert {shown.alert_id} of {format_instant(alert.time_s)}")
+    paragraphs.append(f"Alert {safe_alert.alert_id} of {format_instant(alert.at_s)}")
     return "\n\n".join(filter(None, paragraphs))
 
 
 def _subject(alert: Alert) -> str:
     """ASCII, so that every mail program and telephone shows it."""
-    unaccented = unicodedata.normalize("NFKD", title(readable(alert)))
+    unaccented = unicodedata.normalize("NFKD", format_title(sanitise_alert(alert)))
     plain = "".join(c for c in unaccented if not unicodedata.combining(c)).encode("ascii", "replace").decode()
-    return plain if len(plain) <= _LONGEST_SUBJECT else plain[: _LONGEST_SUBJECT - 3].rstrip() + "..."
+    return plain if len(plain) <= _MAX_SUBJECT_CHARS else plain[: _MAX_SUBJECT_CHARS - 3].rstrip() + "..."
 
 
 def _attributes(alert: Alert) -> "dict[str, MessageAttributeValueTypeDef]":
@@ -100,7 +100,7 @@ def _attributes(alert: Alert) -> "dict[str, MessageAttributeValueTypeDef]":
         "account": alert.volume.get("account") or "unknown",
     }
     return {
-        name: {"DataType": "String", "StringValue": printable(value, _LONGEST_TEXT)}
+        name: {"DataType": "String", "StringValue": sanitise(value, _MAX_TEXT_CHARS)}
         for name, value in values.items()
     }
 
@@ -109,37 +109,37 @@ def _size(attributes: "Mapping[str, MessageAttributeValueTypeDef]") -> int:
     return sum(len((name + "".join(map(str, value.values()))).encode()) for name, value in attributes.items())
 
 
-def _message(alert: Alert, most_bytes: int) -> str:
+def _message(alert: Alert, max_bytes: int) -> str:
     """The body, one form per protocol; what is too long loses evidence first, then long texts anywhere."""
     document = alert.to_document()
-    less_evidence = document | {"evidence": {**_cut(document["evidence"]), "is_cut": True}}
-    for candidate in (document, less_evidence):
-        message = _forms(alert, candidate)
-        if len(message.encode()) <= most_bytes:
+    trimmed_document = document | {"evidence": {**_truncate(document["evidence"]), "is_cut": True}}
+    for candidate in (document, trimmed_document):
+        message = _render_protocols(alert, candidate)
+        if len(message.encode()) <= max_bytes:
             return message
-    return _forms(alert, _cut(less_evidence))
+    return _render_protocols(alert, _truncate(trimmed_document))
 
 
-def _forms(alert: Alert, document: Mapping[str, Any]) -> str:
-    text, program = render(alert), json.dumps(document)
-    people = {"default": text, "email": text, "sms": _subject(alert)}
-    return json.dumps(people | dict.fromkeys(_PROGRAMS, program), ensure_ascii=False)
+def _render_protocols(alert: Alert, document: Mapping[str, Any]) -> str:
+    text, document_text = render(alert), json.dumps(document)
+    texts = {"default": text, "email": text, "sms": _subject(alert)}
+    return json.dumps(texts | dict.fromkeys(_PROGRAM_PROTOCOLS, document_text), ensure_ascii=False)
 
 
-def _cut(value: Any) -> Any:
+def _truncate(value: Any) -> Any:
     match value:
         case str():
-            return printable(value, _LONGEST_TEXT)
+            return sanitise(value, _MAX_TEXT_CHARS)
         case Mapping():
-            return {key: _cut(item) for key, item in list(value.items())[:_MOST_ITEMS]}
+            return {key: _truncate(item) for key, item in list(value.items())[:_MAX_ITEMS]}
         case list() | tuple():
-            return [_cut(item) for item in value[:_MOST_ITEMS]]
+            return [_truncate(item) for item in value[:_MAX_ITEMS]]
         case _:
             return value
 
 
-def _refusal(error: Exception, topic_arn: str) -> ChannelError:
-    failure = explain(error, f"sns:Publish to {topic_arn}")
+def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
+    failure = to_aws_failure(error, f"sns:Publish to {topic_arn}")
     next_step = _NEXT_STEPS.get(failure.code, failure.next_step)
-    passes = failure.kind in _PASSING_KINDS or failure.code in _PASSING_CODES
-    return ChannelError(str(replace(failure, next_step=next_step)), is_permanent=not passes)
+    is_transient = failure.kind in _TRANSIENT_KINDS or failure.code in _TRANSIENT_CODES
+    return ChannelError(str(replace(failure, next_step=next_step)), is_permanent=not is_transient)

@@ -5,16 +5,23 @@ import re
 from collections.abc import Mapping
 from typing import Final, TextIO
 
-from burstwatch.adapters.notify.channel import ChannelError, body_lines, readable
-from burstwatch.core.alerts.alert import Alert, action_label, further_commands, is_command, title, urgency
+from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
+from burstwatch.core.alerts.alert import (
+    Alert,
+    action_label,
+    alert_urgency,
+    format_title,
+    further_commands,
+    is_command,
+)
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.buckets.sparkline import GAP, GLYPHS
-from burstwatch.core.text import fill, format_instant
+from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
+from burstwatch.core.text import format_instant, wrap
 
-_COLUMNS: Final = 80
+_WIDTH: Final = 80
 _INDENT: Final = "  "
-_BEFORE_OPTION: Final = re.compile(r" (?=--)")
-_PLAINER: Final = str.maketrans(GLYPHS + GAP, "_.-=*# ")
+_BEFORE_OPTION_PATTERN: Final = re.compile(r" (?=--)")
+_ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")
 _COLOURS: Final = {
     Level.OK: "32",
     Level.WATCH: "36",
@@ -31,16 +38,16 @@ class TerminalChannel:
 
     def __init__(self, stream: TextIO, *, environ: Mapping[str, str] = os.environ) -> None:
         self._stream = stream
-        self._in_colour = (
+        self._uses_colour = (
             stream.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "dumb") != "dumb"
         )
 
     def send(self, alert: Alert) -> None:
         lines = render(alert)
-        if self._in_colour:
-            lines[0] = _coloured(lines[0], urgency(alert))
+        if self._uses_colour:
+            lines[0] = _colour(lines[0], alert_urgency(alert))
         try:
-            self._stream.write(_encodable("\n".join(lines) + "\n", self._stream))
+            self._stream.write(_encode_safely("\n".join(lines) + "\n", self._stream))
             self._stream.flush()
         except (OSError, ValueError) as error:
             message = f"the alert could not be written ({error}): send the output to an open terminal or file"
@@ -49,43 +56,43 @@ class TerminalChannel:
 
 def render(alert: Alert) -> list[str]:
     """The lines of one alert, the word for its level first; 80 columns, but for a long runbook address."""
-    shown = readable(alert)
-    first, *rest = fill(title(shown).split(), _COLUMNS - len(_INDENT))
+    safe_alert = sanitise_alert(alert)
+    first, *rest = wrap(format_title(safe_alert).split(), _WIDTH - len(_INDENT))
     lines = list(rest)
-    for sentence in body_lines(shown):
-        lines += fill(sentence.split(), _COLUMNS - len(_INDENT))
-    if shown.action:
+    for sentence in body_lines(safe_alert):
+        lines += wrap(sentence.split(), _WIDTH - len(_INDENT))
+    if safe_alert.action:
         lines += [
-            *fill(f"{action_label(shown)}:".split(), _COLUMNS - len(_INDENT)),
-            *(f"{_INDENT}{line}" for line in fill_action(shown.action, _COLUMNS - 2 * len(_INDENT))),
+            *wrap(f"{action_label(safe_alert)}:".split(), _WIDTH - len(_INDENT)),
+            *(f"{_INDENT}{line}" for line in wrap_action(safe_alert.action, _WIDTH - 2 * len(_INDENT))),
         ]
-    for label, command in further_commands(shown):
+    for label, command in further_commands(safe_alert):
         lines += [
             f"{label}:",
-            *(f"{_INDENT}{line}" for line in fill_action(command, _COLUMNS - 2 * len(_INDENT))),
+            *(f"{_INDENT}{line}" for line in wrap_action(command, _WIDTH - 2 * len(_INDENT))),
         ]
-    if shown.runbook:
-        lines.append(f"Runbook: {shown.runbook}")
-    lines.append(f"{format_instant(alert.time_s)}, alert {shown.alert_id}")
+    if safe_alert.runbook:
+        lines.append(f"Runbook: {safe_alert.runbook}")
+    lines.append(f"{format_instant(alert.at_s)}, alert {safe_alert.alert_id}")
     return [first, *(f"{_INDENT}{line}" for line in lines)]
 
 
-def fill_action(action: str, width: int) -> list[str]:
+def wrap_action(action: str, width: int) -> list[str]:
     """An action on lines of at most so many columns; a command stays one for the shell it is pasted into."""
     if not is_command(action):
-        return fill(action.split(), width)
-    first, *rest = fill(_BEFORE_OPTION.split(action), width - len(_INDENT) - len(" \\"))
+        return wrap(action.split(), width)
+    first, *rest = wrap(_BEFORE_OPTION_PATTERN.split(action), width - len(_INDENT) - len(" \\"))
     return f" \\\n{2 * _INDENT}".join([first, *rest]).splitlines()
 
 
-def _coloured(line: str, level: Level) -> str:
+def _colour(line: str, level: Level) -> str:
     word, colon, rest = line.partition(":")
     return f"\x1b[{_COLOURS[level]}m{word}\x1b[0m{colon}{rest}" if level in _COLOURS else line
 
 
-def _encodable(text: str, stream: TextIO) -> str:
+def _encode_safely(text: str, stream: TextIO) -> str:
     """An alert is not lost over a character that the stream's encoding lacks; a picture is drawn plainer."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     if GLYPHS.encode(encoding, "ignore").decode(encoding) != GLYPHS:
-        text = text.translate(_PLAINER)
+        text = text.translate(_ASCII_GLYPHS)
     return text.encode(encoding, "replace").decode(encoding)

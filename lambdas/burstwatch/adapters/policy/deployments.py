@@ -11,27 +11,27 @@ from botocore.exceptions import ClientError
 from botocore.parsers import ResponseParserError
 
 from burstwatch.adapters.aws import botocore_hooks
-from burstwatch.adapters.aws.errors import explained
+from burstwatch.adapters.aws.errors import translate_errors
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import format_instant, printable
+from burstwatch.core.text import format_instant, sanitise
 
 if TYPE_CHECKING:
     from types_boto3_ssm import SSMClient
 
-PATH: Final = "/burstwatch/deployments"
+DEPLOYMENTS_PATH: Final = "/burstwatch/deployments"
 SCHEMA: Final = "burstwatch.deployment/v1"
-_SINCE: Final = "/since"
+_REGISTERED_AT_SUFFIX: Final = "/since"
 """How parameters end that are not cards: of CloudFormation's by its date, of the functions' by its value."""
 
 HANDOVER_S: Final = 600.0
 """How long a deployment that begins to stand waits before it flips: until every warm function of the one that
 stood before has read the list again, and what it had begun is over."""
 
-_STANDS: Final = "stands"
-_FROM: Final = "stands from "
-_GIVES_WAY: Final = "gives way: "
-_LONGEST_SHOWN: Final = 120
-_LATEST_S: Final = 1e11
+_HAS_AUTHORITY: Final = "stands"
+_AUTHORITY_FROM: Final = "stands from "
+_YIELDS: Final = "gives way: "
+_MAX_SHOWN_CHARS: Final = 120
+_MAX_TIMESTAMP_S: Final = 1e11
 
 
 class DeploymentError(BurstwatchError):
@@ -59,40 +59,43 @@ class Deployment:
         try:
             document = json.loads(text)
             if document["schema"] != SCHEMA:
-                raise DeploymentError(f"its schema is {_shown(document['schema'])}, not {SCHEMA!r}")
+                raise DeploymentError(f"its schema is {_quote(document['schema'])}, not {SCHEMA!r}")
             tag = document["opt_in_tag"]
-            flips, words = document["flips"], [document[key] for key in _WORDS]
-            words += [tag["key"], tag["value"]]
-            if not (isinstance(flips, bool) and all(isinstance(word, str) for word in words)):
+            flips, strings = document["flips"], [document[key] for key in _STRING_KEYS]
+            strings += [tag["key"], tag["value"]]
+            if not (isinstance(flips, bool) and all(isinstance(string, str) for string in strings)):
                 raise DeploymentError("a value in it is of the wrong kind")
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            said = f"{type(error).__name__}: {printable(str(error), _LONGEST_SHOWN)}"
-            raise DeploymentError(f"it is no {SCHEMA} document ({said})") from error
-        *named, key, value = words
-        return cls(**dict(zip(_WORDS, named, strict=True)), flips=flips, opt_in_tag=(key, value))
+            reason = f"{type(error).__name__}: {sanitise(str(error), _MAX_SHOWN_CHARS)}"
+            raise DeploymentError(f"it is no {SCHEMA} document ({reason})") from error
+        *plain_strings, key, value = strings
+        return cls(
+            **dict(zip(_STRING_KEYS, plain_strings, strict=True)), flips=flips, opt_in_tag=(key, value)
+        )
 
 
-def _shown(value: Any) -> str:
-    return printable(repr(value), _LONGEST_SHOWN)
+def _quote(value: Any) -> str:
+    return sanitise(repr(value), _MAX_SHOWN_CHARS)
 
 
-_WORDS: Final = ("name", "ledger", "policy", "topic_arn")
+_STRING_KEYS: Final = ("name", "ledger", "policy", "topic_arn")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class DeploymentRecord:
     """A parameter of a deployment: its name, since when it is there, and what it says.
 
-    ``since_s`` is the date of a parameter, which moves when CloudFormation updates it, for a changed tag too.
-    ``first_s`` is the first such date, which the deployment wrote once into its parameter ``origin``. ``arn``
-    is that of the parameter: it names the account and region that were asked.
+    ``registered_at_s`` is the date of a parameter, which moves when CloudFormation updates it, for a changed
+    tag too. ``first_registered_at_s`` is the first such date, which the deployment wrote once into its
+    parameter ``origin_parameter``. ``arn`` is that of the parameter: it names the account and region that
+    were asked.
     """
 
     name: str
-    since_s: float
+    registered_at_s: float
     text: str
-    origin: str | None = None
-    first_s: float | None = None
+    origin_parameter: str | None = None
+    first_registered_at_s: float | None = None
     arn: str = ""
 
     @property
@@ -113,26 +116,26 @@ class Registered:
             return Deployment.from_document(self.text)
         except DeploymentError as error:
             raise DeploymentError(
-                f"the SSM parameter {PATH}/{self.name} cannot be read: {error}; deploy that stack again,"
-                " with this version of burstwatch or a newer one"
+                f"the SSM parameter {DEPLOYMENTS_PATH}/{self.name} cannot be read: {error}; deploy that stack"
+                " again, with this version of burstwatch or a newer one"
             ) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
-    """Whether a deployment may flip; ``because`` is a sentence for people where it may not."""
+class FlipAuthority:
+    """Whether a deployment may flip; ``reason`` is a sentence for people where it may not."""
 
     may_flip: bool
-    because: str = ""
-    is_alone: bool = False
+    reason: str = ""
+    is_only_deployment: bool = False
     """Whether no other deployment flips here."""
-    first_s: float = inf
+    first_registered_at_s: float = inf
     """Since when a deployment that may flip is there."""
-    waits_until_s: float = inf
+    recheck_at_s: float = inf
     """When it may be asked again: a deployment that takes over flips from then on."""
 
 
-def find_deployments(client: "SSMClient") -> list[Registered]:
+def find_deployments(client: "SSMClient") -> list[DeploymentRecord]:
     """Every deployment of this account and region, the one that stands first.
 
     They are ordered by the date that each wrote once. While one of those that flip is of a version that
@@ -142,38 +145,45 @@ def find_deployments(client: "SSMClient") -> list[Registered]:
     Raises:
         AwsError: Parameter Store does not say.
     """
-    with explained("ssm:GetParametersByPath"):
-        listed = botocore_hooks.pages(
-            client.get_parameters_by_path, of="Parameters", Path=PATH, Recursive=True
+    with translate_errors("ssm:GetParametersByPath"):
+        parameter_pages = botocore_hooks.paginate(
+            client.get_parameters_by_path, list_key="Parameters", Path=DEPLOYMENTS_PATH, Recursive=True
         )
-        told = [_whole(parameter) for page in listed for parameter in page["Parameters"]]
-    dated_s = {p["Name"]: p["LastModifiedDate"].timestamp() for p in told}
-    written = {p["Name"]: p["Value"] for p in told if p["Name"].endswith(_SINCE)}
-    cards = [parameter for parameter in told if not parameter["Name"].endswith(_SINCE)]
-    found = [_registered(card, dated_s, written) for card in cards]
-    if all(one.origin for one in found if one.may_flip):
-        return sorted(found, key=lambda one: (_first_s(one), one.name))
-    return sorted(found, key=lambda one: (one.since_s, one.name))
+        parameters = [
+            _require_complete(parameter) for page in parameter_pages for parameter in page["Parameters"]
+        ]
+    modified_at_s = {p["Name"]: p["LastModifiedDate"].timestamp() for p in parameters}
+    origin_values = {p["Name"]: p["Value"] for p in parameters if p["Name"].endswith(_REGISTERED_AT_SUFFIX)}
+    deployment_parameters = [
+        parameter for parameter in parameters if not parameter["Name"].endswith(_REGISTERED_AT_SUFFIX)
+    ]
+    records = [
+        _to_record(deployment_parameter, modified_at_s, origin_values)
+        for deployment_parameter in deployment_parameters
+    ]
+    if all(record.origin_parameter for record in records if record.may_flip):
+        return sorted(records, key=lambda record: (_first_registered_at_s(record), record.name))
+    return sorted(records, key=lambda record: (record.registered_at_s, record.name))
 
 
-def _first_s(one: Registered) -> float:
+def _first_registered_at_s(record: DeploymentRecord) -> float:
     """What it wrote once, or what it is about to write."""
-    return one.since_s if one.first_s is None else one.first_s
+    return record.registered_at_s if record.first_registered_at_s is None else record.first_registered_at_s
 
 
-def write_origin(client: "SSMClient", own: Registered) -> None:
+def write_origin(client: "SSMClient", record: DeploymentRecord) -> None:
     """Write once since when a deployment is there; a value that is there already stays.
 
     Raises:
         AwsError: Parameter Store does not take it.
     """
-    if own.origin is None or own.first_s is not None:
+    if record.origin_parameter is None or record.first_registered_at_s is not None:
         return
-    with explained("ssm:PutParameter"):
+    with translate_errors("ssm:PutParameter"):
         try:
             client.put_parameter(
-                Name=own.origin,
-                Value=f"{own.since_s:.3f}",
+                Name=record.origin_parameter,
+                Value=f"{record.registered_at_s:.3f}",
                 Type="String",
                 Tier="Standard",
                 Description="burstwatch: when this stack was first deployed, in seconds since 1970",
@@ -184,7 +194,7 @@ def write_origin(client: "SSMClient", own: Registered) -> None:
                 raise
 
 
-def _whole(parameter: Any) -> dict[str, Any]:
+def _require_complete(parameter: Any) -> dict[str, Any]:
     """A parameter of which nothing is missing: who stands first must not be guessed.
 
     Raises:
@@ -193,71 +203,83 @@ def _whole(parameter: Any) -> dict[str, Any]:
     match parameter:
         case {"Name": str(), "Value": str(), "LastModifiedDate": datetime()}:
             return dict(parameter)
-    raise ResponseParserError(f"a parameter below {PATH} is told as {_shown(parameter)}")
+    raise ResponseParserError(f"a parameter below {DEPLOYMENTS_PATH} is told as {_quote(parameter)}")
 
 
-def _registered(card: dict[str, Any], dated_s: Mapping[str, float], written: Mapping[str, str]) -> Registered:
+def _to_record(
+    parameter: dict[str, Any], modified_at_s: Mapping[str, float], origin_values: Mapping[str, str]
+) -> DeploymentRecord:
     """A card with the parameters beside it that say since when it is there."""
-    name = card["Name"]
-    since_s = dated_s.get(f"{name}{_SINCE}", dated_s[name])
-    origin = _origin(card)
-    return Registered(
-        name=name.removeprefix(f"{PATH}/"),
-        since_s=since_s,
-        text=card["Value"],
-        origin=origin,
-        first_s=_seconds(written.get(origin, "")) if origin else None,
-        arn=str(card.get("ARN", "")),
+    name = parameter["Name"]
+    registered_at_s = modified_at_s.get(f"{name}{_REGISTERED_AT_SUFFIX}", modified_at_s[name])
+    origin_parameter = _origin_parameter(parameter)
+    return DeploymentRecord(
+        name=name.removeprefix(f"{DEPLOYMENTS_PATH}/"),
+        registered_at_s=registered_at_s,
+        text=parameter["Value"],
+        origin_parameter=origin_parameter,
+        first_registered_at_s=_parse_timestamp(origin_values.get(origin_parameter, ""))
+        if origin_parameter
+        else None,
+        arn=str(parameter.get("ARN", "")),
     )
 
 
-def _origin(card: dict[str, Any]) -> str | None:
+def _origin_parameter(parameter: dict[str, Any]) -> str | None:
     """The parameter that the functions of this deployment write once, by its card; it lies below the card."""
     try:
-        origin = json.loads(card["Value"])["origin"]
+        origin = json.loads(parameter["Value"])["origin"]
     except (ValueError, LookupError, TypeError, RecursionError):
         return None
-    is_own = isinstance(origin, str) and origin.startswith(f"{card['Name']}/") and origin.endswith(_SINCE)
+    is_own = (
+        isinstance(origin, str)
+        and origin.startswith(f"{parameter['Name']}/")
+        and origin.endswith(_REGISTERED_AT_SUFFIX)
+    )
     return origin if is_own else None
 
 
-def _seconds(text: str) -> float | None:
+def _parse_timestamp(text: str) -> float | None:
     try:
         seconds = float(text)
     except ValueError:
         return None
-    return seconds if 0 <= seconds < _LATEST_S else None
+    return seconds if 0 <= seconds < _MAX_TIMESTAMP_S else None
 
 
-def standing_of(name: str, found: Sequence[Registered]) -> Standing:
+def flip_authority(name: str, records: Sequence[DeploymentRecord]) -> FlipAuthority:
     """Whether this deployment may flip: of several only the first, by when they came and then by name.
 
     One that was deployed without flips stands in nobody's way. One that cannot be read does: a later version
     may have written it. Where none is registered, not even this one, there is nobody to give way to.
     """
-    flipping = [one for one in found if one.name == name or one.may_flip]
-    if not flipping:
-        return Standing(may_flip=True, is_alone=True)
-    first = flipping[0]
+    flipping_records = [record for record in records if record.name == name or record.may_flip]
+    if not flipping_records:
+        return FlipAuthority(may_flip=True, is_only_deployment=True)
+    first = flipping_records[0]
     if first.name == name:
-        return Standing(may_flip=True, is_alone=len(flipping) == 1, first_s=_first_s(first))
-    is_known = any(one.name == name for one in found)
-    return Standing(
+        return FlipAuthority(
+            may_flip=True,
+            is_only_deployment=len(flipping_records) == 1,
+            first_registered_at_s=_first_registered_at_s(first),
+        )
+    is_known = any(record.name == name for record in records)
+    return FlipAuthority(
         may_flip=False,
-        because=(
+        reason=(
             f"the deployment {first.name!r} has been in this account and region since"
-            f" {format_instant(_first_s(first))}, and only the first one flips: {name!r}"
+            f" {format_instant(_first_registered_at_s(first))}, and only the first one flips: {name!r}"
             + (
                 " only proposes"
                 if is_known
-                else f", whose own parameter {PATH}/{name} is gone, only proposes"
+                else f", whose own parameter {DEPLOYMENTS_PATH}/{name} is gone, only proposes"
             )
             + "; destroy one of the two stacks"
         ),
     )
 
 
-def take_over(standing: Standing, noted: str | None, now_s: float) -> tuple[Standing, str]:
+def apply_handover(authority: FlipAuthority, note: str | None, now_s: float) -> tuple[FlipAuthority, str]:
     """What counts now and what is to be noted, by what this deployment noted the last time.
 
     One that did not stand so far waits before it flips, so that at no moment two do. Without a note it is
@@ -265,23 +287,34 @@ def take_over(standing: Standing, noted: str | None, now_s: float) -> tuple[Stan
     only move later than the first ones, so an old deployment that stands now stood under it as well. A note
     that cannot be read makes a deployment wait, unless it is the only one.
     """
-    if not standing.may_flip:
-        return standing, f"{_GIVES_WAY}{standing.because}"
-    is_damaged = noted is not None and not noted.startswith((_STANDS, _GIVES_WAY))
-    is_old = now_s - standing.first_s >= HANDOVER_S
-    is_new_or_damaged = noted is None or is_damaged
-    if noted == _STANDS or (noted is None and is_old) or (standing.is_alone and is_new_or_damaged):
-        return standing, _STANDS
-    from_s = _seconds(noted.removeprefix(_FROM)) if noted and noted.startswith(_FROM) else None
-    if from_s is not None and now_s >= from_s:
-        return standing, _STANDS
-    from_s = min(from_s or now_s + HANDOVER_S, now_s + HANDOVER_S)
-    because = (
-        f"this deployment flips from {format_instant(from_s)} on: another one may have flipped until now"
+    if not authority.may_flip:
+        return authority, f"{_YIELDS}{authority.reason}"
+    is_unreadable = note is not None and not note.startswith((_HAS_AUTHORITY, _YIELDS))
+    is_old = now_s - authority.first_registered_at_s >= HANDOVER_S
+    is_new_or_unreadable = note is None or is_unreadable
+    if (
+        note == _HAS_AUTHORITY
+        or (note is None and is_old)
+        or (authority.is_only_deployment and is_new_or_unreadable)
+    ):
+        return authority, _HAS_AUTHORITY
+    authority_from_s = (
+        _parse_timestamp(note.removeprefix(_AUTHORITY_FROM))
+        if note and note.startswith(_AUTHORITY_FROM)
+        else None
     )
-    return Standing(may_flip=False, because=because, waits_until_s=from_s), f"{_FROM}{from_s:.0f}"
+    if authority_from_s is not None and now_s >= authority_from_s:
+        return authority, _HAS_AUTHORITY
+    authority_from_s = min(authority_from_s or now_s + HANDOVER_S, now_s + HANDOVER_S)
+    reason = (
+        f"this deployment flips from {format_instant(authority_from_s)} on: another one may have flipped"
+        " until now"
+    )
+    return FlipAuthority(
+        may_flip=False, reason=reason, recheck_at_s=authority_from_s
+    ), f"{_AUTHORITY_FROM}{authority_from_s:.0f}"
 
 
-def stood(noted: str | None) -> bool:
+def had_authority(note: str | None) -> bool:
     """Whether this deployment stood when it last noted it."""
-    return noted == _STANDS
+    return note == _HAS_AUTHORITY

@@ -2,9 +2,9 @@
 
 from typing import Final
 
-_PUSHED: Final = "-pushed"
+_PUSHED_SUFFIX: Final = "-pushed"
 
 
-def pushed(policy_parameter: str) -> str:
+def pushed_parameter_name(policy_parameter: str) -> str:
     """The parameter of the pushed policy that belongs to this deployed one."""
-    return f"{policy_parameter}{_PUSHED}"
+    return f"{policy_parameter}{_PUSHED_SUFFIX}"

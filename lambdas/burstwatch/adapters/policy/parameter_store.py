@@ -13,13 +13,13 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, explain
-from burstwatch.adapters.ledger.dynamodb_notes import Remembers
-from burstwatch.adapters.policy.parameter_name import pushed
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, to_aws_failure
+from burstwatch.adapters.ledger.dynamodb_notes import KeyValueStore
+from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
-from burstwatch.core.alerts.alert import Alert, AlertKind, alert_id, make_policy_rejected
+from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, make_policy_rejected
 from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy, PolicyError
 from burstwatch.core.text import format_instant
 
@@ -32,13 +32,13 @@ MAX_AGE_S: Final = 30.0
 SUBJECT: Final = "policy"
 """What troubles with the policy are filed under in the ledger."""
 
-_NOTE: Final = "policy"
-_HEADER: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
-_PASSING: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
+_LAST_GOOD_KEY: Final = "policy"
+_PUSHED_OVER_PATTERN: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
+_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 _REVISION_DIGITS: Final = 15
 
 
-class TroubleKind(StrEnum):
+class PolicyProblemKind(StrEnum):
     """What is wrong with the policy.
 
     ``rejected``: the text is. ``missing``: it is gone. ``unread``: AWS does not give it. ``outdated``: the
@@ -52,40 +52,40 @@ class TroubleKind(StrEnum):
 
 
 _SUMMARIES: Final = {
-    TroubleKind.REJECTED: "policy rejected; the last good one stays in force",
-    TroubleKind.MISSING: "the policy is gone; the last good one stays in force",
-    TroubleKind.UNREAD: "the policy cannot be read; the last good one stays in force",
-    TroubleKind.OUTDATED: "the deployed policy changed; the pushed one stays in force",
+    PolicyProblemKind.REJECTED: "policy rejected; the last good one stays in force",
+    PolicyProblemKind.MISSING: "the policy is gone; the last good one stays in force",
+    PolicyProblemKind.UNREAD: "the policy cannot be read; the last good one stays in force",
+    PolicyProblemKind.OUTDATED: "the deployed policy changed; the pushed one stays in force",
 }
 
-_DAILY: Final = (TroubleKind.MISSING, TroubleKind.UNREAD)
+_DAILY_KINDS: Final = (PolicyProblemKind.MISSING, PolicyProblemKind.UNREAD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyTrouble:
-    """Something wrong with the policy; people are told unless it ``passes`` by itself.
+class PolicyProblem:
+    """Something wrong with the policy; people are told unless it ``is_transient`` by itself.
 
-    ``about`` names what was found: the same trouble found again has the same, so it is told once; what a
-    person did to SSM or to a role is told once a day.
+    ``fingerprint`` names what was found: the same trouble found again has the same, so it is told once; what
+    a person did to SSM or to a role is told once a day.
     """
 
-    kind: TroubleKind
+    kind: PolicyProblemKind
     faults: tuple[str, ...]
-    in_force: str
+    active_source: str
     action: str
-    about: str
-    passes: bool = False
+    fingerprint: str
+    is_transient: bool = False
 
     def __str__(self) -> str:
-        return f"{_SUMMARIES[self.kind]}: {'; '.join(self.faults)} (in force: {self.in_force})"
+        return f"{_SUMMARIES[self.kind]}: {'; '.join(self.faults)} (in force: {self.active_source})"
 
-    def change(self, *, policy: Policy, place: Place, now_s: float) -> Change | None:
+    def to_change(self, *, policy: Policy, location: AwsLocation, now_s: float) -> Change | None:
         """What goes into the ledger, with the alert; committing it again changes nothing."""
-        if self.passes:
+        if self.is_transient:
             return None
-        day = format_instant(now_s)[:10] if self.kind in _DAILY else ""
-        found = f"{self.kind}\n{self.about}\n{day}"
-        revision = int(sha256(found.encode()).hexdigest()[:_REVISION_DIGITS], 16)
+        day = format_instant(now_s)[:10] if self.kind in _DAILY_KINDS else ""
+        identity = f"{self.kind}\n{self.fingerprint}\n{day}"
+        revision = int(sha256(identity.encode()).hexdigest()[:_REVISION_DIGITS], 16)
         entry = LedgerEntry(
             volume_id=SUBJECT,
             revision=revision,
@@ -93,35 +93,39 @@ class PolicyTrouble:
             at_s=int(now_s),
             body={"faults": list(self.faults)},
         )
-        alert = self._alert(policy, place, now_s, revision)
-        told = replace(entry, kind=EntryKind.ALERT, body=alert.to_document())
+        alert = self._to_alert(policy, location, now_s, revision)
+        alert_entry = replace(entry, kind=EntryKind.ALERT, body=alert.to_document())
         return Change(
-            volume_id=SUBJECT, expected_revision=None, state=None, entries=(entry, told), alerts=(alert,)
+            volume_id=SUBJECT,
+            expected_revision=None,
+            state=None,
+            entries=(entry, alert_entry),
+            alerts=(alert,),
         )
 
-    def _alert(self, policy: Policy, place: Place, now_s: float, revision: int) -> Alert:
+    def _to_alert(self, policy: Policy, location: AwsLocation, now_s: float, revision: int) -> Alert:
         alert = make_policy_rejected(
             self.faults,
-            in_force=self.in_force,
+            in_force=self.active_source,
             action=self.action,
-            place=place,
+            location=location,
             runbooks_url=policy.alerts.runbooks_url,
             now_s=int(now_s),
         )
         return replace(
             alert,
-            alert_id=alert_id(SUBJECT, AlertKind.POLICY_REJECTED, revision),
+            alert_id=make_alert_id(SUBJECT, AlertKind.POLICY_REJECTED, revision),
             evidence={**alert.evidence, "summary": _SUMMARIES[self.kind]},
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyInForce:
+class ActivePolicy:
     """The policy to go by, where it comes from, and what is wrong with one that should be in its place."""
 
     policy: Policy
-    says: str
-    trouble: PolicyTrouble | None = None
+    source: str
+    problem: PolicyProblem | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +137,7 @@ class _Document:
     text: str
 
     @property
-    def says(self) -> str:
+    def source(self) -> str:
         return f"{self.name} as of {self.modified_at}"
 
     @property
@@ -147,14 +151,14 @@ class _Document:
     @property
     def pushed_over(self) -> str | None:
         """The digest of the deployed policy that was there when this one was pushed."""
-        found = _HEADER.match(self.text)
-        return found[1] if found else None
+        match = _PUSHED_OVER_PATTERN.match(self.text)
+        return match[1] if match else None
 
     def parse(self) -> Policy:
         return parse_policy(self.encoded, source=self.name)
 
     @classmethod
-    def of(cls, parameter: Any) -> Self:
+    def from_parameter(cls, parameter: Any) -> Self:
         """As Parameter Store tells it."""
         modified_at = format_instant(parameter["LastModifiedDate"].timestamp())
         return cls(name=parameter["Name"], modified_at=modified_at, text=parameter["Value"])
@@ -166,9 +170,9 @@ class _Document:
     def from_note(cls, note: str | None) -> Self | None:
         """The inverse of ``to_note``; None for what was noted by who knows whom."""
         try:
-            told = json.loads(note) if note else None
-            if isinstance(told, dict) and all(isinstance(value, str) for value in told.values()):
-                return cls(**told)
+            values = json.loads(note) if note else None
+            if isinstance(values, dict) and all(isinstance(value, str) for value in values.values()):
+                return cls(**values)
         except (ValueError, TypeError, RecursionError):
             return None
         return None
@@ -183,136 +187,152 @@ class PolicyParameter:
         name: str,
         *,
         deployment: str,
-        notes: Remembers,
+        store: KeyValueStore,
         max_age_s: float = MAX_AGE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``name`` is that of the deployed policy's parameter; ``notes`` outlive this process."""
+        """``name`` is that of the deployed policy's parameter; ``store`` outlive this process."""
         self._client = client
         self._name = name
         self._deployment = deployment
-        self._notes = notes
+        self._store = store
         self._max_age_s = max_age_s
         self._clock = clock
-        self._found: PolicyInForce | None = None
+        self._active: ActivePolicy | None = None
         self._read_at_s = 0.0
-        self._noted: _Document | None = None
-        self._knows_note = False
+        self._remembered: _Document | None = None
+        self._has_read_note = False
 
-    def in_force(self) -> PolicyInForce:
+    def get_active(self) -> ActivePolicy:
         """The policy to go by now.
 
         Raises:
             LedgerError: the ledger, which remembers the last good one, cannot be used.
         """
         now_s = self._clock()
-        if self._found is None or now_s - self._read_at_s >= self._max_age_s:
-            self._found, self._read_at_s = self._look(), now_s
-        return self._found
+        if self._active is None or now_s - self._read_at_s >= self._max_age_s:
+            self._active, self._read_at_s = self._refresh(), now_s
+        return self._active
 
-    def _look(self) -> PolicyInForce:
+    def _refresh(self) -> ActivePolicy:
         try:
-            deployed, over_it = self._read()
+            deployed, pushed_document = self._read_parameters()
         except AWS_ERRORS as error:
-            return self._without(TroubleKind.UNREAD, explain(error, "ssm:GetParameters"))
-        document = over_it or deployed
+            return self._fall_back(PolicyProblemKind.UNREAD, to_aws_failure(error, "ssm:GetParameters"))
+        document = pushed_document or deployed
         if document is None:
-            return self._without(TroubleKind.MISSING)
+            return self._fall_back(PolicyProblemKind.MISSING)
         try:
             policy = document.parse()
         except PolicyError as error:
-            return self._with_bad(document, deployed, [str(fault) for fault in error.faults])
-        if over_it is not None and (other := _other_tag(policy, deployed)) is not None:
-            return self._with_other_tag(over_it, policy, other)
-        self._keep(document)
-        trouble = _outdated(over_it, deployed, self._deployment) if over_it else None
-        return PolicyInForce(policy=policy, says=document.says, trouble=trouble)
+            return self._reject_invalid(document, deployed, [str(fault) for fault in error.faults])
+        if (
+            pushed_document is not None
+            and (deployed_policy := _conflicting_deployed_policy(policy, deployed)) is not None
+        ):
+            return self._reject_other_tag(pushed_document, policy, deployed_policy)
+        self._remember(document)
+        problem = _outdated_problem(pushed_document, deployed, self._deployment) if pushed_document else None
+        return ActivePolicy(policy=policy, source=document.source, problem=problem)
 
-    def _read(self) -> tuple[_Document | None, _Document | None]:
+    def _read_parameters(self) -> tuple[_Document | None, _Document | None]:
         """The deployed policy and the pushed one, as they are at one moment."""
-        names = [self._name, pushed(self._name)]
-        answer = self._client.get_parameters(Names=names)
-        found = {parameter["Name"]: _Document.of(parameter) for parameter in answer["Parameters"]}
-        return found.get(names[0]), found.get(names[1])
+        names = [self._name, pushed_parameter_name(self._name)]
+        response = self._client.get_parameters(Names=names)
+        documents = {
+            parameter["Name"]: _Document.from_parameter(parameter) for parameter in response["Parameters"]
+        }
+        return documents.get(names[0]), documents.get(names[1])
 
-    def _with_bad(self, bad: _Document, deployed: _Document | None, faults: Sequence[str]) -> PolicyInForce:
+    def _reject_invalid(
+        self, rejected: _Document, deployed: _Document | None, faults: Sequence[str]
+    ) -> ActivePolicy:
         """What stays in force beside a text that is wrong."""
-        policy, says = self._last_good(deployed if bad is not deployed else None)
-        mend = "mend it and push it again"
-        if bad is deployed:
-            mend = "mend the policy file and deploy again, or push a good one"
-        trouble = PolicyTrouble(
-            kind=TroubleKind.REJECTED,
+        policy, source = self._last_good(deployed if rejected is not deployed else None)
+        step = "mend it and push it again"
+        if rejected is deployed:
+            step = "mend the policy file and deploy again, or push a good one"
+        problem = PolicyProblem(
+            kind=PolicyProblemKind.REJECTED,
             faults=tuple(faults),
-            in_force=says,
-            action=f"{mend}: burstctl policy push --stack {self._deployment}",
-            about=f"{bad.says} {bad.digest}",
+            active_source=source,
+            action=f"{step}: burstctl policy push --stack {self._deployment}",
+            fingerprint=f"{rejected.source} {rejected.digest}",
         )
-        return PolicyInForce(policy=policy, says=says, trouble=trouble)
+        return ActivePolicy(policy=policy, source=source, problem=problem)
 
-    def _with_other_tag(self, pushed_one: _Document, policy: Policy, other: "_Deployed") -> PolicyInForce:
+    def _reject_other_tag(
+        self, pushed_document: _Document, policy: Policy, deployed_policy: "_DeployedPolicy"
+    ) -> ActivePolicy:
         """The deployed policy holds: only the volumes that carry its tag may be modified, says IAM."""
-        self._keep(other.document)
-        wants, has = ("=".join(each.mode.opt_in_tag) for each in (policy, other.policy))
-        fault = f"{pushed_one.name}: mode.opt_in_tag is {wants}, and the permission to modify is for {has}"
+        self._remember(deployed_policy.document)
+        pushed_tag, deployed_tag = (
+            "=".join(candidate.mode.opt_in_tag) for candidate in (policy, deployed_policy.policy)
+        )
+        fault = (
+            f"{pushed_document.name}: mode.opt_in_tag is {pushed_tag}, and the permission to modify is for"
+            f" {deployed_tag}"
+        )
         withdraw = f"burstctl policy push --withdraw --stack {self._deployment}"
-        trouble = PolicyTrouble(
-            kind=TroubleKind.REJECTED,
+        problem = PolicyProblem(
+            kind=PolicyProblemKind.REJECTED,
             faults=(fault,),
-            in_force=other.document.says,
+            active_source=deployed_policy.document.source,
             action=f"push one with that tag, or let the deployed policy hold: {withdraw}",
-            about=f"{pushed_one.says} {other.document.digest}",
+            fingerprint=f"{pushed_document.source} {deployed_policy.document.digest}",
         )
-        return PolicyInForce(policy=other.policy, says=other.document.says, trouble=trouble)
+        return ActivePolicy(
+            policy=deployed_policy.policy, source=deployed_policy.document.source, problem=problem
+        )
 
-    def _without(self, kind: TroubleKind, failure: AwsFailure | None = None) -> PolicyInForce:
+    def _fall_back(self, kind: PolicyProblemKind, failure: AwsFailure | None = None) -> ActivePolicy:
         """What stays in force while there is no text at all."""
-        policy, says = self._last_good(None)
-        gone = f"neither {self._name} nor {pushed(self._name)} is there"
-        trouble = PolicyTrouble(
+        policy, source = self._last_good(None)
+        missing = f"neither {self._name} nor {pushed_parameter_name(self._name)} is there"
+        problem = PolicyProblem(
             kind=kind,
-            faults=(str(failure) if failure else gone,),
-            in_force=says,
+            faults=(str(failure) if failure else missing,),
+            active_source=source,
             action=f"deploy the stack {self._deployment} again; to see what is there: burstctl policy show",
-            about=f"{says} {failure.code if failure else ''}",
-            passes=failure is not None and failure.kind in _PASSING,
+            fingerprint=f"{source} {failure.code if failure else ''}",
+            is_transient=failure is not None and failure.kind in _TRANSIENT_KINDS,
         )
-        return PolicyInForce(policy=policy, says=says, trouble=trouble)
+        return ActivePolicy(policy=policy, source=source, problem=problem)
 
     def _last_good(self, deployed: _Document | None) -> tuple[Policy, str]:
         """The last policy that was in force, else the deployed one, else what is built in, without flips."""
-        for document in (self._note(), deployed):
+        for document in (self._read_note(), deployed):
             try:
                 if document is not None:
-                    return document.parse(), document.says
+                    return document.parse(), document.source
             except PolicyError:
                 continue
         built_in = Policy()
-        cautious = replace(built_in, mode=replace(built_in.mode, highest=Mode.PROPOSE))
-        return cautious, "the built-in defaults, without flips"
+        without_flips = replace(built_in, mode=replace(built_in.mode, highest=Mode.PROPOSE))
+        return without_flips, "the built-in defaults, without flips"
 
-    def _note(self) -> _Document | None:
-        if not self._knows_note:
-            self._noted = _Document.from_note(self._notes.read(_NOTE))
-            self._knows_note = True
-        return self._noted
+    def _read_note(self) -> _Document | None:
+        if not self._has_read_note:
+            self._remembered = _Document.from_note(self._store.read(_LAST_GOOD_KEY))
+            self._has_read_note = True
+        return self._remembered
 
-    def _keep(self, document: _Document) -> None:
+    def _remember(self, document: _Document) -> None:
         """Remember it for the next cold start."""
-        if self._note() != document:
-            self._notes.write(_NOTE, document.to_note())
-            self._noted = document
+        if self._read_note() != document:
+            self._store.write(_LAST_GOOD_KEY, document.to_note())
+            self._remembered = document
 
 
 @dataclass(frozen=True, slots=True)
-class _Deployed:
+class _DeployedPolicy:
     """The deployed policy, read."""
 
     document: _Document
     policy: Policy
 
 
-def _other_tag(pushed_one: Policy, deployed: _Document | None) -> _Deployed | None:
+def _conflicting_deployed_policy(pushed_policy: Policy, deployed: _Document | None) -> _DeployedPolicy | None:
     """The deployed policy where its opt-in tag is another than the pushed one's."""
     if deployed is None:
         return None
@@ -320,23 +340,28 @@ def _other_tag(pushed_one: Policy, deployed: _Document | None) -> _Deployed | No
         policy = deployed.parse()
     except PolicyError:
         return None
-    is_same = policy.mode.opt_in_tag == pushed_one.mode.opt_in_tag
-    return None if is_same else _Deployed(deployed, policy)
+    is_same = policy.mode.opt_in_tag == pushed_policy.mode.opt_in_tag
+    return None if is_same else _DeployedPolicy(deployed, policy)
 
 
-def _outdated(over_it: _Document, deployed: _Document | None, deployment: str) -> PolicyTrouble | None:
+def _outdated_problem(
+    pushed_document: _Document, deployed: _Document | None, deployment: str
+) -> PolicyProblem | None:
     """Whether the deployed policy is another one than that over which this one was pushed."""
-    if deployed is None or over_it.pushed_over in {None, deployed.digest}:
+    if deployed is None or pushed_document.pushed_over in {None, deployed.digest}:
         return None
-    return PolicyTrouble(
-        kind=TroubleKind.OUTDATED,
+    return PolicyProblem(
+        kind=PolicyProblemKind.OUTDATED,
         faults=(
-            f"{deployed.says} is not the policy that {over_it.says} was pushed over, and waits behind it",
+            (
+                f"{deployed.source} is not the policy that {pushed_document.source} was pushed over, and"
+                " waits behind it"
+            ),
         ),
-        in_force=over_it.says,
+        active_source=pushed_document.source,
         action=(
             "push again what shall hold, or let the deployed policy hold:"
             f" burstctl policy push --withdraw --stack {deployment}"
         ),
-        about=f"{over_it.says} {deployed.digest}",
+        fingerprint=f"{pushed_document.source} {deployed.digest}",
     )

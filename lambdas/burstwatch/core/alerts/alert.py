@@ -8,22 +8,22 @@ from hashlib import sha256
 from typing import Any, Final, Self
 
 from burstwatch.core import stored_values
-from burstwatch.core.alerts.drain_message import cause_sentences, describe_fall
+from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
 from burstwatch.core.assessment.assess import Assessment
-from burstwatch.core.assessment.drain_cause import Fall
+from burstwatch.core.assessment.drain_cause import DrainEpisode
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.buckets.forecast import standing_words
-from burstwatch.core.buckets.sparkline import describe_course
-from burstwatch.core.ebs.display_name import claim_of, cluster_of, name_of, place_words
+from burstwatch.core.buckets.forecast import describe_trend
+from burstwatch.core.buckets.sparkline import describe_balance_history
+from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of, format_attachment
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.location import Place
-from burstwatch.core.text import format_instant, format_roughly, format_time, format_when
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.text import format_instant, format_relative_time, format_rounded_duration, format_time
 
 SCHEMA: Final = "burstwatch.alert/v1"
-_MOST_NAMED_IN_DIGEST: Final = 20
-_COMMANDS: Final = ("aws ", "burstctl ")
-_A_MINUTE_S: Final = 60
-_FAR_S: Final = 2 * 3600
+_MAX_NAMED_IN_DIGEST: Final = 20
+_COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
+_MINUTE_S: Final = 60
+_FAR_ESTIMATE_S: Final = 2 * 3600
 """Farther off than this, the estimate matters less than the bound and comes second."""
 
 
@@ -49,7 +49,7 @@ class AlertKind(StrEnum):
     DIGEST = "AlertDigest"
 
 
-_LEADS: Final[Mapping[str, str]] = {
+_EVENT_TITLES: Final[Mapping[str, str]] = {
     AlertKind.HOST_STALL: "host stalled",
     AlertKind.FLIPPED: "flipped",
     AlertKind.FLIPPED_BACK: "flipped back",
@@ -64,12 +64,12 @@ _LEADS: Final[Mapping[str, str]] = {
 }
 """The alerts about something that happened, and what their titles begin with."""
 
-_AS_IT_SHOULD: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
-_ABOUT_BALANCE: Final = frozenset(
+_EXPECTED_EVENTS: Final = frozenset({AlertKind.FLIPPED, AlertKind.FLIPPED_BACK, AlertKind.WINDOW_STARTING})
+_BALANCE_ALERTS: Final = frozenset(
     {AlertKind.DRAINING, AlertKind.EXHAUSTED, AlertKind.RECOVERED, AlertKind.TELEMETRY_GAP}
 )
 
-_KEYS: Final[Mapping[str, Sequence[str]]] = {
+_REQUIRED_KEYS: Final[Mapping[str, Sequence[str]]] = {
     "volume": (
         "volume_id",
         "name",
@@ -111,7 +111,7 @@ _KEYS: Final[Mapping[str, Sequence[str]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """One message; ``alert_id`` is the same whenever the same alert is sent again.
+    """One message; ``make_alert_id`` is the same whenever the same alert is sent again.
 
     ``level`` is the volume's, whatever the alert is about. ``volume_id`` is None for an alert about a window
     or about the watchdog itself. The mappings hold JSON values only; ``volume``, ``reading`` and ``forecast``
@@ -123,7 +123,7 @@ class Alert:
     level: Level
     previous_level: Level
     volume_id: str | None
-    time_s: int
+    at_s: int
     is_reminder: bool = False
     volume: Mapping[str, Any] = field(default_factory=dict)
     reading: Mapping[str, Any] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Alert:
     console_url: str | None = None
 
     def __post_init__(self) -> None:
-        for name, keys in _KEYS.items():
+        for name, keys in _REQUIRED_KEYS.items():
             object.__setattr__(self, name, dict.fromkeys(keys) | dict(getattr(self, name)))
 
     def to_document(self) -> dict[str, Any]:
@@ -153,60 +153,60 @@ class Alert:
             "action": self.action,
             "runbook": self.runbook,
             "console_url": self.console_url,
-            "time": format_instant(self.time_s),
+            "time": format_instant(self.at_s),
         }
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
         """The inverse of ``to_document``."""
         return cls(
-            alert_id=stored_values.text(document["alert_id"]),
+            alert_id=stored_values.read_text(document["alert_id"]),
             kind=AlertKind(document["kind"]),
             level=Level(document["level"]),
             previous_level=Level(document["previous_level"]),
-            volume_id=_TEXT(document["volume"].get("volume_id")),
-            time_s=int(stored_values.instant(datetime.fromisoformat(document["time"]).timestamp())),
-            is_reminder=stored_values.flag(document["is_reminder"]),
-            volume=_facts(document["volume"]),
-            reading=_facts(document["reading"]),
-            forecast=_facts(document["forecast"]),
-            evidence=stored_values.mapping(document["evidence"]),
-            **{key: _TEXT(document[key]) for key in ("action", "runbook", "console_url")},
+            volume_id=_OPTIONAL_TEXT(document["volume"].get("volume_id")),
+            at_s=int(stored_values.read_instant(datetime.fromisoformat(document["time"]).timestamp())),
+            is_reminder=stored_values.read_bool(document["is_reminder"]),
+            volume=_read_facts(document["volume"]),
+            reading=_read_facts(document["reading"]),
+            forecast=_read_facts(document["forecast"]),
+            evidence=stored_values.read_mapping(document["evidence"]),
+            **{key: _OPTIONAL_TEXT(document[key]) for key in ("action", "runbook", "console_url")},
         )
 
 
-_TEXT: Final = stored_values.or_none(stored_values.text)
-_NUMBER: Final = stored_values.or_none(stored_values.number)
+_OPTIONAL_TEXT: Final = stored_values.or_none(stored_values.read_text)
+_OPTIONAL_NUMBER: Final = stored_values.or_none(stored_values.read_number)
 
 
-def _facts(document: Any) -> Mapping[str, Any]:
+def _read_facts(document: Any) -> Mapping[str, Any]:
     """Facts about a volume, of which those that are compared or counted are numbers."""
-    facts = stored_values.mapping(document)
+    facts = stored_values.read_mapping(document)
     for name, value in facts.items():
-        if name in _NUMBERS or name.endswith("_s"):
-            _NUMBER(value)
+        if name in _NUMERIC_KEYS or name.endswith("_s"):
+            _OPTIONAL_NUMBER(value)
     return facts
 
 
-_NUMBERS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
+_NUMERIC_KEYS: Final = frozenset({"burst_balance_pct", "credits", "baseline_iops", "size_gib", "drain_per_s"})
 
 
-def urgency(alert: Alert) -> Level:
+def alert_urgency(alert: Alert) -> Level:
     """How pressing it is: what went as it should is ok, what waits for people is a warning at least."""
-    if alert.kind in _AS_IT_SHOULD:
+    if alert.kind in _EXPECTED_EVENTS:
         return Level.OK
-    if alert.kind in _LEADS:
+    if alert.kind in _EVENT_TITLES:
         return max(alert.level, Level.WARNING, key=lambda level: level.rank)
     return alert.level
 
 
-def alert_id(subject: str, kind: AlertKind, revision: int) -> str:
+def make_alert_id(subject: str, kind: AlertKind, revision: int) -> str:
     """The same for the same subject, kind and revision of the ledger; different otherwise."""
     return sha256(f"{subject}\n{kind}\n{revision}".encode()).hexdigest()[:32]
 
 
-def describe_volume(volume: Volume, place: Place) -> dict[str, Any]:
-    """The volume as alerts carry it; ``name`` is its Name tag, ``called`` what people call it."""
+def describe_volume(volume: Volume, location: AwsLocation) -> dict[str, Any]:
+    """The volume as alerts carry it; ``name`` is its Name tag, ``display_name_in`` what people call it."""
     return {
         "volume_id": volume.volume_id,
         **describe_names(volume),
@@ -215,8 +215,8 @@ def describe_volume(volume: Volume, place: Place) -> dict[str, Any]:
         "instance_id": volume.instance_id,
         "instance_name": volume.instance_name,
         "device": volume.device,
-        "region": place.region,
-        "account": place.account,
+        "region": location.region,
+        "account": location.account,
     }
 
 
@@ -225,7 +225,7 @@ def describe_names(volume: Volume) -> dict[str, Any]:
     claim = claim_of(volume)
     return {
         "name": volume.name,
-        "called": name_of(volume),
+        "called": display_name_of(volume),
         "claim": claim.name if claim else None,
         "namespace": claim.namespace if claim else None,
         "cluster": cluster_of(volume),
@@ -239,7 +239,7 @@ def describe_reading(assessment: Assessment) -> dict[str, Any]:
         "burst_balance_pct": assessment.balance_pct,
         "credits": None if assessment.credits_left is None else round(assessment.credits_left),
         "baseline_iops": assessment.baseline_iops,
-        "datapoint_at": format_instant(sample.end_s) if sample else None,
+        "datapoint_at": format_instant(sample.end_at_s) if sample else None,
         "datapoint_age_s": None if assessment.age_s is None else round(assessment.age_s),
         "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
@@ -249,64 +249,67 @@ def describe_reading(assessment: Assessment) -> dict[str, Any]:
 def describe_forecast(assessment: Assessment, now_s: float) -> dict[str, Any]:
     """When the volume runs dry, in seconds from ``now_s`` and as instants."""
     forecast = assessment.forecast
-    spans = {
+    values_s = {
         "time_to_empty": forecast.time_to_empty_s if forecast else None,
         "soonest_empty": forecast.soonest_empty_s if forecast else None,
         "earliest": forecast.earliest_s if forecast else None,
         "latest": forecast.latest_s if forecast else None,
     }
-    seconds = {f"{name}_s": None if span is None else round(span) for name, span in spans.items()}
+    seconds = {f"{name}_s": None if value_s is None else round(value_s) for name, value_s in values_s.items()}
     instants = {
-        f"{name}_at": None if span is None else format_instant(now_s + span) for name, span in spans.items()
+        f"{name}_at": None if value_s is None else format_instant(now_s + value_s)
+        for name, value_s in values_s.items()
     }
     rate = forecast.drain_per_s if forecast else None
     return {"drain_per_s": None if rate is None else round(rate, 1), **seconds, **instants}
 
 
-def describe_evidence(assessment: Assessment, fall: Fall | None = None) -> dict[str, Any]:
+def describe_evidence(assessment: Assessment, episode: DrainEpisode | None = None) -> dict[str, Any]:
     """What the alert rests on: how the balance went, the drain over each horizon, the operations served."""
     forecast = assessment.forecast
-    drains = forecast.drains if forecast else ()
+    drain_rates = forecast.drain_rates if forecast else ()
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     return {
-        "drain_per_s_by_horizon": {f"{drain.span_s // 60}m": round(drain.per_s, 1) for drain in drains},
+        "drain_per_s_by_horizon": {
+            f"{rate.duration_s // 60}m": round(rate.credits_per_s, 1) for rate in drain_rates
+        },
         "consumed_read_iops": None if reads is None else round(reads, 1),
         "consumed_write_iops": None if writes is None else round(writes, 1),
-        "course": describe_course(assessment.balance),
-        "drain": describe_fall(fall),
+        "course": describe_balance_history(assessment.balance),
+        "drain": describe_drain(episode),
     }
 
 
-def make_digest(alerts: Sequence[Alert], *, place: Place, runbooks_url: str, now_s: int) -> Alert:
+def make_digest(alerts: Sequence[Alert], *, location: AwsLocation, runbooks_url: str, now_s: int) -> Alert:
     """One alert in place of many; the most urgent are named, all of them are counted."""
-    ordered = sorted(alerts, key=_order)
+    ordered = sorted(alerts, key=_urgency_key)
     ids = "\n".join(sorted(alert.alert_id for alert in alerts))
-    worst = max(map(urgency, alerts), key=lambda level: level.rank)
+    highest_level = max(map(alert_urgency, alerts), key=lambda level: level.rank)
     counts: dict[str, int] = {}
     for alert in ordered:
         counts[alert.kind] = counts.get(alert.kind, 0) + 1
     return Alert(
         alert_id=sha256(ids.encode()).hexdigest()[:32],
         kind=AlertKind.DIGEST,
-        level=worst,
+        level=highest_level,
         previous_level=Level.UNKNOWN,
         volume_id=None,
-        time_s=now_s,
-        volume={"region": place.region, "account": place.account},
+        at_s=now_s,
+        volume={"region": location.region, "account": location.account},
         evidence={
             "alerts": len(alerts),
             "by_kind": counts,
-            "most_urgent": [_digest_line(alert) for alert in ordered[:_MOST_NAMED_IN_DIGEST]],
+            "most_urgent": [_digest_line(alert) for alert in ordered[:_MAX_NAMED_IN_DIGEST]],
         },
-        action=f"burstctl assess --region {place.region}",
+        action=f"burstctl assess --region {location.region}",
         runbook=runbook_link(AlertKind.DIGEST, runbooks_url),
     )
 
 
-def _order(alert: Alert) -> tuple[int, float]:
+def _urgency_key(alert: Alert) -> tuple[int, float]:
     """The most urgent first; of the equally urgent what is dry soonest, then what has no forecast."""
     soonest = alert.forecast["time_to_empty_s"]
-    rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else urgency(alert).rank
+    rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else alert_urgency(alert).rank
     return -rank, float("inf") if soonest is None else soonest
 
 
@@ -314,7 +317,7 @@ def _digest_line(alert: Alert) -> dict[str, Any]:
     return {
         "volume_id": alert.volume_id,
         "name": alert.volume["name"],
-        "called": called(alert.volume),
+        "called": display_name_in(alert.volume),
         "kind": str(alert.kind),
         "level": str(alert.level),
         "burst_balance_pct": alert.reading["burst_balance_pct"],
@@ -326,17 +329,17 @@ def _digest_line(alert: Alert) -> dict[str, Any]:
 
 
 def make_policy_rejected(
-    faults: Sequence[str], *, in_force: str, action: str, place: Place, runbooks_url: str, now_s: int
+    faults: Sequence[str], *, in_force: str, action: str, location: AwsLocation, runbooks_url: str, now_s: int
 ) -> Alert:
     """The alert about a policy that turned bad under a running watchdog; ``in_force`` names the one kept."""
     return Alert(
-        alert_id=alert_id("policy", AlertKind.POLICY_REJECTED, now_s),
+        alert_id=make_alert_id("policy", AlertKind.POLICY_REJECTED, now_s),
         kind=AlertKind.POLICY_REJECTED,
         level=Level.WARNING,
         previous_level=Level.UNKNOWN,
         volume_id=None,
-        time_s=now_s,
-        volume={"region": place.region, "account": place.account},
+        at_s=now_s,
+        volume={"region": location.region, "account": location.account},
         evidence={"faults": list(faults), "in_force": in_force},
         action=action,
         runbook=runbook_link(AlertKind.POLICY_REJECTED, runbooks_url),
@@ -345,7 +348,7 @@ def make_policy_rejected(
 
 def is_command(action: str) -> bool:
     """Whether an action can be pasted into a shell; otherwise it is a sentence."""
-    return action.startswith(_COMMANDS)
+    return action.startswith(_COMMAND_PREFIXES)
 
 
 def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
@@ -353,7 +356,7 @@ def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
     return f"{runbooks_url.rstrip('/')}/{kind}.md"
 
 
-def called(volume: Mapping[str, Any]) -> str | None:
+def display_name_in(volume: Mapping[str, Any]) -> str | None:
     """What people call the volume of an alert; None where nobody has named it."""
     return volume.get("called") or volume.get("name")
 
@@ -366,97 +369,100 @@ def action_label(alert: Alert) -> str:
     if not (is_flip and is_auto) or _is_refilling(alert.forecast):
         return "What to do"
     rule = alert.evidence.get("act_at")
-    waits = rule is not None and alert.level.rank < Level(rule["level"]).rank
-    when = f" at {rule['level']}" if rule is not None and waits else ""
+    must_wait = rule is not None and alert.level.rank < Level(rule["level"]).rank
+    when = f" at {rule['level']}" if rule is not None and must_wait else ""
     return f"The watchdog flips it{when} if it may act and no guard refuses; to do it now"
 
 
 def further_commands(alert: Alert) -> list[tuple[str, str]]:
     """Commands that show more, or leave more time; each with what it is for."""
-    if alert.volume_id is None or alert.kind not in _ABOUT_BALANCE - {AlertKind.RECOVERED}:
+    if alert.volume_id is None or alert.kind not in _BALANCE_ALERTS - {AlertKind.RECOVERED}:
         return []
     volume = f"{alert.volume_id} --region {alert.volume['region']}"
-    found = [("See why", f"burstctl explain {volume}")]
+    commands = [("See why", f"burstctl explain {volume}")]
     if alert.evidence.get("mode") == "auto":
-        found.append(
+        commands.append(
             ("Keep the watchdog off it", f"burstctl hold {volume} --for 2h --reason 'looking at it'")
         )
-    return found
+    return commands
 
 
-def forecast_words(forecast: Mapping[str, Any]) -> str | None:
+def format_forecast(forecast: Mapping[str, Any]) -> str | None:
     """``dry in about 14 min (18:05), not before 17:58 UTC``; None where there is no forecast."""
     soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
     if soonest is None:
         return None
     if forecast.get("soonest_empty_s") == 0 and forecast.get("time_to_empty_s") == 0:
         return "dry now"
-    now_s = seconds_of(soonest) - forecast["soonest_empty_s"]
-    bound = f"{format_time(seconds_of(soonest), now_s)} UTC"
+    now_s = to_epoch_s(soonest) - forecast["soonest_empty_s"]
+    bound = f"{format_time(to_epoch_s(soonest), now_s)} UTC"
     if estimate is None:
-        standing = standing_words(forecast.get("drain_per_s"))
-        is_close = forecast["soonest_empty_s"] < _A_MINUTE_S
-        return standing if is_close else f"{standing}; not dry before {bound}"
-    span_s = forecast["time_to_empty_s"]
-    about = f"in about {format_roughly(span_s)} ({format_time(seconds_of(estimate), now_s)})"
-    if span_s > _FAR_S:
+        trend = describe_trend(forecast.get("drain_per_s"))
+        is_close = forecast["soonest_empty_s"] < _MINUTE_S
+        return trend if is_close else f"{trend}; not dry before {bound}"
+    time_to_empty_s = forecast["time_to_empty_s"]
+    about = (
+        f"in about {format_rounded_duration(time_to_empty_s)} ({format_time(to_epoch_s(estimate), now_s)})"
+    )
+    if time_to_empty_s > _FAR_ESTIMATE_S:
         return f"not dry before {bound}, at this pace {about}"
     return f"dry {about}, not before {bound}"
 
 
-def seconds_of(instant: str) -> float:
+def to_epoch_s(instant: str) -> float:
     """An instant of an alert as seconds of the epoch."""
     return datetime.fromisoformat(instant).timestamp()
 
 
-def title(alert: Alert) -> str:
+def format_title(alert: Alert) -> str:
     """One line: what happens, to which volume, time left, and last where it is: a cut does least harm."""
     if alert.kind is AlertKind.DIGEST:
-        return _digest_title(alert)
+        return _format_digest_title(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
-        said = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
-        return f"{alert.level}: {said}"
-    shown, ids = _shown_and_ids(alert)
-    if alert.kind in _LEADS:
-        what = " ".join(filter(None, (shown, alert.evidence["summary"])))
-        return f"{_LEADS[alert.kind]}: {what}{ids}"
+        summary = alert.evidence.get("summary") or "policy rejected; the last good one stays in force"
+        return f"{alert.level}: {summary}"
+    shown, ids = _name_and_ids(alert)
+    if alert.kind in _EVENT_TITLES:
+        subject_text = " ".join(filter(None, (shown, alert.evidence["summary"])))
+        return f"{_EVENT_TITLES[alert.kind]}: {subject_text}{ids}"
     lead = "recovered" if alert.kind is AlertKind.RECOVERED else str(alert.level)
     if alert.kind is not AlertKind.RECOVERED and alert.evidence.get("changing_to"):
         lead = "changing"
     again = "still " if alert.is_reminder else ""
-    return f"{again}{lead}: {shown}{_what_happens(alert)}{ids}"
+    return f"{again}{lead}: {shown}{_format_title_detail(alert)}{ids}"
 
 
-def _shown_and_ids(alert: Alert) -> tuple[str, str]:
+def _name_and_ids(alert: Alert) -> tuple[str, str]:
     """What the volume is called, and where to find it, in brackets."""
-    volume, name = alert.volume, called(alert.volume)
-    place = place_words(volume["device"], volume["instance_id"], volume.get("instance_name"))
-    ids = list(filter(None, (alert.volume_id if name else None, place)))
+    volume, name = alert.volume, display_name_in(alert.volume)
+    attachment = format_attachment(volume["device"], volume["instance_id"], volume.get("instance_name"))
+    ids = list(filter(None, (alert.volume_id if name else None, attachment)))
     return name or alert.volume_id or "", f" ({', '.join(ids)})" if ids else ""
 
 
-def _digest_title(alert: Alert) -> str:
+def _format_digest_title(alert: Alert) -> str:
     count, region = alert.evidence["alerts"], alert.volume["region"]
-    what = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _ABOUT_BALANCE else "alerts"
-    return f"{alert.level}: {count} {what} at once in {region}"
+    noun = "burst-balance alerts" if alert.evidence["by_kind"].keys() <= _BALANCE_ALERTS else "alerts"
+    return f"{alert.level}: {count} {noun} at once in {region}"
 
 
-def _what_happens(alert: Alert) -> str:
+def _format_title_detail(alert: Alert) -> str:
     match alert.kind:
         case AlertKind.EXHAUSTED:
-            return _exhausted_words(alert)
+            return _format_exhausted(alert)
         case AlertKind.RECOVERED:
             return ""
         case AlertKind.TELEMETRY_GAP:
             return " has no burst balance to read"
         case _:
-            to = alert.evidence.get("changing_to")
-            return f", {_time_left(alert.forecast)}{f' while AWS makes it {to}' if to else ''}"
+            target_text = alert.evidence.get("changing_to")
+            progress = f" while AWS makes it {target_text}" if target_text else ""
+            return f", {_format_time_left(alert.forecast)}{progress}"
 
 
-def _exhausted_words(alert: Alert) -> str:
-    if to := alert.evidence.get("changing_to"):
-        return f" has no credits left while AWS makes it {to}"
+def _format_exhausted(alert: Alert) -> str:
+    if target_text := alert.evidence.get("changing_to"):
+        return f" has no credits left while AWS makes it {target_text}"
     if _is_refilling(alert.forecast):
         return f" is refilling, {alert.reading['burst_balance_pct']:.1f} % so far"
     return f" is out of credits, pinned to {alert.reading['baseline_iops']:,} IOPS"
@@ -466,49 +472,49 @@ def _is_refilling(forecast: Mapping[str, Any]) -> bool:
     return round(forecast.get("drain_per_s") or 0) < 0 and forecast.get("time_to_empty_s") is None
 
 
-def _time_left(forecast: Mapping[str, Any]) -> str:
+def _format_time_left(forecast: Mapping[str, Any]) -> str:
     """``dry in about 12 min``; where the estimate is far off or there is none, the bound counts."""
-    soonest_s, span_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
+    soonest_s, time_to_empty_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
     if soonest_s is None:
         return "is draining"
     if _is_refilling(forecast):
-        return standing_words(forecast["drain_per_s"])
-    if span_s is None or span_s > _FAR_S:
-        return f"dry in {format_roughly(soonest_s)} at the earliest"
-    return f"dry in about {format_roughly(span_s)}" if span_s else "dry now"
+        return describe_trend(forecast["drain_per_s"])
+    if time_to_empty_s is None or time_to_empty_s > _FAR_ESTIMATE_S:
+        return f"dry in {format_rounded_duration(soonest_s)} at the earliest"
+    return f"dry in about {format_rounded_duration(time_to_empty_s)}" if time_to_empty_s else "dry now"
 
 
-def sentences(alert: Alert) -> list[str]:
+def format_sentences(alert: Alert) -> list[str]:
     """What a person needs to know, most important first; plain text, not yet safe for any channel."""
     if alert.kind is AlertKind.DIGEST:
         return _digest_sentences(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
         return [*alert.evidence["faults"], f"In force: {alert.evidence['in_force']}."]
-    if alert.kind in _LEADS:
+    if alert.kind in _EVENT_TITLES:
         return [*alert.evidence["details"], *alert.evidence.get("host_says", ())]
-    said = [
-        _because_sentence(alert),
+    parts = [
+        _level_reason_sentence(alert),
         _reading_sentence(alert),
         alert.evidence.get("duration"),
         _drain_sentence(alert),
-        *cause_sentences(alert.evidence, time_s=alert.time_s),
+        *format_drain_cause(alert.evidence, at_s=alert.at_s),
         *alert.evidence.get("host_says", ()),
         *(f"{reason}." for reason in alert.evidence.get("proposal", ())[-1:]),
         _act_at_sentence(alert),
         *(f"Tags: {fault}." for fault in alert.evidence.get("tag_faults", ())),
     ]
-    return [sentence for sentence in said if sentence]
+    return [sentence for sentence in parts if sentence]
 
 
-def _because_sentence(alert: Alert) -> str | None:
-    because = alert.evidence.get("because")
-    if because is None or alert.reading.get("burst_balance_pct") is None:
+def _level_reason_sentence(alert: Alert) -> str | None:
+    reason = alert.evidence.get("because")
+    if reason is None or alert.reading.get("burst_balance_pct") is None:
         return None
     if alert.evidence.get("changing_to") and alert.level.is_alerting:
-        since = format_time(seconds_of(alert.evidence["changing_since"]), alert.time_s)
-        return f"Asked of AWS at {since} UTC; by its balance it would be {alert.level}: {because}."
+        since = format_time(to_epoch_s(alert.evidence["changing_since"]), alert.at_s)
+        return f"Asked of AWS at {since} UTC; by its balance it would be {alert.level}: {reason}."
     lead = f"{str(alert.level).capitalize()} because" if alert.level.is_alerting else "Now"
-    return f"{lead} {because}" + (
+    return f"{lead} {reason}" + (
         f"; it was {alert.previous_level}." if alert.previous_level is not alert.level else "."
     )
 
@@ -525,7 +531,7 @@ def _act_at_sentence(alert: Alert) -> str | None:
     return f"{lead} at {rule['level']}: {rule['because']}."
 
 
-_UNKNOWN_WORDS: Final = {
+_UNKNOWN_REASON_TEXTS: Final = {
     "detached": "it is not attached",
     "instance_stopped": "its instance is stopped",
     "not_burstable_type": "it is not a gp2 volume any more",
@@ -541,48 +547,52 @@ def _reading_sentence(alert: Alert) -> str:
     reading = alert.reading
     if reading.get("burst_balance_pct") is None:
         reason = str(reading.get("unknown_reason"))
-        because = reading.get("unknown_because") or _UNKNOWN_WORDS.get(reason, reason)
-        return f"Balance unknown: {because}; it was {alert.previous_level}."
-    words = forecast_words(alert.forecast)
+        detail = reading.get("unknown_because") or _UNKNOWN_REASON_TEXTS.get(reason, reason)
+        return f"Balance unknown: {detail}; it was {alert.previous_level}."
+    forecast_text = format_forecast(alert.forecast)
     balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
-    at = format_time(seconds_of(reading["datapoint_at"]), alert.time_s)
-    return f"{balance} at {at} UTC; {words}."
+    datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)
+    return f"{balance} at {datapoint_time} UTC; {forecast_text}."
 
 
 def _drain_sentence(alert: Alert) -> str | None:
     rate, baseline = alert.forecast.get("drain_per_s"), alert.reading.get("baseline_iops")
     if rate is None or alert.reading.get("burst_balance_pct") is None:
         return None
-    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_rate(abs(rate))} credits/s"
+    flow = f"It is {'draining' if rate > 0 else 'refilling'} at {_format_rate(abs(rate))} credits/s"
     size = f"baseline {baseline:,} IOPS ({alert.volume['size_gib']} GiB)"
     return f"{flow if rate else 'Its balance stands still'}; {size}."
 
 
-def _rate(per_s: float) -> str:
+def _format_rate(per_s: float) -> str:
     return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.1f}"  # noqa: PLR2004 - one digit says too little
 
 
 def _digest_sentences(alert: Alert) -> list[str]:
     counts = ", ".join(f"{count} {kind}" for kind, count in alert.evidence["by_kind"].items())
-    named = alert.evidence["most_urgent"]
+    listed = alert.evidence["most_urgent"]
     lines = [
         f"{counts}. Each is in the ledger; the most urgent:",
-        *(_digest_sentence(line, alert.time_s) for line in named),
+        *(_digest_sentence(line, alert.at_s) for line in listed),
     ]
-    if (unnamed := alert.evidence["alerts"] - len(named)) > 0:
+    if (unnamed := alert.evidence["alerts"] - len(listed)) > 0:
         lines.append(f"and {unnamed} more")
     return lines
 
 
 def _digest_sentence(line: Mapping[str, Any], now_s: int) -> str:
-    name = called(line)
+    name = display_name_in(line)
     shown, volume_id = name or line["volume_id"], f" ({line['volume_id']})" if name else ""
     if line.get("summary"):
-        what = " ".join(filter(None, (shown, line["summary"])))
-        return f"{_LEADS[line['kind']]}: {what}{volume_id}"
+        subject_text = " ".join(filter(None, (shown, line["summary"])))
+        return f"{_EVENT_TITLES[line['kind']]}: {subject_text}{volume_id}"
     balance = line["burst_balance_pct"]
-    known = "balance unknown" if balance is None else f"{balance:.1f} %"
+    balance_text = "balance unknown" if balance is None else f"{balance:.1f} %"
     runs_dry = line["time_to_empty_at"] and line["level"] != Level.EXHAUSTED
-    dry = f", dry {format_when(seconds_of(line['time_to_empty_at']), now_s, 'UTC')}" if runs_dry else ""
+    empty_text = (
+        f", dry {format_relative_time(to_epoch_s(line['time_to_empty_at']), now_s, 'UTC')}"
+        if runs_dry
+        else ""
+    )
     lead = "changing" if line.get("changing_to") else line["level"]
-    return f"{lead}: {shown}, {known}{dry}{volume_id}"
+    return f"{lead}: {shown}, {balance_text}{empty_text}{volume_id}"

@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from burstwatch.core.buckets.forecast import Forecast, forecast
-from burstwatch.core.buckets.series import Sample, Series, served_per_minute
+from burstwatch.core.buckets.series import Sample, Series, served_iops_by_minute
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
 from burstwatch.core.policy.policy import TelemetryPolicy
@@ -29,13 +29,13 @@ class UnknownReason(StrEnum):
 
 
 _FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
-_FRESH_S: Final = 600
+_MAX_OPERATIONS_AGE_S: Final = 600
 """Operations older than this say nothing about what a volume serves now."""
 STOPPED_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class VolumeReading:
     """What one look brought back about a volume.
 
     ``balance`` is None where the read failed, ``read_error`` then says why; an empty series is a gap.
@@ -68,9 +68,9 @@ class Assessment:
     """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is.
 
     ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
-    it arrived or was modified. ``spacing_s`` is the time between the datapoints of its balance. ``served``
-    are operations per second in each minute, where they were read. ``unused_since_s`` is set while it is
-    detached or its instance is stopped: when a look first found that.
+    it arrived or was modified. ``spacing_s`` is the time between the datapoints of its balance.
+    ``served_iops`` are operations per second in each minute, where they were read. ``unused_since_s`` is set
+    while it is detached or its instance is stopped: when a look first found that.
     """
 
     volume: Volume
@@ -87,7 +87,7 @@ class Assessment:
     smaller_size_gib: int | None = None
     consumed_read_iops: float | None = None
     consumed_write_iops: float | None = None
-    served: Series = Series()
+    served_iops: Series = Series()
     unused_since_s: int | None = None
 
     @property
@@ -99,7 +99,7 @@ class Assessment:
         return self.sample.value * CREDITS_PER_PCT if self.sample else None
 
     @property
-    def empty_s(self) -> float | None:
+    def time_to_empty_s(self) -> float | None:
         """The estimated time until it is empty, in seconds from now; None if it is not draining."""
         return self.forecast.time_to_empty_s if self.forecast else None
 
@@ -108,7 +108,7 @@ class Assessment:
         return self.unknown_reason is not None and self.unknown_reason.is_fault
 
 
-def why_not_polled(volume: Volume, size_gib: int | None = None) -> UnknownReason | None:
+def not_polled_reason(volume: Volume, size_gib: int | None = None) -> UnknownReason | None:
     """Why there is no use in reading this volume's balance, or None where there is."""
     if not volume.is_gp2:
         return UnknownReason.NOT_BURSTABLE_TYPE
@@ -117,40 +117,40 @@ def why_not_polled(volume: Volume, size_gib: int | None = None) -> UnknownReason
     return None if volume.attached else UnknownReason.DETACHED
 
 
-def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: TelemetryPolicy) -> Assessment:
+def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: TelemetryPolicy) -> Assessment:
     """Turn one look at a volume into facts.
 
     A datapoint older than ``telemetry.gap_after`` is no datapoint; one whose minute is still open is ignored.
     """
-    size_gib = min(volume.size_gib, evidence.smaller_size_gib or volume.size_gib)
+    size_gib = min(volume.size_gib, reading.smaller_size_gib or volume.size_gib)
     baseline = baseline_iops(size_gib)
 
-    def unknown(reason: UnknownReason, because: str | None = None) -> Assessment:
+    def unknown(reason: UnknownReason, detail: str | None = None) -> Assessment:
         return Assessment(
             volume=volume,
             baseline_iops=baseline,
             unknown_reason=reason,
-            unknown_because=because,
-            arrived_at_s=evidence.arrived_at_s,
-            modified_at_s=evidence.modified_at_s,
-            smaller_size_gib=evidence.smaller_size_gib,
-            served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
-            unused_since_s=_unused_since_s(volume, evidence, now_s),
+            unknown_because=detail,
+            arrived_at_s=reading.arrived_at_s,
+            modified_at_s=reading.modified_at_s,
+            smaller_size_gib=reading.smaller_size_gib,
+            served_iops=served_iops_by_minute(reading.read_ops, reading.write_ops, now_s),
+            unused_since_s=_unused_since_s(volume, reading, now_s),
         )
 
-    reason = why_not_polled(volume, size_gib)
-    if reason is not None and not (evidence.changing_to and reason is UnknownReason.NOT_BURSTABLE_TYPE):
+    reason = not_polled_reason(volume, size_gib)
+    if reason is not None and not (reading.changing_to and reason is UnknownReason.NOT_BURSTABLE_TYPE):
         return unknown(reason)
-    if evidence.balance is None:
-        return unknown(UnknownReason.READ_FAILED, evidence.read_error)
-    balance = evidence.balance.closed_by(now_s)
+    if reading.balance is None:
+        return unknown(UnknownReason.READ_FAILED, reading.read_error)
+    balance = reading.balance.closed_by(now_s)
     newest = balance.newest
-    is_old = newest is None or now_s - newest.end_s >= telemetry.gap_after.total_seconds()
-    if evidence.changing_to is not None and (newest is None or is_old):
-        return unknown(UnknownReason.NOT_BURSTABLE_TYPE, f"it is on its way to {evidence.changing_to}")
-    if newest is None or is_old or evidence.instance_state in STOPPED_STATES:
-        return unknown(*_why_no_datapoint(volume, evidence, now_s=now_s, telemetry=telemetry))
-    age_s = max(0.0, now_s - newest.end_s)
+    is_stale = newest is None or now_s - newest.end_at_s >= telemetry.gap_after.total_seconds()
+    if reading.changing_to is not None and (newest is None or is_stale):
+        return unknown(UnknownReason.NOT_BURSTABLE_TYPE, f"it is on its way to {reading.changing_to}")
+    if newest is None or is_stale or reading.instance_state in STOPPED_STATES:
+        return unknown(*_missing_datapoint_reason(volume, reading, now_s=now_s, telemetry=telemetry))
+    age_s = max(0.0, now_s - newest.end_at_s)
     return Assessment(
         volume=volume,
         baseline_iops=baseline,
@@ -159,50 +159,52 @@ def assess(volume: Volume, evidence: Evidence, *, now_s: float, telemetry: Telem
         spacing_s=balance.spacing_s,
         forecast=forecast(balance, bucket=gp2_bucket(baseline), age_s=age_s),
         balance=balance,
-        arrived_at_s=evidence.arrived_at_s,
-        modified_at_s=evidence.modified_at_s,
-        smaller_size_gib=evidence.smaller_size_gib,
-        consumed_read_iops=_consumed_iops(evidence.read_ops, now_s),
-        consumed_write_iops=_consumed_iops(evidence.write_ops, now_s),
-        served=served_per_minute(evidence.read_ops, evidence.write_ops, now_s),
-        unused_since_s=_unused_since_s(volume, evidence, now_s),
+        arrived_at_s=reading.arrived_at_s,
+        modified_at_s=reading.modified_at_s,
+        smaller_size_gib=reading.smaller_size_gib,
+        consumed_read_iops=_consumed_iops(reading.read_ops, now_s),
+        consumed_write_iops=_consumed_iops(reading.write_ops, now_s),
+        served_iops=served_iops_by_minute(reading.read_ops, reading.write_ops, now_s),
+        unused_since_s=_unused_since_s(volume, reading, now_s),
     )
 
 
-def _unused_since_s(volume: Volume, evidence: Evidence, now_s: float) -> int | None:
+def _unused_since_s(volume: Volume, reading: VolumeReading, now_s: float) -> int | None:
     """When a look first found no running instance that has the volume; None if one has it.
 
     A time ahead of now was written by a clock that was wrong, and counts as now.
     """
-    if volume.attached and evidence.instance_state not in STOPPED_STATES:
+    if volume.attached and reading.instance_state not in STOPPED_STATES:
         return None
-    return int(now_s) if evidence.unused_since_s is None else min(evidence.unused_since_s, int(now_s))
+    return int(now_s) if reading.unused_since_s is None else min(reading.unused_since_s, int(now_s))
 
 
-def _why_no_datapoint(
-    volume: Volume, evidence: Evidence, *, now_s: float, telemetry: TelemetryPolicy
+def _missing_datapoint_reason(
+    volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: TelemetryPolicy
 ) -> tuple[UnknownReason, str | None]:
-    if evidence.instance_state in STOPPED_STATES:
-        return UnknownReason.INSTANCE_STOPPED, f"instance {volume.instance_id} is {evidence.instance_state}"
-    known_s = None if evidence.known_at_s is None else now_s - evidence.known_at_s
-    if known_s is not None and known_s < telemetry.gap_after.total_seconds():
-        because = f"CloudWatch leaves out the datapoint of {known_s / 60:.0f} min ago, which it told before"
-        return UnknownReason.READ_FAILED, because
-    begun = [volume.created_at.timestamp()]
-    begun += [volume.attached_at.timestamp()] if volume.attached_at else []
-    begun += [evidence.arrived_at_s] if evidence.arrived_at_s is not None else []
-    if now_s - max(begun) < telemetry.too_new.total_seconds():
+    if reading.instance_state in STOPPED_STATES:
+        return UnknownReason.INSTANCE_STOPPED, f"instance {volume.instance_id} is {reading.instance_state}"
+    known_age_s = None if reading.known_at_s is None else now_s - reading.known_at_s
+    if known_age_s is not None and known_age_s < telemetry.gap_after.total_seconds():
+        detail = (
+            f"CloudWatch leaves out the datapoint of {known_age_s / 60:.0f} min ago, which it told before"
+        )
+        return UnknownReason.READ_FAILED, detail
+    start_times_s = [volume.created_at.timestamp()]
+    start_times_s += [volume.attached_at.timestamp()] if volume.attached_at else []
+    start_times_s += [reading.arrived_at_s] if reading.arrived_at_s is not None else []
+    if now_s - max(start_times_s) < telemetry.too_new.total_seconds():
         return UnknownReason.TOO_NEW, None
-    if evidence.is_idle:
+    if reading.is_idle:
         return UnknownReason.IDLE, "no datapoint, and no operations: an idle volume need not publish any"
-    minutes = min(telemetry.gap_after.total_seconds(), now_s - max(begun)) / 60
+    minutes = min(telemetry.gap_after.total_seconds(), now_s - max(start_times_s)) / 60
     return (
         UnknownReason.TELEMETRY_GAP,
         f"no datapoint for {minutes:.0f} min while attached to a running instance",
     )
 
 
-def serves_nothing(read_ops: Series | None, write_ops: Series | None) -> bool:
+def has_no_operations(read_ops: Series | None, write_ops: Series | None) -> bool:
     """Whether both were read, and no operation is in them; a metric that is absent counts as none."""
     return read_ops is not None and write_ops is not None and not any((*read_ops.values, *write_ops.values))
 
@@ -210,7 +212,7 @@ def serves_nothing(read_ops: Series | None, write_ops: Series | None) -> bool:
 def _consumed_iops(ops: Series | None, now_s: float) -> float | None:
     """Mean operations per second over the newest five closed minutes; None where there are none of late."""
     closed = ops.closed_by(now_s) if ops else Series()
-    if closed.newest is None or now_s - closed.newest.end_s > _FRESH_S:
+    if closed.newest is None or now_s - closed.newest.end_at_s > _MAX_OPERATIONS_AGE_S:
         return None
     recent = closed.last(5)
     return sum(recent) / (60 * len(recent))

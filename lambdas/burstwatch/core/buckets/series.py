@@ -9,24 +9,24 @@ from typing import Final
 
 PERIOD_S: Final = 60
 """Width of one sample in seconds; CloudWatch collects EBS metrics every minute."""
-_GAPS: Final = 5
+_SPACING_GAPS: Final = 5
 """Enough for the median not to change when one datapoint is missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One datapoint: the minute it covers begins at ``start_s`` (seconds since the epoch)."""
+    """One datapoint: the minute it covers begins at ``start_at_s`` (seconds since the epoch)."""
 
-    start_s: int
+    start_at_s: int
     value: float
 
     @property
-    def end_s(self) -> int:
-        return self.start_s + PERIOD_S
+    def end_at_s(self) -> int:
+        return self.start_at_s + PERIOD_S
 
     @property
-    def ended_at(self) -> datetime:
-        return datetime.fromtimestamp(self.end_s, tz=UTC)
+    def end_at(self) -> datetime:
+        return datetime.fromtimestamp(self.end_at_s, tz=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,64 +36,66 @@ class Series:
     Kept as two flat tuples because a pass over a large fleet holds millions of datapoints.
     """
 
-    starts_s: tuple[int, ...] = ()
+    starts_at_s: tuple[int, ...] = ()
     values: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        if len(self.starts_s) != len(self.values):
-            raise ValueError(f"{len(self.starts_s)} starts for {len(self.values)} values: they must pair up")
+        if len(self.starts_at_s) != len(self.values):
+            raise ValueError(
+                f"{len(self.starts_at_s)} starts for {len(self.values)} values: they must pair up"
+            )
 
     @classmethod
-    def of(cls, pairs: Iterable[tuple[int, float]]) -> "Series":
+    def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> "Series":
         """Build from (start, value) pairs in any order; of two with one start the later given wins."""
         ordered = sorted(dict(pairs).items())
-        return cls(tuple(start for start, _ in ordered), tuple(value for _, value in ordered))
+        return cls(tuple(start_at_s for start_at_s, _ in ordered), tuple(value for _, value in ordered))
 
     def __len__(self) -> int:
-        return len(self.starts_s)
+        return len(self.starts_at_s)
 
     def __iter__(self) -> Iterator[Sample]:
-        for start_s, value in zip(self.starts_s, self.values, strict=True):
-            yield Sample(start_s=start_s, value=value)
+        for start_at_s, value in zip(self.starts_at_s, self.values, strict=True):
+            yield Sample(start_at_s=start_at_s, value=value)
 
     @property
     def newest(self) -> Sample | None:
-        return Sample(start_s=self.starts_s[-1], value=self.values[-1]) if self.starts_s else None
+        return Sample(start_at_s=self.starts_at_s[-1], value=self.values[-1]) if self.starts_at_s else None
 
     def closed_by(self, now_s: float) -> "Series":
         """The samples whose minute is over at ``now_s``: a newer one may still change."""
-        keep = bisect_right(self.starts_s, now_s - PERIOD_S)
-        return self if keep == len(self.starts_s) else Series(self.starts_s[:keep], self.values[:keep])
+        keep = bisect_right(self.starts_at_s, now_s - PERIOD_S)
+        return self if keep == len(self.starts_at_s) else Series(self.starts_at_s[:keep], self.values[:keep])
 
-    def newest_at_or_before(self, start_s: float) -> Sample | None:
-        """The latest sample that begins no later than ``start_s``."""
-        index = bisect_right(self.starts_s, start_s) - 1
-        return None if index < 0 else Sample(start_s=self.starts_s[index], value=self.values[index])
+    def newest_at_or_before(self, start_at_s: float) -> Sample | None:
+        """The latest sample that begins no later than ``start_at_s``."""
+        index = bisect_right(self.starts_at_s, start_at_s) - 1
+        return None if index < 0 else Sample(start_at_s=self.starts_at_s[index], value=self.values[index])
 
     @property
     def spacing_s(self) -> int | None:
         """Seconds between datapoints: the median of the newest few gaps, None where there is no gap yet."""
-        gaps = sorted(later - earlier for earlier, later in pairwise(self.starts_s[-_GAPS - 1 :]))
+        gaps = sorted(later - earlier for earlier, later in pairwise(self.starts_at_s[-_SPACING_GAPS - 1 :]))
         return gaps[len(gaps) // 2] if gaps else None
 
     def last(self, count: int) -> Sequence[float]:
         """The newest ``count`` values, oldest first; fewer where there are fewer."""
         return self.values[-count:]
 
-    def since(self, start_s: float) -> "Series":
-        """The samples that begin no earlier than ``start_s``."""
-        first = bisect_left(self.starts_s, start_s)
-        return self if first == 0 else Series(self.starts_s[first:], self.values[first:])
+    def since(self, start_at_s: float) -> "Series":
+        """The samples that begin no earlier than ``start_at_s``."""
+        first = bisect_left(self.starts_at_s, start_at_s)
+        return self if first == 0 else Series(self.starts_at_s[first:], self.values[first:])
 
 
-def served_per_minute(read_ops: Series | None, write_ops: Series | None, now_s: float) -> Series:
+def served_iops_by_minute(read_ops: Series | None, write_ops: Series | None, now_s: float) -> Series:
     """Mean operations per second in each closed minute of which both halves are known."""
     if read_ops is None or write_ops is None:
         return Series()
-    writes = dict(zip(write_ops.starts_s, write_ops.values, strict=True))
+    writes = dict(zip(write_ops.starts_at_s, write_ops.values, strict=True))
     both = (
-        (start_s, (value + writes[start_s]) / PERIOD_S)
-        for start_s, value in zip(read_ops.starts_s, read_ops.values, strict=True)
-        if start_s in writes
+        (start_at_s, (value + writes[start_at_s]) / PERIOD_S)
+        for start_at_s, value in zip(read_ops.starts_at_s, read_ops.values, strict=True)
+        if start_at_s in writes
     )
-    return Series.of(both).closed_by(now_s)
+    return Series.from_pairs(both).closed_by(now_s)

@@ -5,14 +5,14 @@ from datetime import datetime
 from typing import Final
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import GP3_LEAST_MIB_S, LIMITS
+from burstwatch.core.ebs.sizing import GP3_MIN_MIB_S, TYPE_LIMITS
 
-_FAILED: Final = "failed"
-_OVER: Final = ("completed", _FAILED)
+_FAILED_STATE: Final = "failed"
+_FINISHED_STATES: Final = ("completed", _FAILED_STATE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provision:
+class VolumeSpec:
     """What a volume is made to be, before or after a modification; AWS tells numbers no one set as well."""
 
     volume_type: str
@@ -28,8 +28,8 @@ class Provision:
         if self.volume_type not in frozenset(VolumeType):
             return None
         kind = VolumeType(self.volume_type)
-        iops = None if kind is VolumeType.GP2 else self.iops or LIMITS[kind].least_iops
-        mib_s = self.throughput_mib_s or GP3_LEAST_MIB_S if kind is VolumeType.GP3 else None
+        iops = None if kind is VolumeType.GP2 else self.iops or TYPE_LIMITS[kind].min_iops
+        mib_s = self.throughput_mib_s or GP3_MIN_MIB_S if kind is VolumeType.GP3 else None
         return Configuration(volume_type=kind, iops=iops, throughput_mib_s=mib_s)
 
 
@@ -39,22 +39,22 @@ class Modification:
 
     volume_id: str
     state: str
-    original: Provision
-    target: Provision
+    original: VolumeSpec
+    target: VolumeSpec
     progress_pct: int | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
     status_message: str | None = None
 
     @property
-    def is_over(self) -> bool:
-        return self.state in _OVER
+    def is_finished(self) -> bool:
+        return self.state in _FINISHED_STATES
 
     @property
     def is_in_progress(self) -> bool:
         """Modifying, optimizing, or in a state we do not know, which allows no other modification either."""
-        return not self.is_over
+        return not self.is_finished
 
     @property
     def has_failed(self) -> bool:
-        return self.state == _FAILED
+        return self.state == _FAILED_STATE

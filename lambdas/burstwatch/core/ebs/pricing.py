@@ -14,7 +14,7 @@ from math import inf
 from typing import Final
 
 HOURS_PER_MONTH: Final = 730
-LEAST_BILLED: Final = timedelta(minutes=1)
+MIN_BILLED_DURATION: Final = timedelta(minutes=1)
 
 
 class VolumeType(StrEnum):
@@ -79,7 +79,7 @@ class PriceTable:
     by_type: Mapping[VolumeType, TypePrice]
 
     def __post_init__(self) -> None:
-        if missing := [str(known) for known in VolumeType if known not in self.by_type]:
+        if missing := [str(volume_type) for volume_type in VolumeType if volume_type not in self.by_type]:
             raise ValueError(f"no price for {', '.join(missing)} in {self.region}; give one for every type")
 
 
@@ -99,7 +99,7 @@ US_EAST_1: Final = PriceTable(
 )
 
 
-LIST_PRICES: Final = f"{US_EAST_1.region} list prices"
+PRICE_SOURCE: Final = f"{US_EAST_1.region} list prices"
 """Where every dollar of the flip path comes from, in any region: its functions read no price list."""
 
 
@@ -133,6 +133,8 @@ class PriceChange:
     def difference_usd_per_month(self) -> float:
         return round(self.after_usd_per_month - self.before_usd_per_month, 6)
 
-    def difference_usd_over(self, stay: timedelta) -> float:
+    def difference_usd_over(self, duration: timedelta) -> float:
         """Dollars that a stay of this length adds to the bill; negative where it saves."""
-        return usd_per_hour(self.difference_usd_per_month) * (max(stay, LEAST_BILLED) / timedelta(hours=1))
+        return usd_per_hour(self.difference_usd_per_month) * (
+            max(duration, MIN_BILLED_DURATION) / timedelta(hours=1)
+        )

@@ -23,15 +23,15 @@ from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, gp2_th
 EMPTY_PCT: Final = 1.0
 """An EBSIOBalance% or EBSByteBalance% at or below this is empty."""
 
-AT_CEILING: Final = 0.9
+THROTTLED_SHARE: Final = 0.9
 """A pinned volume that served this share of its ceiling was held back there: AWS delivers as much.
 
 gp3 alone asks: it serves 3,000 IOPS anyway, and more are bought only for a demand that is known to be there.
 """
 
-GP3_LEAST_MIB_S: Final = 125
-GP3_MOST_MIB_S: Final = 2_000
-IO1_LARGE_MIB_S: Final = 500
+GP3_MIN_MIB_S: Final = 125
+GP3_MAX_MIB_S: Final = 2_000
+IO1_LARGE_OPERATION_MAX_MIB_S: Final = 500
 """Up to here io1 moves 256 KiB an operation, above it 16 KiB."""
 
 IOPS_PER_MIB_S: Final = 4
@@ -42,18 +42,18 @@ IOPS_PER_MIB_S: Final = 4
 class TypeLimits:
     """What AWS allows for a volume type."""
 
-    least_gib: int
-    most_gib: int
-    least_iops: int
-    most_iops: int
+    min_gib: int
+    max_gib: int
+    min_iops: int
+    max_iops: int
     iops_per_gib: int
 
-    def most_iops_at(self, size_gib: int) -> int:
+    def max_iops_at(self, size_gib: int) -> int:
         """The ratio to the size binds only above the least, which every size may have."""
-        return max(self.least_iops, min(self.most_iops, self.iops_per_gib * size_gib))
+        return max(self.min_iops, min(self.max_iops, self.iops_per_gib * size_gib))
 
 
-LIMITS: Final = {
+TYPE_LIMITS: Final = {
     VolumeType.GP3: TypeLimits(1, 65_536, 3_000, 80_000, 500),
     VolumeType.IO1: TypeLimits(4, 16_384, 100, 64_000, 50),
     VolumeType.IO2: TypeLimits(4, 65_536, 100, 256_000, 1_000),
@@ -65,14 +65,15 @@ class Demand:
     """The most that was served of late; None where it was not measured.
 
     ``peak_iops`` is that of the busiest of the last five minutes; measured for an order that comes without
-    it, the mean of the busiest five minutes in a row. ``pinned``: the volume was held back meanwhile, at its
-    ceiling or (exhausted) at its baseline. ``ahead``: what matters is still to come, and nobody has seen it.
+    it, the mean of the busiest five minutes in a row. ``is_throttled``: the volume was held back meanwhile,
+    at its ceiling or (exhausted) at its baseline. ``is_future``: what matters is still to come, and nobody
+    has seen it.
     """
 
     peak_iops: float | None = None
     peak_throughput_mib_s: float | None = None
-    pinned: bool = False
-    ahead: bool = False
+    is_throttled: bool = False
+    is_future: bool = False
 
     def __post_init__(self) -> None:
         for peak in (self.peak_iops, self.peak_throughput_mib_s):
@@ -93,7 +94,7 @@ class InstanceLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class TargetOverride:
     """What a tag or an operator asks for; None leaves it to us."""
 
     volume_type: VolumeType | None = None
@@ -105,13 +106,13 @@ class Wish:
             raise ValueError("gp2 is no target; write gp3, io1 or io2, and flip back to return to gp2")
 
 
-class TargetRefusalName(StrEnum):
+class TargetRefusalCode(StrEnum):
     """Why there is no target."""
 
     UNSUPPORTED_TYPE = "unsupported_type"
     SIZE_OUT_OF_RANGE = "size_out_of_range"
     SLOWER_THAN_BURST = "slower_than_burst"
-    WISH_OUT_OF_RANGE = "wish_out_of_range"
+    OVERRIDE_OUT_OF_RANGE = "wish_out_of_range"
     INSTANCE_IS_BOTTLENECK = "instance_is_bottleneck"
     NO_CHANGE_NEEDED = "no_change_needed"
     TYPE_NOT_AVAILABLE = "type_not_available"
@@ -119,21 +120,21 @@ class TargetRefusalName(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRefusal:
-    """A change that makes no sense; ``because`` has the value and the limit."""
+    """A change that makes no sense; ``reason`` has the value and the limit."""
 
-    name: TargetRefusalName
-    because: str
+    code: TargetRefusalCode
+    reason: str
     next_step: str
     command: str | None = None
     """What a person can run instead, where another type would do."""
 
     @property
     def sentence(self) -> str:
-        return f"{self.because}; {self.next_step}."
+        return f"{self.reason}; {self.next_step}."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
+class Candidate:
     """A configuration the volume could have; a sentence in ``reasons`` for each number and each clamp."""
 
     configuration: Configuration
@@ -149,7 +150,7 @@ class Target:
     reasons: tuple[str, ...]
     price: PriceChange
     gp2_usd_per_month: float
-    alternatives: Mapping[str, Offer | TargetRefusal]
+    alternatives: Mapping[str, Candidate | TargetRefusal]
 
     @property
     def costs_no_more_than_gp2(self) -> bool:
@@ -165,96 +166,105 @@ class ReturnMode(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stay:
+class ReturnDecision:
     """Whether a volume stays where it was flipped to, and why in words."""
 
-    stays: bool
+    is_permanent: bool
     reason: str
 
 
 def choose_target(
     volume: Volume,
     demand: Demand,
-    wish: Wish,
+    override: TargetOverride,
     prices: PriceTable,
     *,
     instance: InstanceLimits | None = None,
     headroom_pct: float = 25.0,
-    insist: bool = False,
+    exact: bool = False,
     unavailable: Mapping[VolumeType, str] | None = None,
 ) -> Target | TargetRefusal:
     """Choose what to change the volume to; gp3 unless the wish names a type.
 
-    A type that the size rules out, or allows only below the burst, becomes gp3; with ``insist`` a refusal.
+    A type that the size rules out, or allows only below the burst, becomes gp3; with ``exact`` a refusal.
     So does one of those ``unavailable`` where the volume is, each with its reason.
     """
     if volume.volume_type not in frozenset(VolumeType):
         return TargetRefusal(
-            name=TargetRefusalName.UNSUPPORTED_TYPE,
-            because=f"{volume.volume_id} is {volume.volume_type}, not gp2, gp3, io1 or io2",
+            code=TargetRefusalCode.UNSUPPORTED_TYPE,
+            reason=f"{volume.volume_id} is {volume.volume_type}, not gp2, gp3, io1 or io2",
             next_step="change it by hand",
         )
-    if instance and (refusal := _why_instance_binds(volume, demand, instance)):
+    if instance and (refusal := _instance_bottleneck_refusal(volume, demand, instance)):
         return refusal
-    case = _Case(
-        volume=volume, demand=demand, wish=wish, instance=instance, headroom_pct=headroom_pct, insist=insist
+    inputs = _SizingInput(
+        volume=volume,
+        demand=demand,
+        override=override,
+        instance=instance,
+        headroom_pct=headroom_pct,
+        exact=exact,
     )
     unavailable = unavailable or {}
-    offers: dict[str, Offer | TargetRefusal] = {
-        kind: _offer(kind, case, prices) for kind in LIMITS if kind not in unavailable
+    candidates: dict[str, Candidate | TargetRefusal] = {
+        kind: _make_candidate(kind, inputs, prices) for kind in TYPE_LIMITS if kind not in unavailable
     }
-    missing = [kind for kind in unavailable if kind in LIMITS]
-    step, command = instead_of(offers, volume, prices) if missing else ("", None)
-    offers |= {
+    unavailable_types = [kind for kind in unavailable if kind in TYPE_LIMITS]
+    next_step, command = suggest_alternative(candidates, volume, prices) if unavailable_types else ("", None)
+    candidates |= {
         kind: TargetRefusal(
-            name=TargetRefusalName.TYPE_NOT_AVAILABLE,
-            because=unavailable[kind],
-            next_step=step,
+            code=TargetRefusalCode.TYPE_NOT_AVAILABLE,
+            reason=unavailable[kind],
+            next_step=next_step,
             command=command,
         )
-        for kind in missing
+        for kind in unavailable_types
     }
-    chosen = offers[wish.volume_type or VolumeType.GP3]
-    if isinstance(chosen, TargetRefusal) and not insist:
-        chosen = _redirect(chosen, offers[VolumeType.GP3])
+    chosen = candidates[override.volume_type or VolumeType.GP3]
+    if isinstance(chosen, TargetRefusal) and not exact:
+        chosen = _redirect_to_gp3(chosen, candidates[VolumeType.GP3])
     if isinstance(chosen, TargetRefusal):
         return chosen
-    return _compare(chosen, offers, volume, prices)
+    return _build_target(chosen, candidates, volume, prices)
 
 
-def instead_of(
-    offers: Mapping[str, Offer | TargetRefusal], volume: Volume, prices: PriceTable
+def suggest_alternative(
+    candidates: Mapping[str, Candidate | TargetRefusal], volume: Volume, prices: PriceTable
 ) -> tuple[str, str | None]:
-    """What to do where a type does not exist, and the command: the first of ``offers`` that helps.
+    """What to do where a type does not exist, and the command: the first of ``candidates`` that helps.
 
     They are gp3, io1, which exists everywhere, and io2, in this order.
     """
-    helpful = [offer for offer in offers.values() if isinstance(offer, Offer)]
-    if not helpful:
+    helpful_candidates = [candidate for candidate in candidates.values() if isinstance(candidate, Candidate)]
+    if not helpful_candidates:
         return "no type that is there helps at its size: take load away", None
-    best = helpful[0]
-    now_usd = usd_per_month(configuration_of(volume), volume.size_gib, prices)
+    best = helpful_candidates[0]
+    current_usd = usd_per_month(configuration_of(volume), volume.size_gib, prices)
     command = f"burstctl flip {volume.volume_id} --to {best.configuration.volume_type}"
-    step = (
-        f"{best.configuration} costs ${best.usd_per_month:,.2f} a month instead of ${now_usd:,.2f}"
+    next_step = (
+        f"{best.configuration} costs ${best.usd_per_month:,.2f} a month instead of ${current_usd:,.2f}"
         f" ({prices.region} list prices): {command}"
     )
-    return step, command
+    return next_step, command
 
 
-def stays_after(target: Target, return_mode: ReturnMode) -> Stay:
+def return_decision(target: Target, return_mode: ReturnMode) -> ReturnDecision:
     """Whether the volume stays on its target when demand is calm again."""
     kind = target.configuration.volume_type
     prices = f"${target.price.after_usd_per_month:,.2f} a month, gp2 ${target.gp2_usd_per_month:,.2f}"
     match return_mode:
         case ReturnMode.ALWAYS:
-            return Stay(stays=False, reason=f"returns to gp2 (return: always); {kind} costs {prices}")
+            return ReturnDecision(
+                is_permanent=False, reason=f"returns to gp2 (return: always); {kind} costs {prices}"
+            )
         case ReturnMode.NEVER:
-            return Stay(stays=True, reason=f"stays (return: never); {kind} costs {prices}")
+            return ReturnDecision(is_permanent=True, reason=f"stays (return: never); {kind} costs {prices}")
         case ReturnMode.AUTO if kind == VolumeType.GP3 and target.costs_no_more_than_gp2:
-            return Stay(stays=True, reason=f"stays: gp3 costs no more, {prices}")
+            return ReturnDecision(is_permanent=True, reason=f"stays: gp3 costs no more, {prices}")
         case ReturnMode.AUTO:
-            return Stay(stays=False, reason=f"returns to gp2 when calm: {kind} costs {prices}")
+            return ReturnDecision(
+                is_permanent=False, reason=f"returns to gp2 when calm: {kind} costs {prices}"
+            )
 
 
 def configuration_of(volume: Volume) -> Configuration:
@@ -264,8 +274,8 @@ def configuration_of(volume: Volume) -> Configuration:
         ValueError: the volume is neither gp2, gp3, io1 nor io2.
     """
     kind = VolumeType(volume.volume_type)
-    iops = None if kind is VolumeType.GP2 else volume.provisioned_iops or LIMITS[kind].least_iops
-    mib_s = volume.throughput_mib_s or GP3_LEAST_MIB_S if kind is VolumeType.GP3 else None
+    iops = None if kind is VolumeType.GP2 else volume.provisioned_iops or TYPE_LIMITS[kind].min_iops
+    mib_s = volume.throughput_mib_s or GP3_MIN_MIB_S if kind is VolumeType.GP3 else None
     return Configuration(volume_type=kind, iops=iops, throughput_mib_s=mib_s)
 
 
@@ -281,233 +291,252 @@ def reachable_mib_s(configuration: Configuration, size_gib: int) -> float:
         case VolumeType.GP3:
             return configuration.throughput_mib_s or 0
         case VolumeType.IO1:
-            return min(iops / IOPS_PER_MIB_S, max(IO1_LARGE_MIB_S, iops / 64))
+            return min(iops / IOPS_PER_MIB_S, max(IO1_LARGE_OPERATION_MAX_MIB_S, iops / 64))
         case VolumeType.IO2:
             return min(iops * 0.256, 4_000)
 
 
-def _why_instance_binds(volume: Volume, demand: Demand, instance: InstanceLimits) -> TargetRefusal | None:
+def _instance_bottleneck_refusal(
+    volume: Volume, demand: Demand, instance: InstanceLimits
+) -> TargetRefusal | None:
     """Why the instance is the bottleneck: a faster volume would cost and not help.
 
     Its limits are held against what the volume sustains, *without* credits: where they allow more, a flip
     helps. Throughput is judged at the operation size that was seen, and not at all without one.
     """
-    now = configuration_of(volume)
-    iops = now.iops or baseline_iops(volume.size_gib)
+    current = configuration_of(volume)
+    iops = current.iops or baseline_iops(volume.size_gib)
     buckets = (
         ("EBSIOBalance%", instance.io_balance_pct, f"{instance.baseline_iops:,} IOPS"),
         ("EBSByteBalance%", instance.byte_balance_pct, f"{instance.baseline_throughput_mib_s:g} MiB/s"),
     )
-    found = [
-        f"its {bucket} is at {pct:g} %, empty, which holds all its volumes together to {held_to}"
-        for bucket, pct, held_to in buckets
+    bottlenecks = [
+        f"its {bucket} is at {pct:g} %, empty, which holds all its volumes together to {limited_to}"
+        for bucket, pct, limited_to in buckets
         if pct is not None and pct <= EMPTY_PCT
     ]
     if instance.max_iops <= iops:
-        found.append(f"it allows {instance.max_iops:,} IOPS, and the volume sustains {iops:,}")
+        bottlenecks.append(f"it allows {instance.max_iops:,} IOPS, and the volume sustains {iops:,}")
     if demand.peak_iops and demand.peak_throughput_mib_s:
         operation_mib = demand.peak_throughput_mib_s / demand.peak_iops
-        mib_s = min(reachable_mib_s(now, volume.size_gib), iops * operation_mib)
+        mib_s = min(reachable_mib_s(current, volume.size_gib), iops * operation_mib)
         if instance.max_throughput_mib_s <= mib_s:
-            found.append(
+            bottlenecks.append(
                 f"it allows {instance.max_throughput_mib_s:g} MiB/s, and the volume sustains {mib_s:.4g} at"
                 f" the {operation_mib * 1024:.0f} KiB an operation that were seen"
             )
-    if not found:
+    if not bottlenecks:
         return None
     return TargetRefusal(
-        name=TargetRefusalName.INSTANCE_IS_BOTTLENECK,
-        because=f"instance {volume.instance_id}, not the volume, is the bottleneck: {'; '.join(found)}",
+        code=TargetRefusalCode.INSTANCE_IS_BOTTLENECK,
+        reason=f"instance {volume.instance_id}, not the volume, is the bottleneck: {'; '.join(bottlenecks)}",
         next_step="take a larger instance type, or wait for its bucket to refill",
     )
 
 
-def _redirect(refusal: TargetRefusal, gp3: Offer | TargetRefusal) -> Offer | TargetRefusal:
+def _redirect_to_gp3(refusal: TargetRefusal, gp3: Candidate | TargetRefusal) -> Candidate | TargetRefusal:
     if isinstance(gp3, TargetRefusal):
         return gp3
-    return replace(gp3, reasons=(f"Redirected to gp3: {refusal.because}.", *gp3.reasons))
+    return replace(gp3, reasons=(f"Redirected to gp3: {refusal.reason}.", *gp3.reasons))
 
 
-def _compare(
-    chosen: Offer, offers: Mapping[str, Offer | TargetRefusal], volume: Volume, prices: PriceTable
+def _build_target(
+    chosen: Candidate, candidates: Mapping[str, Candidate | TargetRefusal], volume: Volume, prices: PriceTable
 ) -> Target | TargetRefusal:
     """The offer beside what the volume is and costs now."""
-    now = configuration_of(volume)
-    if chosen.configuration == now:
+    current = configuration_of(volume)
+    if chosen.configuration == current:
         return TargetRefusal(
-            name=TargetRefusalName.NO_CHANGE_NEEDED,
-            because=f"{volume.volume_id} is {now} already, and asking for the same may use up one of the four"
-            " modifications AWS allows in 24 h",
+            code=TargetRefusalCode.NO_CHANGE_NEEDED,
+            reason=(
+                f"{volume.volume_id} is {current} already, and asking for the same may use up one of the four"
+                " modifications AWS allows in 24 h"
+            ),
             next_step="leave it, or ask for other numbers",
         )
-    stay = Offer(configuration=now, usd_per_month=usd_per_month(now, volume.size_gib, prices))
+    unchanged = Candidate(
+        configuration=current, usd_per_month=usd_per_month(current, volume.size_gib, prices)
+    )
     gp2 = Configuration(volume_type=VolumeType.GP2)
     return Target(
         configuration=chosen.configuration,
         reasons=chosen.reasons,
-        price=PriceChange(before_usd_per_month=stay.usd_per_month, after_usd_per_month=chosen.usd_per_month),
+        price=PriceChange(
+            before_usd_per_month=unchanged.usd_per_month, after_usd_per_month=chosen.usd_per_month
+        ),
         gp2_usd_per_month=usd_per_month(gp2, volume.size_gib, prices),
-        alternatives={**offers, "stay": stay},
+        alternatives={**candidates, "stay": unchanged},
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Case:
+class _SizingInput:
     """All that the numbers of an offer follow from."""
 
     volume: Volume
     demand: Demand
-    wish: Wish
+    override: TargetOverride
     instance: InstanceLimits | None
     headroom_pct: float
-    insist: bool
+    exact: bool
 
     @property
-    def best_iops(self) -> int:
+    def current_max_iops(self) -> int:
         """The most it serves as it is: a gp2's burst, or its baseline where that is more."""
         return configuration_of(self.volume).iops or max(BURST_IOPS, baseline_iops(self.volume.size_gib))
 
     @property
-    def has_mib_s(self) -> float:
+    def current_mib_s(self) -> float:
         return reachable_mib_s(configuration_of(self.volume), self.volume.size_gib)
 
     @property
-    def needed_mib_s(self) -> int:
+    def required_mib_s(self) -> int:
         """What it has, or more where more was seen."""
-        return ceil(max(self.has_mib_s, self.demand.peak_throughput_mib_s or 0))
+        return ceil(max(self.current_mib_s, self.demand.peak_throughput_mib_s or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Figure:
-    """A number being settled, and every reason it became what it is; ``insisted`` ones yield to AWS only."""
+class _SizedValue:
+    """A number being settled, and every reason it became what it is; ``is_exact`` ones yield to AWS only."""
 
     value: int
     unit: str
     reasons: tuple[str, ...]
-    insisted: bool = False
+    is_exact: bool = False
 
     @classmethod
-    def asked(cls, value: int, unit: str, *, insisted: bool) -> "_Figure":
-        return cls(value=value, unit=unit, reasons=(f"{value:,} {unit} as asked.",), insisted=insisted)
+    def from_request(cls, value: int, unit: str, *, is_exact: bool) -> "_SizedValue":
+        return cls(value=value, unit=unit, reasons=(f"{value:,} {unit} as asked.",), is_exact=is_exact)
 
-    def needing(self, least: int, why: str) -> "_Figure":
-        if not self.insisted or self.value >= least:
-            return self.at_least(least, why)
-        return self._changed(self.value, f"are fewer than {least:,}", why)
+    def require(self, minimum: int, reason: str) -> "_SizedValue":
+        if not self.is_exact or self.value >= minimum:
+            return self.at_least(minimum, reason)
+        return self._with_reason(self.value, f"are fewer than {minimum:,}", reason)
 
-    def at_least(self, least: int, why: str) -> "_Figure":
-        return self if self.value >= least else self._changed(least, f"become {least:,}", why)
+    def at_least(self, minimum: int, reason: str) -> "_SizedValue":
+        return self if self.value >= minimum else self._with_reason(minimum, f"become {minimum:,}", reason)
 
-    def at_most(self, most: int, why: str) -> "_Figure":
-        return self if self.value <= most else self._changed(most, f"become {most:,}", why)
+    def at_most(self, maximum: int, reason: str) -> "_SizedValue":
+        return self if self.value <= maximum else self._with_reason(maximum, f"become {maximum:,}", reason)
 
-    def _changed(self, value: int, said: str, why: str) -> "_Figure":
-        reason = f"{self.value:,} {self.unit} {said}: {why}."
+    def _with_reason(self, value: int, change: str, detail: str) -> "_SizedValue":
+        reason = f"{self.value:,} {self.unit} {change}: {detail}."
         return replace(self, value=value, reasons=(*self.reasons, reason))
 
 
-def _offer(kind: VolumeType, case: _Case, prices: PriceTable) -> Offer | TargetRefusal:
-    if refusal := _why_not_at(kind, case.volume.size_gib):
+def _make_candidate(kind: VolumeType, inputs: _SizingInput, prices: PriceTable) -> Candidate | TargetRefusal:
+    if refusal := _size_refusal(kind, inputs.volume.size_gib):
         return refusal
-    iops = _settle_iops(kind, case)
-    throughput = _settle_throughput(kind, case, iops.value)
-    for figure, asked in ((iops, case.wish.iops), (throughput, case.wish.throughput_mib_s)):
-        if case.insist and asked is not None and figure.value != asked:
+    iops = _size_iops(kind, inputs)
+    throughput = _size_throughput(kind, inputs, iops.value)
+    for sized, requested in ((iops, inputs.override.iops), (throughput, inputs.override.throughput_mib_s)):
+        if inputs.exact and requested is not None and sized.value != requested:
             return TargetRefusal(
-                name=TargetRefusalName.WISH_OUT_OF_RANGE,
-                because=f"asked for {asked:,} {figure.unit}, but {figure.reasons[-1].removesuffix('.')}",
-                next_step=f"ask for {figure.value:,}, or leave it out",
+                code=TargetRefusalCode.OVERRIDE_OUT_OF_RANGE,
+                reason=f"asked for {requested:,} {sized.unit}, but {sized.reasons[-1].removesuffix('.')}",
+                next_step=f"ask for {sized.value:,}, or leave it out",
             )
     configuration = Configuration(
         volume_type=kind,
         iops=iops.value,
         throughput_mib_s=throughput.value if kind is VolumeType.GP3 else None,
     )
-    return Offer(
+    return Candidate(
         configuration=configuration,
-        usd_per_month=usd_per_month(configuration, case.volume.size_gib, prices),
+        usd_per_month=usd_per_month(configuration, inputs.volume.size_gib, prices),
         reasons=iops.reasons + throughput.reasons,
     )
 
 
-def _why_not_at(kind: VolumeType, size_gib: int) -> TargetRefusal | None:
-    limits = LIMITS[kind]
-    if not limits.least_gib <= size_gib <= limits.most_gib:
+def _size_refusal(kind: VolumeType, size_gib: int) -> TargetRefusal | None:
+    limits = TYPE_LIMITS[kind]
+    if not limits.min_gib <= size_gib <= limits.max_gib:
         return TargetRefusal(
-            name=TargetRefusalName.SIZE_OUT_OF_RANGE,
-            because=f"{kind} takes {limits.least_gib:,} to {limits.most_gib:,} GiB, not {size_gib:,}",
-            next_step="take gp3" if size_gib < limits.least_gib else "leave it as it is",
+            code=TargetRefusalCode.SIZE_OUT_OF_RANGE,
+            reason=f"{kind} takes {limits.min_gib:,} to {limits.max_gib:,} GiB, not {size_gib:,}",
+            next_step="take gp3" if size_gib < limits.min_gib else "leave it as it is",
         )
-    if (most := limits.most_iops_at(size_gib)) >= BURST_IOPS:
+    if (max_iops := limits.max_iops_at(size_gib)) >= BURST_IOPS:
         return None
     return TargetRefusal(
-        name=TargetRefusalName.SLOWER_THAN_BURST,
-        because=f"{kind} allows {limits.iops_per_gib} IOPS per GiB, {limits.iops_per_gib} x {size_gib} ="
-        f" {most:,}, fewer than the {BURST_IOPS:,} of a gp2's burst",
+        code=TargetRefusalCode.SLOWER_THAN_BURST,
+        reason=f"{kind} allows {limits.iops_per_gib} IOPS per GiB, {limits.iops_per_gib} x {size_gib} ="
+        f" {max_iops:,}, fewer than the {BURST_IOPS:,} of a gp2's burst",
         next_step="take gp3 or io2",
     )
 
 
-def _settle_iops(kind: VolumeType, case: _Case) -> _Figure:
-    limits, size_gib, asked = LIMITS[kind], case.volume.size_gib, case.wish.iops
-    floors = _iops_floors(kind, case)
-    if asked is not None:
-        figure = _Figure.asked(asked, "IOPS", insisted=case.insist)
+def _size_iops(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
+    limits, size_gib, requested = TYPE_LIMITS[kind], inputs.volume.size_gib, inputs.override.iops
+    floors = _min_iops_reasons(kind, inputs)
+    if requested is not None:
+        sized = _SizedValue.from_request(requested, "IOPS", is_exact=inputs.exact)
     else:
-        figure = _wanted_iops(kind, case)
-        if case.instance:
-            useful = max(case.instance.max_iops, *(least for least, _ in floors))
-            figure = figure.at_most(useful, f"the instance allows {case.instance.max_iops:,} in all")
-    for least, why in floors:
-        figure = figure.needing(least, why)
-    return figure.at_least(limits.least_iops, f"the least that {kind} takes").at_most(
-        limits.most_iops_at(size_gib),
-        f"{kind} allows {limits.iops_per_gib:,} per GiB, here {size_gib:,}, within {limits.least_iops:,} to"
-        f" {limits.most_iops:,}",
+        sized = _iops_for_demand(kind, inputs)
+        if inputs.instance:
+            useful = max(inputs.instance.max_iops, *(minimum for minimum, _ in floors))
+            sized = sized.at_most(useful, f"the instance allows {inputs.instance.max_iops:,} in all")
+    for minimum, reason in floors:
+        sized = sized.require(minimum, reason)
+    return sized.at_least(limits.min_iops, f"the least that {kind} takes").at_most(
+        limits.max_iops_at(size_gib),
+        f"{kind} allows {limits.iops_per_gib:,} per GiB, here {size_gib:,}, within {limits.min_iops:,} to"
+        f" {limits.max_iops:,}",
     )
 
 
-def _wanted_iops(kind: VolumeType, case: _Case) -> _Figure:
-    peak, best = case.demand.peak_iops, case.best_iops
-    value, headroom = ceil((peak or 0) * (100 + case.headroom_pct) / 100), f"{case.headroom_pct:g} % headroom"
+def _iops_for_demand(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
+    peak, best = inputs.demand.peak_iops, inputs.current_max_iops
+    value, headroom = (
+        ceil((peak or 0) * (100 + inputs.headroom_pct) / 100),
+        f"{inputs.headroom_pct:g} % headroom",
+    )
     if peak is None:
-        value, why = best, "what it serves at best; its demand was not measured"
-    elif case.demand.pinned and value > best and (kind is not VolumeType.GP3 or peak >= AT_CEILING * best):
-        why = f"held back at {peak:,.0f} it wants that at least; {headroom}"
-    elif case.demand.pinned:
-        value, why = best, f"what it serves at best; held back at {peak:,.0f}, its demand is unknown"
+        value, reason = best, "what it serves at best; its demand was not measured"
+    elif (
+        inputs.demand.is_throttled
+        and value > best
+        and (kind is not VolumeType.GP3 or peak >= THROTTLED_SHARE * best)
+    ):
+        reason = f"held back at {peak:,.0f} it wants that at least; {headroom}"
+    elif inputs.demand.is_throttled:
+        value, reason = best, f"what it serves at best; held back at {peak:,.0f}, its demand is unknown"
     elif kind is VolumeType.GP3:
-        value, why = best, f"what it serves at best; its demand of {peak:,.0f} was not held back"
+        value, reason = best, f"what it serves at best; its demand of {peak:,.0f} was not held back"
     else:
-        why = f"its demand of {peak:,.0f} was not held back; {headroom}"
-    return _Figure(value=value, unit="IOPS", reasons=(f"{value:,} IOPS: {why}.",))
+        reason = f"its demand of {peak:,.0f} was not held back; {headroom}"
+    return _SizedValue(value=value, unit="IOPS", reasons=(f"{value:,} IOPS: {reason}.",))
 
 
-def _iops_floors(kind: VolumeType, case: _Case) -> tuple[tuple[int, str], ...]:
+def _min_iops_reasons(kind: VolumeType, inputs: _SizingInput) -> tuple[tuple[int, str], ...]:
     """Below what the IOPS should not be, and why: slower than it is now, or too few for the throughput."""
     if kind is VolumeType.GP3:
-        slowest = (case.best_iops, "what it serves at best")
-        mib_s = min(GP3_MOST_MIB_S, max(case.needed_mib_s, case.wish.throughput_mib_s or 0))
+        slowest = (inputs.current_max_iops, "what it serves at best")
+        mib_s = min(GP3_MAX_MIB_S, max(inputs.required_mib_s, inputs.override.throughput_mib_s or 0))
     else:
-        slowest = (min(BURST_IOPS, ceil(case.demand.peak_iops or 0)), "that many were served")
-        if case.demand.ahead:
-            slowest = (case.best_iops, "what it serves at best; the demand to come is not known")
-        mib_s = min(IO1_LARGE_MIB_S, case.needed_mib_s)
+        slowest = (min(BURST_IOPS, ceil(inputs.demand.peak_iops or 0)), "that many were served")
+        if inputs.demand.is_future:
+            slowest = (inputs.current_max_iops, "what it serves at best; the demand to come is not known")
+        mib_s = min(IO1_LARGE_OPERATION_MAX_MIB_S, inputs.required_mib_s)
     return slowest, (mib_s * IOPS_PER_MIB_S, f"{mib_s:,} MiB/s take that many, at 256 KiB an operation")
 
 
-def _settle_throughput(kind: VolumeType, case: _Case, iops: int) -> _Figure:
+def _size_throughput(kind: VolumeType, inputs: _SizingInput, iops: int) -> _SizedValue:
     """What gp3 is given; what io1 and io2 reach, whatever was asked."""
-    asked, needed = case.wish.throughput_mib_s, case.needed_mib_s
+    requested, needed = inputs.override.throughput_mib_s, inputs.required_mib_s
     if kind is not VolumeType.GP3:
-        reached = int(reachable_mib_s(Configuration(volume_type=kind, iops=iops), case.volume.size_gib))
-        reason = f"{reached:,} MiB/s follow from the IOPS of {kind} and cannot be set."
-        return _Figure(value=reached, unit="MiB/s", reasons=(reason,))
-    why = "what it has" if needed <= ceil(case.has_mib_s) else "what was seen, more than it should have"
-    if asked is None:
-        figure = _Figure(value=needed, unit="MiB/s", reasons=(f"{needed:,} MiB/s: {why}.",))
+        derived_mib_s = int(
+            reachable_mib_s(Configuration(volume_type=kind, iops=iops), inputs.volume.size_gib)
+        )
+        reason = f"{derived_mib_s:,} MiB/s follow from the IOPS of {kind} and cannot be set."
+        return _SizedValue(value=derived_mib_s, unit="MiB/s", reasons=(reason,))
+    detail = (
+        "what it has" if needed <= ceil(inputs.current_mib_s) else "what was seen, more than it should have"
+    )
+    if requested is None:
+        sized = _SizedValue(value=needed, unit="MiB/s", reasons=(f"{needed:,} MiB/s: {detail}.",))
     else:
-        figure = _Figure.asked(asked, "MiB/s", insisted=case.insist).needing(needed, why)
-    most = min(GP3_MOST_MIB_S, iops // IOPS_PER_MIB_S)
-    why = f"gp3 allows 1 for every {IOPS_PER_MIB_S} of {iops:,} IOPS, and {GP3_MOST_MIB_S:,} at most"
-    return figure.at_least(GP3_LEAST_MIB_S, "the least that gp3 takes").at_most(most, why)
+        sized = _SizedValue.from_request(requested, "MiB/s", is_exact=inputs.exact).require(needed, detail)
+    maximum = min(GP3_MAX_MIB_S, iops // IOPS_PER_MIB_S)
+    detail = f"gp3 allows 1 for every {IOPS_PER_MIB_S} of {iops:,} IOPS, and {GP3_MAX_MIB_S:,} at most"
+    return sized.at_least(GP3_MIN_MIB_S, "the least that gp3 takes").at_most(maximum, detail)

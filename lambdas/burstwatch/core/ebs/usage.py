@@ -6,7 +6,7 @@ from math import ceil
 from typing import Final
 
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.sizing import AT_CEILING, EMPTY_PCT
+from burstwatch.core.ebs.sizing import EMPTY_PCT, THROTTLED_SHARE
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 
 MIB: Final = 2**20
@@ -15,7 +15,7 @@ _DAY_S: Final = 24 * _HOUR_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class History:
+class MetricHistory:
     """What CloudWatch keeps of a volume: sums of operations and bytes, and the least balance, by period."""
 
     period_s: int
@@ -35,39 +35,39 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rate:
+class RateSummary:
     """What was served a second: at the percentile, and when it was most; means of a period or a clock hour.
 
-    ``above`` is how many periods were busier than the percentile.
+    ``periods_above`` is how many periods were busier than the percentile.
     """
 
     at_percentile: float
     busiest: Peak
     busiest_hour: Peak
-    above: int
+    periods_above: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
     """The days seen of a volume, summed up; None where CloudWatch says nothing.
 
-    ``dry_s`` is how long the bucket was empty, ``held_s`` how long the volume served its baseline meanwhile:
-    what it wanted then nobody saw. ``held_share`` is that of all periods known, ``held_operation_mib`` the
-    largest mean operation of them.
+    ``empty_s`` is how long the bucket was empty, ``throttled_s`` how long the volume served its baseline
+    meanwhile: what it wanted then nobody saw. ``throttled_share`` is that of all periods known,
+    ``throttled_operation_mib`` the largest mean operation of them.
     """
 
     period_s: int
     percentile: float
     periods: int
-    first_s: int
-    last_s: int
-    iops: Rate | None
-    mib_s: Rate | None
+    start_at_s: int
+    end_at_s: int
+    iops: RateSummary | None
+    mib_s: RateSummary | None
     read_pct: float | None
-    least_balance: Peak | None
-    dry_s: int
-    held_s: int
-    held_operation_mib: float | None
+    lowest_balance: Peak | None
+    empty_s: int
+    throttled_s: int
+    throttled_operation_mib: float | None
 
     @property
     def days(self) -> float:
@@ -75,13 +75,13 @@ class Usage:
         return self.periods * self.period_s / _DAY_S
 
     @property
-    def held_share(self) -> float:
-        return self.held_s / (self.periods * self.period_s) if self.periods else 0.0
+    def throttled_share(self) -> float:
+        return self.throttled_s / (self.periods * self.period_s) if self.periods else 0.0
 
     @property
-    def is_held(self) -> bool:
+    def is_throttled(self) -> bool:
         """Whether it was held to its baseline for longer than the percentile leaves out."""
-        return self.held_share > 1 - self.percentile / 100
+        return self.throttled_share > 1 - self.percentile / 100
 
     @property
     def is_idle(self) -> bool:
@@ -89,90 +89,95 @@ class Usage:
         return self.iops is not None and self.iops.busiest.value == 0
 
 
-def sum_up(volume: Volume, history: History, *, percentile: float) -> Usage | None:
+def summarise_usage(volume: Volume, history: MetricHistory, *, percentile: float) -> Usage | None:
     """The usage in a history; None where there is neither an operation count nor a balance in it.
 
     Of a period with one half known, reads or writes, that half is the least that was served.
     """
-    operations = _both(history.read_ops, history.write_ops)
+    operations = _add_series(history.read_ops, history.write_ops)
     if not operations and not history.balance:
         return None
-    moved = _both(history.read_bytes, history.write_bytes)
-    period_s, seen = history.period_s, operations or history.balance
-    dry = {start_s for start_s, pct in _pairs(history.balance) if pct <= EMPTY_PCT}
-    least_held = AT_CEILING * baseline_iops(volume.size_gib) * period_s
-    held = [(start_s, count) for start_s, count in _pairs(operations) if count >= least_held]
-    held = [(start_s, count) for start_s, count in held if start_s in dry]
+    transferred = _add_series(history.read_bytes, history.write_bytes)
+    period_s, known_series = history.period_s, operations or history.balance
+    empty_starts_at_s = {start_at_s for start_at_s, pct in _pairs(history.balance) if pct <= EMPTY_PCT}
+    min_throttled_ops = THROTTLED_SHARE * baseline_iops(volume.size_gib) * period_s
+    throttled = [
+        (start_at_s, count) for start_at_s, count in _pairs(operations) if count >= min_throttled_ops
+    ]
+    throttled = [(start_at_s, count) for start_at_s, count in throttled if start_at_s in empty_starts_at_s]
     return Usage(
         period_s=period_s,
         percentile=percentile,
         periods=len(operations),
-        first_s=seen.starts_s[0],
-        last_s=seen.starts_s[-1] + period_s,
-        iops=_rate(operations, 1, period_s, percentile),
-        mib_s=_rate(moved, MIB, period_s, percentile),
-        read_pct=_share_pct(history.read_ops, operations),
-        least_balance=_least(history.balance),
-        dry_s=len(dry) * period_s,
-        held_s=len(held) * period_s,
-        held_operation_mib=_largest_operation_mib(held, moved),
+        start_at_s=known_series.starts_at_s[0],
+        end_at_s=known_series.starts_at_s[-1] + period_s,
+        iops=_summarise_rate(operations, 1, period_s, percentile),
+        mib_s=_summarise_rate(transferred, MIB, period_s, percentile),
+        read_pct=_percent_of(history.read_ops, operations),
+        lowest_balance=_lowest(history.balance),
+        empty_s=len(empty_starts_at_s) * period_s,
+        throttled_s=len(throttled) * period_s,
+        throttled_operation_mib=_largest_operation_mib(throttled, transferred),
     )
 
 
-def at_percentile(ordered: Sequence[float], percentile: float) -> float:
+def nearest_rank_percentile(ordered: Sequence[float], percentile: float) -> float:
     """The least of these, in ascending order, that so many per cent of them do not exceed."""
     return ordered[max(0, ceil(len(ordered) * percentile / 100) - 1)]
 
 
-def _both(one: Series, other: Series) -> Series:
-    if one.starts_s == other.starts_s:
-        return Series(one.starts_s, tuple(map(sum, zip(one.values, other.values, strict=True))))
-    total = dict(_pairs(one))
-    for start_s, value in _pairs(other):
-        total[start_s] = total.get(start_s, 0.0) + value
-    return Series.of(total.items())
+def _add_series(first: Series, second: Series) -> Series:
+    if first.starts_at_s == second.starts_at_s:
+        return Series(first.starts_at_s, tuple(map(sum, zip(first.values, second.values, strict=True))))
+    total = dict(_pairs(first))
+    for start_at_s, value in _pairs(second):
+        total[start_at_s] = total.get(start_at_s, 0.0) + value
+    return Series.from_pairs(total.items())
 
 
 def _pairs(series: Series) -> Iterable[tuple[int, float]]:
-    return zip(series.starts_s, series.values, strict=True)
+    return zip(series.starts_at_s, series.values, strict=True)
 
 
-def _rate(sums: Series, unit: int, period_s: int, percentile: float) -> Rate | None:
+def _summarise_rate(sums: Series, unit: int, period_s: int, percentile: float) -> RateSummary | None:
     if not sums:
         return None
     ordered = sorted(sums.values)
-    at, scale = at_percentile(ordered, percentile), unit * period_s
-    place = sums.values.index(ordered[-1])
-    return Rate(
-        at_percentile=at / scale,
-        busiest=Peak(at_s=sums.starts_s[place], value=ordered[-1] / scale),
+    percentile_value, scale = nearest_rank_percentile(ordered, percentile), unit * period_s
+    busiest_index = sums.values.index(ordered[-1])
+    return RateSummary(
+        at_percentile=percentile_value / scale,
+        busiest=Peak(at_s=sums.starts_at_s[busiest_index], value=ordered[-1] / scale),
         busiest_hour=_busiest_hour(sums, scale),
-        above=sum(value > at for value in sums.values),
+        periods_above=sum(value > percentile_value for value in sums.values),
     )
 
 
 def _busiest_hour(sums: Series, scale: int) -> Peak:
     """The mean of the periods known of a clock hour, in the hour where it is most."""
     hours: dict[int, list[float]] = {}
-    for start_s, value in _pairs(sums):
-        hours.setdefault(start_s // _HOUR_S, []).append(value)
+    for start_at_s, value in _pairs(sums):
+        hours.setdefault(start_at_s // _HOUR_S, []).append(value)
     means = {hour: sum(values) / len(values) for hour, values in hours.items()}
-    hour = max(means, key=lambda each: (means[each], -each))
+    hour = max(means, key=lambda candidate: (means[candidate], -candidate))
     return Peak(at_s=hour * _HOUR_S, value=means[hour] / scale)
 
 
-def _share_pct(part: Series, whole: Series) -> float | None:
+def _percent_of(part: Series, whole: Series) -> float | None:
     total = sum(whole.values)
     return 100 * sum(part.values) / total if total else None
 
 
-def _least(balance: Series) -> Peak | None:
+def _lowest(balance: Series) -> Peak | None:
     if not balance:
         return None
-    least = min(balance.values)
-    return Peak(at_s=balance.starts_s[balance.values.index(least)], value=least)
+    lowest = min(balance.values)
+    return Peak(at_s=balance.starts_at_s[balance.values.index(lowest)], value=lowest)
 
 
-def _largest_operation_mib(held: Sequence[tuple[int, float]], moved: Series) -> float | None:
-    by_start = dict(_pairs(moved))
-    return max((by_start[at] / count / MIB for at, count in held if at in by_start), default=None)
+def _largest_operation_mib(throttled: Sequence[tuple[int, float]], transferred: Series) -> float | None:
+    by_start = dict(_pairs(transferred))
+    return max(
+        (by_start[start_at_s] / count / MIB for start_at_s, count in throttled if start_at_s in by_start),
+        default=None,
+    )

@@ -17,8 +17,8 @@ BURST_IOPS: Final = 3_000
 CREDITS_PER_PCT: Final = BUCKET_CREDITS / 100
 
 _IOPS_PER_GIB: Final = 3
-_LEAST_BASELINE_IOPS: Final = 100
-_MOST_BASELINE_IOPS: Final = 16_000
+_MIN_BASELINE_IOPS: Final = 100
+_MAX_BASELINE_IOPS: Final = 16_000
 
 
 def baseline_iops(size_gib: int) -> int:
@@ -26,16 +26,16 @@ def baseline_iops(size_gib: int) -> int:
 
     Computed from the size because AWS's own ``Iops`` field shows 24 on old 8 GiB volumes.
     """
-    return max(_LEAST_BASELINE_IOPS, min(_MOST_BASELINE_IOPS, _IOPS_PER_GIB * size_gib))
+    return max(_MIN_BASELINE_IOPS, min(_MAX_BASELINE_IOPS, _IOPS_PER_GIB * size_gib))
 
 
-def worst_drain_per_s(baseline: int) -> int:
+def highest_drain_per_s(baseline: int) -> int:
     """Credits per second that leave the bucket at most: full burst less baseline; 0 if it cannot drain."""
     return max(0, BURST_IOPS - baseline)
 
 
 def refill_time_s(baseline: int, from_pct: float = 0.0) -> float:
-    """Seconds until a bucket that holds ``from_pct`` is full, if nothing is taken from it."""
+    """Seconds until a bucket that holds ``start_pct`` is full, if nothing is taken from it."""
     return max(0.0, 100 - from_pct) * CREDITS_PER_PCT / baseline
 
 
@@ -64,7 +64,7 @@ class Volume:
     instance_id: str | None = None
     instance_name: str | None = None
     device: str | None = None
-    multi_attached: bool = False
+    multi_attach_enabled: bool = False
     managed_by: str | None = None
     provisioned_iops: int | None = None
     throughput_mib_s: int | None = None
@@ -78,7 +78,7 @@ class Volume:
 
     @property
     def name(self) -> str | None:
-        """The Name tag, or None where there is none; ``naming.name_of`` tells what people call it."""
+        """The Name tag, or None where there is none; ``naming.display_name_of`` tells what people call it."""
         return self.tags.get("Name") or None
 
     @property

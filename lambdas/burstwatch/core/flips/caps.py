@@ -2,55 +2,55 @@
 
 from math import ceil, floor
 
-from burstwatch.core.ebs.pricing import LIST_PRICES
+from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.flips.guards import Guard, Refusal
-from burstwatch.core.flips.planning import Order
-from burstwatch.core.ledger.flip_state import WATCHDOG, Cause
+from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.ledger.flip_state import WATCHDOG, FlipCause
 from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.policy.policy import FlipPolicy
 
 
-def caps_for(order: Order, policy: FlipPolicy) -> Caps:
+def caps_for(order: FlipOrder, policy: FlipPolicy) -> Caps:
     """The caps that an intent for this order must keep."""
-    volumes, usd = _reserved(order, policy)
+    volumes, usd = _draining_reserve(order, policy)
     return Caps(volumes=policy.fleet_cap - volumes, usd_per_month=policy.spend_cap_usd - usd)
 
 
-def refuse_fleet_cap(order: Order, away: int, policy: FlipPolicy) -> Refusal:
+def fleet_cap_refusal(order: FlipOrder, away: int, policy: FlipPolicy) -> Refusal:
     """The refusal where ``away`` other volumes are away or on their way."""
-    are = "1 volume is" if away == 1 else f"{away} volumes are"
-    reason = f"{are} away or on the way, and the policy's flip.fleet_cap is {policy.fleet_cap}"
-    volumes, _ = _reserved(order, policy)
+    count_text = "1 volume is" if away == 1 else f"{away} volumes are"
+    reason = f"{count_text} away or on the way, and the policy's flip.fleet_cap is {policy.fleet_cap}"
+    volumes, _ = _draining_reserve(order, policy)
     if volumes:
-        reason += f", {volumes} of them {_for_draining(policy)}"
+        reason += f", {volumes} of them {_format_draining_reserve(policy)}"
     return Refusal(guard=Guard.FLEET_CAP, reason=reason)
 
 
-def refuse_spend_cap(order: Order, more_usd: float, added_usd: float, policy: FlipPolicy) -> Refusal:
+def spend_cap_refusal(order: FlipOrder, more_usd: float, added_usd: float, policy: FlipPolicy) -> Refusal:
     """The refusal where others have added so many dollars a month."""
     reason = (
         f"it would add ${max(0.0, more_usd):,.2f} a month to ${added_usd:,.2f} already added, and the"
-        f" policy's flip.spend_cap_usd_per_month is ${policy.spend_cap_usd:,.2f}, at {LIST_PRICES}"
+        f" policy's flip.spend_cap_usd_per_month is ${policy.spend_cap_usd:,.2f}, at {PRICE_SOURCE}"
     )
-    _, usd = _reserved(order, policy)
+    _, usd = _draining_reserve(order, policy)
     if usd:
-        reason += f"; ${usd:,.2f} of that is {_for_draining(policy)}"
+        reason += f"; ${usd:,.2f} of that is {_format_draining_reserve(policy)}"
     return Refusal(guard=Guard.SPEND_CAP, reason=reason)
 
 
-def _reserved(order: Order, policy: FlipPolicy) -> tuple[int, float]:
+def _draining_reserve(order: FlipOrder, policy: FlipPolicy) -> tuple[int, float]:
     """How many volumes and dollars an order must leave, in whole volumes.
 
     A critical drain and a person may use everything. The cause of an automatic order is what the volume was
     assessed to do: a tag or a window alone never makes it ``draining``. An early order can wait until its
     drain is critical, so the volumes that it must leave are rounded up; for all others down.
     """
-    if order.by != WATCHDOG or (order.cause is Cause.DRAINING and not order.early):
+    if order.by != WATCHDOG or (order.cause is FlipCause.DRAINING and not order.is_early):
         return 0, 0.0
     share = policy.draining_reserve_pct / 100
     volumes = policy.fleet_cap * share
-    return ceil(volumes) if order.early else floor(volumes), policy.spend_cap_usd * share
+    return ceil(volumes) if order.is_early else floor(volumes), policy.spend_cap_usd * share
 
 
-def _for_draining(policy: FlipPolicy) -> str:
+def _format_draining_reserve(policy: FlipPolicy) -> str:
     return f"reserved for critical drains (flip.draining_reserve_pct: {policy.draining_reserve_pct:g})"

@@ -7,346 +7,383 @@ from typing import Any, Final
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level, explain_level
-from burstwatch.core.ebs.pricing import LIST_PRICES
+from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume
 from burstwatch.core.flips.events import Event
-from burstwatch.core.flips.guards import refuse_detached
-from burstwatch.core.flips.recommendation import Proposal
+from burstwatch.core.flips.guards import detached_refusal
+from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.triggers import (
-    Around,
-    Want,
-    act_rule,
+    FlipTrigger,
+    VolumeContext,
     can_burst,
-    want_back,
-    want_out,
-    window_words,
+    choose_act_rule,
+    describe_windows,
+    flip_trigger,
+    return_trigger,
 )
-from burstwatch.core.ledger.flip_state import Cause, Direction, Flip, Hold, configuration_document
+from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, Hold, configuration_to_document
 from burstwatch.core.ledger.ledger import EntryKind, VolumeState
 from burstwatch.core.policy.policy import FlipBackPolicy, Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import (
     LeadPolicy,
     Occurrence,
     WindowState,
-    duration_sentence,
-    expected_flip,
+    describe_flip_duration,
+    expected_flip_duration,
 )
 from burstwatch.core.tag_keys import IGNORE
-from burstwatch.core.text import format_duration, format_instant, format_until, format_when
+from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_until
 
-_LEFT_EVERY_S: Final = 24 * 3600
+_OVERDUE_REMINDER_S: Final = 24 * 3600
 _DAYS_PER_MONTH: Final = 730 / 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Move:
+class FlipEvaluation:
     """The state after a look, what is told of it, and what should be done now.
 
-    ``waits`` says in words why nothing is done; None where there is nothing to do or to wait for.
+    ``blocked_reason`` says in words why nothing is done; None where there is nothing to do or to wait for.
     """
 
     state: VolumeState
     events: tuple[Event, ...] = ()
-    want: Want | None = None
-    waits: str | None = None
+    trigger: FlipTrigger | None = None
+    blocked_reason: str | None = None
 
 
-def consider(
+def evaluate_flip(
     assessment: Assessment,
     state: VolumeState,
     level: Level,
-    wishes: Wishes,
-    around: Around,
+    volume_settings: VolumeSettings,
+    volume_context: VolumeContext,
     *,
-    proposal: Proposal | None,
+    recommendation: Recommendation | None,
     policy: Policy,
     now_s: float,
-) -> Move:
+) -> FlipEvaluation:
     """What the volume's flip, tags and windows ask for now."""
     if state.flip is not None:
-        return _consider_return(assessment, state, state.flip, wishes, around, policy=policy, now_s=now_s)
-    because = explain_level(assessment, level, policy)
-    want = want_out(
+        return _evaluate_return(
+            assessment, state, state.flip, volume_settings, volume_context, policy=policy, now_s=now_s
+        )
+    level_reason = explain_level(assessment, level, policy)
+    trigger = flip_trigger(
         assessment.volume,
         level,
-        wishes,
-        around.windows,
-        because=because,
-        act_at=act_rule(proposal.choice if proposal else None, policy).level,
-        refills=assessment.forecast is not None and assessment.forecast.refills,
+        volume_settings,
+        volume_context.windows,
+        level_reason=level_reason,
+        act_at=choose_act_rule(recommendation.settled_target if recommendation else None, policy).level,
+        is_refilling=assessment.forecast is not None and assessment.forecast.is_refilling,
     )
-    if wishes.mode is Mode.OBSERVE:
-        return Move(state=state)
+    if volume_settings.mode is Mode.OBSERVE:
+        return FlipEvaluation(state=state)
     events: list[Event] = []
-    is_exposed = wishes.is_critical and can_burst(assessment.volume)
-    if is_exposed and not state.critical_told:
-        events.append(_critical_event(assessment, wishes, proposal, policy.lead))
-    state = replace(state, critical_told=is_exposed)
-    if (missed := _missed(assessment, state, want, wishes, around, proposal, now_s)) is not None:
+    is_exposed = volume_settings.is_critical and can_burst(assessment.volume)
+    if is_exposed and not state.is_critical_alerted:
+        events.append(_critical_event(assessment, volume_settings, recommendation, policy.lead))
+    state = replace(state, is_critical_alerted=is_exposed)
+    if (
+        missed := _check_missed_window(
+            assessment, state, trigger, volume_settings, volume_context, recommendation, now_s
+        )
+    ) is not None:
         state, event = missed
         events.append(event)
-    if want is None:
-        return Move(state=replace(state, refusal_told=None), events=tuple(events))
-    if wishes.mode is not Mode.AUTO or state.contested_at_s is not None:
-        waits = None
-        if want.cause is not Cause.DRAINING:
-            waits = f"{want.reason}; mode {wishes.mode} leaves it to people"
-        return Move(state=state, events=tuple(events), waits=waits)
-    return Move(state=state, events=tuple(events), want=want)
+    if trigger is None:
+        return FlipEvaluation(state=replace(state, alerted_refusal=None), events=tuple(events))
+    if volume_settings.mode is not Mode.AUTO or state.contested_at_s is not None:
+        blocked_reason = None
+        if trigger.cause is not FlipCause.DRAINING:
+            blocked_reason = f"{trigger.reason}; mode {volume_settings.mode} leaves it to people"
+        return FlipEvaluation(state=state, events=tuple(events), blocked_reason=blocked_reason)
+    return FlipEvaluation(state=state, events=tuple(events), trigger=trigger)
 
 
 def _critical_event(
-    assessment: Assessment, wishes: Wishes, proposal: Proposal | None, lead: LeadPolicy
+    assessment: Assessment,
+    volume_settings: VolumeSettings,
+    recommendation: Recommendation | None,
+    lead: LeadPolicy,
 ) -> Event:
-    baseline, target = assessment.baseline_iops, proposal.target if proposal else None
+    baseline, target = assessment.baseline_iops, recommendation.target if recommendation else None
     return Event(
         kind=EntryKind.ALERT,
         summary="is tagged critical and lives on burst credits",
         details=(
             f"Without credits it serves {baseline:,} IOPS, not {BURST_IOPS:,}: what depends on it stalls.",
-            _who_moves(wishes.mode),
-            *([_duration(assessment, lead)] if target else []),
-            *(f"{reason}." for reason in (proposal.reasons if proposal else ())[-1:]),
+            _who_acts(volume_settings.mode),
+            *([_flip_duration_sentence(assessment, lead)] if target else []),
+            *(f"{reason}." for reason in (recommendation.reasons if recommendation else ())[-1:]),
         ),
         alert=AlertKind.CRITICAL_ON_BURST,
-        action=proposal.action if proposal else None,
-        facts=_proposal_facts(assessment, proposal) | {"baseline_iops": baseline, "mode": str(wishes.mode)},
+        action=recommendation.action if recommendation else None,
+        facts=_recommendation_facts(assessment, recommendation)
+        | {"baseline_iops": baseline, "mode": str(volume_settings.mode)},
     )
 
 
-def _duration(assessment: Assessment, lead: LeadPolicy) -> str:
-    return duration_sentence(assessment.volume.size_gib, lead, empty_s=assessment.empty_s)
+def _flip_duration_sentence(assessment: Assessment, lead: LeadPolicy) -> str:
+    return describe_flip_duration(
+        assessment.volume.size_gib, lead, time_to_empty_s=assessment.time_to_empty_s
+    )
 
 
-def _who_moves(mode: Mode) -> str:
+def _who_acts(mode: Mode) -> str:
     if mode is Mode.AUTO:
         return "It is in mode auto: a watchdog that may act moves it, unless a guard refuses."
     return f"It is in mode {mode}: moving it is left to people."
 
 
-def _proposal_facts(assessment: Assessment, proposal: Proposal | None) -> dict[str, Any]:
-    target = proposal.target if proposal else None
+def _recommendation_facts(assessment: Assessment, recommendation: Recommendation | None) -> dict[str, Any]:
+    target = recommendation.target if recommendation else None
     return {
-        "from": configuration_document(configuration_of(assessment.volume)),
-        "to": configuration_document(target) if target else None,
+        "from": configuration_to_document(configuration_of(assessment.volume)),
+        "to": configuration_to_document(target) if target else None,
     }
 
 
-def _missed(
+def _check_missed_window(
     assessment: Assessment,
     state: VolumeState,
-    want: Want | None,
-    wishes: Wishes,
-    around: Around,
-    proposal: Proposal | None,
+    trigger: FlipTrigger | None,
+    volume_settings: VolumeSettings,
+    volume_context: VolumeContext,
+    recommendation: Recommendation | None,
     now_s: float,
 ) -> tuple[VolumeState, Event] | None:
     """A window's start that a flip begun only now cannot meet; said once for each start.
 
     Who starts a window by hand knows that it begins at once.
     """
-    windows = around.windows
-    if want is None or windows is None or windows.missed_by is None:
+    windows = volume_context.windows
+    if trigger is None or windows is None or windows.missed_by is None:
         return None
-    return _tell_missed(
+    return _record_missed_window(
         state,
         windows,
         windows.missed_by.total_seconds(),
         now_s=now_s,
-        said=(
+        parts=(
             "Begun now, the flip",
             "Until it is over the volume lives on its credits.",
-            _who_moves(wishes.mode),
+            _who_acts(volume_settings.mode),
         ),
-        action=proposal.action if proposal else None,
-        facts=_proposal_facts(assessment, proposal) | {"mode": str(wishes.mode)},
+        action=recommendation.action if recommendation else None,
+        facts=_recommendation_facts(assessment, recommendation) | {"mode": str(volume_settings.mode)},
     )
 
 
-def _missed_under_way(
+def _check_missed_window_in_flight(
     state: VolumeState,
     flip: Flip,
-    wishes: Wishes,
+    volume_settings: VolumeSettings,
     windows: WindowState | None,
     *,
     policy: Policy,
     now_s: float,
 ) -> tuple[VolumeState, Event] | None:
     """A window's start that a flip under way will not meet, or did not."""
-    if windows is None or not windows.wants_flip or flip.direction is not Direction.OUT:
+    if windows is None or not windows.wants_flip or flip.direction is not Direction.FLIP:
         return None
-    began_s = flip.started_at_s or flip.asked_at_s
-    late_s = began_s + expected_flip(flip.size_gib, policy.lead).total_seconds() - _starts_at_s(windows)
+    began_at_s = flip.started_at_s or flip.requested_at_s
+    late_s = (
+        began_at_s
+        + expected_flip_duration(flip.size_gib, policy.lead).total_seconds()
+        - _window_start_at_s(windows)
+    )
     if late_s <= 0:
         return None
-    return _tell_missed(
+    return _record_missed_window(
         state,
         windows,
         late_s,
         now_s=now_s,
-        said=(
+        parts=(
             "The flip under way",
             "Until it is over the volume performs between the two.",
-            f"{flip.because}.",
+            f"{flip.reason}.",
         ),
         action=None,
         facts={
-            "from": configuration_document(flip.original),
-            "to": configuration_document(flip.target),
-            "mode": str(wishes.mode),
+            "from": configuration_to_document(flip.original),
+            "to": configuration_to_document(flip.target),
+            "mode": str(volume_settings.mode),
         },
     )
 
 
-def _tell_missed(
+def _record_missed_window(
     state: VolumeState,
     windows: WindowState,
     late_s: float,
     *,
     now_s: float,
-    said: tuple[str, ...],
+    parts: tuple[str, ...],
     action: str | None,
     facts: Mapping[str, Any],
 ) -> tuple[VolumeState, Event] | None:
-    first, starts_at_s = _first(windows), _starts_at_s(windows)
-    if not windows.wants_flip or first.by_hand or state.missed_told_s == starts_at_s:
+    first, starts_at_s = _first_occurrence(windows), _window_start_at_s(windows)
+    if not windows.wants_flip or first.is_manual or state.missed_window_alerted_at_s == starts_at_s:
         return None
-    done_at, (which, *details) = format_instant(starts_at_s + late_s), said
-    over = format_when(starts_at_s + late_s, now_s, "UTC")
+    expected_at, (subject, *details) = format_instant(starts_at_s + late_s), parts
+    done_in = format_relative_time(starts_at_s + late_s, now_s, "UTC")
     event = Event(
         kind=EntryKind.ALERT,
         summary=f"would be ready {format_duration(late_s)} late for {first.window}",
-        details=(f"{which} is expected to be over {over}, but {window_words(windows, now_s)}.", *details),
+        details=(
+            f"{subject} is expected to be over {done_in}, but {describe_windows(windows, now_s)}.",
+            *details,
+        ),
         alert=AlertKind.WINDOW_MISSED,
         action=action,
         facts={
             **facts,
             "window": first.window,
             "starts_at": format_instant(starts_at_s),
-            "expected_at": done_at,
+            "expected_at": expected_at,
             "late_s": round(late_s),
         },
     )
-    return replace(state, missed_told_s=starts_at_s), event
+    return replace(state, missed_window_alerted_at_s=starts_at_s), event
 
 
-def _first(windows: WindowState) -> Occurrence:
+def _first_occurrence(windows: WindowState) -> Occurrence:
     return (windows.running or windows.upcoming)[0]
 
 
-def _starts_at_s(windows: WindowState) -> int:
-    return int(_first(windows).span.start_at.timestamp())
+def _window_start_at_s(windows: WindowState) -> int:
+    return int(_first_occurrence(windows).interval.start_at.timestamp())
 
 
-def _consider_return(
+def _evaluate_return(
     assessment: Assessment,
     state: VolumeState,
     flip: Flip,
-    wishes: Wishes,
-    around: Around,
+    volume_settings: VolumeSettings,
+    volume_context: VolumeContext,
     *,
     policy: Policy,
     now_s: float,
-) -> Move:
+) -> FlipEvaluation:
     if flip.is_under_way:
-        missed = _missed_under_way(state, flip, wishes, around.windows, policy=policy, now_s=now_s)
+        missed = _check_missed_window_in_flight(
+            state, flip, volume_settings, volume_context.windows, policy=policy, now_s=now_s
+        )
         state, events = (missed[0], (missed[1],)) if missed else (state, ())
-        return Move(state=state, events=events, waits=f"on its way to {flip.asked_for}")
+        return FlipEvaluation(
+            state=state, events=events, blocked_reason=f"on its way to {flip.requested_config}"
+        )
     is_within_cap = flip.usd_per_month <= policy.flip.tag_cap_usd
-    is_critical = wishes.is_critical and not flip.stays and is_within_cap
-    found = want_back(flip, assessment, around.windows, policy=policy, now_s=now_s)
-    wanted, waits = (found, None) if isinstance(found, Want) else (None, found)
+    is_critical = volume_settings.is_critical and not flip.is_permanent and is_within_cap
+    trigger_or_reason = return_trigger(flip, assessment, volume_context.windows, policy=policy, now_s=now_s)
+    trigger, blocked_reason = (
+        (trigger_or_reason, None) if isinstance(trigger_or_reason, FlipTrigger) else (None, trigger_or_reason)
+    )
     if is_critical:
-        wanted, waits = None, f"kept {flip.target}: it is tagged critical"
-    why = None
+        trigger, blocked_reason = None, f"kept {flip.target}: it is tagged critical"
+    overdue_reason = None
     if state.contested_at_s is not None:
-        why = "Somebody else changed it: until it is released, the watchdog does not bring it back."
-    elif wishes.mode is not Mode.AUTO and not _is_promised(flip, wishes, policy):
-        why = _why_not_allowed(wishes, policy)
-    if why is not None and not flip.stays:
-        wanted, waits = None, f"left {flip.target}: it is not allowed back automatically"
-    elif not is_critical and _is_overdue(flip, around.windows, policy.flip_back, now_s):
-        obstacle = waits or _why_not_done(around.hold, assessment.volume, now_s)
-        why = f"It should be back by now, but {obstacle}."
-    told_s = flip.left_told_at_s
-    is_told = told_s is not None and now_s - told_s < _LEFT_EVERY_S
-    if why is None or flip.stays or is_told:
-        return Move(state=state, want=wanted, waits=waits)
-    told = replace(state, flip=replace(flip, left_told_at_s=int(now_s)))
-    event = _left_event(state, flip, wishes, why, now_s, hold=around.hold)
-    return Move(state=told, events=(event,), want=wanted, waits=waits)
+        overdue_reason = (
+            "Somebody else changed it: until it is released, the watchdog does not bring it back."
+        )
+    elif volume_settings.mode is not Mode.AUTO and not _is_timed_manual_flip(flip, volume_settings, policy):
+        overdue_reason = _not_allowed_reason(volume_settings, policy)
+    if overdue_reason is not None and not flip.is_permanent:
+        trigger, blocked_reason = None, f"left {flip.target}: it is not allowed back automatically"
+    elif not is_critical and _is_overdue(flip, volume_context.windows, policy.flip_back, now_s):
+        obstacle = blocked_reason or _not_done_reason(volume_context.hold, assessment.volume, now_s)
+        overdue_reason = f"It should be back by now, but {obstacle}."
+    notified_at_s = flip.overdue_alerted_at_s
+    is_notified = notified_at_s is not None and now_s - notified_at_s < _OVERDUE_REMINDER_S
+    if overdue_reason is None or flip.is_permanent or is_notified:
+        return FlipEvaluation(state=state, trigger=trigger, blocked_reason=blocked_reason)
+    notified_state = replace(state, flip=replace(flip, overdue_alerted_at_s=int(now_s)))
+    event = _overdue_return_event(
+        state, flip, volume_settings, overdue_reason, now_s, hold=volume_context.hold
+    )
+    return FlipEvaluation(
+        state=notified_state, events=(event,), trigger=trigger, blocked_reason=blocked_reason
+    )
 
 
-def _is_promised(flip: Flip, wishes: Wishes, policy: Policy) -> bool:
+def _is_timed_manual_flip(flip: Flip, volume_settings: VolumeSettings, policy: Policy) -> bool:
     """Whether a person wanted it away for a while: that needs no tag, and stops with everything automatic."""
-    is_stopped = policy.mode.highest is not Mode.AUTO or wishes.is_ignored
-    return flip.cause is Cause.BY_HAND and not is_stopped
+    is_stopped = policy.mode.highest is not Mode.AUTO or volume_settings.is_ignored
+    return flip.cause is FlipCause.MANUAL and not is_stopped
 
 
-def _why_not_done(hold: Hold | None, volume: Volume, now_s: float) -> str:
+def _not_done_reason(hold: Hold | None, volume: Volume, now_s: float) -> str:
     if hold is not None:
         return f"it is on hold by {hold.by} {format_until(hold.until_s, now_s)}"
-    if (detached := refuse_detached(volume)) is not None:
-        return detached.reason
+    if (refusal := detached_refusal(volume)) is not None:
+        return refusal.reason
     return "what is wanted was not done: see its history"
 
 
-def _why_not_allowed(wishes: Wishes, policy: Policy) -> str:
-    if wishes.is_ignored:
+def _not_allowed_reason(volume_settings: VolumeSettings, policy: Policy) -> str:
+    if volume_settings.is_ignored:
         return f"It is tagged {IGNORE}: the watchdog brings it back only without that tag."
     if policy.mode.highest is not Mode.AUTO:
         return (
             f"The policy's mode.highest is {policy.mode.highest}, which stops every automatic modification."
         )
-    return f"It is in mode {wishes.mode} now: the watchdog brings it back only with its opt-in tag."
+    return f"It is in mode {volume_settings.mode} now: the watchdog brings it back only with its opt-in tag."
 
 
 def _is_overdue(flip: Flip, windows: WindowState | None, policy: FlipBackPolicy, now_s: float) -> bool:
     """Whether a return that nothing planned holds up has waited for a day."""
     if windows is not None and not windows.allows_return:
         return False
-    planned_s = (flip.reached_at_s or flip.asked_at_s) + policy.dwell.total_seconds()
-    return now_s - max(planned_s, flip.return_after_s or 0) >= _LEFT_EVERY_S
+    due_at_s = (flip.reached_at_s or flip.requested_at_s) + policy.dwell.total_seconds()
+    return now_s - max(due_at_s, flip.return_after_s or 0) >= _OVERDUE_REMINDER_S
 
 
-def _left_event(
-    state: VolumeState, flip: Flip, wishes: Wishes, why: str, now_s: float, *, hold: Hold | None
+def _overdue_return_event(
+    state: VolumeState,
+    flip: Flip,
+    volume_settings: VolumeSettings,
+    overdue_reason: str,
+    now_s: float,
+    *,
+    hold: Hold | None,
 ) -> Event:
-    since_s = flip.reached_at_s or flip.asked_at_s
-    per_day, away = flip.usd_per_month / _DAYS_PER_MONTH, format_duration(now_s - since_s)
+    since_s = flip.reached_at_s or flip.requested_at_s
+    per_day, away_for = flip.usd_per_month / _DAYS_PER_MONTH, format_duration(now_s - since_s)
     is_contested = state.contested_at_s is not None
     return Event(
-        kind=EntryKind.LEFT,
-        summary=f"is still {flip.target.volume_type} after {away}, {_per_day(per_day)}",
+        kind=EntryKind.LEFT_ON_TARGET,
+        summary=f"is still {flip.target.volume_type} after {away_for}, {_format_usd_per_day(per_day)}",
         details=(
-            why,
-            f"It was {flip.original} before it became {flip.target}. Told once a day; {LIST_PRICES}.",
+            overdue_reason,
+            f"It was {flip.original} before it became {flip.target}. Told once a day; {PRICE_SOURCE}.",
         ),
         alert=AlertKind.LEFT_ON_TARGET,
-        action=_way_back(state, hold),
+        action=_return_command(state, hold),
         facts={
-            "target": configuration_document(flip.target),
-            "original": configuration_document(flip.original),
+            "target": configuration_to_document(flip.target),
+            "original": configuration_to_document(flip.original),
             "usd_per_month_more": flip.usd_per_month,
             "usd_per_day_more": round(per_day, 4),
             "since_at": format_instant(since_s),
             "by": flip.by,
-            "mode": str(wishes.mode),
+            "mode": str(volume_settings.mode),
             "is_contested": is_contested,
         },
     )
 
 
-def _way_back(state: VolumeState, hold: Hold | None) -> str:
+def _return_command(state: VolumeState, hold: Hold | None) -> str:
     """The command without which it does not come back."""
     if state.contested_at_s is None and hold is not None:
         return f"burstctl release {hold.volume_id or '--all'}"
     return f"burstctl {'flip-back' if state.contested_at_s is None else 'release'} {state.volume_id}"
 
 
-def _per_day(usd: float) -> str:
+def _format_usd_per_day(usd: float) -> str:
     if abs(usd) < 0.005:  # noqa: PLR2004 - half a cent
         return "at the same price"
     return f"${abs(usd):,.2f} a day {'more' if usd > 0 else 'less'}"

@@ -4,11 +4,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from burstwatch.core.alerts.alert import Alert, AlertKind, alert_id, describe_volume, is_command, runbook_link
+from burstwatch.core.alerts.alert import (
+    Alert,
+    AlertKind,
+    describe_volume,
+    is_command,
+    make_alert_id,
+    runbook_link,
+)
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 
 
@@ -28,7 +35,7 @@ class Event:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-def enter(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
+def to_ledger_entry(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
     """The line of the ledger."""
     body = {"summary": event.summary, "details": list(event.details), **event.facts}
     return LedgerEntry(
@@ -36,37 +43,37 @@ def enter(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
     )
 
 
-def announce(
-    event: Event, state: VolumeState, volume: Volume, *, policy: Policy, place: Place, now_s: float
+def to_alert(
+    event: Event, state: VolumeState, volume: Volume, *, policy: Policy, location: AwsLocation, now_s: float
 ) -> Alert | None:
     """The alert, where there is to be one."""
     if event.alert is None:
         return None
     return Alert(
-        alert_id=alert_id(state.volume_id, event.alert, state.revision),
+        alert_id=make_alert_id(state.volume_id, event.alert, state.revision),
         kind=event.alert,
         level=state.level,
         previous_level=state.level,
         volume_id=state.volume_id,
-        time_s=int(now_s),
-        volume=describe_volume(volume, place),
+        at_s=int(now_s),
+        volume=describe_volume(volume, location),
         evidence={"summary": event.summary, "details": list(event.details), **event.facts}
-        | describe_host(state.stall, now_s),
-        action=_aimed(event.action, place),
+        | describe_host_stall(state.stall, now_s),
+        action=_with_region(event.action, location),
         runbook=runbook_link(event.alert, policy.alerts.runbooks_url),
-        console_url=place.volume_url(state.volume_id),
+        console_url=location.volume_url(state.volume_id),
     )
 
 
-def describe_host(stall: Stall | None, now_s: float) -> dict[str, Any]:
+def describe_host_stall(stall: Stall | None, now_s: float) -> dict[str, Any]:
     """What the volume's host reported of late, as alerts carry it; nothing where it did not."""
     if stall is None or not stall.is_fresh(now_s):
         return {}
-    return {"host": stall.facts(now_s), "host_says": stall.sentences(now_s)}
+    return {"host": stall.to_facts(now_s), "host_says": stall.to_sentences(now_s)}
 
 
-def _aimed(action: str | None, place: Place) -> str | None:
+def _with_region(action: str | None, location: AwsLocation) -> str | None:
     """The action for this region: it is pasted where another may be the default."""
     if action is None or not is_command(action) or " --region " in action:
         return action
-    return f"{action} --region {place.region}"
+    return f"{action} --region {location.region}"

@@ -7,23 +7,23 @@ from enum import StrEnum
 from typing import Final
 
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.pricing import LIST_PRICES, Configuration, VolumeType
-from burstwatch.core.ebs.sizing import LIMITS
+from burstwatch.core.ebs.pricing import PRICE_SOURCE, Configuration, VolumeType
+from burstwatch.core.ebs.sizing import TYPE_LIMITS
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import (
-    QUOTA_SPAN_S,
-    SAME_START_S,
+    QUOTA_PERIOD_S,
+    SAME_START_TOLERANCE_S,
     WATCHDOG,
-    Cause,
     Direction,
+    FlipCause,
     Hold,
-    Spent,
-    hold_on,
-    spent_within,
+    ModificationUse,
+    active_hold,
+    modifications_within,
 )
 from burstwatch.core.ledger.ledger import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy, QuotaRule
-from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
 from burstwatch.core.text import format_duration, format_instant
 
@@ -61,7 +61,7 @@ class Guard(StrEnum):
     TYPE_NOT_AVAILABLE = "type_not_available"
 
 
-OF_AWS: Final = frozenset(
+NON_OVERRIDABLE: Final = frozenset(
     {
         Guard.MANAGED,
         Guard.SERVICE_OWNED,
@@ -77,7 +77,7 @@ OF_AWS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """A guard that says no; ``ends_at_s`` is None where nobody can tell when it will say yes."""
+    """A guard that says no; ``process_ends_at_s`` is None where nobody can tell when it will say yes."""
 
     guard: Guard
     reason: str
@@ -103,13 +103,13 @@ class Attempt:
     """
 
     volume: Volume
-    wishes: Wishes
+    volume_settings: VolumeSettings
     state: VolumeState
     direction: Direction
-    cause: Cause
+    cause: FlipCause
     by: str
     target: Configuration
-    now: Configuration
+    current: Configuration
     now_s: float
     holds: Sequence[Hold] = ()
     modification: Modification | None = None
@@ -121,48 +121,53 @@ class Attempt:
         return self.by == WATCHDOG
 
     @property
-    def spent(self) -> tuple[Spent, ...]:
+    def modifications(self) -> tuple[ModificationUse, ...]:
         """The modifications of the last 24 h: those of our ledger, and the newest that AWS shows."""
-        return all_spent(self.state, self.modification, self.now_s)
+        return modifications_used(self.state, self.modification, self.now_s)
 
 
-def all_spent(state: VolumeState, newest: Modification | None, now_s: float) -> tuple[Spent, ...]:
+def modifications_used(
+    state: VolumeState, newest: Modification | None, now_s: float
+) -> tuple[ModificationUse, ...]:
     """What counts against AWS's quota: our ledger, and the newest modification if it is not in there."""
-    known = state.spent
+    modifications = state.modifications
     if newest is not None and newest.started_at is not None:
-        start_s = int(newest.started_at.timestamp())
-        if all(abs(one.at_s - start_s) > SAME_START_S for one in known):
-            known = (*known, Spent(at_s=start_s, by="others"))
-    return spent_within(known, now_s)
+        started_at_s = int(newest.started_at.timestamp())
+        if all(
+            abs(modification.at_s - started_at_s) > SAME_START_TOLERANCE_S for modification in modifications
+        ):
+            modifications = (*modifications, ModificationUse(at_s=started_at_s, by="others"))
+    return modifications_within(modifications, now_s)
 
 
-def quota_retry_at_s(spent: Sequence[Spent], now_s: float) -> float:
+def quota_retry_at_s(modifications: Sequence[ModificationUse], now_s: float) -> float:
     """When to try again after AWS refused for its quota and named no time: in an hour at the latest.
 
-    AWS has counted modifications that are not among those ``spent``, or the guard would have refused before.
-    The oldest one known is no older than the oldest that AWS counts, so 24 h after it the next is allowed.
+    AWS has counted modifications that are not among those ``modifications``, or the guard would have refused
+    before. The oldest one known is no older than the oldest that AWS counts, so 24 h after it the next is
+    allowed.
     """
-    latest_s = now_s + _QUOTA_RETRY_S
-    return min(latest_s, spent[0].at_s + QUOTA_SPAN_S) if spent else latest_s
+    latest_at_s = now_s + _QUOTA_RETRY_S
+    return min(latest_at_s, modifications[0].at_s + QUOTA_PERIOD_S) if modifications else latest_at_s
 
 
-def leaves_no_return(spent: Sequence[Spent]) -> bool:
+def leaves_no_return(modifications: Sequence[ModificationUse]) -> bool:
     """Whether no automatic modification would be left to come back by, with these used up in 24 h."""
-    return len(spent) >= AUTOMATIC_QUOTA - 1
+    return len(modifications) >= AUTOMATIC_QUOTA - 1
 
 
 def is_last_of_the_day(attempt: Attempt) -> bool:
     """Whether an automatic modification may from here on only lead out to stay."""
-    return attempt.is_automatic and leaves_no_return(attempt.spent)
+    return attempt.is_automatic and leaves_no_return(attempt.modifications)
 
 
-def refuse(attempt: Attempt, policy: Policy, *, overridden: Collection[Guard] = ()) -> list[Refusal]:
+def check_guards(attempt: Attempt, policy: Policy, *, overridden: Collection[Guard] = ()) -> list[Refusal]:
     """Every guard that says no, the most fundamental first; none of those overridden, unless it is AWS's."""
-    found = (check(attempt, policy) for check in _CHECKS)
+    refusals = (check(attempt, policy) for check in _CHECKS)
     return [
         refusal
-        for refusal in found
-        if refusal and (refusal.guard not in overridden or refusal.guard in OF_AWS)
+        for refusal in refusals
+        if refusal and (refusal.guard not in overridden or refusal.guard in NON_OVERRIDABLE)
     ]
 
 
@@ -170,25 +175,26 @@ def _not_opted_in(attempt: Attempt, policy: Policy) -> Refusal | None:
     """An automatic modification needs tag and policy; a person who said for how long has said both."""
     if not attempt.is_automatic:
         return None
-    if attempt.wishes.is_ignored:
+    if attempt.volume_settings.is_ignored:
         return Refusal(guard=Guard.NOT_OPTED_IN, reason=f"it is tagged {IGNORE}: nobody watches it")
     is_stopped = policy.mode.highest is not Mode.AUTO
-    if attempt.wishes.mode is Mode.AUTO or (_is_return_by_hand(attempt) and not is_stopped):
+    if attempt.volume_settings.mode is Mode.AUTO or (_is_manual_flip_back(attempt) and not is_stopped):
         return None
     key, value = policy.mode.opt_in_tag
     reason = (
-        f"its mode is {attempt.wishes.mode}: only volumes tagged {key}={value} are modified automatically"
+        f"its mode is {attempt.volume_settings.mode}: only volumes tagged {key}={value} are modified"
+        " automatically"
     )
     if is_stopped:
         reason = f"the policy's mode.highest is {policy.mode.highest}, which stops every automatic flip"
     return Refusal(guard=Guard.NOT_OPTED_IN, reason=reason)
 
 
-def _is_return_by_hand(attempt: Attempt) -> bool:
-    return attempt.direction is Direction.BACK and attempt.cause is Cause.BY_HAND
+def _is_manual_flip_back(attempt: Attempt) -> bool:
+    return attempt.direction is Direction.FLIP_BACK and attempt.cause is FlipCause.MANUAL
 
 
-def _not_ours(attempt: Attempt, _: Policy) -> Refusal | None:
+def _service_managed(attempt: Attempt, _: Policy) -> Refusal | None:
     volume = attempt.volume
     if not volume.managed_by:
         return None
@@ -200,7 +206,7 @@ def _not_ours(attempt: Attempt, _: Policy) -> Refusal | None:
 
 
 def _multi_attached(attempt: Attempt, _: Policy) -> Refusal | None:
-    if not attempt.volume.multi_attached:
+    if not attempt.volume.multi_attach_enabled:
         return None
     return Refusal(
         guard=Guard.MULTI_ATTACHED,
@@ -209,15 +215,15 @@ def _multi_attached(attempt: Attempt, _: Policy) -> Refusal | None:
 
 
 def _held(attempt: Attempt, _: Policy) -> Refusal | None:
-    hold = hold_on(attempt.holds, attempt.volume.volume_id, attempt.now_s)
-    return None if hold is None else refuse_hold(hold)
+    hold = active_hold(attempt.holds, attempt.volume.volume_id, attempt.now_s)
+    return None if hold is None else hold_refusal(hold)
 
 
-def refuse_hold(hold: Hold) -> Refusal:
+def hold_refusal(hold: Hold) -> Refusal:
     """The refusal of a volume on hold."""
-    what = "everything is" if hold.volume_id is None else "it is"
+    subject = "everything is" if hold.volume_id is None else "it is"
     return Refusal(
-        guard=Guard.HELD, reason=f"{what} on hold by {hold.by}: {hold.reason}", ends_at_s=hold.until_s
+        guard=Guard.HELD, reason=f"{subject} on hold by {hold.by}: {hold.reason}", ends_at_s=hold.until_s
     )
 
 
@@ -233,10 +239,10 @@ def _contested(attempt: Attempt, _: Policy) -> Refusal | None:
 
 
 def _detached(attempt: Attempt, _: Policy) -> Refusal | None:
-    return refuse_detached(attempt.volume) if attempt.is_automatic else None
+    return detached_refusal(attempt.volume) if attempt.is_automatic else None
 
 
-def refuse_detached(volume: Volume) -> Refusal | None:
+def detached_refusal(volume: Volume) -> Refusal | None:
     """The refusal of a volume that is not attached, or not for much longer; None if it is.
 
     AWS refuses to attach a volume that is ``modifying``, for minutes, and a modification cannot be cancelled:
@@ -251,7 +257,7 @@ def refuse_detached(volume: Volume) -> Refusal | None:
     )
 
 
-def _in_progress(attempt: Attempt, _: Policy) -> Refusal | None:
+def _modification_in_progress(attempt: Attempt, _: Policy) -> Refusal | None:
     flip, newest = attempt.state.flip, attempt.modification
     if newest is not None and newest.is_in_progress:
         progress = "" if newest.progress_pct is None else f", {newest.progress_pct} % done"
@@ -262,78 +268,93 @@ def _in_progress(attempt: Attempt, _: Policy) -> Refusal | None:
     if flip is not None and flip.is_under_way:
         return Refusal(
             guard=Guard.MODIFICATION_IN_PROGRESS,
-            reason=f"{flip.by} asked for {flip.asked_for} at {format_instant(flip.asked_at_s)},"
+            reason=f"{flip.by} asked for {flip.requested_config} at {format_instant(flip.requested_at_s)},"
             " which is not settled yet",
         )
     return None
 
 
-def _quota(attempt: Attempt, policy: Policy) -> Refusal | None:
-    spent = attempt.spent
-    if policy.flip.quota_rule is QuotaRule.SIX_HOURS and spent:
-        ends_at_s = spent[-1].at_s + _SIX_HOURS_S
+def _aws_quota(attempt: Attempt, policy: Policy) -> Refusal | None:
+    modifications = attempt.modifications
+    if policy.flip.quota_rule is QuotaRule.SIX_HOURS and modifications:
+        ends_at_s = modifications[-1].at_s + _SIX_HOURS_S
         if attempt.now_s < ends_at_s:
-            reason = f"AWS wants six hours between modifications, the last began {_when(spent[-1])}"
+            reason = (
+                "AWS wants six hours between modifications, the last began"
+                f" {_format_modification(modifications[-1])}"
+            )
             return Refusal(guard=Guard.AWS_QUOTA, reason=reason, ends_at_s=ends_at_s)
-    if len(spent) >= QUOTA:
-        return _used_up(spent, QUOTA, f"AWS allows {QUOTA} modifications in 24 h, and {len(spent)} are used")
+    if len(modifications) >= QUOTA:
+        return _quota_refusal(
+            modifications,
+            QUOTA,
+            f"AWS allows {QUOTA} modifications in 24 h, and {len(modifications)} are used",
+        )
     if not attempt.is_automatic:
         return None
-    if len(spent) >= AUTOMATIC_QUOTA:
+    if len(modifications) >= AUTOMATIC_QUOTA:
         reason = (
-            f"{len(spent)} of AWS's {QUOTA} modifications in 24 h are used, and the last is left to people"
+            f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used, and the last is left to"
+            " people"
         )
-        return _used_up(spent, AUTOMATIC_QUOTA, reason)
-    strands = attempt.direction is Direction.OUT and attempt.target.volume_type is not VolumeType.GP3
-    if strands and is_last_of_the_day(attempt):
+        return _quota_refusal(modifications, AUTOMATIC_QUOTA, reason)
+    needs_return = attempt.direction is Direction.FLIP and attempt.target.volume_type is not VolumeType.GP3
+    if needs_return and is_last_of_the_day(attempt):
         reason = (
-            f"it would be modification {len(spent) + 1} in 24 h, after which it could not come back from"
-            f" {attempt.target.volume_type} in time; only gp3, to stay, is allowed now"
+            f"it would be modification {len(modifications) + 1} in 24 h, after which it could not come back"
+            f" from {attempt.target.volume_type} in time; only gp3, to stay, is allowed now"
         )
-        return _used_up(spent, AUTOMATIC_QUOTA - 1, reason)
+        return _quota_refusal(modifications, AUTOMATIC_QUOTA - 1, reason)
     return None
 
 
-def _used_up(spent: Sequence[Spent], allowed: int, reason: str) -> Refusal:
+def _quota_refusal(modifications: Sequence[ModificationUse], allowed: int, reason: str) -> Refusal:
     """A refusal that ends when fewer than ``allowed`` are younger than 24 h."""
-    ends_at_s = spent[len(spent) - allowed].at_s + QUOTA_SPAN_S
+    ends_at_s = modifications[len(modifications) - allowed].at_s + QUOTA_PERIOD_S
     return Refusal(guard=Guard.AWS_QUOTA, reason=reason, ends_at_s=ends_at_s)
 
 
-def _when(one: Spent) -> str:
-    return f"{format_instant(one.at_s)} by {one.by}"
+def _format_modification(modification: ModificationUse) -> str:
+    return f"{format_instant(modification.at_s)} by {modification.by}"
 
 
 def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
     retry_at_s = attempt.state.retry_at_s
     if attempt.is_automatic and retry_at_s is not None and attempt.now_s < retry_at_s:
-        return refuse_pause(attempt.state)
-    if attempt.direction is Direction.BACK or not attempt.spent or attempt.state.failures:
+        return backoff_refusal(attempt.state)
+    if attempt.direction is Direction.FLIP_BACK or not attempt.modifications or attempt.state.failure_count:
         return None  # after a failure the pause above is the one that counts
-    last = attempt.spent[-1]
+    last = attempt.modifications[-1]
     ends_at_s = last.at_s + policy.flip.cooldown.total_seconds()
     if attempt.now_s >= ends_at_s:
         return None
-    span = format_duration(policy.flip.cooldown.total_seconds())
-    reason = f"its last modification began {_when(last)}, and the policy waits {span} between two"
+    cooldown = format_duration(policy.flip.cooldown.total_seconds())
+    reason = (
+        f"its last modification began {_format_modification(last)}, and the policy waits {cooldown}"
+        " between two"
+    )
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=ends_at_s)
 
 
-def refuse_pause(state: VolumeState) -> Refusal:
+def backoff_refusal(state: VolumeState) -> Refusal:
     """The refusal of a volume whose last attempt failed a short while ago."""
-    reason = f"the last attempt failed ({state.failures} in a row)"
+    reason = f"the last attempt failed ({state.failure_count} in a row)"
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=state.retry_at_s)
 
 
-def is_pause_after_failure(state: VolumeState, refusal: Refusal) -> bool:
+def is_backoff_refusal(state: VolumeState, refusal: Refusal) -> bool:
     """Whether a refusal only repeats what was told when an attempt failed: when the next one is made."""
-    return refusal.guard is Guard.COOLDOWN and bool(state.failures) and refusal.ends_at_s == state.retry_at_s
+    return (
+        refusal.guard is Guard.COOLDOWN
+        and bool(state.failure_count)
+        and refusal.ends_at_s == state.retry_at_s
+    )
 
 
 def _change_hours(attempt: Attempt, policy: Policy) -> Refusal | None:
     """Windows and people have chosen their hours themselves."""
     hours = policy.flip.change_hours
-    if hours is None or not attempt.is_automatic or attempt.cause in (Cause.WINDOW, Cause.BY_HAND):
+    if hours is None or not attempt.is_automatic or attempt.cause in (FlipCause.WINDOW, FlipCause.MANUAL):
         return None
     now = datetime.fromtimestamp(attempt.now_s, UTC)
     if hours.allows(now):
@@ -345,19 +366,23 @@ def _change_hours(attempt: Attempt, policy: Policy) -> Refusal | None:
     )
 
 
-def _no_change(attempt: Attempt, _: Policy) -> Refusal | None:
-    if attempt.now != attempt.target:
+def _no_change_needed(attempt: Attempt, _: Policy) -> Refusal | None:
+    if attempt.current != attempt.target:
         return None
     return Refusal(
         guard=Guard.NO_CHANGE_NEEDED,
-        reason=f"it is {attempt.now} already, and asking for the same would use up one of AWS's {QUOTA}"
+        reason=f"it is {attempt.current} already, and asking for the same would use up one of AWS's {QUOTA}"
         " modifications in 24 h",
     )
 
 
 def _account_limit(attempt: Attempt, policy: Policy) -> Refusal | None:
     kind = attempt.target.volume_type
-    if attempt.iops_left is None or kind not in LIMITS or (attempt.target.iops or 0) <= attempt.iops_left:
+    if (
+        attempt.iops_left is None
+        or kind not in TYPE_LIMITS
+        or (attempt.target.iops or 0) <= attempt.iops_left
+    ):
         return None
     limit = policy.flip.io1_iops_limit if kind is VolumeType.IO1 else policy.flip.io2_iops_limit
     return Refusal(
@@ -373,30 +398,32 @@ def _tag_cap(attempt: Attempt, policy: Policy) -> Refusal | None:
     cap_usd, added_usd = policy.flip.tag_cap_usd, attempt.tags_usd_per_month
     if not attempt.is_automatic or added_usd <= cap_usd:
         return None
-    wish = attempt.wishes.target
-    tags = {TARGET: wish.volume_type, IOPS: wish.iops, THROUGHPUT: wish.throughput_mib_s}
-    asked = [f"{key}={value}" for key, value in tags.items() if value is not None]
-    asked += [f"{CRITICAL}=true"] if attempt.cause is Cause.CRITICAL else []
+    override = attempt.volume_settings.target_override
+    tags = {TARGET: override.volume_type, IOPS: override.iops, THROUGHPUT: override.throughput_mib_s}
+    tag_texts = [f"{key}={value}" for key, value in tags.items() if value is not None]
+    tag_texts += [f"{CRITICAL}=true"] if attempt.cause is FlipCause.CRITICAL else []
     return Refusal(
         guard=Guard.TAG_CAP,
-        reason=f"its tags {', '.join(asked)} would add ${added_usd:,.2f} a month ({attempt.target}), and the"
-        f" policy's flip.tag_cap_usd_per_month is ${cap_usd:,.2f}, at {LIST_PRICES}; ask for less in the"
-        f" tags, raise it in the policy, or: burstctl flip {attempt.volume.volume_id}",
+        reason=(
+            f"its tags {', '.join(tag_texts)} would add ${added_usd:,.2f} a month ({attempt.target}), and the"
+            f" policy's flip.tag_cap_usd_per_month is ${cap_usd:,.2f}, at {PRICE_SOURCE}; ask for less in the"
+            f" tags, raise it in the policy, or: burstctl flip {attempt.volume.volume_id}"
+        ),
     )
 
 
 _CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
     _not_opted_in,
-    _not_ours,
+    _service_managed,
     _multi_attached,
     _held,
     _contested,
     _detached,
-    _in_progress,
-    _quota,
+    _modification_in_progress,
+    _aws_quota,
     _cooldown,
     _change_hours,
-    _no_change,
+    _no_change_needed,
     _account_limit,
     _tag_cap,
 )

@@ -6,7 +6,7 @@ from enum import StrEnum
 from burstwatch.core.flips.guards import Refusal
 
 
-class Done(StrEnum):
+class OutcomeStatus(StrEnum):
     """What was done, in the words of the report."""
 
     NONE = "none"
@@ -20,10 +20,10 @@ class Done(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """``error_code`` is AWS's, ``retry_at_s`` when it makes sense to try again, ``because`` a sentence."""
+    """``error_code`` is AWS's, ``retry_at_s`` when it makes sense to try again, ``reason`` a sentence."""
 
-    done: Done
-    because: str | None = None
+    status: OutcomeStatus
+    reason: str | None = None
     error_code: str | None = None
     refusal: Refusal | None = None
     retry_at_s: float | None = None

@@ -11,96 +11,96 @@ from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, us
 from burstwatch.core.ebs.sizing import (
     Demand,
     InstanceLimits,
-    Stay,
+    ReturnDecision,
     Target,
+    TargetOverride,
     TargetRefusal,
-    TargetRefusalName,
-    Wish,
+    TargetRefusalCode,
     choose_target,
     configuration_of,
-    instead_of,
-    stays_after,
+    return_decision,
+    suggest_alternative,
 )
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.events import Event
-from burstwatch.core.flips.guards import Attempt, Guard, Refusal, is_last_of_the_day, refuse
+from burstwatch.core.flips.guards import Attempt, Guard, Refusal, check_guards, is_last_of_the_day
 from burstwatch.core.flips.reconcile import (
-    Sighting,
+    ObservedState,
     accepted_event,
-    ask_again,
-    backed_off,
-    failed_words,
     failure_facts,
     flip_facts,
-    given_up,
-    shows,
-    taken,
+    format_failure,
+    is_on_target,
+    mark_accepted,
+    retry_command,
+    roll_back_intent,
+    with_backoff,
 )
-from burstwatch.core.flips.type_availability import REMEMBERED_FOR_S, location_of
+from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
-    Cause,
     Direction,
     Flip,
+    FlipCause,
+    FlipStatus,
     Hold,
-    Phase,
-    configuration_document,
-    intent_id,
+    configuration_to_document,
+    make_intent_id,
 )
 from burstwatch.core.ledger.ledger import EntryKind, VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
+from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import LeadPolicy
-from burstwatch.core.text import format_instant, format_when
+from burstwatch.core.text import format_instant, format_relative_time
 
-_GUARD_OF: Final = {
-    TargetRefusalName.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
-    TargetRefusalName.NO_CHANGE_NEEDED: Guard.NO_CHANGE_NEEDED,
-    TargetRefusalName.TYPE_NOT_AVAILABLE: Guard.TYPE_NOT_AVAILABLE,
+_GUARD_BY_CODE: Final = {
+    TargetRefusalCode.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
+    TargetRefusalCode.NO_CHANGE_NEEDED: Guard.NO_CHANGE_NEEDED,
+    TargetRefusalCode.TYPE_NOT_AVAILABLE: Guard.TYPE_NOT_AVAILABLE,
 }
 
 
-_ASKED_ELSEWHERE: Final = frozenset(
+_CHECKED_ELSEWHERE: Final = frozenset(
     {Guard.INSTANCE_IS_BOTTLENECK, Guard.TYPE_NOT_AVAILABLE, Guard.FLEET_CAP, Guard.SPEND_CAP}
 )
 """Guards that choose the target, or that only the ledger's transaction asks."""
 
-_NOT_AS_SHOWN: Final = "it is not what it was when the plan was shown, so nothing was done: plan again"
+_PLAN_IS_STALE: Final = "it is not what it was when the plan was shown, so nothing was done: plan again"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class FlipOrder:
     """A modification somebody wants: the watchdog, or a person.
 
-    A person may insist on a ``wish``, override guards (``why`` says for what reason) and say for how long.
-    One that ``extends`` is for a volume that is there already: it never modifies. An ``early`` one is for a
-    drain that is not yet critical.
-    ``urgency`` orders orders: the lower the sooner. ``empty_s`` is the time until the volume is empty, in
-    seconds; None if it is not draining, or not known.
+    A person may insist on a ``override``, override guards (``override_reason`` says for what reason) and say
+    for how long. One that ``is_extension`` is for a volume that is there already: it never modifies. An
+    ``is_early`` one is for a drain that is not yet critical. ``urgency`` orders orders: the lower the sooner.
+    ``time_to_empty_s`` is the time until the volume is empty, in seconds; None if it is not draining, or not
+    known.
     """
 
     volume_id: str
     direction: Direction
-    cause: Cause
-    because: str
+    cause: FlipCause
+    reason: str
     by: str = WATCHDOG
-    wish: Wish | None = None
+    override: TargetOverride | None = None
     demand: Demand = field(default_factory=Demand)
     return_after_s: int | None = None
     overridden: frozenset[Guard] = frozenset()
-    why: str | None = None
-    extends: bool = False
-    early: bool = False
+    override_reason: str | None = None
+    is_extension: bool = False
+    is_early: bool = False
     urgency: tuple[float | str, ...] = (inf,)
-    empty_s: float | None = None
+    time_to_empty_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class FlipContext:
     """Everything read afresh for one order; ``unavailable`` are types that do not exist where it is."""
 
     volume: Volume
-    wishes: Wishes
+    volume_settings: VolumeSettings
     state: VolumeState
     now_s: float
     holds: Sequence[Hold] = ()
@@ -111,26 +111,26 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
+class FlipPlan:
     """What an order comes to now; with any of ``refusals`` it is not carried out.
 
-    ``target`` is None where there is nothing it could become. ``choice`` has the alternatives beside it, for
-    a way out. ``extends`` what the ledger says of a volume that is on this target already: how long, and for
-    whom; AWS is asked for nothing.
+    ``target`` is None where there is nothing it could become. ``sizing`` has the alternatives beside it, for
+    a way out. ``is_extension`` what the ledger says of a volume that is on this target already: how long, and
+    for whom; AWS is asked for nothing.
     """
 
-    order: Order
-    facts: Facts
-    now: Configuration | None
+    order: FlipOrder
+    context: FlipContext
+    current: Configuration | None
     target: Configuration | None = None
-    choice: Target | None = None
-    stay: Stay | None = None
+    sizing: Target | None = None
+    return_decision: ReturnDecision | None = None
     usd_per_month_now: float = 0.0
     usd_per_month: float = 0.0
     refusals: tuple[Refusal, ...] = ()
     overridden: tuple[Guard, ...] = ()
-    extends: bool = False
-    way_out: str | None = None
+    is_extension: bool = False
+    alternative_command: str | None = None
     """The command that flips it to a type that exists where it is."""
 
     @property
@@ -142,338 +142,376 @@ class Plan:
         return round(self.usd_per_month - self.usd_per_month_now, 6)
 
 
-def make_plan(order: Order, facts: Facts, policy: Policy) -> Plan:
+def make_plan(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPlan:
     """Work out what an order comes to, with every guard asked."""
-    if (extension := _plan_extension(order, facts, policy)) is not None:
+    if (extension := _plan_extension(order, context, policy)) is not None:
         return extension
-    if order.direction is Direction.BACK:
-        plan = _plan_back(order, facts)
+    if order.direction is Direction.FLIP_BACK:
+        plan = _plan_flip_back(order, context)
     else:
-        order, facts = _as_paid_for(order, facts, policy)
-        plan = _plan_out(order, facts, policy)
-    if order.extends:
-        return replace(plan, refusals=(Refusal(guard=Guard.NO_TARGET, reason=_NOT_AS_SHOWN),))
-    if plan.target is None or plan.now is None:
+        order, context = _charge_to_tags(order, context, policy)
+        plan = _plan_flip(order, context, policy)
+    if order.is_extension:
+        return replace(plan, refusals=(Refusal(guard=Guard.NO_TARGET, reason=_PLAN_IS_STALE),))
+    if plan.target is None or plan.current is None:
         return plan
     attempt = Attempt(
-        volume=facts.volume,
-        wishes=facts.wishes,
-        state=facts.state,
+        volume=context.volume,
+        volume_settings=context.volume_settings,
+        state=context.state,
         direction=order.direction,
         cause=order.cause,
         by=order.by,
         target=plan.target,
-        now=plan.now,
-        now_s=facts.now_s,
-        holds=facts.holds,
-        modification=facts.modification,
-        iops_left=facts.iops_left,
+        current=plan.current,
+        now_s=context.now_s,
+        holds=context.holds,
+        modification=context.modification,
+        iops_left=context.iops_left,
     )
-    if plan.stay is not None and is_last_of_the_day(attempt):
-        plan = _to_stay(plan, policy)
+    if plan.return_decision is not None and is_last_of_the_day(attempt):
+        plan = _make_permanent(plan, policy)
         attempt = replace(attempt, target=plan.target or attempt.target)
     attempt = replace(attempt, tags_usd_per_month=_tags_usd_per_month(plan, policy))
     if not order.overridden:
-        return replace(plan, refusals=tuple(refuse(attempt, policy)))
-    found = refuse(attempt, policy)
-    left = refuse(attempt, policy, overridden=order.overridden)
-    passed = {refusal.guard for refusal in found if refusal not in left}
-    passed |= order.overridden & _ASKED_ELSEWHERE
-    return replace(plan, refusals=tuple(left), overridden=tuple(sorted(passed)))
+        return replace(plan, refusals=tuple(check_guards(attempt, policy)))
+    all_refusals = check_guards(attempt, policy)
+    remaining_refusals = check_guards(attempt, policy, overridden=order.overridden)
+    overridden_guards = {refusal.guard for refusal in all_refusals if refusal not in remaining_refusals}
+    overridden_guards |= order.overridden & _CHECKED_ELSEWHERE
+    return replace(plan, refusals=tuple(remaining_refusals), overridden=tuple(sorted(overridden_guards)))
 
 
-def _as_paid_for(order: Order, facts: Facts, policy: Policy) -> tuple[Order, Facts]:
+def _charge_to_tags(order: FlipOrder, context: FlipContext, policy: Policy) -> tuple[FlipOrder, FlipContext]:
     """The order and facts of a tagged critical volume that drains, by who pays for its stay.
 
     A stay that costs more is the tag's: within the tag cap it is planned, and counted against the caps, like
     any other flip for the tag. Beyond the tag cap it is that of a draining volume without the tag, and ends.
     """
-    if order.by != WATCHDOG or order.cause is not Cause.DRAINING or not facts.wishes.is_critical:
-        return order, facts
-    added_usd = _plan_out(order, facts, policy).usd_per_month_more
+    if (
+        order.by != WATCHDOG
+        or order.cause is not FlipCause.DRAINING
+        or not context.volume_settings.is_critical
+    ):
+        return order, context
+    added_usd = _plan_flip(order, context, policy).usd_per_month_more
     if added_usd > policy.flip.tag_cap_usd:
-        return order, replace(facts, wishes=replace(facts.wishes, is_critical=False))
-    return (replace(order, cause=Cause.CRITICAL) if added_usd > 0 else order), facts
+        return order, replace(context, volume_settings=replace(context.volume_settings, is_critical=False))
+    return (replace(order, cause=FlipCause.CRITICAL) if added_usd > 0 else order), context
 
 
-def _tags_usd_per_month(plan: Plan, policy: Policy) -> float:
+def _tags_usd_per_month(plan: FlipPlan, policy: Policy) -> float:
     """What the tags add to what the policy alone would choose; without them, nothing.
 
     A volume that only its tag calls critical would be left as it is.
     """
-    order, facts = plan.order, plan.facts
-    if order.direction is Direction.BACK or order.wish is not None:
+    order, context = plan.order, plan.context
+    if order.direction is Direction.FLIP_BACK or order.override is not None:
         return 0.0
-    if order.cause is Cause.CRITICAL:
+    if order.cause is FlipCause.CRITICAL:
         return plan.usd_per_month_more
-    if facts.wishes.target == Wish():
+    if context.volume_settings.target_override == TargetOverride():
         return 0.0
-    bare = _plan_out(order, replace(facts, wishes=replace(facts.wishes, target=Wish())), policy)
-    return round(plan.usd_per_month - bare.usd_per_month, 6)
+    untagged_plan = _plan_flip(
+        order,
+        replace(context, volume_settings=replace(context.volume_settings, target_override=TargetOverride())),
+        policy,
+    )
+    return round(plan.usd_per_month - untagged_plan.usd_per_month, 6)
 
 
-def _to_stay(plan: Plan, policy: Policy) -> Plan:
+def _make_permanent(plan: FlipPlan, policy: Policy) -> FlipPlan:
     """The last flip of a day is to gp3 and for good; a type that somebody named is not put aside for it."""
-    order, facts = plan.order, plan.facts
-    is_named = order.wish is not None or facts.wishes.target.volume_type is not None
+    order, context = plan.order, plan.context
+    is_named = order.override is not None or context.volume_settings.target_override.volume_type is not None
     if not is_named and policy.flip.target is not VolumeType.GP3:
-        as_gp3 = _plan_out(order, facts, replace(policy, flip=replace(policy.flip, target=VolumeType.GP3)))
-        plan = plan if as_gp3.target is None else as_gp3
+        gp3_plan = _plan_flip(
+            order, context, replace(policy, flip=replace(policy.flip, target=VolumeType.GP3))
+        )
+        plan = plan if gp3_plan.target is None else gp3_plan
     if plan.target is None or plan.target.volume_type is not VolumeType.GP3:
         return plan
     reason = "stays: AWS's modifications of the day leave none to come back by"
-    return replace(plan, stay=Stay(stays=True, reason=reason))
+    return replace(plan, return_decision=ReturnDecision(is_permanent=True, reason=reason))
 
 
-def _plan_extension(order: Order, facts: Facts, policy: Policy) -> Plan | None:
+def _plan_extension(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPlan | None:
     """A person wants what the volume was flipped to already; None where it is anything else."""
-    flip, wish = facts.state.flip, order.wish or Wish()
-    if order.by == WATCHDOG or order.direction is Direction.BACK:
+    flip, override = context.state.flip, order.override or TargetOverride()
+    if order.by == WATCHDOG or order.direction is Direction.FLIP_BACK:
         return None
-    if flip is None or flip.direction is Direction.BACK or flip.phase is Phase.ASKED:
+    if flip is None or flip.direction is Direction.FLIP_BACK or flip.status is FlipStatus.REQUESTED:
         return None
-    if flip.phase is Phase.ON_TARGET and not shows(facts.volume, flip):
+    if flip.status is FlipStatus.ON_TARGET and not is_on_target(context.volume, flip):
         return None
-    now = flip.target
-    asked = (wish.volume_type, wish.iops, wish.throughput_mib_s)
-    is_told = (now.volume_type, now.iops, now.throughput_mib_s)
-    if any(one not in (None, other) for one, other in zip(asked, is_told, strict=True)):
+    target = flip.target
+    requested_values = (override.volume_type, override.iops, override.throughput_mib_s)
+    current_values = (target.volume_type, target.iops, target.throughput_mib_s)
+    if any(
+        requested not in (None, current)
+        for requested, current in zip(requested_values, current_values, strict=True)
+    ):
         return None
-    costs = usd_per_month(now, facts.volume.size_gib, US_EAST_1)
-    return Plan(
+    cost_usd = usd_per_month(target, context.volume.size_gib, US_EAST_1)
+    return FlipPlan(
         order=order,
-        facts=facts,
-        now=now,
-        target=now,
-        stay=_stay(order, facts, now, None, policy),
-        usd_per_month_now=costs,
-        usd_per_month=costs,
-        extends=True,
+        context=context,
+        current=target,
+        target=target,
+        return_decision=_decide_return(order, context, target, None, policy),
+        usd_per_month_now=cost_usd,
+        usd_per_month=cost_usd,
+        is_extension=True,
     )
 
 
-def extend(plan: Plan, revision: int) -> tuple[VolumeState, Event]:
+def extend_stay(plan: FlipPlan, revision: int) -> tuple[VolumeState, Event]:
     """The state in which a volume on its target is kept there for somebody else, or for another time."""
-    flip, order, until_s = plan.facts.state.flip, plan.order, plan.order.return_after_s
+    flip, order, until_s = plan.context.state.flip, plan.order, plan.order.return_after_s
     assert flip is not None
-    kept = replace(
+    kept_flip = replace(
         flip,
         cause=order.cause,
         by=order.by,
-        because=_because(plan),
-        stays=plan.stay is not None and plan.stay.stays,
+        reason=_reason_with_return(plan),
+        is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
         return_after_s=until_s,
-        left_told_at_s=None,
+        overdue_alerted_at_s=None,
     )
-    state = replace(plan.facts.state, revision=revision, flip=kept, contested_at_s=None)
-    span = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
+    state = replace(plan.context.state, revision=revision, flip=kept_flip, contested_at_s=None)
+    period = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
     event = Event(
         kind=EntryKind.KEPT,
-        summary=f"is kept {flip.target} {span}, asked for by {order.by}",
-        details=tuple(filter(None, (order.because,))),
-        facts=flip_facts(kept),
+        summary=f"is kept {flip.target} {period}, asked for by {order.by}",
+        details=tuple(filter(None, (order.reason,))),
+        facts=flip_facts(kept_flip),
     )
     return state, event
 
 
-def _plan_out(order: Order, facts: Facts, policy: Policy) -> Plan:
-    volume = facts.volume
-    now = Sighting(volume=volume).configuration
-    before = usd_per_month(now, volume.size_gib, US_EAST_1) if now else 0.0
-    base = Plan(order=order, facts=facts, now=now, usd_per_month_now=before, usd_per_month=before)
-    wish = order.wish or facts.wishes.target
-    if wish.volume_type is None:
-        wish = replace(wish, volume_type=policy.flip.target)
+def _plan_flip(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPlan:
+    volume = context.volume
+    current = ObservedState(volume=volume).configuration
+    current_usd = usd_per_month(current, volume.size_gib, US_EAST_1) if current else 0.0
+    base = FlipPlan(
+        order=order,
+        context=context,
+        current=current,
+        usd_per_month_now=current_usd,
+        usd_per_month=current_usd,
+    )
+    override = order.override or context.volume_settings.target_override
+    if override.volume_type is None:
+        override = replace(override, volume_type=policy.flip.target)
     asks_instance = Guard.INSTANCE_IS_BOTTLENECK not in order.overridden
     chosen = choose_target(
         volume,
-        replace(order.demand, ahead=order.cause is not Cause.DRAINING or facts.wishes.is_critical),
-        wish,
+        replace(
+            order.demand,
+            is_future=order.cause is not FlipCause.DRAINING or context.volume_settings.is_critical,
+        ),
+        override,
         US_EAST_1,
-        instance=facts.instance if asks_instance else None,
+        instance=context.instance if asks_instance else None,
         headroom_pct=policy.flip.headroom_pct,
-        insist=order.wish is not None,
-        unavailable={} if Guard.TYPE_NOT_AVAILABLE in order.overridden else facts.unavailable,
+        exact=order.override is not None,
+        unavailable={} if Guard.TYPE_NOT_AVAILABLE in order.overridden else context.unavailable,
     )
     if isinstance(chosen, TargetRefusal):
-        guard = _GUARD_OF.get(chosen.name, Guard.NO_TARGET)
+        guard = _GUARD_BY_CODE.get(chosen.code, Guard.NO_TARGET)
         refusal = Refusal(guard=guard, reason=chosen.sentence.removesuffix("."))
-        return replace(base, refusals=(refusal,), way_out=chosen.command)
+        return replace(base, refusals=(refusal,), alternative_command=chosen.command)
     return replace(
         base,
         target=chosen.configuration,
-        choice=chosen,
-        stay=_stay(order, facts, chosen.configuration, chosen, policy),
+        sizing=chosen,
+        return_decision=_decide_return(order, context, chosen.configuration, chosen, policy),
         usd_per_month=chosen.price.after_usd_per_month,
     )
 
 
-def _stay(order: Order, facts: Facts, target: Configuration, chosen: Target | None, policy: Policy) -> Stay:
-    known, size_gib = facts.state.flip, facts.volume.size_gib
-    original = known.original if known else configuration_of(facts.volume)
-    if order.return_after_s is not None and not _may_return_by_itself(original, target, size_gib):
+def _decide_return(
+    order: FlipOrder, context: FlipContext, target: Configuration, chosen: Target | None, policy: Policy
+) -> ReturnDecision:
+    current_flip, size_gib = context.state.flip, context.volume.size_gib
+    original = current_flip.original if current_flip else configuration_of(context.volume)
+    if order.return_after_s is not None and not _may_return_automatically(original, target, size_gib):
         reason = f"returns by burstctl flip-back {order.volume_id} only: {original} costs more"
-        return Stay(stays=False, reason=reason)
+        return ReturnDecision(is_permanent=False, reason=reason)
     if order.return_after_s is not None and policy.mode.highest is not Mode.AUTO:
         reason = (
             f"returns by burstctl flip-back {order.volume_id} only: the policy's mode.highest,"
             f" {policy.mode.highest}, stops every automatic modification"
         )
-        return Stay(stays=False, reason=reason)
+        return ReturnDecision(is_permanent=False, reason=reason)
     if order.return_after_s is not None:
-        return Stay(stays=False, reason="returns when the time asked for is over and its load is calm")
-    if order.cause is Cause.BY_HAND:
-        return Stay(stays=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
-    if order.cause is Cause.CRITICAL or facts.wishes.is_critical:
-        return Stay(stays=True, reason="stays: it is tagged critical")
+        return ReturnDecision(
+            is_permanent=False, reason="returns when the time asked for is over and its load is calm"
+        )
+    if order.cause is FlipCause.MANUAL:
+        return ReturnDecision(is_permanent=True, reason=f"stays until: burstctl flip-back {order.volume_id}")
+    if order.cause is FlipCause.CRITICAL or context.volume_settings.is_critical:
+        return ReturnDecision(is_permanent=True, reason="stays: it is tagged critical")
     assert chosen is not None
-    return stays_after(chosen, policy.flip_back.returns)
+    return return_decision(chosen, policy.flip_back.returns)
 
 
-def returns_by_itself(plan: Plan) -> bool:
+def returns_automatically(plan: FlipPlan) -> bool:
     """Whether the configuration it had is one that the watchdog may return it to, when its time is over."""
-    known, now = plan.facts.state.flip, plan.now
-    original = known.original if known else now
-    is_asked = plan.order.return_after_s is not None and plan.target is not None
-    if not is_asked or original is None or plan.target is None:
+    current_flip, current = plan.context.state.flip, plan.current
+    original = current_flip.original if current_flip else current
+    has_return_time = plan.order.return_after_s is not None and plan.target is not None
+    if not has_return_time or original is None or plan.target is None:
         return False
-    return _may_return_by_itself(original, plan.target, plan.facts.volume.size_gib)
+    return _may_return_automatically(original, plan.target, plan.context.volume.size_gib)
 
 
-def _plan_back(order: Order, facts: Facts) -> Plan:
-    flip, volume = facts.state.flip, facts.volume
-    now = Sighting(volume=volume).configuration
-    before = usd_per_month(now, volume.size_gib, US_EAST_1) if now else 0.0
-    base = Plan(order=order, facts=facts, now=now, usd_per_month_now=before, usd_per_month=before)
-    if flip is None or now is None:
+def _plan_flip_back(order: FlipOrder, context: FlipContext) -> FlipPlan:
+    flip, volume = context.state.flip, context.volume
+    current = ObservedState(volume=volume).configuration
+    current_usd = usd_per_month(current, volume.size_gib, US_EAST_1) if current else 0.0
+    base = FlipPlan(
+        order=order,
+        context=context,
+        current=current,
+        usd_per_month_now=current_usd,
+        usd_per_month=current_usd,
+    )
+    if flip is None or current is None:
         reason = (
             "the ledger knows of no flip to take back; name what it should be: burstctl flip"
             f" {order.volume_id} --to …, or change it in the console"
         )
         return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
-    after = usd_per_month(flip.original, volume.size_gib, US_EAST_1)
-    if order.by == WATCHDOG and not _may_return_by_itself(flip.original, now, volume.size_gib):
+    original_usd = usd_per_month(flip.original, volume.size_gib, US_EAST_1)
+    if order.by == WATCHDOG and not _may_return_automatically(flip.original, current, volume.size_gib):
         reason = (
-            f"the ledger says that it was {flip.original}, which costs ${after - before:,.2f} a month more"
-            " than now, and an automatic return goes to gp2 or costs no more; if that is right: burstctl"
-            f" flip-back {order.volume_id}"
+            f"the ledger says that it was {flip.original}, which costs ${original_usd - current_usd:,.2f} a"
+            " month more than now, and an automatic return goes to gp2 or costs no more; if that is right:"
+            f" burstctl flip-back {order.volume_id}"
         )
         return replace(base, refusals=(Refusal(guard=Guard.NO_TARGET, reason=reason),))
-    return replace(base, target=flip.original, usd_per_month=after)
+    return replace(base, target=flip.original, usd_per_month=original_usd)
 
 
-def _may_return_by_itself(original: Configuration, now: Configuration, size_gib: int) -> bool:
+def _may_return_automatically(original: Configuration, current: Configuration, size_gib: int) -> bool:
     """Whether an automatic return may lead to this original: to gp2, or to what costs no more than now.
 
     The watchdog flips only gp2. Whatever else a ledger says may be an error, or forged by somebody who can
     write to the ledger but not modify volumes: it must not cost money.
     """
-    before, after = (usd_per_month(each, size_gib, US_EAST_1) for each in (now, original))
-    return original.volume_type is VolumeType.GP2 or after <= before
+    current_usd, original_usd = (
+        usd_per_month(configuration, size_gib, US_EAST_1) for configuration in (current, original)
+    )
+    return original.volume_type is VolumeType.GP2 or original_usd <= current_usd
 
 
-def intend(plan: Plan, revision: int, asked_at_s: int) -> tuple[VolumeState, Event]:
+def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> tuple[VolumeState, Event]:
     """The state with the intent in it, and the line that says so: this comes before the call.
 
-    ``asked_at_s`` is the time by now, not that of the pass: how long a request may still be under way
+    ``requested_at_s`` is the time by now, not that of the pass: how long a request may still be under way
     counts from it.
     """
-    order, facts = plan.order, plan.facts
+    order, context = plan.order, plan.context
     assert plan.target is not None
-    assert plan.now is not None
-    asked = {
-        "phase": Phase.ASKED,
+    assert plan.current is not None
+    intent_fields = {
+        "status": FlipStatus.REQUESTED,
         "direction": order.direction,
-        "intent_id": intent_id(order.volume_id, revision),
+        "intent_id": make_intent_id(order.volume_id, revision),
         "by": order.by,
-        "asked_at_s": asked_at_s,
+        "requested_at_s": requested_at_s,
         "started_at_s": None,
-        "unseen_since_s": None,
-        "stuck_told": False,
+        "unconfirmed_since_s": None,
+        "is_stuck_alerted": False,
     }
-    known = facts.state.flip
-    if order.direction is Direction.BACK:
-        assert known is not None
-        flip = replace(known, because=order.because, previous=known, **asked)  # type: ignore[arg-type]
+    current_flip = context.state.flip
+    if order.direction is Direction.FLIP_BACK:
+        assert current_flip is not None
+        flip = replace(current_flip, reason=order.reason, previous=current_flip, **intent_fields)  # type: ignore[arg-type]
     else:
-        original = known.original if known else plan.now
-        original_usd = usd_per_month(original, facts.volume.size_gib, US_EAST_1)
+        original = current_flip.original if current_flip else plan.current
+        original_usd = usd_per_month(original, context.volume.size_gib, US_EAST_1)
         flip = Flip(
             cause=order.cause,
             original=original,
             target=plan.target,
-            size_gib=facts.volume.size_gib,
-            because=_because(plan),
-            stays=plan.stay is not None and plan.stay.stays,
+            size_gib=context.volume.size_gib,
+            reason=_reason_with_return(plan),
+            is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
             return_after_s=order.return_after_s,
             usd_per_month=round(plan.usd_per_month - original_usd, 6),
-            previous=known,
-            **asked,  # type: ignore[arg-type]
+            previous=current_flip,
+            **intent_fields,  # type: ignore[arg-type]
         )
     event = Event(
         kind=EntryKind.INTENT,
         summary=f"is to become {plan.target}, asked for by {order.by}",
-        details=tuple(filter(None, (order.because, _override_words(plan)))),
+        details=tuple(filter(None, (order.reason, _format_overrides(plan)))),
         facts={
             "intent_id": flip.intent_id,
             "direction": order.direction,
-            "from": configuration_document(plan.now),
-            "to": configuration_document(plan.target),
+            "from": configuration_to_document(plan.current),
+            "to": configuration_to_document(plan.target),
             "by": order.by,
             "overridden": [str(guard) for guard in plan.overridden],
-            "why": order.why,
+            "why": order.override_reason,
         },
     )
-    contested_at_s = facts.state.contested_at_s if order.by == WATCHDOG else None
-    return replace(facts.state, revision=revision, flip=flip, contested_at_s=contested_at_s), event
+    contested_at_s = context.state.contested_at_s if order.by == WATCHDOG else None
+    return replace(context.state, revision=revision, flip=flip, contested_at_s=contested_at_s), event
 
 
-def _because(plan: Plan) -> str:
-    stay = f"; it {plan.stay.reason}" if plan.stay else ""
-    return f"{plan.order.because}{stay}"
+def _reason_with_return(plan: FlipPlan) -> str:
+    suffix = f"; it {plan.return_decision.reason}" if plan.return_decision else ""
+    return f"{plan.order.reason}{suffix}"
 
 
-def _override_words(plan: Plan) -> str | None:
+def _format_overrides(plan: FlipPlan) -> str | None:
     if not plan.overridden:
         return None
     guards = ", ".join(plan.overridden)
-    return f"{plan.order.by} overrode {guards}: {plan.order.why or 'no reason given'}"
+    return f"{plan.order.by} overrode {guards}: {plan.order.override_reason or 'no reason given'}"
 
 
-def accept(
+def record_accepted(
     state: VolumeState,
     modification: Modification,
     now_s: float,
     *,
     lead: LeadPolicy,
-    empty_s: float | None = None,
+    time_to_empty_s: float | None = None,
 ) -> tuple[VolumeState, Event]:
-    """AWS took what was asked for; ``empty_s`` is the order's."""
+    """AWS took what was asked for; ``time_to_empty_s`` is the order's."""
     assert modification.started_at is not None
-    after = taken(state, int(modification.started_at.timestamp()), now_s)
-    assert after.flip is not None
-    return after, accepted_event(after.flip, lead, empty_s=empty_s)
+    new_state = mark_accepted(state, int(modification.started_at.timestamp()), now_s)
+    assert new_state.flip is not None
+    return new_state, accepted_event(new_state.flip, lead, time_to_empty_s=time_to_empty_s)
 
 
-_PASSING: Final = frozenset({Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD})
+_TRANSIENT_GUARDS: Final = frozenset(
+    {Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD}
+)
 """A return refused by these comes a little later, or when the person who held it says so."""
 
 
-def refused_event(plan: Plan, refusal: Refusal) -> Event:
+def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
     """A guard said no to what the watchdog wants."""
     order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
-    is_passing = order.direction is Direction.BACK and refusal.guard in _PASSING
-    again = "at every look" if ends_at_s is None else format_when(ends_at_s, plan.facts.now_s, "UTC")
+    is_passing = order.direction is Direction.FLIP_BACK and refusal.guard in _TRANSIENT_GUARDS
+    retry_text = (
+        "at every look" if ends_at_s is None else format_relative_time(ends_at_s, plan.context.now_s, "UTC")
+    )
     return Event(
         kind=EntryKind.REFUSED,
         summary=f"is not moved to {target.volume_type if target else 'another type'}: {refusal.guard}",
         details=(
-            f"Wanted{f': {target},' if target else ''} because {order.because}.",
+            f"Wanted{f': {target},' if target else ''} because {order.reason}.",
             f"Refused: {refusal.reason}.",
-            f"The watchdog tries again {again}, while that is wanted.",
+            f"The watchdog tries again {retry_text}, while that is wanted.",
         ),
         alert=None if is_passing else AlertKind.FLIP_REFUSED,
-        action=plan.way_out or f"burstctl explain {order.volume_id}",
+        action=plan.alternative_command or f"burstctl explain {order.volume_id}",
         facts=_plan_facts(plan)
         | failure_facts(refusal.reason, ends_at_s)
         | _guard_facts(refusal.guard, ends_at_s),
@@ -484,15 +522,15 @@ def _guard_facts(guard: str, ends_at_s: float | None) -> dict[str, Any]:
     return {"guard": str(guard), "ends_at": None if ends_at_s is None else format_instant(ends_at_s)}
 
 
-def _plan_facts(plan: Plan) -> dict[str, Any]:
-    order, known = plan.order, plan.facts.state.flip
-    original = known.original if known else plan.now
+def _plan_facts(plan: FlipPlan) -> dict[str, Any]:
+    order, current_flip = plan.order, plan.context.state.flip
+    original = current_flip.original if current_flip else plan.current
     return {
         "intent_id": None,
         "direction": str(order.direction),
-        "from": configuration_document(plan.now) if plan.now else None,
-        "to": configuration_document(plan.target) if plan.target else None,
-        "original": configuration_document(original) if original else None,
+        "from": configuration_to_document(plan.current) if plan.current else None,
+        "to": configuration_to_document(plan.target) if plan.target else None,
+        "original": configuration_to_document(original) if original else None,
         "usd_per_month_more": plan.usd_per_month_more,
         "by": order.by,
         "cause": str(order.cause),
@@ -500,28 +538,30 @@ def _plan_facts(plan: Plan) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lack:
+class UnavailableType:
     """A type that AWS says does not exist where a volume is; ``command`` flips it to one that does."""
 
-    words: str
+    message: str
     until_s: float
     command: str | None
 
 
-def lack_of(plan: Plan, now_s: float) -> Lack | None:
+def describe_unavailable_type(plan: FlipPlan, now_s: float) -> UnavailableType | None:
     """What to say of a plan whose type does not exist there; None where no place is known."""
-    location = location_of(plan.facts.volume)
-    if location is None or plan.choice is None or plan.target is None:
+    placement = placement_of(plan.context.volume)
+    if placement is None or plan.sizing is None or plan.target is None:
         return None
-    kind, until_s = plan.target.volume_type, now_s + REMEMBERED_FOR_S
-    others = {name: offer for name, offer in plan.choice.alternatives.items() if name not in (kind, "stay")}
-    step, command = instead_of(others, plan.facts.volume, US_EAST_1)
-    next_at = format_when(until_s, now_s, "UTC")
-    words = f"The next attempt is {next_at}: {kind} does not exist in {location}; {step}."
-    return Lack(words=words, until_s=until_s, command=command)
+    kind, until_s = plan.target.volume_type, now_s + REFUSAL_MEMORY_S
+    candidates = {
+        name: candidate for name, candidate in plan.sizing.alternatives.items() if name not in (kind, "stay")
+    }
+    next_step, command = suggest_alternative(candidates, plan.context.volume, US_EAST_1)
+    next_at = format_relative_time(until_s, now_s, "UTC")
+    message = f"The next attempt is {next_at}: {kind} does not exist in {placement}; {next_step}."
+    return UnavailableType(message=message, until_s=until_s, command=command)
 
 
-def reject(
+def record_rejected(
     state: VolumeState,
     code: str,
     message: str,
@@ -529,40 +569,50 @@ def reject(
     *,
     retry_at_s: float | None = None,
     guard: str | None = None,
-    lacks: "Lack | None" = None,
+    unavailable_type: "UnavailableType | None" = None,
 ) -> tuple[VolumeState, Event]:
     """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same.
 
-    Where the place ``lacks`` the type, the guard refuses until that is forgotten, and the volume's own
-    ``retry_at_s`` does not matter.
+    Where the place ``unavailable_type`` the type, the guard refuses until that is forgotten, and the volume's
+    own ``retry_at_s`` does not matter.
     """
     flip = state.flip
     assert flip is not None
-    after = backed_off(given_up(state), now_s)
+    new_state = with_backoff(roll_back_intent(state), now_s)
     if retry_at_s is not None:
-        after = replace(after, retry_at_s=int(retry_at_s))
-    action = ask_again(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}"
-    if lacks is not None:
-        action, retry_at_s = lacks.command or action, lacks.until_s
+        new_state = replace(new_state, retry_at_s=int(retry_at_s))
+    action = retry_command(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}"
+    if unavailable_type is not None:
+        action, retry_at_s = unavailable_type.command or action, unavailable_type.until_s
     event = Event(
         kind=EntryKind.NOT_DONE,
-        summary=f"was not changed to {flip.asked_for.volume_type}: {guard or code}",
-        details=(message, *failed_words(flip, after.retry_at_s, now_s, lacks=lacks.words if lacks else None)),
+        summary=f"was not changed to {flip.requested_config.volume_type}: {guard or code}",
+        details=(
+            message,
+            *format_failure(
+                flip,
+                new_state.retry_at_s,
+                now_s,
+                unavailable_message=unavailable_type.message if unavailable_type else None,
+            ),
+        ),
         action=action,
         facts=flip_facts(flip)
-        | failure_facts(message, lacks.until_s if lacks else after.retry_at_s, code=code)
+        | failure_facts(
+            message, unavailable_type.until_s if unavailable_type else new_state.retry_at_s, code=code
+        )
         | (_guard_facts(guard, retry_at_s) if guard else {}),
     )
-    return after, event
+    return new_state, event
 
 
-def lose_answer(state: VolumeState, code: str, message: str) -> tuple[VolumeState, Event]:
+def record_unknown_outcome(state: VolumeState, code: str, message: str) -> tuple[VolumeState, Event]:
     """Nobody knows whether AWS took it: that is found out by asking, not by sending again."""
     flip = state.flip
     assert flip is not None
     event = Event(
         kind=EntryKind.UNCLEAR,
-        summary=f"was asked to become {flip.asked_for}, and the answer was lost: {code}",
+        summary=f"was asked to become {flip.requested_config}, and the answer was lost: {code}",
         details=(message, "It is settled by asking AWS what became of it."),
         facts=flip_facts(flip) | {"reason": message, "error_code": code},
     )

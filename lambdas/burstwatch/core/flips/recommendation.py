@@ -11,98 +11,107 @@ from burstwatch.core.ebs.sizing import (
     EMPTY_PCT,
     Demand,
     Target,
+    TargetOverride,
     TargetRefusal,
-    TargetRefusalName,
-    Wish,
+    TargetRefusalCode,
     choose_target,
 )
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.flips.guards import QUOTA, leaves_no_return
-from burstwatch.core.ledger.flip_state import QUOTA_SPAN_S, Spent
-from burstwatch.core.location import Place
+from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, ModificationUse
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FlipPolicy
 from burstwatch.core.text import format_instant
 
-_PINNED: Final = 0.9
+_THROTTLED_SHARE: Final = 0.9
 """AWS delivers at least 90 % of what a volume may serve: from here on more may be wanted than is seen."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proposal:
+class Recommendation:
     """``action`` is a command to paste, or a sentence where no command helps; ``target`` is None then.
 
     The last of its ``reasons`` has the price, and the ``caveat``: what the modifications of the day change.
-    ``choice`` has the target's price; None where the target may yet change: with a caveat it is a substitute,
-    and without operations its demand is not known.
+    ``settled_target`` has the target's price; None where the target may yet change: with a caveat it is a
+    substitute, and without operations its demand is not known.
     """
 
     action: str
     target: Configuration | None = None
     reasons: tuple[str, ...] = ()
     caveat: str | None = None
-    choice: Target | None = None
+    settled_target: Target | None = None
 
 
-def propose(
+def recommend(
     assessment: Assessment,
-    wish: Wish,
+    override: TargetOverride,
     policy: FlipPolicy,
-    place: Place,
+    location: AwsLocation,
     *,
-    ahead: bool = False,
-    spent: Sequence[Spent] = (),
+    is_future: bool = False,
+    modifications: Sequence[ModificationUse] = (),
     unavailable: Mapping[VolumeType, str] | None = None,
-) -> Proposal:
+) -> Recommendation:
     """The modification that takes the volume out of the burst bucket, by what it was seen to serve.
 
-    ``ahead``: it is wanted for a demand still to come. ``spent`` are its modifications of the last 24 h: from
-    the third on it is gp3, as the watchdog itself would make it, unless the wish names a type. Where what is
-    wanted is ``unavailable``, it is io1, which exists everywhere.
+    ``is_future``: it is wanted for a demand still to come. ``modifications`` are its modifications of the
+    last 24 h: from the third on it is gp3, as the watchdog itself would make it, unless the wish names a
+    type. Where what is wanted is ``unavailable``, it is io1, which exists everywhere.
     """
     volume = assessment.volume
     if volume.managed_by:
-        return Proposal(action=f"managed by {volume.managed_by}: change its volume type there")
-    demand = replace(demand_of(assessment), ahead=ahead)
+        return Recommendation(action=f"managed by {volume.managed_by}: change its volume type there")
+    demand = replace(demand_of(assessment), is_future=is_future)
 
     def choose(kind: VolumeType) -> Target | TargetRefusal:
-        asked = replace(wish, volume_type=kind)
+        typed_override = replace(override, volume_type=kind)
         return choose_target(
-            volume, demand, asked, US_EAST_1, headroom_pct=policy.headroom_pct, unavailable=unavailable
+            volume,
+            demand,
+            typed_override,
+            US_EAST_1,
+            headroom_pct=policy.headroom_pct,
+            unavailable=unavailable,
         )
 
-    found, caveat = choose(wish.volume_type or policy.target), None
-    if isinstance(found, TargetRefusal) and found.name is TargetRefusalName.TYPE_NOT_AVAILABLE:
-        caveat, found = found.because, choose(VolumeType.IO1)
-    if isinstance(found, Target) and _strands(found, spent) and VolumeType.GP3 not in (unavailable or {}):
-        used = f"{len(spent)} of AWS's {QUOTA} modifications in 24 h are used"
+    sized, caveat = choose(override.volume_type or policy.target), None
+    if isinstance(sized, TargetRefusal) and sized.code is TargetRefusalCode.TYPE_NOT_AVAILABLE:
+        caveat, sized = sized.reason, choose(VolumeType.IO1)
+    if (
+        isinstance(sized, Target)
+        and _leaves_no_return(sized, modifications)
+        and VolumeType.GP3 not in (unavailable or {})
+    ):
+        used = f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used"
         caveat = (
             f"not {policy.target}, because {used}, which leaves the watchdog none to come back by"
-            if wish.volume_type is None
+            if override.volume_type is None
             else f"the watchdog would wait, because {used}, which leaves it none to come back by"
         )
-        found = choose(wish.volume_type or VolumeType.GP3)
-    if len(spent) >= QUOTA:
-        next_s = spent[len(spent) - QUOTA].at_s + QUOTA_SPAN_S
+        sized = choose(override.volume_type or VolumeType.GP3)
+    if len(modifications) >= QUOTA:
+        next_at_s = modifications[len(modifications) - QUOTA].at_s + QUOTA_PERIOD_S
         caveat = (
-            f"AWS's {QUOTA} modifications in 24 h are used: it takes the next at {format_instant(next_s)}"
+            f"AWS's {QUOTA} modifications in 24 h are used: it takes the next at {format_instant(next_at_s)}"
         )
-    match found:
+    match sized:
         case TargetRefusal() as refusal:
-            return Proposal(action=refusal.sentence)
+            return Recommendation(action=refusal.sentence)
         case Target() as target:
             price = _price_sentence(target)
-            return Proposal(
-                action=_command(target.configuration, volume.volume_id, place),
+            return Recommendation(
+                action=_flip_command(target.configuration, volume.volume_id, location),
                 target=target.configuration,
                 reasons=(*target.reasons, f"{price}; {caveat}" if caveat else price),
                 caveat=caveat,
-                choice=target if caveat is None and demand.peak_iops is not None else None,
+                settled_target=target if caveat is None and demand.peak_iops is not None else None,
             )
 
 
-def _strands(target: Target, spent: Sequence[Spent]) -> bool:
+def _leaves_no_return(target: Target, modifications: Sequence[ModificationUse]) -> bool:
     """Whether it would be on a type from which no modification of the day brings it back."""
-    return target.configuration.volume_type is not VolumeType.GP3 and leaves_no_return(spent)
+    return target.configuration.volume_type is not VolumeType.GP3 and leaves_no_return(modifications)
 
 
 def demand_of(assessment: Assessment) -> Demand:
@@ -110,9 +119,9 @@ def demand_of(assessment: Assessment) -> Demand:
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     if reads is None or writes is None:
         return Demand()
-    peak_iops = max(assessment.served.last(5), default=reads + writes)
+    peak_iops = max(assessment.served_iops.last(5), default=reads + writes)
     ceiling_iops = _ceiling_iops(assessment.baseline_iops, assessment.balance_pct)
-    return Demand(peak_iops=peak_iops, pinned=peak_iops >= _PINNED * ceiling_iops)
+    return Demand(peak_iops=peak_iops, is_throttled=peak_iops >= _THROTTLED_SHARE * ceiling_iops)
 
 
 def _ceiling_iops(baseline_iops: int, balance_pct: float | None) -> int:
@@ -128,19 +137,19 @@ def demand_of_series(served: Series, *, ceiling_iops: int = BURST_IOPS) -> Deman
     values = served.values
     count = min(5, len(values))
     peak = max(sum(values[i : i + count]) / count for i in range(len(values) - count + 1))
-    return Demand(peak_iops=peak, pinned=peak >= _PINNED * ceiling_iops)
+    return Demand(peak_iops=peak, is_throttled=peak >= _THROTTLED_SHARE * ceiling_iops)
 
 
-def measured(volume: Volume, served: Series, balance: Series) -> Demand:
+def measured_demand(volume: Volume, served: Series, balance: Series) -> Demand:
     """The demand of a volume by what it served, and by the balance it had meanwhile."""
     least_pct = min(balance.values, default=None)
     return demand_of_series(served, ceiling_iops=_ceiling_iops(baseline_iops(volume.size_gib), least_pct))
 
 
-def _command(target: Configuration, volume_id: str, place: Place) -> str:
+def _flip_command(target: Configuration, volume_id: str, location: AwsLocation) -> str:
     throughput = "" if target.throughput_mib_s is None else f" --throughput {target.throughput_mib_s}"
     return (
-        f"burstctl flip {volume_id} --region {place.region}"
+        f"burstctl flip {volume_id} --region {location.region}"
         f" --to {target.volume_type} --iops {target.iops}{throughput}"
     )
 

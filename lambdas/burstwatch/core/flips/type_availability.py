@@ -11,67 +11,67 @@ from typing import Final
 from burstwatch.core import stored_values
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ledger.decoding import unreadable
-from burstwatch.core.ledger.ledger import Change, EntryKind, ItemKind, LedgerEntry, Unreadable
-from burstwatch.core.stored_values import UNREADABLE
+from burstwatch.core.ledger.decoding import make_unreadable
+from burstwatch.core.ledger.ledger import Change, EntryKind, ItemKind, LedgerEntry, UnreadableItem
+from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import format_instant
 
-REMEMBERED_FOR_S: Final = 7 * 24 * 3600
+REFUSAL_MEMORY_S: Final = 7 * 24 * 3600
 """A refusal older than this is forgotten: the next flip asks AWS again."""
 
-_CLOCKS_DIFFER_S: Final = 120
+_MAX_CLOCK_SKEW_S: Final = 120
 """A refusal dated further ahead of now than clocks may differ is damage: it would block flips until then."""
 
-_ON_AN_OUTPOST: Final = {
+_OUTPOST_REASONS: Final = {
     kind: f"{kind} does not exist on every Outpost (a first-generation one has gp2 and io1 only), and AWS"
     " does not say which generation this one is"
     for kind in (VolumeType.GP3, VolumeType.IO2)
 }
 
 
-def location_of(volume: Volume) -> str | None:
+def placement_of(volume: Volume) -> str | None:
     """The Outpost or else the zone of a volume, as its refusals are filed; None where AWS names neither."""
     if volume.outpost_arn:
         return f"outpost {volume.outpost_arn.rpartition('/')[2]}"
     return f"zone {volume.zone}" if volume.zone else None
 
 
-def remember_refusal(volume: Volume, kind: VolumeType, said: str, now_s: float) -> Change | None:
+def remember_refusal(volume: Volume, kind: VolumeType, reason: str, now_s: float) -> Change | None:
     """What to commit after AWS has refused a type where this volume is; None where the place is not known."""
-    if (location := location_of(volume)) is None:
+    if (placement := placement_of(volume)) is None:
         return None
     entry = LedgerEntry(
-        volume_id=location,
+        volume_id=placement,
         revision=int(now_s),
         kind=EntryKind.REFUSED,
         at_s=int(now_s),
-        body={"volume_type": str(kind), "volume_id": volume.volume_id, "reason": said},
+        body={"volume_type": str(kind), "volume_id": volume.volume_id, "reason": reason},
     )
-    return Change(volume_id=location, expected_revision=None, state=None, entries=(entry,))
+    return Change(volume_id=placement, expected_revision=None, state=None, entries=(entry,))
 
 
 def readable_refusals(
     entries: Iterable[LedgerEntry], now_s: float
-) -> tuple[list[LedgerEntry], list[Unreadable]]:
+) -> tuple[list[LedgerEntry], list[UnreadableItem]]:
     """The refusals in the history of a place, and the entries there that are not one; none hides another."""
-    found: list[LedgerEntry] = []
-    bad: list[Unreadable] = []
+    refusals: list[LedgerEntry] = []
+    unreadable_items: list[UnreadableItem] = []
     for entry in entries:
         try:
             _check_refusal(entry, now_s)
-            found.append(entry)
-        except UNREADABLE as error:
+            refusals.append(entry)
+        except DECODE_ERRORS as error:
             key = f"history of {entry.volume_id}, {entry.kind} at {entry.at_s}, revision {entry.revision}"
-            bad.append(unreadable(ItemKind.ENTRY, entry.volume_id, key, error))
-    return found, bad
+            unreadable_items.append(make_unreadable(ItemKind.ENTRY, entry.volume_id, key, error))
+    return refusals, unreadable_items
 
 
 def _check_refusal(entry: LedgerEntry, now_s: float) -> None:
-    """Raise one of ``UNREADABLE`` for what ``remember_refusal`` never writes."""
+    """Raise one of ``DECODE_ERRORS`` for what ``remember_refusal`` never writes."""
     if entry.kind is not EntryKind.REFUSED:
         raise ValueError(f"it is of kind {entry.kind}, and a place has only {EntryKind.REFUSED}")
-    VolumeType(stored_values.text(entry.body["volume_type"]))
-    if entry.at_s > now_s + _CLOCKS_DIFFER_S:
+    VolumeType(stored_values.read_text(entry.body["volume_type"]))
+    if entry.at_s > now_s + _MAX_CLOCK_SKEW_S:
         raise ValueError(f"it is dated {entry.at_s}, and now is {int(now_s)}")
 
 
@@ -80,12 +80,12 @@ def unavailable_types(volume: Volume, refusals: Iterable[LedgerEntry]) -> Mappin
 
     ``refusals`` are those of its place, from ``readable_refusals``.
     """
-    found = dict(_ON_AN_OUTPOST) if volume.outpost_arn else {}
+    reasons = dict(_OUTPOST_REASONS) if volume.outpost_arn else {}
     for entry in refusals:
         kind = VolumeType(entry.body["volume_type"])
-        until = format_instant(entry.at_s + REMEMBERED_FOR_S)
-        found[kind] = (
-            f"AWS refused {kind} in {location_of(volume)} at {format_instant(entry.at_s)}, which is"
+        until = format_instant(entry.at_s + REFUSAL_MEMORY_S)
+        reasons[kind] = (
+            f"AWS refused {kind} in {placement_of(volume)} at {format_instant(entry.at_s)}, which is"
             f" remembered until {until}"
         )
-    return found
+    return reasons

@@ -12,7 +12,7 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.flip_state import Flip, Hold, Spent, WindowMark
+from burstwatch.core.ledger.flip_state import Flip, Hold, ManualWindowOverride, ModificationUse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,13 +21,13 @@ class VolumeState:
 
     ``revision`` rises with every change. It starts from the time of the look, so that a state which comes
     back after it was dropped never repeats a revision. ``level`` is the last level judged, never
-    ``unknown``: a volume whose data is missing keeps it. ``next_look_at_s`` is None while the sweep looks
+    ``unknown``: a volume whose data is missing keeps it. ``next_poll_at_s`` is None while the sweep looks
     after the volume.
 
-    ``spent`` are its modifications of the last day. After one that failed, ``retry_at_s`` is when the next
-    may be tried. ``contested_at_s``: somebody else changed a volume that we had flipped, and it was not
-    released since. ``lost`` is an intent that counts as never sent: should AWS ever show it, it was. A
-    balance from before ``returned_at_s`` says nothing any more. What people were told already: the guard
+    ``modifications`` are its modifications of the last day. After one that failed, ``retry_at_s`` is when the
+    next may be tried. ``contested_at_s``: somebody else changed a volume that we had flipped, and it was not
+    released since. ``unsent_intent`` is an intent that counts as never sent: should AWS ever show it, it was.
+    A balance from before ``returned_at_s`` says nothing any more. What people were told already: the guard
     that refused, a critical volume on burst storage, the start of a window missed. ``stall`` is the last that
     its host reported. ``missing_since_s`` is since when AWS does not show the volume, ``unused_since_s``
     since when it is known to be detached, or its instance to be stopped.
@@ -41,46 +41,46 @@ class VolumeState:
     unknown_since_s: int | None = None
     alerted_level: Level | None = None
     alerted_at_s: int | None = None
-    gap_alerted: bool = False
-    next_look_at_s: int | None = None
+    is_gap_alerted: bool = False
+    next_poll_at_s: int | None = None
     arrived_at_s: int | None = None
     smaller_size_gib: int | None = None
     modified_at_s: int | None = None
     balance_pct: float | None = None
     balance_at_s: int | None = None
     flip: Flip | None = None
-    lost: Flip | None = None
-    spent: tuple[Spent, ...] = ()
-    failures: int = 0
+    unsent_intent: Flip | None = None
+    modifications: tuple[ModificationUse, ...] = ()
+    failure_count: int = 0
     retry_at_s: int | None = None
     contested_at_s: int | None = None
     returned_at_s: int | None = None
-    refusal_told: str | None = None
-    critical_told: bool = False
-    missed_told_s: int | None = None
+    alerted_refusal: str | None = None
+    is_critical_alerted: bool = False
+    missed_window_alerted_at_s: int | None = None
     missing_since_s: int | None = None
     unused_since_s: int | None = None
     stall: Stall | None = None
-    stall_told_at_s: int | None = None
+    stall_alerted_at_s: int | None = None
 
     @property
-    def has_moved(self) -> bool:
+    def has_flip_history(self) -> bool:
         """Whether something is remembered of it that AWS does not know."""
-        has_flip = self.flip is not None or self.lost is not None
-        return has_flip or self.contested_at_s is not None or bool(self.spent)
+        has_flip = self.flip is not None or self.unsent_intent is not None
+        return has_flip or self.contested_at_s is not None or bool(self.modifications)
 
     def to_document(self, *, is_whole: bool = False) -> dict[str, Any]:
         """As JSON; what has its default is left out unless the document ``is_whole``."""
-        document = stored_values.stored_fields(self, _READERS, _FIELD_NAMES)
+        document = stored_values.stored_fields(self, _FIELD_READERS, _FIELD_NAMES)
         if not is_whole:
             document = stored_values.without_defaults(document, _DEFAULTS, _FIELD_NAMES)
-        for key, flip in (("flip", self.flip), ("lost", self.lost)):
+        for key, flip in (("flip", self.flip), ("lost", self.unsent_intent)):
             if flip is not None:
                 document[key] = flip.to_document(is_whole=is_whole)
         if self.stall is not None:
             document["stall"] = self.stall.to_document()
-        if self.spent:
-            document["spent"] = [one.to_document() for one in self.spent]
+        if self.modifications:
+            document["spent"] = [modification.to_document() for modification in self.modifications]
         return document
 
     @classmethod
@@ -90,41 +90,51 @@ class VolumeState:
         So an upgrade can be rolled back. A version that adds something which an older one must not overlook
         raises the layout of the ledger instead, and the older one leaves that ledger alone.
         """
-        return cls(**stored_values.known_fields(document, _READERS, _FIELD_NAMES))
+        return cls(**stored_values.read_known_fields(document, _FIELD_READERS, _FIELD_NAMES))
 
 
 _DEFAULTS: Final = {field.name: field.default for field in fields(VolumeState)}
-_FIELD_NAMES: Final[Mapping[str, str]] = {}
-_READERS: Final[Mapping[str, stored_values.Read]] = {
-    "volume_id": stored_values.text,
-    "revision": stored_values.whole,
+_FIELD_NAMES: Final[Mapping[str, str]] = {
+    "lost": "unsent_intent",
+    "spent": "modifications",
+    "next_look_at_s": "next_poll_at_s",
+    "failures": "failure_count",
+    "refusal_told": "alerted_refusal",
+    "critical_told": "is_critical_alerted",
+    "gap_alerted": "is_gap_alerted",
+    "missed_told_s": "missed_window_alerted_at_s",
+    "stall_told_at_s": "stall_alerted_at_s",
+}
+_FIELD_READERS: Final[Mapping[str, stored_values.FieldReader]] = {
+    "volume_id": stored_values.read_text,
+    "revision": stored_values.read_count,
     "level": Level,
-    "level_since_s": stored_values.instant,
+    "level_since_s": stored_values.read_instant,
     "unknown_reason": UnknownReason,
-    "unknown_since_s": stored_values.instant,
+    "unknown_since_s": stored_values.read_instant,
     "alerted_level": Level,
-    "alerted_at_s": stored_values.instant,
-    "gap_alerted": stored_values.flag,
-    "next_look_at_s": stored_values.instant,
-    "arrived_at_s": stored_values.instant,
-    "smaller_size_gib": stored_values.size_gib,
-    "modified_at_s": stored_values.instant,
-    "balance_pct": stored_values.percentage,
-    "balance_at_s": stored_values.instant,
+    "alerted_at_s": stored_values.read_instant,
+    "gap_alerted": stored_values.read_bool,
+    "next_look_at_s": stored_values.read_instant,
+    "arrived_at_s": stored_values.read_instant,
+    "smaller_size_gib": stored_values.read_size_gib,
+    "modified_at_s": stored_values.read_instant,
+    "balance_pct": stored_values.read_percentage,
+    "balance_at_s": stored_values.read_instant,
     "flip": Flip.from_document,
     "lost": Flip.from_document,
-    "spent": lambda spent: tuple(map(Spent.from_document, spent)),
-    "failures": stored_values.whole,
-    "retry_at_s": stored_values.instant,
-    "contested_at_s": stored_values.instant,
-    "returned_at_s": stored_values.instant,
-    "refusal_told": stored_values.text,
-    "critical_told": stored_values.flag,
-    "missed_told_s": stored_values.instant,
-    "missing_since_s": stored_values.instant,
-    "unused_since_s": stored_values.instant,
+    "spent": lambda spent: tuple(map(ModificationUse.from_document, spent)),
+    "failures": stored_values.read_count,
+    "retry_at_s": stored_values.read_instant,
+    "contested_at_s": stored_values.read_instant,
+    "returned_at_s": stored_values.read_instant,
+    "refusal_told": stored_values.read_text,
+    "critical_told": stored_values.read_bool,
+    "missed_told_s": stored_values.read_instant,
+    "missing_since_s": stored_values.read_instant,
+    "unused_since_s": stored_values.read_instant,
     "stall": Stall.from_document,
-    "stall_told_at_s": stored_values.instant,
+    "stall_told_at_s": stored_values.read_instant,
 }
 """One for each field, or it would be left out."""
 
@@ -143,7 +153,7 @@ class ItemKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unreadable:
+class UnreadableItem:
     """An item of the ledger that cannot be read. It stays as it is, and is never taken for absent.
 
     ``subject`` is the volume, window, channel or schedule that it is about; ``key`` says where it is.
@@ -153,14 +163,16 @@ class Unreadable:
     kind: ItemKind
     subject: str
     key: str
-    why: str
+    reason: str
     revision: int | None = None
     content: str = ""
 
     def __str__(self) -> str:
-        said = f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.why};"
-        step = _NEXT_STEP[self.kind].replace("VOLUME", self.subject)
-        return f"{said} {step.replace('RELEASE', release_command(self.subject))}"
+        sentence = (
+            f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.reason};"
+        )
+        next_step = _NEXT_STEPS[self.kind].replace("VOLUME", self.subject)
+        return f"{sentence} {next_step.replace('RELEASE', release_command(self.subject))}"
 
 
 def release_command(subject: str) -> str:
@@ -174,14 +186,16 @@ def is_volume_id(subject: str) -> bool:
 
 
 _VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
-_NEWEST: Final = "use the newest burstwatch that ever wrote to this ledger"
-_NEXT_STEP: Final[Mapping[ItemKind, str]] = {
-    ItemKind.STATE: f"the volume is not judged or modified: {_NEWEST}, or give up what is remembered of it"
-    " with burstctl release VOLUME",
+_USE_NEWEST_VERSION: Final = "use the newest burstwatch that ever wrote to this ledger"
+_NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
+    ItemKind.STATE: (
+        f"the volume is not judged or modified: {_USE_NEWEST_VERSION}, or give up what is remembered of it"
+        " with burstctl release VOLUME"
+    ),
     ItemKind.HOLD: "everything is held until RELEASE",
     ItemKind.WINDOW: "it moves no volume until burstctl window start or stop says it again",
-    ItemKind.ALERT: f"it is kept and not sent: {_NEWEST}",
-    ItemKind.ENTRY: f"it is left out: {_NEWEST}",
+    ItemKind.ALERT: f"it is kept and not sent: {_USE_NEWEST_VERSION}",
+    ItemKind.ENTRY: f"it is left out: {_USE_NEWEST_VERSION}",
     ItemKind.TICK: "it is taken for absent: everything is swept",
     ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
     ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
@@ -189,15 +203,15 @@ _NEXT_STEP: Final[Mapping[ItemKind, str]] = {
 
 
 class States(dict[str, VolumeState]):
-    """The states by volume id; ``unread`` are those that are there and cannot be read."""
+    """The states by volume id; ``unreadable`` are those that are there and cannot be read."""
 
-    __slots__ = ("unread",)
+    __slots__ = ("unreadable",)
 
     def __init__(
-        self, found: Mapping[str, VolumeState] | None = None, unread: Iterable[Unreadable] = ()
+        self, readable: Mapping[str, VolumeState] | None = None, unreadable: Iterable[UnreadableItem] = ()
     ) -> None:
-        super().__init__(found or {})
-        self.unread = {one.subject: one for one in unread}
+        super().__init__(readable or {})
+        self.unreadable = {item.subject: item for item in unreadable}
 
 
 class EntryKind(StrEnum):
@@ -218,7 +232,7 @@ class EntryKind(StrEnum):
     RESTORED = "restored"
     REFUSED = "refused"
     STUCK = "stuck"
-    LEFT = "left_on_target"
+    LEFT_ON_TARGET = "left_on_target"
     CHANGED_BY_OTHERS = "changed_by_others"
     HELD = "held"
     RELEASED = "released"
@@ -281,21 +295,21 @@ class Caps:
     usd_per_month: float | None = None
 
 
-class Begun(StrEnum):
+class IntentStatus(StrEnum):
     """What became of an intent; only ``recorded`` allows the call to AWS."""
 
     RECORDED = "recorded"
-    OUTRUN = "outrun"
+    CONFLICT = "outrun"
     HELD = "held"
     FLEET_CAP = "fleet_cap"
     SPEND_CAP = "spend_cap"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beginning:
-    """The answer to an intent; without it ``volumes`` are away, for ``usd_per_month`` more."""
+class IntentResult:
+    """The answer to an intent; without it ``volumes`` are away, for ``metric_usd_per_month`` more."""
 
-    begun: Begun
+    status: IntentStatus
     volumes: int = 0
     usd_per_month: float = 0.0
     hold: Hold | None = None
@@ -308,15 +322,15 @@ class TickKind(StrEnum):
     FOCUS = "focus"
 
 
-CLOCKS_AGREE_S: Final = 5.0
+MAX_CLOCK_SKEW_S: Final = 5.0
 """Clocks that are set differ by less: a claim that another process made by its own holds for this one too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roster:
+class FleetSnapshot:
     """The watermark: the last completed sweep tick, with a fingerprint of every volume it knew."""
 
-    tick_s: int
+    tick_at_s: int
     fingerprints: frozenset[int]
 
 
@@ -332,11 +346,11 @@ class Ledger(Protocol):
         """Where it is, as ``--ledger`` takes it."""
         ...
 
-    def take_unreadable(self) -> list[Unreadable]:
+    def take_unreadable(self) -> list[UnreadableItem]:
         """What this object came across since the last call and could not read, each item once."""
         ...
 
-    def note_unreadable(self, one: Unreadable) -> None:
+    def note_unreadable(self, item: UnreadableItem) -> None:
         """Report with ``take_unreadable`` an item that only its reader finds to be damaged."""
         ...
 
@@ -351,9 +365,9 @@ class Ledger(Protocol):
         """Those of ``states`` that belong to these volumes."""
         ...
 
-    def begin(
-        self, change: Change, caps: Caps, *, now_s: float, heeds_holds: bool, channels: Sequence[str]
-    ) -> Beginning:
+    def record_intent(
+        self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
+    ) -> IntentResult:
         """Record an intent to modify, or say why not: all in one transaction, so that caps hold in any race.
 
         Every state with a flip that ``reserves`` counts against the caps, with what it costs more, if it
@@ -377,14 +391,14 @@ class Ledger(Protocol):
         """
         ...
 
-    def window_marks(self) -> dict[str, WindowMark]:
+    def manual_overrides(self) -> dict[str, ManualWindowOverride]:
         """The windows that were started or stopped by hand, by name: the last word on each.
 
-        One that cannot be read is there, and not ``is_known``.
+        One that cannot be read is there, and not ``is_readable``.
         """
         ...
 
-    def mark_window(self, mark: WindowMark) -> None:
+    def record_manual_override(self, override: ManualWindowOverride) -> None:
         """Start or stop a window by hand."""
         ...
 
@@ -403,11 +417,11 @@ class Ledger(Protocol):
         """The history of one volume, oldest first, without entries that cannot be read."""
         ...
 
-    def roster(self) -> Roster | None:
+    def fleet_snapshot(self) -> FleetSnapshot | None:
         """The fleet as of the last completed sweep; None before the first, or if it cannot be read."""
         ...
 
-    def claim_tick(self, kind: TickKind, tick_s: int, *, now_s: float, lease_s: float) -> bool:
+    def claim_tick(self, kind: TickKind, tick_at_s: int, *, now_s: float, lease_s: float) -> bool:
         """Take a tick; False when it or a later one is completed, or is claimed under a running lease.
 
         Only one sweep runs at a time: while an earlier one is claimed and not completed, a later one waits.
@@ -415,7 +429,7 @@ class Ledger(Protocol):
         ...
 
     def renew_tick(
-        self, kind: TickKind, tick_s: int, *, until_s: float, now_s: float, lease_s: float
+        self, kind: TickKind, tick_at_s: int, *, until_s: float, now_s: float, lease_s: float
     ) -> bool:
         """Extend the claim of this tick that lasts until ``until_s`` to ``now_s + lease_s``.
 
@@ -423,29 +437,33 @@ class Ledger(Protocol):
         """
         ...
 
-    def complete_tick(self, kind: TickKind, tick_s: int, *, roster: frozenset[int] | None = None) -> None:
+    def complete_tick(
+        self, kind: TickKind, tick_at_s: int, *, fleet_fingerprints: frozenset[int] | None = None
+    ) -> None:
         """Record that a claimed tick did all its work, never moving back; a sweep brings the new roster."""
         ...
 
-    def bundle(self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]) -> None:
+    def replace_with_digest(
+        self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]
+    ) -> None:
         """Send ``digest`` in place of these alerts, unless some of them are no longer waiting."""
         ...
 
-    def waiting(self, *, channels: Sequence[str]) -> list[Delivery]:
+    def pending_deliveries(self, *, channels: Sequence[str]) -> list[Delivery]:
         """What these channels have not taken yet, oldest first.
 
         An alert that cannot be read is kept, and stands in the way of no other.
         """
         ...
 
-    def claim(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
+    def claim_delivery(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
         """Take one delivery for sending; False when it is delivered, or claimed and the lease still runs."""
         ...
 
-    def delivered(self, delivery: Delivery, *, at_s: int) -> None:
+    def mark_delivered(self, delivery: Delivery, *, at_s: int) -> None:
         """Record that the channel took the alert."""
         ...
 
-    def not_delivered(self, delivery: Delivery, *, error: str) -> None:
+    def mark_undelivered(self, delivery: Delivery, *, error: str) -> None:
         """Give the claim back; the next pass tries again."""
         ...

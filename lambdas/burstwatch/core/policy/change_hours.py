@@ -39,7 +39,7 @@ class ChangeHours:
 
     def __str__(self) -> str:
         end = "24:00" if self.end == _MIDNIGHT else f"{self.end:%H:%M}"
-        return f"{_show_days(self.days)} {self.start:%H:%M}-{end} {self.zone.key}"
+        return f"{_format_days(self.days)} {self.start:%H:%M}-{end} {self.zone.key}"
 
     def allows(self, now: datetime) -> bool:
         """Whether it is open at ``now``."""
@@ -88,7 +88,7 @@ def parse_change_hours(text: str) -> ChangeHours | None:
 
 def _parse_days(text: str) -> frozenset[int]:
     """Read ``mon-fri`` or ``sat,sun``; a range may pass the end of the week."""
-    found: set[int] = set()
+    days: set[int] = set()
     for part in text.lower().split(","):
         match = _DAYS.fullmatch(part)
         first, last = (match[1], match[2] or match[1]) if match else ("", "")
@@ -96,8 +96,8 @@ def _parse_days(text: str) -> frozenset[int]:
             raise ValueError(f"{part!r} is no day of the week; write mon to sun, such as mon-fri or sat,sun")
         begin = _WEEKDAYS.index(first)
         length = (_WEEKDAYS.index(last) - begin) % 7 + 1
-        found |= {(begin + number) % 7 + 1 for number in range(length)}
-    return frozenset(found)
+        days |= {(begin + number) % 7 + 1 for number in range(length)}
+    return frozenset(days)
 
 
 def _parse_time(text: str) -> time:
@@ -110,7 +110,7 @@ def _parse_time(text: str) -> time:
         ) from None
 
 
-def _show_days(days: frozenset[int]) -> str:
+def _format_days(days: frozenset[int]) -> str:
     """Runs of days as ranges: ``mon-wed,fri``."""
     firsts = [day for day in sorted(days) if day - 1 not in days]
     lasts = [day for day in sorted(days) if day + 1 not in days]

@@ -26,7 +26,7 @@ _CRON_FIELDS: Final[tuple[tuple[str, int, int, Sequence[str]], ...]] = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cron:
+class CronSchedule:
     """Starts on the local clock; weekdays run from 1 for Monday to 7 for Sunday.
 
     As in cron(5), a day must fit both its fields; only one of them where neither begins with ``*``.
@@ -36,7 +36,7 @@ class Cron:
     days: frozenset[int]
     months: frozenset[int]
     weekdays: frozenset[int]
-    either_day: bool
+    matches_either_day: bool
 
     def days_from(self, first: date) -> Iterator[date]:
         """The days with starts, as far as ``SEARCH_YEARS`` ahead."""
@@ -45,9 +45,9 @@ class Cron:
                 if (year, month) >= (first.year, first.month):
                     begin = max(first, date(year, month, 1)).day
                     days = (date(year, month, day) for day in range(begin, monthrange(year, month)[1] + 1))
-                    yield from filter(self._fits, days)
+                    yield from filter(self._matches, days)
 
-    def wait_below(self, duration: timedelta) -> timedelta | None:
+    def find_wait_below(self, duration: timedelta) -> timedelta | None:
         """A time from one start to the next, on the local clock, that is shorter than the duration."""
         starts = [timedelta(hours=at.hour, minutes=at.minute) for at in self.times]
         overnight = starts[0] - starts[-1]
@@ -58,12 +58,12 @@ class Cron:
         )
         return next((wait for wait in waits if wait < duration), None)
 
-    def _fits(self, day: date) -> bool:
+    def _matches(self, day: date) -> bool:
         fits = (day.day in self.days, day.isoweekday() in self.weekdays)
-        return any(fits) if self.either_day else all(fits)
+        return any(fits) if self.matches_either_day else all(fits)
 
 
-def parse_cron(text: str) -> Cron:
+def parse_cron(text: str) -> CronSchedule:
     """Read minute, hour, day of month, month and day of week, where 0 and 7 are both Sunday.
 
     Raises:
@@ -75,36 +75,36 @@ def parse_cron(text: str) -> Cron:
             f"{text!r} has {len(fields)} fields, not 5: minute hour day-of-month month day-of-week"
         )
     minutes, hours, days, months, weekdays = (
-        frozenset(chain.from_iterable(_cron_part(part, *limits) for part in given.split(",")))
-        for given, limits in zip(fields, _CRON_FIELDS, strict=True)
+        frozenset(chain.from_iterable(_parse_cron_part(part, *limits) for part in field_text.split(",")))
+        for field_text, limits in zip(fields, _CRON_FIELDS, strict=True)
     )
-    either_day = not fields[2].startswith("*") and not fields[4].startswith("*")
-    if not either_day and min(days) > max(monthrange(_LEAP_YEAR, month)[1] for month in months):
+    matches_either_day = not fields[2].startswith("*") and not fields[4].startswith("*")
+    if not matches_either_day and min(days) > max(monthrange(_LEAP_YEAR, month)[1] for month in months):
         raise ValueError(f"{text!r} never starts: no month in it has a day {min(days)}; change day or month")
-    return Cron(
+    return CronSchedule(
         times=tuple(time(hour, minute) for hour in sorted(hours) for minute in sorted(minutes)),
         days=days,
         months=months,
         weekdays=frozenset(weekday or 7 for weekday in weekdays),
-        either_day=either_day,
+        matches_either_day=matches_either_day,
     )
 
 
-def _cron_part(part: str, name: str, least: int, most: int, words: Sequence[str]) -> range:
+def _parse_cron_part(part: str, name: str, minimum: int, maximum: int, names: Sequence[str]) -> range:
     match = _CRON_PART.fullmatch(part.lower())
     first_text, last_text, step = match.groups() if match else ("?", None, None)
-    first = _cron_number(first_text, words) if first_text else least
-    last = _cron_number(last_text or first_text, words) if first_text else most
-    if words is _WEEKDAYS and last == 0 < first:
-        last = most
-    if not least <= first <= last <= most or (step and first_text and not last_text):
-        named = f" or {words[-1]}" if words else ""
+    first = _parse_cron_number(first_text, names) if first_text else minimum
+    last = _parse_cron_number(last_text or first_text, names) if first_text else maximum
+    if names is _WEEKDAYS and last == 0 < first:
+        last = maximum
+    if not minimum <= first <= last <= maximum or (step and first_text and not last_text):
+        names_hint = f" or {names[-1]}" if names else ""
         raise ValueError(
-            f"{part!r} is no {name}; write *, numbers from {least} to {most}{named}, ranges such as"
-            f" {least}-{most}, commas between them, and /steps after * or a range"
+            f"{part!r} is no {name}; write *, numbers from {minimum} to {maximum}{names_hint}, ranges such as"
+            f" {minimum}-{maximum}, commas between them, and /steps after * or a range"
         )
     return range(first, last + 1, int(step or 1))
 
 
-def _cron_number(text: str, words: Sequence[str]) -> int:
-    return words.index(text) if text in words else int(text) if text.isdecimal() else -1
+def _parse_cron_number(text: str, names: Sequence[str]) -> int:
+    return names.index(text) if text in names else int(text) if text.isdecimal() else -1

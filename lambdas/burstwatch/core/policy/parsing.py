@@ -11,9 +11,9 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
-from burstwatch.core.durations import format_span
+from burstwatch.core.durations import format_duration_literal
 
-MOST_DOLLARS: Final = 9_999_999
+MAX_DOLLARS: Final = 9_999_999
 
 _PCT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
 _DOLLARS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,2})?")
@@ -45,9 +45,9 @@ def parse_pct(text: str) -> float:
 
 def parse_dollars(text: str) -> float:
     """An amount in dollars, to the cent."""
-    if not _DOLLARS.fullmatch(text) or float(text) > MOST_DOLLARS:
+    if not _DOLLARS.fullmatch(text) or float(text) > MAX_DOLLARS:
         raise ValueError(
-            f"{text!r} is not an amount of dollars; write a number from 0 to {MOST_DOLLARS}, without a sign"
+            f"{text!r} is not an amount of dollars; write a number from 0 to {MAX_DOLLARS}, without a sign"
         )
     return float(text)
 
@@ -76,73 +76,78 @@ def parse_url(text: str) -> str:
     return text
 
 
-def choice_of(what: str, *choices: _Choice) -> Callable[[str], _Choice]:
-    """A parser for one of a few words; ``what`` names them in its message (``a mode``)."""
+def choice_parser(noun: str, *choices: _Choice) -> Callable[[str], _Choice]:
+    """A parser for one of a few words; ``noun`` names them in its message (``a mode``)."""
     by_text = {str(choice): choice for choice in choices}
     *others, last = by_text
 
     def parse(text: str) -> _Choice:
         if text not in by_text:
-            raise ValueError(f"{text!r} is not {what}; write {', '.join(others)} or {last}")
+            raise ValueError(f"{text!r} is not {noun}; write {', '.join(others)} or {last}")
         return by_text[text]
 
     return parse
 
 
-def faults_outside(path: str, span: timedelta, least: timedelta, most: timedelta) -> list[PolicyFault]:
-    """A fault where the span is not from ``least`` to ``most``."""
-    if least <= span <= most:
+def range_faults(path: str, duration: timedelta, minimum: timedelta, maximum: timedelta) -> list[PolicyFault]:
+    """A fault where the span is not from ``minimum`` to ``maximum``."""
+    if minimum <= duration <= maximum:
         return []
-    reason = f"{format_span(span)} must be from {format_span(least)} to {format_span(most)}"
+    reason = (
+        f"{format_duration_literal(duration)} must be from {format_duration_literal(minimum)} to"
+        f" {format_duration_literal(maximum)}"
+    )
     return [PolicyFault(path=path, message=reason)]
 
 
-def unknown_keys(path: str, mapping: Mapping[str, Any], known: Collection[str]) -> list[PolicyFault]:
+def unknown_key_faults(
+    path: str, mapping: Mapping[str, Any], known_keys: Collection[str]
+) -> list[PolicyFault]:
     """A fault for each key that nobody reads, naming those that are."""
     return [
-        PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known))}")
+        PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known_keys))}")
         for key in mapping
-        if key not in known
+        if key not in known_keys
     ]
 
 
-def settings_of(name: str, given: Any, faults: list[PolicyFault]) -> Mapping[str, Any]:
+def section_settings(name: str, value: Any, faults: list[PolicyFault]) -> Mapping[str, Any]:
     """What stands below the section's name; nothing, with a fault, where that is no mapping."""
-    if isinstance(given, Mapping):
-        return given
-    if given not in ("", None):
+    if isinstance(value, Mapping):
+        return value
+    if value not in ("", None):
         faults.append(
-            PolicyFault(path=name, message=f"{given!r} is no section; indent its settings below it")
+            PolicyFault(path=name, message=f"{value!r} is no section; indent its settings below it")
         )
     return {}
 
 
-def read_section(name: str, section_type: Any, given: Any, faults: list[PolicyFault]) -> Any:
+def read_section(name: str, section_type: Any, value: Any, faults: list[PolicyFault]) -> Any:
     """Parse one section, adding to ``faults``; a faulty setting falls back to its default meanwhile."""
-    settings = settings_of(name, given, faults)
-    by_key = {_key(f): f for f in fields(section_type)}
-    faults += unknown_keys(f"{name}.", settings, by_key.keys())
+    settings = section_settings(name, value, faults)
+    by_key = {_document_key(setting): setting for setting in fields(section_type)}
+    faults += unknown_key_faults(f"{name}.", settings, by_key.keys())
     values: dict[str, Any] = {}
-    for key, f in by_key.items():
+    for key, setting in by_key.items():
         if key not in settings:
             continue
         try:
-            values[f.name] = f.metadata["parse"](_scalar(settings[key]))
-        except ValueError as fault:
-            faults.append(PolicyFault(path=f"{name}.{key}", message=str(fault)))
+            values[setting.name] = setting.metadata["parse"](_require_scalar(settings[key]))
+        except ValueError as error:
+            faults.append(PolicyFault(path=f"{name}.{key}", message=str(error)))
     return section_type(**values)
 
 
 def write_section(section: Any, show: Callable[[Any], str]) -> dict[str, str]:
     """The settings that the section would be read from, every default spelled out."""
-    return {_key(f): show(getattr(section, f.name)) for f in fields(section)}
+    return {_document_key(setting): show(getattr(section, setting.name)) for setting in fields(section)}
 
 
-def _key(setting: Field[Any]) -> str:
+def _document_key(setting: Field[Any]) -> str:
     return setting.metadata.get("key") or setting.name
 
 
-def _scalar(value: Any) -> str:
+def _require_scalar(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
     return str(value)

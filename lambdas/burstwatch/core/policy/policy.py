@@ -11,24 +11,24 @@ from functools import partial
 from math import ceil
 from typing import Any, Final, Self
 
-from burstwatch.core.durations import format_span, parse_span
+from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.sizing import LIMITS, ReturnMode
-from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops, worst_drain_per_s
+from burstwatch.core.ebs.sizing import TYPE_LIMITS, ReturnMode
+from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops, highest_drain_per_s
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.change_hours import ALWAYS, ChangeHours, parse_change_hours
 from burstwatch.core.policy.parsing import (
     PolicyFault,
-    choice_of,
-    faults_outside,
+    choice_parser,
     parse_count,
     parse_dollars,
     parse_pct,
     parse_tag,
     parse_url,
+    range_faults,
     read_section,
-    settings_of,
-    unknown_keys,
+    section_settings,
+    unknown_key_faults,
     write_section,
 )
 from burstwatch.core.policy.windows import LeadPolicy, Windows, parse_windows
@@ -47,7 +47,7 @@ _DAY: Final = timedelta(days=1)
 _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _ZERO: Final = timedelta(0)
-_MOST_RESERVED_PCT: Final = 90.0
+_MAX_RESERVED_PCT: Final = 90.0
 
 
 class Mode(StrEnum):
@@ -88,13 +88,13 @@ class QuotaRule(StrEnum):
     SIX_HOURS = "six_hours"
 
 
-_parse_mode: Final = choice_of("a mode", *Mode)
+_parse_mode: Final = choice_parser("a mode", *Mode)
 _parse_iops: Final = partial(parse_count, digits=9)
 
 
-def _setting(parse: Callable[[str], Any], default: Any, says: str, key: str | None = None) -> Any:
+def _setting(parse: Callable[[str], Any], default: Any, description: str, key: str | None = None) -> Any:
     """A setting that the document calls ``key``, or as the attribute is called."""
-    return field(default=default, metadata={"parse": parse, "says": says, "key": key})
+    return field(default=default, metadata={"parse": parse, "says": description, "key": key})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,16 +130,20 @@ class CadencePolicy:
     )
     calm_from_pct: float = _setting(parse_pct, 97.0, "from this balance up it is calm again (sweep)")
     metric_lag: timedelta = _setting(
-        parse_span, timedelta(minutes=5), "CloudWatch shows a minute this long after its start, at the latest"
+        parse_duration,
+        timedelta(minutes=5),
+        "CloudWatch shows a minute this long after its start, at the latest",
     )
-    tick_slack: timedelta = _setting(parse_span, _MINUTE, "a tick comes at most this much late")
+    tick_slack: timedelta = _setting(parse_duration, _MINUTE, "a tick comes at most this much late")
     act_lead: timedelta = _setting(
-        parse_span, timedelta(minutes=8), "time kept for acting between the first close look and empty"
+        parse_duration, timedelta(minutes=8), "time kept for acting between the first close look and empty"
     )
-    sweep_tick: timedelta = _setting(parse_span, timedelta(minutes=5), "calm volumes are swept on this grid")
-    sweep_at_most: timedelta = _setting(parse_span, timedelta(hours=1), "the longest a calm volume waits")
+    sweep_tick: timedelta = _setting(
+        parse_duration, timedelta(minutes=5), "calm volumes are swept on this grid"
+    )
+    sweep_at_most: timedelta = _setting(parse_duration, timedelta(hours=1), "the longest a calm volume waits")
     focus_at_most: timedelta = _setting(
-        parse_span, timedelta(minutes=5), "the longest a volume in focus waits"
+        parse_duration, timedelta(minutes=5), "the longest a volume in focus waits"
     )
 
     @property
@@ -149,46 +153,57 @@ class CadencePolicy:
 
     def faults(self) -> list[PolicyFault]:
         """Settings that contradict each other, the look rule with its arithmetic last."""
-        found = [
-            PolicyFault(path=f"cadence.{name}", message=f"{format_span(span)} is too short; at least {least}")
-            for name, span, shortest, least in (
+        faults = [
+            PolicyFault(
+                path=f"cadence.{name}",
+                message=f"{format_duration_literal(duration)} is too short; at least {minimum_text}",
+            )
+            for name, duration, minimum, minimum_text in (
                 ("metric_lag", self.metric_lag, _MINUTE, "1m, the minute being measured"),
                 ("tick_slack", self.tick_slack, FOCUS_TICK, "1m, the next focus tick takes over a lost one"),
                 ("act_lead", self.act_lead, _MINUTE, "1m"),
                 ("focus_at_most", self.focus_at_most, FOCUS_TICK, "1m, the focus tick"),
             )
-            if span < shortest
+            if duration < minimum
         ]
         if self.sweep_tick < _MINUTE or self.sweep_tick % _MINUTE or _DAY % self.sweep_tick:
-            reason = f"{format_span(self.sweep_tick)} must be whole minutes that divide a day, such as 5m"
-            found.append(PolicyFault(path="cadence.sweep_tick", message=reason))
+            reason = (
+                f"{format_duration_literal(self.sweep_tick)} must be whole minutes that divide a day, such"
+                " as 5m"
+            )
+            faults.append(PolicyFault(path="cadence.sweep_tick", message=reason))
         if not self.sweep_tick <= self.sweep_at_most <= _DAY:
-            shown = format_span(self.sweep_at_most)
-            reason = f"{shown} must be from sweep_tick {format_span(self.sweep_tick)} to 1d"
-            found.append(PolicyFault(path="cadence.sweep_at_most", message=reason))
+            shown = format_duration_literal(self.sweep_at_most)
+            reason = f"{shown} must be from sweep_tick {format_duration_literal(self.sweep_tick)} to 1d"
+            faults.append(PolicyFault(path="cadence.sweep_at_most", message=reason))
         if not self.watch_below_pct < self.calm_from_pct:
             reason = f"{self.calm_from_pct:g} must be above watch_below_pct {self.watch_below_pct:g}"
-            found.append(PolicyFault(path="cadence.calm_from_pct", message=reason))
-        return found + self._look_rule_faults()
+            faults.append(PolicyFault(path="cadence.calm_from_pct", message=reason))
+        return faults + self._poll_interval_faults()
 
-    def _look_rule_faults(self) -> list[PolicyFault]:
+    def _poll_interval_faults(self) -> list[PolicyFault]:
         baseline = baseline_iops(1)
         credits_left = self.watch_below_pct * CREDITS_PER_PCT
-        lasts_s = credits_left / worst_drain_per_s(baseline)
-        needs_s = (self.sweep_tick + self.reserve).total_seconds()
-        if needs_s <= lasts_s:
+        time_to_empty_s = credits_left / highest_drain_per_s(baseline)
+        required_s = (self.sweep_tick + self.reserve).total_seconds()
+        if required_s <= time_to_empty_s:
             return []
-        needed_pct = ceil(10 * needs_s * worst_drain_per_s(baseline) / CREDITS_PER_PCT) / 10
+        needed_pct = ceil(10 * required_s * highest_drain_per_s(baseline) / CREDITS_PER_PCT) / 10
         advice = (
             f"raise watch_below_pct to {needed_pct:.1f}"
             if needed_pct < self.calm_from_pct
-            else f"shorten them by {format_span(timedelta(seconds=int(needs_s - lasts_s) + 1))} in all"
+            else (
+                "shorten them by"
+                f" {format_duration_literal(timedelta(seconds=int(required_s - time_to_empty_s) + 1))} in all"
+            )
         )
         arithmetic = (
-            f"sweep_tick {format_span(self.sweep_tick)} + metric_lag {format_span(self.metric_lag)}"
-            f" + tick_slack {format_span(self.tick_slack)} + act_lead {format_span(self.act_lead)}"
-            f" = {needs_s:.0f} s, but a volume of up to 33 GiB at {self.watch_below_pct:g} % can be dry after"
-            f" {credits_left:.0f} credits / ({BURST_IOPS} - {baseline}) = {lasts_s:.0f} s; {advice}"
+            f"sweep_tick {format_duration_literal(self.sweep_tick)} + metric_lag"
+            f" {format_duration_literal(self.metric_lag)} + tick_slack"
+            f" {format_duration_literal(self.tick_slack)} + act_lead {format_duration_literal(self.act_lead)}"
+            f" = {required_s:.0f} s, but a volume of up to 33 GiB at {self.watch_below_pct:g} % can be dry"
+            f" after {credits_left:.0f} credits / ({BURST_IOPS} - {baseline}) = {time_to_empty_s:.0f} s;"
+            f" {advice}"
         )
         return [PolicyFault(path="cadence", message=arithmetic)]
 
@@ -198,19 +213,22 @@ class TelemetryPolicy:
     """When missing data is a fault."""
 
     too_new: timedelta = _setting(
-        parse_span,
+        parse_duration,
         timedelta(minutes=15),
         "created or attached less than this ago: no datapoint yet is normal",
     )
     gap_after: timedelta = _setting(
-        parse_span, timedelta(minutes=30), "attached, running and no datapoint for this long: a fault"
+        parse_duration, timedelta(minutes=30), "attached, running and no datapoint for this long: a fault"
     )
 
     def faults(self) -> list[PolicyFault]:
         """Settings that contradict each other."""
         if self.too_new <= self.gap_after <= _DAY:
             return []
-        reason = f"{format_span(self.gap_after)} must be from too_new {format_span(self.too_new)} to 1d"
+        reason = (
+            f"{format_duration_literal(self.gap_after)} must be from too_new"
+            f" {format_duration_literal(self.too_new)} to 1d"
+        )
         return [PolicyFault(path="telemetry.gap_after", message=reason)]
 
 
@@ -221,21 +239,21 @@ class LevelPolicy:
     exhausted_pct: float = _setting(parse_pct, 1.0, "exhausted at or below this balance")
     exhausted_leave_pct: float = _setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
     critical_within: timedelta = _setting(
-        parse_span,
+        parse_duration,
         timedelta(minutes=15),
         "critical when a drain that lasted twice as long ends within this time, 30m at most",
     )
     critical_leave: timedelta = _setting(
-        parse_span, timedelta(minutes=30), "no longer critical beyond this time"
+        parse_duration, timedelta(minutes=30), "no longer critical beyond this time"
     )
     warning_within: timedelta = _setting(
-        parse_span, timedelta(minutes=60), "warning when dry within this time"
+        parse_duration, timedelta(minutes=60), "warning when dry within this time"
     )
     warning_leave: timedelta = _setting(
-        parse_span, timedelta(minutes=90), "no longer warning beyond this time"
+        parse_duration, timedelta(minutes=90), "no longer warning beyond this time"
     )
     refilling_for: timedelta = _setting(
-        parse_span, timedelta(minutes=10), "or when the balance has not fallen for this long"
+        parse_duration, timedelta(minutes=10), "or when the balance has not fallen for this long"
     )
 
     def faults(self) -> list[PolicyFault]:
@@ -246,17 +264,21 @@ class LevelPolicy:
             ("warning_leave", self.warning_leave, "warning_within", self.warning_within),
             ("warning_within", self.warning_within, "critical_within", self.critical_within),
         )
-        found = [
-            PolicyFault(path=f"levels.{upper}", message=f"{_show(high)} must be above {lower} {_show(low)}")
+        faults = [
+            PolicyFault(
+                path=f"levels.{upper}",
+                message=f"{_format_value(high)} must be above {lower} {_format_value(low)}",
+            )
             for upper, high, lower, low in pairs
             if high <= low
         ]
         if not 3 * _MINUTE <= self.refilling_for <= timedelta(minutes=30):
             reason = (
-                f"{format_span(self.refilling_for)} must be from 3m to 30m, as far as a sweep's samples reach"
+                f"{format_duration_literal(self.refilling_for)} must be from 3m to 30m, as far as a sweep's"
+                " samples reach"
             )
-            found.append(PolicyFault(path="levels.refilling_for", message=reason))
-        return found
+            faults.append(PolicyFault(path="levels.refilling_for", message=reason))
+        return faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -264,7 +286,7 @@ class AlertPolicy:
     """How often people hear of it."""
 
     remind_every: timedelta = _setting(
-        parse_span, timedelta(hours=2), "repeat an alert while its level lasts, this often"
+        parse_duration, timedelta(hours=2), "repeat an alert while its level lasts, this often"
     )
     digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
     runbooks_url: str = _setting(parse_url, "runbooks", "where your people find the pages of runbooks/")
@@ -273,7 +295,7 @@ class AlertPolicy:
         """Settings that contradict each other."""
         if self.remind_every >= timedelta(minutes=5):
             return []
-        reason = f"{format_span(self.remind_every)} is too often; at least 5m"
+        reason = f"{format_duration_literal(self.remind_every)} is too often; at least 5m"
         return [PolicyFault(path="alerts.remind_every", message=reason)]
 
 
@@ -282,21 +304,21 @@ class FlipPolicy:
     """What opted-in volumes are flipped to, and what forbids it."""
 
     target: VolumeType = _setting(
-        choice_of("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
+        choice_parser("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
         VolumeType.GP3,
         "the type to flip to, where no tag names another",
     )
     headroom_pct: float = _setting(parse_pct, 25.0, "what is bought above the demand that was seen")
     act_at: ActAt = _setting(
-        choice_of("a level to act at", *ActAt),
+        choice_parser("a level to act at", *ActAt),
         ActAt.AUTO,
         "flip at this level; auto: at warning if the target stays and costs no more than gp2",
     )
     cooldown: timedelta = _setting(
-        parse_span, timedelta(minutes=30), "no flip this soon after a volume's last modification"
+        parse_duration, timedelta(minutes=30), "no flip this soon after a volume's last modification"
     )
     quota_rule: QuotaRule = _setting(
-        choice_of("a quota rule", *QuotaRule),
+        choice_parser("a quota rule", *QuotaRule),
         QuotaRule.FOUR_PER_DAY,
         "how often AWS lets a volume be modified; six_hours where it still refuses sooner",
     )
@@ -326,19 +348,21 @@ class FlipPolicy:
 
     def faults(self) -> list[PolicyFault]:
         """Settings that contradict each other."""
-        found = faults_outside("flip.cooldown", self.cooldown, _ZERO, _DAY)
+        faults = range_faults("flip.cooldown", self.cooldown, _ZERO, _DAY)
         limits = {VolumeType.IO1: self.io1_iops_limit, VolumeType.IO2: self.io2_iops_limit}
-        limit, least = limits.get(self.target), LIMITS[self.target].least_iops
-        if limit is not None and limit < least:
-            reason = f"{limit} is below the {least} that any {self.target} takes, so nothing could be flipped"
-            found.append(PolicyFault(path=f"flip.{self.target}_iops_limit", message=reason))
-        if self.draining_reserve_pct > _MOST_RESERVED_PCT:
+        limit, minimum = limits.get(self.target), TYPE_LIMITS[self.target].min_iops
+        if limit is not None and limit < minimum:
             reason = (
-                f"{self.draining_reserve_pct:g} is above {_MOST_RESERVED_PCT:g}, which leaves windows and"
-                f" critical volumes no room in the caps; take 0 to {_MOST_RESERVED_PCT:g}"
+                f"{limit} is below the {minimum} that any {self.target} takes, so nothing could be flipped"
             )
-            found.append(PolicyFault(path="flip.draining_reserve_pct", message=reason))
-        return found
+            faults.append(PolicyFault(path=f"flip.{self.target}_iops_limit", message=reason))
+        if self.draining_reserve_pct > _MAX_RESERVED_PCT:
+            reason = (
+                f"{self.draining_reserve_pct:g} is above {_MAX_RESERVED_PCT:g}, which leaves windows and"
+                f" critical volumes no room in the caps; take 0 to {_MAX_RESERVED_PCT:g}"
+            )
+            faults.append(PolicyFault(path="flip.draining_reserve_pct", message=reason))
+        return faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -346,28 +370,30 @@ class FlipBackPolicy:
     """When flipped volumes return to gp2."""
 
     returns: ReturnMode = _setting(
-        choice_of("a way to return", *ReturnMode),
+        choice_parser("a way to return", *ReturnMode),
         ReturnMode.AUTO,
         "whether to return; auto leaves a gp3 that costs no more",
         key="return",
     )
-    calm_for: timedelta = _setting(parse_span, timedelta(minutes=30), "demand must have been calm this long")
+    calm_for: timedelta = _setting(
+        parse_duration, timedelta(minutes=30), "demand must have been calm this long"
+    )
     calm_below_pct: float = _setting(parse_pct, 50.0, "calm is demand below this share of the gp2 baseline")
-    dwell: timedelta = _setting(parse_span, _HOUR, "the least time on the target")
+    dwell: timedelta = _setting(parse_duration, _HOUR, "the least time on the target")
 
     def faults(self) -> list[PolicyFault]:
         """Settings that contradict each other."""
-        found = faults_outside("flip_back.calm_for", self.calm_for, timedelta(minutes=5), _DAY)
+        faults = range_faults("flip_back.calm_for", self.calm_for, timedelta(minutes=5), _DAY)
         if self.calm_below_pct <= 0:
             reason = "0 must be above 0: no demand is below nothing, so no volume would return"
-            found.append(PolicyFault(path="flip_back.calm_below_pct", message=reason))
-        return found + faults_outside("flip_back.dwell", self.dwell, _ZERO, timedelta(days=28))
+            faults.append(PolicyFault(path="flip_back.calm_below_pct", message=reason))
+        return faults + range_faults("flip_back.dwell", self.dwell, _ZERO, timedelta(days=28))
 
 
-def _show(value: Any) -> str:
+def _format_value(value: Any) -> str:
     match value:
         case timedelta():
-            return format_span(value)
+            return format_duration_literal(value)
         case (key, tag_value):
             return f"{key}={tag_value}"
         case None:
@@ -398,7 +424,7 @@ class Policy:
 
     def faults(self) -> tuple[PolicyFault, ...]:
         """Settings that contradict each other, within and across the sections."""
-        return tuple(_faults_of({name: getattr(self, name) for name in _section_types()}))
+        return tuple(_collect_faults({name: getattr(self, name) for name in _section_types()}))
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
@@ -410,54 +436,54 @@ class Policy:
         faults: list[PolicyFault] = []
         version = document.get("version")
         if version != VERSION:
-            said = "is missing" if version is None else f"is {version!r}"
+            problem = "is missing" if version is None else f"is {version!r}"
             faults.append(
-                PolicyFault(path="version", message=f"{said}; this burstwatch reads version: {VERSION}")
+                PolicyFault(path="version", message=f"{problem}; this burstwatch reads version: {VERSION}")
             )
         if (schema := document.get("schema", SCHEMA)) != SCHEMA:
             reason = f"is {schema!r}; write {SCHEMA}, or leave it out"
             faults.append(PolicyFault(path="schema", message=reason))
         section_types = _section_types()
-        faults += unknown_keys("", document, {"schema", "version", *section_types, _WINDOWS})
+        faults += unknown_key_faults("", document, {"schema", "version", *section_types, _WINDOWS})
         sections = {
             name: read_section(name, section_type, document.get(name), faults)
             for name, section_type in section_types.items()
         }
-        windows, window_faults = parse_windows(settings_of(_WINDOWS, document.get(_WINDOWS), faults))
+        windows, window_faults = parse_windows(section_settings(_WINDOWS, document.get(_WINDOWS), faults))
         faults += window_faults
         if faults:
-            raise PolicyError(tuple(dict.fromkeys(faults + _faults_of(sections))))
+            raise PolicyError(tuple(dict.fromkeys(faults + _collect_faults(sections))))
         return cls(**sections, windows=windows)
 
     def to_mapping(self) -> dict[str, Any]:
         """The document this policy would be read from, every default spelled out."""
-        sections = {name: write_section(getattr(self, name), _show) for name in _section_types()}
+        sections = {name: write_section(getattr(self, name), _format_value) for name in _section_types()}
         return {"version": VERSION, **sections, _WINDOWS: windows_to_mapping(self.windows)}
 
 
 def _section_types() -> dict[str, Any]:
-    return {f.name: f.default_factory for f in fields(Policy) if f.name != _WINDOWS}
+    return {section.name: section.default_factory for section in fields(Policy) if section.name != _WINDOWS}
 
 
-def _faults_of(sections: Mapping[str, Any]) -> list[PolicyFault]:
-    found = [fault for section in sections.values() for fault in section.faults()]
-    return found + _faults_across(sections["cadence"], sections["telemetry"], sections["levels"])
+def _collect_faults(sections: Mapping[str, Any]) -> list[PolicyFault]:
+    faults = [fault for section in sections.values() for fault in section.faults()]
+    return faults + _cross_section_faults(sections["cadence"], sections["telemetry"], sections["levels"])
 
 
-def _faults_across(
+def _cross_section_faults(
     cadence: CadencePolicy, telemetry: TelemetryPolicy, levels: LevelPolicy
 ) -> list[PolicyFault]:
-    found: list[PolicyFault] = []
+    faults: list[PolicyFault] = []
     if telemetry.too_new < cadence.metric_lag:
         reason = (
-            f"{format_span(telemetry.too_new)} must be at least cadence.metric_lag"
-            f" {format_span(cadence.metric_lag)}: no datapoint can be there sooner"
+            f"{format_duration_literal(telemetry.too_new)} must be at least cadence.metric_lag"
+            f" {format_duration_literal(cadence.metric_lag)}: no datapoint can be there sooner"
         )
-        found.append(PolicyFault(path="telemetry.too_new", message=reason))
+        faults.append(PolicyFault(path="telemetry.too_new", message=reason))
     if levels.exhausted_leave_pct > cadence.watch_below_pct:
         reason = (
             f"{levels.exhausted_leave_pct:g} must not be above cadence.watch_below_pct"
             f" {cadence.watch_below_pct:g}"
         )
-        found.append(PolicyFault(path="levels.exhausted_leave_pct", message=reason))
-    return found
+        faults.append(PolicyFault(path="levels.exhausted_leave_pct", message=reason))
+    return faults

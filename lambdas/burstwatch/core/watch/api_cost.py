@@ -10,16 +10,18 @@ USD_PER_METRIC = 0.01 / 1000
 MONTH_S = 30 * 24 * 3600
 
 
-def usd_per_month(interval_s: int, metrics: int = 1) -> float:
+def metric_usd_per_month(interval_s: int, metrics: int = 1) -> float:
     """Dollars for reading so many metrics of one volume at this interval for 30 days."""
     return MONTH_S / interval_s * metrics * USD_PER_METRIC
 
 
 def usd_per_month_idle(intervals_s: Iterable[int]) -> float:
     """Dollars a month for volumes that are all calm, given the sweep interval of each."""
-    return sum(map(usd_per_month, intervals_s))
+    return sum(map(metric_usd_per_month, intervals_s))
 
 
 def usd_per_month_now(decisions: Iterable[Decision]) -> float:
     """Dollars a month if every volume kept its present look interval."""
-    return sum(usd_per_month(d.look_interval_s, d.metrics) for d in decisions if d.look_interval_s)
+    return sum(
+        metric_usd_per_month(d.poll_interval_s, d.metric_count) for d in decisions if d.poll_interval_s
+    )

@@ -8,58 +8,66 @@ from typing import Final
 from burstwatch.core.alerts.alert import (
     Alert,
     AlertKind,
-    alert_id,
     describe_evidence,
     describe_forecast,
     describe_reading,
     describe_volume,
+    make_alert_id,
     runbook_link,
 )
-from burstwatch.core.alerts.drain_message import describe_cause
+from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
-from burstwatch.core.assessment.drain_cause import Fall, Traces, find_fall
-from burstwatch.core.assessment.host_stall import FRESH_S, Stall
-from burstwatch.core.assessment.severity import Level, explain_level, judge
+from burstwatch.core.assessment.drain_cause import DrainEpisode, DrainMetrics, find_drain
+from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall
+from burstwatch.core.assessment.severity import Level, classify, explain_level
 from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.volume import CREDITS_PER_PCT, Volume, refill_time_s, worst_drain_per_s
-from burstwatch.core.flips.evaluate import Move, consider
-from burstwatch.core.flips.events import Event, announce, describe_host, enter
-from burstwatch.core.flips.guards import refuse_detached
-from burstwatch.core.flips.recommendation import Proposal, propose
-from burstwatch.core.flips.reconcile import LOST_FOR_S, Step, follow
-from burstwatch.core.flips.triggers import ActRule, Around, Want, act_rule, can_burst
-from burstwatch.core.ledger.flip_state import OTHERS, Direction, Flip, Phase, Spent, spent_within, with_spent
+from burstwatch.core.ebs.volume import CREDITS_PER_PCT, Volume, highest_drain_per_s, refill_time_s
+from burstwatch.core.flips.evaluate import FlipEvaluation, evaluate_flip
+from burstwatch.core.flips.events import Event, describe_host_stall, to_alert, to_ledger_entry
+from burstwatch.core.flips.guards import detached_refusal
+from burstwatch.core.flips.recommendation import Recommendation, recommend
+from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S, Transition, reconcile
+from burstwatch.core.flips.triggers import ActRule, FlipTrigger, VolumeContext, can_burst, choose_act_rule
+from burstwatch.core.ledger.flip_state import (
+    EXTERNAL,
+    Direction,
+    Flip,
+    FlipStatus,
+    ModificationUse,
+    modifications_within,
+    record_modification,
+)
 from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
-from burstwatch.core.policy.volume_tags import Wishes
-from burstwatch.core.policy.windows import duration_sentence, expected_flip
+from burstwatch.core.policy.volume_tags import VolumeSettings
+from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
 from burstwatch.core.text import format_duration, format_instant
 from burstwatch.core.watch.poll_interval import focus_interval_s, longest_interval_s, sweep_interval_s
 
-NOTHING_AROUND: Final = Around()
+NO_CONTEXT: Final = VolumeContext()
 
 _FOCUS_S = 60
-_STAYS_LOOK_S = 12 * 3600
+_PERMANENT_FLIP_POLL_S = 12 * 3600
 """A volume that stays where it was flipped is looked at so seldom: only to see whether it still is."""
 
-_KEPT_AFTER_RETURN_S = 2 * 3600
+_STATE_KEPT_AFTER_RETURN_S = 2 * 3600
 """Longer than any balance is read back: until then it must be known since when it is fresh."""
 
 _GONE_AFTER_S = 600
 """A flipped volume that AWS does not show for so long is gone."""
 
-_UNSEEN_TWICE_S = 30
+_MISSING_CONFIRMED_AFTER_S = 30
 """Any other is, when the look after the first that did not show it does not either."""
 
-_SOON: Final = 2
+_EARLY_WARNING_FACTOR: Final = 2
 """What would be a warning within this many times its span, were it believed, is looked at every minute."""
 
-_PASSING_S = 120
+_TRANSIENT_READ_FAILURE_S = 120
 """A read that fails for less than this has only been throttled."""
 
-_ABOUT_A_DRAIN: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
+_DRAIN_ALERTS: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
 
 
 class Action(StrEnum):
@@ -73,33 +81,34 @@ class Action(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The circumstances of one look: ``now_s`` is the time, ``tick_s`` the nominal time of its tick."""
+class TickContext:
+    """The circumstances of one look: ``now_s`` is the time, ``tick_at_s`` the nominal time of its tick."""
 
     now_s: float
-    tick_s: int
-    place: Place
+    tick_at_s: int
+    location: AwsLocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What one look at a volume leads to; ``change`` is None when the ledger already says it all.
 
-    ``fall`` is what its alert is about, where that tells of a drain for the first time at this level.
+    ``drain_episode`` is what its alert is about, where that tells of a drain for the first time at this
+    level.
     """
 
     assessment: Assessment
-    wishes: Wishes
+    volume_settings: VolumeSettings
     level: Level
     previous_level: Level
     action: Action
     reason: str
-    look_interval_s: int | None
+    poll_interval_s: int | None
     change: Change | None
-    proposal: Proposal | None = None
-    want: Want | None = None
+    recommendation: Recommendation | None = None
+    trigger: FlipTrigger | None = None
     flip: Flip | None = None
-    fall: Fall | None = None
+    drain_episode: DrainEpisode | None = None
 
     @property
     def volume_id(self) -> str:
@@ -111,10 +120,10 @@ class Decision:
         return self.flip is not None and self.flip.is_under_way
 
     @property
-    def metrics(self) -> int:
+    def metric_count(self) -> int:
         """How many metrics of CloudWatch the next look at it reads."""
-        if self.flip is not None and self.flip.phase is Phase.ON_TARGET:
-            return 0 if self.flip.stays else 2
+        if self.flip is not None and self.flip.status is FlipStatus.ON_TARGET:
+            return 0 if self.flip.is_permanent else 2
         if self.flip is not None:
             return 1
         return 3 if self.level.is_alerting else 1
@@ -124,116 +133,145 @@ class Decision:
         return self.change.alerts if self.change else ()
 
     @property
-    def has_proposed(self) -> bool:
+    def has_recommendation(self) -> bool:
         """Whether an alert goes out that tells people what to do."""
         return any(alert.action for alert in self.alerts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged:
-    """A look half-way: the level is known, alerts and the next look are not yet in ``after``."""
+class _Evaluated:
+    """A look half-way: the level is known, alerts and the next look are not yet in ``new_state``."""
 
     assessment: Assessment
     level: Level
-    after: VolumeState
-    proposal: Proposal | None
+    new_state: VolumeState
+    recommendation: Recommendation | None
     act_rule: ActRule | None
 
 
 def decide(
     assessment: Assessment,
     state: VolumeState | None,
-    wishes: Wishes,
+    volume_settings: VolumeSettings,
     *,
     policy: Policy,
-    look: Look,
-    around: Around = NOTHING_AROUND,
+    context: TickContext,
+    volume_context: VolumeContext = NO_CONTEXT,
 ) -> Decision:
     """Judge a volume from one look at it and from what the ledger remembers."""
-    now_s = int(look.now_s)
-    before = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
-    if before.contested_at_s is not None:
-        wishes = replace(wishes, mode=min(wishes.mode, Mode.PROPOSE, key=lambda mode: mode.rank))
-    step = Step(state=before)
-    if around.sighting is not None:
-        step = follow(before, around.sighting, policy=policy, now_s=look.now_s)
-    assessment = _without_old_balance(assessment, step.state)
-    level = _level(assessment, before, policy)
-    interval_s = _focus_interval(assessment, level, policy=policy)
-    if _is_newly_silent(assessment, before, policy, now_s):
-        interval_s = _FOCUS_S
-    is_plain = not wishes.is_critical and around.windows is None and around.stall is None
-    is_calm = state is None and level is Level.OK and interval_s is None
-    if is_plain and (is_calm or _stays_unused(assessment, before, now_s)):
-        return _stay_calm(assessment, level, wishes, policy)
-    step = replace(step, state=_with_news(step.state, around, look.now_s))
-    after = _after(step.state, assessment, level, revision=max(before.revision + 1, now_s), now_s=now_s)
-    if step.state.arrived_at_s != before.arrived_at_s:
-        after = replace(after, arrived_at_s=step.state.arrived_at_s)
-    is_called = wishes.is_critical or (around.windows is not None and around.windows.wants_flip)
-    asks = level.is_alerting or (is_called and can_burst(assessment.volume))
-    is_home = step.state.flip is None
-    proposal = None
-    if asks and is_home:
-        proposal = propose(
-            assessment,
-            wishes.target,
-            policy.flip,
-            look.place,
-            ahead=is_called or not level.is_alerting,
-            spent=spent_within(step.state.spent, look.now_s),
-            unavailable=around.unavailable,
+    now_s = int(context.now_s)
+    old_state = state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
+    if old_state.contested_at_s is not None:
+        volume_settings = replace(
+            volume_settings, mode=min(volume_settings.mode, Mode.PROPOSE, key=lambda mode: mode.rank)
         )
-    move = consider(
-        assessment, after, level, wishes, around, proposal=proposal, policy=policy, now_s=look.now_s
+    transition = Transition(state=old_state)
+    if volume_context.observed is not None:
+        transition = reconcile(old_state, volume_context.observed, policy=policy, now_s=context.now_s)
+    assessment = _without_stale_balance(assessment, transition.state)
+    level = _classify_reading(assessment, old_state, policy)
+    interval_s = _focus_interval(assessment, level, policy=policy)
+    if _is_newly_missing_data(assessment, old_state, policy, now_s):
+        interval_s = _FOCUS_S
+    has_no_context = (
+        not volume_settings.is_critical and volume_context.windows is None and volume_context.stall is None
     )
-    events, after = (*step.events, *move.events), move.state
-    rule = None if proposal is None or is_called else act_rule(proposal.choice, policy)
-    judged = _Judged(assessment=assessment, level=level, after=after, proposal=proposal, act_rule=rule)
-    kind, reason = _alert_due(before, judged, policy=policy, now_s=now_s)
-    if wishes.mode is Mode.OBSERVE and kind is not None:
-        after = _untold(after) if kind is AlertKind.RECOVERED else after
+    is_calm = state is None and level is Level.OK and interval_s is None
+    if has_no_context and (is_calm or _is_still_unused(assessment, old_state, now_s)):
+        return _calm_decision(assessment, level, volume_settings, policy)
+    transition = replace(
+        transition, state=_record_external_modification(transition.state, volume_context, context.now_s)
+    )
+    new_state = _updated_state(
+        transition.state, assessment, level, revision=max(old_state.revision + 1, now_s), now_s=now_s
+    )
+    if transition.state.arrived_at_s != old_state.arrived_at_s:
+        new_state = replace(new_state, arrived_at_s=transition.state.arrived_at_s)
+    must_leave_gp2 = volume_settings.is_critical or (
+        volume_context.windows is not None and volume_context.windows.wants_flip
+    )
+    needs_recommendation = level.is_alerting or (must_leave_gp2 and can_burst(assessment.volume))
+    is_not_flipped = transition.state.flip is None
+    recommendation = None
+    if needs_recommendation and is_not_flipped:
+        recommendation = recommend(
+            assessment,
+            volume_settings.target_override,
+            policy.flip,
+            context.location,
+            is_future=must_leave_gp2 or not level.is_alerting,
+            modifications=modifications_within(transition.state.modifications, context.now_s),
+            unavailable=volume_context.unavailable,
+        )
+    evaluation = evaluate_flip(
+        assessment,
+        new_state,
+        level,
+        volume_settings,
+        volume_context,
+        recommendation=recommendation,
+        policy=policy,
+        now_s=context.now_s,
+    )
+    events, new_state = (*transition.events, *evaluation.events), evaluation.state
+    rule = (
+        None
+        if recommendation is None or must_leave_gp2
+        else choose_act_rule(recommendation.settled_target, policy)
+    )
+    evaluated = _Evaluated(
+        assessment=assessment, level=level, new_state=new_state, recommendation=recommendation, act_rule=rule
+    )
+    kind, reason = _alert_due(old_state, evaluated, policy=policy, now_s=now_s)
+    if volume_settings.mode is Mode.OBSERVE and kind is not None:
+        new_state = _clear_alert_flags(new_state) if kind is AlertKind.RECOVERED else new_state
         kind, reason = None, f"{reason}; mode observe sends no alert"
     alerts: list[Alert] = []
-    fall = find_fall(assessment.balance) if kind in _ABOUT_A_DRAIN else None
+    episode = find_drain(assessment.balance) if kind in _DRAIN_ALERTS else None
     if kind is not None:
-        alerts.append(_make_alert(kind, before, judged, wishes, fall, policy=policy, look=look))
-        after = _alerted(after, kind, now_s)
-    if around.stall is not None:
-        after, event = _hear(after, around.stall, wishes, is_told=kind is not None, now_s=now_s)
+        alerts.append(
+            _make_alert(kind, old_state, evaluated, volume_settings, episode, policy=policy, context=context)
+        )
+        new_state = _mark_alerted(new_state, kind, now_s)
+    if volume_context.stall is not None:
+        new_state, event = _record_host_stall(
+            new_state, volume_context.stall, volume_settings, is_alerted=kind is not None, now_s=now_s
+        )
         events = (*events, event)
-    interval_s = _with_flip(interval_s, after, move, policy)
-    after = replace(after, next_look_at_s=None if interval_s is None else look.tick_s + interval_s)
-    told = [
-        announce(event, after, assessment.volume, policy=policy, place=look.place, now_s=now_s)
+    interval_s = _interval_with_flip(interval_s, new_state, evaluation, policy)
+    new_state = replace(
+        new_state, next_poll_at_s=None if interval_s is None else context.tick_at_s + interval_s
+    )
+    event_alerts = [
+        to_alert(event, new_state, assessment.volume, policy=policy, location=context.location, now_s=now_s)
         for event in events
     ]
-    alerts += [alert for alert in told if alert]
+    alerts += [alert for alert in event_alerts if alert]
     return Decision(
         assessment=assessment,
-        wishes=wishes,
+        volume_settings=volume_settings,
         level=level,
-        previous_level=before.level,
-        action=_action(move, around, alerts),
-        reason=_reason(reason, move, around, assessment.volume),
-        look_interval_s=interval_s or _sweep_interval(assessment, policy),
-        change=_change(state, after, tuple(alerts), events, level, before.level, now_s),
-        proposal=proposal,
-        want=move.want,
-        flip=after.flip,
-        fall=None if any(alert.is_reminder for alert in alerts) else fall,
+        previous_level=old_state.level,
+        action=_choose_action(evaluation, volume_context, alerts),
+        reason=_decision_reason(reason, evaluation, volume_context, assessment.volume),
+        poll_interval_s=interval_s or _sweep_interval(assessment, policy),
+        change=_build_change(state, new_state, tuple(alerts), events, level, old_state.level, now_s),
+        recommendation=recommendation,
+        trigger=evaluation.trigger,
+        flip=new_state.flip,
+        drain_episode=None if any(alert.is_reminder for alert in alerts) else episode,
     )
 
 
-def with_cause(decision: Decision, traces: Traces, *, now_s: float) -> Decision:
+def attach_drain_cause(decision: Decision, metrics: DrainMetrics, *, now_s: float) -> Decision:
     """The decision with what drained the volume in its alert about that, and in the ledger's copy of it."""
-    if decision.fall is None or decision.change is None:
+    if decision.drain_episode is None or decision.change is None:
         return decision
-    told = describe_cause(decision.fall, traces, now_s=now_s)
+    drain_document = describe_drain_cause(decision.drain_episode, metrics, now_s=now_s)
     alerts = {
-        alert.alert_id: replace(alert, evidence={**alert.evidence, "drain": told})
+        alert.alert_id: replace(alert, evidence={**alert.evidence, "drain": drain_document})
         for alert in decision.alerts
-        if alert.kind in _ABOUT_A_DRAIN
+        if alert.kind in _DRAIN_ALERTS
     }
     entries = [
         replace(entry, body=alerts[entry.body["alert_id"]].to_document())
@@ -245,28 +283,30 @@ def with_cause(decision: Decision, traces: Traces, *, now_s: float) -> Decision:
     return replace(decision, change=replace(decision.change, alerts=changed, entries=tuple(entries)))
 
 
-def _hear(
-    state: VolumeState, stall: Stall, wishes: Wishes, *, is_told: bool, now_s: int
+def _record_host_stall(
+    state: VolumeState, stall: Stall, volume_settings: VolumeSettings, *, is_alerted: bool, now_s: int
 ) -> tuple[VolumeState, Event]:
     """Remember what a host reports; it is an alert of its own only where none tells of the volume already."""
-    told_s = state.stall_told_at_s
-    is_new = told_s is None or now_s - told_s >= FRESH_S
-    alerts = is_new and not is_told and state.alerted_level is None and wishes.mode is not Mode.OBSERVE
-    span = f" for {stall.total_s:,.1f} s" if stall.total_s is not None else ""
+    alerted_at_s = state.stall_alerted_at_s
+    is_due = alerted_at_s is None or now_s - alerted_at_s >= STALL_EVIDENCE_S
+    should_alert = (
+        is_due and not is_alerted and state.alerted_level is None and volume_settings.mode is not Mode.OBSERVE
+    )
+    duration = f" for {stall.total_s:,.1f} s" if stall.total_s is not None else ""
     event = Event(
         kind=EntryKind.STALL,
-        summary=f"stood still{span}, says its host",
+        summary=f"stood still{duration}, says its host",
         details=("CloudWatch shows no reason yet; the host is nearer, and minutes earlier.",)
-        if alerts
+        if should_alert
         else (),
-        alert=AlertKind.HOST_STALL if alerts else None,
+        alert=AlertKind.HOST_STALL if should_alert else None,
         action=f"burstctl explain {stall.volume_id}",
-        facts=stall.facts(now_s),
+        facts=stall.to_facts(now_s),
     )
-    return replace(state, stall_told_at_s=now_s if alerts else told_s), event
+    return replace(state, stall_alerted_at_s=now_s if should_alert else alerted_at_s), event
 
 
-def _without_old_balance(assessment: Assessment, state: VolumeState) -> Assessment:
+def _without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessment:
     """What is known of a volume whose modification is completed: its gp2 bucket says nothing any more."""
     flip, reason = state.flip, UnknownReason.NOT_BURSTABLE_TYPE
     is_known = assessment.sample is not None or assessment.unknown_reason is reason
@@ -284,72 +324,82 @@ def _without_old_balance(assessment: Assessment, state: VolumeState) -> Assessme
     )
 
 
-def _level(assessment: Assessment, before: VolumeState, policy: Policy) -> Level:
+def _classify_reading(assessment: Assessment, old_state: VolumeState, policy: Policy) -> Level:
     """The level by what was read; on the way out AWS tells no balance, and an old one raises no alarm."""
-    level = judge(assessment, before.level, policy)
-    is_leaving = before.flip is not None and before.flip.is_under_way
-    is_old = (assessment.age_s or 0) > policy.cadence.metric_lag.total_seconds()
-    if is_leaving and is_old and level is not Level.UNKNOWN:
-        return min(level, before.level, key=lambda each: each.rank)
+    level = classify(assessment, old_state.level, policy)
+    is_being_modified = old_state.flip is not None and old_state.flip.is_under_way
+    is_stale = (assessment.age_s or 0) > policy.cadence.metric_lag.total_seconds()
+    if is_being_modified and is_stale and level is not Level.UNKNOWN:
+        return min(level, old_state.level, key=lambda candidate: candidate.rank)
     return level
 
 
-def _with_news(state: VolumeState, around: Around, now_s: float) -> VolumeState:
+def _record_external_modification(
+    state: VolumeState, volume_context: VolumeContext, now_s: float
+) -> VolumeState:
     """The state with what its host reports, and with a modification that others began.
 
     Of modifications AWS shows only the newest, and counts them all.
     """
-    if around.stall is not None:
-        state = replace(state, stall=around.stall)
-    record = around.in_progress
+    if volume_context.stall is not None:
+        state = replace(state, stall=volume_context.stall)
+    record = volume_context.modification_in_progress
     if state.flip is not None or record is None or record.started_at is None:
         return state
-    theirs = Spent(at_s=int(record.started_at.timestamp()), by=OTHERS)
-    return replace(state, spent=with_spent(state.spent, theirs, now_s))
+    external = ModificationUse(at_s=int(record.started_at.timestamp()), by=EXTERNAL)
+    return replace(state, modifications=record_modification(state.modifications, external, now_s))
 
 
-def _action(move: Move, around: Around, alerts: Sequence[Alert]) -> Action:
-    if move.want is None:
+def _choose_action(
+    evaluation: FlipEvaluation, volume_context: VolumeContext, alerts: Sequence[Alert]
+) -> Action:
+    if evaluation.trigger is None:
         return Action.ALERT if alerts else Action.NONE
-    if around.hold is not None:
+    if volume_context.hold is not None:
         return Action.HOLD
-    return Action.FLIP if move.want.direction is Direction.OUT else Action.FLIP_BACK
+    return Action.FLIP if evaluation.trigger.direction is Direction.FLIP else Action.FLIP_BACK
 
 
-def _reason(reason: str, move: Move, around: Around, volume: Volume) -> str:
+def _decision_reason(
+    reason: str, evaluation: FlipEvaluation, volume_context: VolumeContext, volume: Volume
+) -> str:
     """What is wanted or waited for comes first; the level's own reason where there is nothing of both."""
-    if move.want is not None:
-        held = "" if around.hold is None else f"; on hold by {around.hold.by}"
-        detached = "" if refuse_detached(volume) is None else "; not while it is detached"
-        return f"{move.want.reason}{held}{detached}"
-    return move.waits or reason
+    if evaluation.trigger is not None:
+        hold_suffix = "" if volume_context.hold is None else f"; on hold by {volume_context.hold.by}"
+        detached_suffix = "" if detached_refusal(volume) is None else "; not while it is detached"
+        return f"{evaluation.trigger.reason}{hold_suffix}{detached_suffix}"
+    return evaluation.blocked_reason or reason
 
 
-def _with_flip(interval_s: int | None, after: VolumeState, move: Move, policy: Policy) -> int | None:
+def _interval_with_flip(
+    interval_s: int | None, new_state: VolumeState, evaluation: FlipEvaluation, policy: Policy
+) -> int | None:
     """The next look, where a flip wants one sooner than the level does."""
-    flip = after.flip
-    at_most_s = int(policy.cadence.focus_at_most.total_seconds())
-    if flip is not None and (flip.is_under_way or flip.unseen_since_s is not None):
-        wanted_s = _FOCUS_S
-    elif flip is not None and flip.stays:
-        wanted_s = _STAYS_LOOK_S
-    elif flip is not None or move.want is not None:
-        wanted_s = at_most_s
+    flip = new_state.flip
+    max_interval_s = int(policy.cadence.focus_at_most.total_seconds())
+    if flip is not None and (flip.is_under_way or flip.unconfirmed_since_s is not None):
+        flip_interval_s = _FOCUS_S
+    elif flip is not None and flip.is_permanent:
+        flip_interval_s = _PERMANENT_FLIP_POLL_S
+    elif flip is not None or evaluation.trigger is not None:
+        flip_interval_s = max_interval_s
     else:
         return interval_s
-    return wanted_s if interval_s is None else min(wanted_s, interval_s)
+    return flip_interval_s if interval_s is None else min(flip_interval_s, interval_s)
 
 
-def _stay_calm(assessment: Assessment, level: Level, wishes: Wishes, policy: Policy) -> Decision:
+def _calm_decision(
+    assessment: Assessment, level: Level, volume_settings: VolumeSettings, policy: Policy
+) -> Decision:
     """The decision about almost every volume at almost every look: nothing."""
     return Decision(
         assessment=assessment,
-        wishes=wishes,
+        volume_settings=volume_settings,
         level=level,
         previous_level=Level.OK,
         action=Action.NONE,
         reason=str(assessment.unknown_reason or level),
-        look_interval_s=_sweep_interval(assessment, policy),
+        poll_interval_s=_sweep_interval(assessment, policy),
         change=None,
     )
 
@@ -378,30 +428,36 @@ def may_be_idle(
     return attached_s >= refill_time_s(assessment.baseline_iops)
 
 
-def _is_newly_silent(assessment: Assessment, before: VolumeState, policy: Policy, now_s: int) -> bool:
+def _is_newly_missing_data(
+    assessment: Assessment, old_state: VolumeState, policy: Policy, now_s: int
+) -> bool:
     """Whether one more answer may show why there are no datapoints: one without is not yet a gap.
 
     A load that has just begun looks idle for as long as CloudWatch takes to show it.
     """
     reason = assessment.unknown_reason
     if reason is UnknownReason.TELEMETRY_GAP:
-        return before.unknown_reason is not reason
+        return old_state.unknown_reason is not reason
     if reason is not UnknownReason.IDLE:
         return False
-    since_s = before.unknown_since_s if before.unknown_reason is reason else None
+    since_s = old_state.unknown_since_s if old_state.unknown_reason is reason else None
     return since_s is None or now_s - since_s < policy.cadence.metric_lag.total_seconds()
 
 
-def _stays_unused(assessment: Assessment, before: VolumeState, now_s: int) -> bool:
+def _is_still_unused(assessment: Assessment, old_state: VolumeState, now_s: int) -> bool:
     """Whether it was idle or detached at the last look as well, and nothing is new: nothing is written."""
     reason = assessment.unknown_reason
-    if reason is not before.unknown_reason:
+    if reason is not old_state.unknown_reason:
         return False
     is_idle = reason is UnknownReason.IDLE
-    is_refilling = before.balance_pct is not None and not _is_refilled(assessment, before, now_s)
-    is_quiet = before.next_look_at_s is None and not before.gap_alerted and before.missing_since_s is None
+    is_refilling = old_state.balance_pct is not None and not _is_refilled(assessment, old_state, now_s)
+    is_quiet = (
+        old_state.next_poll_at_s is None
+        and not old_state.is_gap_alerted
+        and old_state.missing_since_s is None
+    )
     is_unused = is_idle or (reason is UnknownReason.DETACHED and is_refilling)
-    return is_unused and is_quiet and not before.has_moved and before.stall is None
+    return is_unused and is_quiet and not old_state.has_flip_history and old_state.stall is None
 
 
 def _is_refilled(assessment: Assessment, state: VolumeState, now_s: int) -> bool:
@@ -411,50 +467,52 @@ def _is_refilled(assessment: Assessment, state: VolumeState, now_s: int) -> bool
     return now_s - state.balance_at_s >= refill_time_s(assessment.baseline_iops, state.balance_pct)
 
 
-def miss(state: VolumeState, look: Look) -> Change | None:
+def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
     """Doubt that a volume is gone; None when it was missing for long enough.
 
     AWS may leave a volume out of an answer: one that drains would not be looked at before its next sweep, and
     what one that has moved was before its flip is known nowhere else.
     """
-    now_s = int(look.now_s)
+    now_s = int(context.now_s)
     since_s = now_s if state.missing_since_s is None else state.missing_since_s
-    if now_s - since_s >= (_GONE_AFTER_S if state.has_moved else _UNSEEN_TWICE_S):
+    if now_s - since_s >= (_GONE_AFTER_S if state.has_flip_history else _MISSING_CONFIRMED_AFTER_S):
         return None
-    after = replace(
+    new_state = replace(
         state,
         revision=max(state.revision + 1, now_s),
         missing_since_s=since_s,
-        next_look_at_s=look.tick_s + _FOCUS_S,
+        next_poll_at_s=context.tick_at_s + _FOCUS_S,
     )
-    return Change(volume_id=state.volume_id, expected_revision=state.revision, state=after)
+    return Change(volume_id=state.volume_id, expected_revision=state.revision, state=new_state)
 
 
-def forget(state: VolumeState, because: str, *, policy: Policy, look: Look) -> Change:
+def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: TickContext) -> Change:
     """Drop the state of a volume that is deleted or ignored, and close its alert where there is one."""
-    now_s = int(look.now_s)
-    after = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
+    now_s = int(context.now_s)
+    new_state = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
     alerts: tuple[Alert, ...] = ()
-    if state.alerted_level is not None or state.gap_alerted:
+    if state.alerted_level is not None or state.is_gap_alerted:
         alerts = (
             Alert(
-                alert_id=alert_id(state.volume_id, AlertKind.RECOVERED, after.revision),
+                alert_id=make_alert_id(state.volume_id, AlertKind.RECOVERED, new_state.revision),
                 kind=AlertKind.RECOVERED,
                 level=Level.UNKNOWN,
                 previous_level=state.alerted_level or state.level,
                 volume_id=state.volume_id,
-                time_s=now_s,
+                at_s=now_s,
                 volume={
                     "volume_id": state.volume_id,
-                    "region": look.place.region,
-                    "account": look.place.account,
+                    "region": context.location.region,
+                    "account": context.location.account,
                 },
-                reading={"unknown_because": because},
+                reading={"unknown_because": reason},
                 runbook=runbook_link(AlertKind.RECOVERED, policy.alerts.runbooks_url),
             ),
         )
-    entries = [_entry(after, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": because}, now_s)]
-    entries += [_entry(after, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
+    entries = [
+        _make_entry(new_state, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": reason}, now_s)
+    ]
+    entries += [_make_entry(new_state, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
     return Change(
         volume_id=state.volume_id,
         expected_revision=state.revision,
@@ -464,26 +522,26 @@ def forget(state: VolumeState, because: str, *, policy: Policy, look: Look) -> C
     )
 
 
-def _alerted(after: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
+def _mark_alerted(new_state: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
     if kind is AlertKind.TELEMETRY_GAP:
-        return replace(after, gap_alerted=True)
+        return replace(new_state, is_gap_alerted=True)
     if kind is AlertKind.RECOVERED:
-        return _untold(after)
-    return replace(after, alerted_level=after.level, alerted_at_s=now_s)
+        return _clear_alert_flags(new_state)
+    return replace(new_state, alerted_level=new_state.level, alerted_at_s=now_s)
 
 
-def _untold(after: VolumeState) -> VolumeState:
+def _clear_alert_flags(new_state: VolumeState) -> VolumeState:
     """Nothing is open with anybody any more."""
-    return replace(after, alerted_level=None, alerted_at_s=None, gap_alerted=False)
+    return replace(new_state, alerted_level=None, alerted_at_s=None, is_gap_alerted=False)
 
 
-def _after(
-    before: VolumeState, assessment: Assessment, level: Level, *, revision: int, now_s: int
+def _updated_state(
+    old_state: VolumeState, assessment: Assessment, level: Level, *, revision: int, now_s: int
 ) -> VolumeState:
     """The state after this look, before alerts and the next look are known."""
     reason = assessment.unknown_reason
-    touched = replace(
-        before,
+    updated = replace(
+        old_state,
         revision=revision,
         arrived_at_s=assessment.arrived_at_s,
         modified_at_s=assessment.modified_at_s,
@@ -492,138 +550,142 @@ def _after(
         unknown_reason=reason,
         missing_since_s=None,
     )
-    if reason is UnknownReason.DETACHED and _is_refilled(assessment, before, now_s):
-        touched = replace(touched, balance_pct=None, balance_at_s=None)
+    if reason is UnknownReason.DETACHED and _is_refilled(assessment, old_state, now_s):
+        updated = replace(updated, balance_pct=None, balance_at_s=None)
     if reason is not None:
-        since_s = before.unknown_since_s if before.unknown_reason is reason else now_s
-        is_leaving = before.flip is not None and before.flip.is_under_way
-        is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW and not is_leaving
-        return _at_level(
-            replace(touched, unknown_since_s=since_s, gap_alerted=touched.gap_alerted and not is_over),
-            Level.OK if is_over else before.level,
+        since_s = old_state.unknown_since_s if old_state.unknown_reason is reason else now_s
+        is_being_modified = old_state.flip is not None and old_state.flip.is_under_way
+        is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW and not is_being_modified
+        return _with_level(
+            replace(updated, unknown_since_s=since_s, is_gap_alerted=updated.is_gap_alerted and not is_over),
+            Level.OK if is_over else old_state.level,
             now_s,
         )
     assert assessment.sample is not None
-    known = replace(
-        touched,
+    with_balance = replace(
+        updated,
         unknown_since_s=None,
-        gap_alerted=False,
+        is_gap_alerted=False,
         balance_pct=assessment.sample.value,
-        balance_at_s=assessment.sample.end_s,
+        balance_at_s=assessment.sample.end_at_s,
     )
-    return _at_level(known, level, now_s)
+    return _with_level(with_balance, level, now_s)
 
 
-def _at_level(state: VolumeState, level: Level, now_s: int) -> VolumeState:
+def _with_level(state: VolumeState, level: Level, now_s: int) -> VolumeState:
     return state if state.level is level else replace(state, level=level, level_since_s=now_s)
 
 
 def _alert_due(
-    before: VolumeState, judged: _Judged, *, policy: Policy, now_s: int
+    old_state: VolumeState, evaluated: _Evaluated, *, policy: Policy, now_s: int
 ) -> tuple[AlertKind | None, str]:
     """The kind of alert this look calls for, if any, and the reason in words."""
-    unknown, level = judged.assessment.unknown_reason, judged.after.level
-    if unknown is not None and unknown.is_fault:
-        return _gap_alert_due(judged, unknown, policy=policy, now_s=now_s)
+    unknown_reason, level = evaluated.assessment.unknown_reason, evaluated.new_state.level
+    if unknown_reason is not None and unknown_reason.is_fault:
+        return _gap_alert_due(evaluated, unknown_reason, policy=policy, now_s=now_s)
     if level.is_alerting:
-        return _level_alert_due(before, level, unknown, policy=policy, now_s=now_s)
-    reason = str(judged.level) if unknown is None else str(unknown)
-    if unknown is UnknownReason.TOO_NEW:
+        return _level_alert_due(old_state, level, unknown_reason, policy=policy, now_s=now_s)
+    reason = str(evaluated.level) if unknown_reason is None else str(unknown_reason)
+    if unknown_reason is UnknownReason.TOO_NEW:
         return None, reason
-    if before.alerted_level is not None or before.gap_alerted:
-        return AlertKind.RECOVERED, f"{before.level} before, now {reason}"
+    if old_state.alerted_level is not None or old_state.is_gap_alerted:
+        return AlertKind.RECOVERED, f"{old_state.level} before, now {reason}"
     return None, reason
 
 
 def _level_alert_due(
-    before: VolumeState, level: Level, unknown: UnknownReason | None, *, policy: Policy, now_s: int
+    old_state: VolumeState, level: Level, unknown_reason: UnknownReason | None, *, policy: Policy, now_s: int
 ) -> tuple[AlertKind | None, str]:
     """Alert on entering a level, and again as a reminder while it lasts; never while the data is missing."""
-    if unknown is not None:
-        return None, f"{unknown}; last known level {level}"
+    if unknown_reason is not None:
+        return None, f"{unknown_reason}; last known level {level}"
     kind = AlertKind.EXHAUSTED if level is Level.EXHAUSTED else AlertKind.DRAINING
-    if before.alerted_level is not level or before.gap_alerted:
-        return kind, f"{before.level} before, now {level}"
-    since_s = now_s - (before.alerted_at_s or 0)
-    if since_s >= policy.alerts.remind_every.total_seconds():
+    if old_state.alerted_level is not level or old_state.is_gap_alerted:
+        return kind, f"{old_state.level} before, now {level}"
+    elapsed_s = now_s - (old_state.alerted_at_s or 0)
+    if elapsed_s >= policy.alerts.remind_every.total_seconds():
         return kind, f"still {level}"
-    return None, f"{level}, alerted {format_duration(since_s)} ago"
+    return None, f"{level}, alerted {format_duration(elapsed_s)} ago"
 
 
 def _gap_alert_due(
-    judged: _Judged, unknown: UnknownReason, *, policy: Policy, now_s: int
+    evaluated: _Evaluated, unknown_reason: UnknownReason, *, policy: Policy, now_s: int
 ) -> tuple[AlertKind | None, str]:
     """A telemetry gap alerts at once, a failed read when for all we know it is dry soon; both once."""
-    after = judged.after
-    if after.gap_alerted:
-        return None, f"{unknown}, alerted"
-    lasted_s = now_s - (after.unknown_since_s or now_s)
-    patience_s = policy.telemetry.gap_after.total_seconds()
-    worst = worst_drain_per_s(judged.assessment.baseline_iops)
-    if after.balance_pct is not None and after.balance_at_s is not None and worst:
-        dry_at_s = after.balance_at_s + after.balance_pct * CREDITS_PER_PCT / worst
-        spare_s = lasted_s + dry_at_s - now_s - policy.cadence.act_lead.total_seconds()
-        patience_s = min(patience_s, max(_PASSING_S, spare_s))
-    if unknown is UnknownReason.TELEMETRY_GAP or lasted_s >= patience_s:
-        return AlertKind.TELEMETRY_GAP, str(unknown)
-    return None, str(unknown)
+    new_state = evaluated.new_state
+    if new_state.is_gap_alerted:
+        return None, f"{unknown_reason}, alerted"
+    lasted_s = now_s - (new_state.unknown_since_s or now_s)
+    alert_after_s = policy.telemetry.gap_after.total_seconds()
+    highest_drain = highest_drain_per_s(evaluated.assessment.baseline_iops)
+    if new_state.balance_pct is not None and new_state.balance_at_s is not None and highest_drain:
+        empty_at_s = new_state.balance_at_s + new_state.balance_pct * CREDITS_PER_PCT / highest_drain
+        time_left_s = lasted_s + empty_at_s - now_s - policy.cadence.act_lead.total_seconds()
+        alert_after_s = min(alert_after_s, max(_TRANSIENT_READ_FAILURE_S, time_left_s))
+    if unknown_reason is UnknownReason.TELEMETRY_GAP or lasted_s >= alert_after_s:
+        return AlertKind.TELEMETRY_GAP, str(unknown_reason)
+    return None, str(unknown_reason)
 
 
 def _make_alert(
     kind: AlertKind,
-    before: VolumeState,
-    decided: _Judged,
-    wishes: Wishes,
-    fall: Fall | None,
+    old_state: VolumeState,
+    evaluated: _Evaluated,
+    volume_settings: VolumeSettings,
+    episode: DrainEpisode | None,
     *,
     policy: Policy,
-    look: Look,
+    context: TickContext,
 ) -> Alert:
-    assessment, level = decided.assessment, decided.level
+    assessment, level = evaluated.assessment, evaluated.level
     volume = assessment.volume
     return Alert(
-        alert_id=alert_id(volume.volume_id, kind, decided.after.revision),
+        alert_id=make_alert_id(volume.volume_id, kind, evaluated.new_state.revision),
         kind=kind,
         level=level,
-        previous_level=before.alerted_level or before.level,
+        previous_level=old_state.alerted_level or old_state.level,
         volume_id=volume.volume_id,
-        time_s=int(look.now_s),
-        is_reminder=kind in _ABOUT_A_DRAIN and before.alerted_level is level,
-        volume=describe_volume(volume, look.place),
+        at_s=int(context.now_s),
+        is_reminder=kind in _DRAIN_ALERTS and old_state.alerted_level is level,
+        volume=describe_volume(volume, context.location),
         reading=describe_reading(assessment),
-        forecast=describe_forecast(assessment, look.now_s),
+        forecast=describe_forecast(assessment, context.now_s),
         evidence={"because": explain_level(assessment, level, policy)}
-        | describe_evidence(assessment, fall)
-        | _describe_duration(decided, policy, look.now_s)
+        | describe_evidence(assessment, episode)
+        | _describe_duration(evaluated, policy, context.now_s)
         | {
-            "mode": str(wishes.mode),
-            "tag_faults": list(wishes.faults),
-            "proposal": list(decided.proposal.reasons if decided.proposal else ()),
-            "act_at": decided.act_rule.to_document() if decided.act_rule else None,
+            "mode": str(volume_settings.mode),
+            "tag_faults": list(volume_settings.faults),
+            "proposal": list(evaluated.recommendation.reasons if evaluated.recommendation else ()),
+            "act_at": evaluated.act_rule.to_document() if evaluated.act_rule else None,
         }
-        | describe_host(decided.after.stall, look.now_s),
-        action=decided.proposal.action if decided.proposal else None,
+        | describe_host_stall(evaluated.new_state.stall, context.now_s),
+        action=evaluated.recommendation.action if evaluated.recommendation else None,
         runbook=runbook_link(kind, policy.alerts.runbooks_url),
-        console_url=look.place.volume_url(volume.volume_id),
+        console_url=context.location.volume_url(volume.volume_id),
     )
 
 
-def _describe_duration(decided: _Judged, policy: Policy, now_s: float) -> dict[str, object]:
+def _describe_duration(evaluated: _Evaluated, policy: Policy, now_s: float) -> dict[str, object]:
     """How long a flip is expected to take: of the one under way, or of the one that is proposed."""
-    flip, proposal, volume = decided.after.flip, decided.proposal, decided.assessment.volume
+    flip, recommendation, volume = (
+        evaluated.new_state.flip,
+        evaluated.recommendation,
+        evaluated.assessment.volume,
+    )
     is_changing = flip is not None and flip.is_under_way
-    if not is_changing and (proposal is None or proposal.target is None):
+    if not is_changing and (recommendation is None or recommendation.target is None):
         return {}
     return {
-        "changing_to": str(flip.asked_for) if flip is not None and is_changing else None,
-        "changing_since": format_instant(flip.asked_at_s) if flip is not None and is_changing else None,
+        "changing_to": str(flip.requested_config) if flip is not None and is_changing else None,
+        "changing_since": format_instant(flip.requested_at_s) if flip is not None and is_changing else None,
         "expected_least_s": round(policy.lead.least.total_seconds()),
-        "expected_most_s": round(expected_flip(volume.size_gib, policy.lead).total_seconds()),
-        "duration": duration_sentence(
+        "expected_most_s": round(expected_flip_duration(volume.size_gib, policy.lead).total_seconds()),
+        "duration": describe_flip_duration(
             volume.size_gib,
             policy.lead,
-            empty_s=decided.assessment.empty_s,
-            ago_s=now_s - flip.asked_at_s if flip is not None and is_changing else 0.0,
+            time_to_empty_s=evaluated.assessment.time_to_empty_s,
+            elapsed_s=now_s - flip.requested_at_s if flip is not None and is_changing else 0.0,
         ),
     }
 
@@ -649,9 +711,9 @@ def _focus_interval(assessment: Assessment, level: Level, *, policy: Policy) -> 
 
 def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:
     """Whether it drains at a pace that, were it believed, would be a warning now or before long."""
-    if forecast is None or not forecast.draining or forecast.earliest_s is None:
+    if forecast is None or not forecast.is_draining or forecast.earliest_s is None:
         return False
-    return forecast.earliest_s <= _SOON * policy.levels.warning_within.total_seconds()
+    return forecast.earliest_s <= _EARLY_WARNING_FACTOR * policy.levels.warning_within.total_seconds()
 
 
 def _sweep_interval(assessment: Assessment, policy: Policy) -> int | None:
@@ -661,9 +723,9 @@ def _sweep_interval(assessment: Assessment, policy: Policy) -> int | None:
     return None
 
 
-def _change(
+def _build_change(
     state: VolumeState | None,
-    after: VolumeState,
+    new_state: VolumeState,
     alerts: tuple[Alert, ...],
     events: Sequence[Event],
     level: Level,
@@ -671,41 +733,64 @@ def _change(
     now_s: int,
 ) -> Change | None:
     """What to write; nothing where a calm volume stays calm."""
-    is_lost = after.lost is not None and now_s - after.lost.asked_at_s < LOST_FOR_S
-    after = replace(after, spent=spent_within(after.spent, now_s), lost=after.lost if is_lost else None)
-    keep = after if _is_worth_keeping(after, now_s) else None
-    if state is None and keep is None and not alerts:
+    remembers_unsent_intent = (
+        new_state.unsent_intent is not None
+        and now_s - new_state.unsent_intent.requested_at_s < LATE_INTENT_MEMORY_S
+    )
+    new_state = replace(
+        new_state,
+        modifications=modifications_within(new_state.modifications, now_s),
+        unsent_intent=new_state.unsent_intent if remembers_unsent_intent else None,
+    )
+    kept_state = new_state if _is_worth_keeping(new_state, now_s) else None
+    if state is None and kept_state is None and not alerts:
         return None
     entries: list[LedgerEntry] = []
-    if after.level is not previous:
+    if new_state.level is not previous:
         entries.append(
-            _entry(after, EntryKind.LEVEL_CHANGED, {"from": str(previous), "to": str(level)}, now_s)
+            _make_entry(new_state, EntryKind.LEVEL_CHANGED, {"from": str(previous), "to": str(level)}, now_s)
         )
-    entries += [enter(event, after, now_s) for event in events if event.kind is not EntryKind.ALERT]
-    entries += [_entry(after, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
+    entries += [
+        to_ledger_entry(event, new_state, now_s) for event in events if event.kind is not EntryKind.ALERT
+    ]
+    entries += [_make_entry(new_state, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
     return Change(
-        volume_id=after.volume_id,
+        volume_id=new_state.volume_id,
         expected_revision=state.revision if state else None,
-        state=keep,
+        state=kept_state,
         entries=tuple(entries),
         alerts=alerts,
     )
 
 
-def _entry(after: VolumeState, kind: EntryKind, body: dict[str, object], at_s: int) -> LedgerEntry:
-    return LedgerEntry(volume_id=after.volume_id, revision=after.revision, kind=kind, at_s=at_s, body=body)
+def _make_entry(new_state: VolumeState, kind: EntryKind, body: dict[str, object], at_s: int) -> LedgerEntry:
+    return LedgerEntry(
+        volume_id=new_state.volume_id, revision=new_state.revision, kind=kind, at_s=at_s, body=body
+    )
 
 
-_REMEMBERED: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+_REMEMBERED_REASONS: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
 
 
 def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
     is_refilling = state.unknown_reason is UnknownReason.DETACHED and state.balance_pct is not None
-    remembered = state.unknown_reason in _REMEMBERED or is_refilling
-    is_watched = state.level is not Level.OK or state.next_look_at_s is not None
-    is_told = state.gap_alerted or state.critical_told or state.missed_told_s is not None
-    waits = state.retry_at_s is not None and state.retry_at_s > now_s
-    is_heard = state.stall is not None and state.stall.is_fresh(now_s)
-    has_returned = state.returned_at_s is not None and now_s - state.returned_at_s < _KEPT_AFTER_RETURN_S
-    return is_watched or is_told or remembered or state.has_moved or waits or has_returned or is_heard
+    is_remembered = state.unknown_reason in _REMEMBERED_REASONS or is_refilling
+    is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
+    has_open_alert = (
+        state.is_gap_alerted or state.is_critical_alerted or state.missed_window_alerted_at_s is not None
+    )
+    is_backing_off = state.retry_at_s is not None and state.retry_at_s > now_s
+    has_fresh_stall = state.stall is not None and state.stall.is_fresh(now_s)
+    has_returned = (
+        state.returned_at_s is not None and now_s - state.returned_at_s < _STATE_KEPT_AFTER_RETURN_S
+    )
+    return (
+        is_watched
+        or has_open_alert
+        or is_remembered
+        or state.has_flip_history
+        or is_backing_off
+        or has_returned
+        or has_fresh_stall
+    )

@@ -9,7 +9,7 @@ from burstwatch.core.ledger.ledger import Change, VolumeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
+class FleetSummary:
     """How many volumes are watched (None before the first whole sweep), in focus, flipped, at each level.
 
     ``lowest_balance_pct`` is that of the volumes with anything going on, None where there are none.
@@ -22,23 +22,25 @@ class Fleet:
     lowest_balance_pct: float | None = None
 
 
-def count_fleet(states: Mapping[str, VolumeState], changes: Iterable[Change], watched: int | None) -> Fleet:
+def summarise_fleet(
+    states: Mapping[str, VolumeState], changes: Iterable[Change], watched: int | None
+) -> FleetSummary:
     """The fleet as these changes leave it; a volume without a state is calm."""
-    left = dict(states)
+    remaining = dict(states)
     for change in changes:
         if change.state is None:
-            left.pop(change.volume_id, None)
+            remaining.pop(change.volume_id, None)
         else:
-            left[change.volume_id] = change.state
-    known = left.values()
-    levels = Counter(Level.UNKNOWN if each.unknown_reason else each.level for each in known)
+            remaining[change.volume_id] = change.state
+    remaining_states = remaining.values()
+    levels = Counter(Level.UNKNOWN if state.unknown_reason else state.level for state in remaining_states)
     if watched is not None:
-        levels[Level.OK] += max(0, watched - len(left))
-    balances = (each.balance_pct for each in known if each.unknown_reason is None)
-    return Fleet(
+        levels[Level.OK] += max(0, watched - len(remaining))
+    balances = (state.balance_pct for state in remaining_states if state.unknown_reason is None)
+    return FleetSummary(
         watched=watched,
-        in_focus=sum(each.next_look_at_s is not None for each in known),
-        flipped=sum(each.flip is not None for each in known),
+        in_focus=sum(state.next_poll_at_s is not None for state in remaining_states),
+        flipped=sum(state.flip is not None for state in remaining_states),
         by_level={level: levels[level] for level in Level},
         lowest_balance_pct=min((pct for pct in balances if pct is not None), default=None),
     )

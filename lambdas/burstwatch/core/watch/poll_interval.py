@@ -9,7 +9,7 @@ from math import ceil, inf
 from typing import Final
 
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.ebs.volume import CREDITS_PER_PCT, worst_drain_per_s
+from burstwatch.core.ebs.volume import CREDITS_PER_PCT, highest_drain_per_s
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy
 from burstwatch.core.text import format_duration
 
@@ -22,9 +22,9 @@ def longest_interval_s(
     A reading that is ``age_s`` old, older than ``metric_lag``, counts with its own age: that long the volume
     may have drained since. So the rule holds for datapoints that are late or come every five minutes, too.
     """
-    drain = worst_drain_per_s(baseline)
+    drain_per_s = highest_drain_per_s(baseline)
     late_s = max(0.0, age_s - cadence.metric_lag.total_seconds())
-    return credits_left / drain - cadence.reserve.total_seconds() - late_s if drain else inf
+    return credits_left / drain_per_s - cadence.reserve.total_seconds() - late_s if drain_per_s else inf
 
 
 def sweep_ticks(baseline: int, cadence: CadencePolicy) -> int:
@@ -47,18 +47,20 @@ def focus_interval_s(credits_left: float, baseline: int, cadence: CadencePolicy,
     return max(1, int(longest // minute)) * minute
 
 
-RECHECK_S: Final = 24 * 3600
+RECHECK_INTERVAL_S: Final = 24 * 3600
 """A volume that is taken for idle has its operations read again this often: each time costs two metrics."""
 
 
-def is_rechecked(volume_id: str, now_s: float, interval_s: int, cadence: CadencePolicy) -> bool:
-    """Whether this look, of a volume that is looked at every ``interval_s``, is the one in ``RECHECK_S``."""
+def is_recheck_due(volume_id: str, now_s: float, interval_s: int, cadence: CadencePolicy) -> bool:
+    """Whether this look is the one in ``RECHECK_INTERVAL_S`` of a volume polled every ``interval_s``."""
     tick_s = int(cadence.sweep_tick.total_seconds())
     last_tick = int(now_s) // tick_s
-    return is_swept(volume_id, RECHECK_S // tick_s, last_tick - interval_s // tick_s + 1, last_tick)
+    return is_sweep_due(
+        volume_id, RECHECK_INTERVAL_S // tick_s, last_tick - interval_s // tick_s + 1, last_tick
+    )
 
 
-def metric_lag_for(spacing_s: float, age_s: float) -> timedelta:
+def recommended_metric_lag(spacing_s: float, age_s: float) -> timedelta:
     """A ``metric_lag`` that covers datapoints so far apart, the newest so old: in steps of five minutes.
 
     The default allows for five minutes with a datapoint every minute.
@@ -72,11 +74,11 @@ def describe_spacing(spacing_s: float | None) -> str:
     """What datapoints further apart than a minute mean for alerts; empty where they are not."""
     if spacing_s is None or spacing_s <= PERIOD_S:
         return ""
-    every, later = format_duration(spacing_s), format_duration(spacing_s - PERIOD_S)
-    return f"datapoints come every {every}, not every minute: a drain is seen up to {later} later"
+    spacing, later = format_duration(spacing_s), format_duration(spacing_s - PERIOD_S)
+    return f"datapoints come every {spacing}, not every minute: a drain is seen up to {later} later"
 
 
-def is_swept(volume_id: str, ticks: int, first_tick: int, last_tick: int) -> bool:
+def is_sweep_due(volume_id: str, ticks: int, first_tick: int, last_tick: int) -> bool:
     """Whether a volume that is looked at every ``ticks`` ticks is due at one of the ticks first..last.
 
     Volumes are spread evenly by a hash of their id; ticks are counted from the epoch.

@@ -5,75 +5,81 @@ from typing import Final, NamedTuple
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.bench import Bench, Refusal, says_nothing
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.host import SPARES
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
-from burstctl.aws_check.wording import template_of
+from burstctl.aws_check.fact_context import FactContext, Refusal, is_unrelated
+from burstctl.aws_check.host import SPARE_DEVICES
+from burstctl.aws_check.message_template import to_template
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 
 class Attempt(NamedTuple):
     """AttachVolume, and the state of the modification right before and right after it."""
 
-    before: str
+    state_before: str
     refusal: Refusal | None
-    after: str
+    state_after: str
 
 
-def judge(attempts: Sequence[Attempt]) -> Measured:
+def judge(attempts: Sequence[Attempt]) -> Measurement:
     """By the newest attempt, which must have met the state.
 
     Raises:
         NotMeasured: no attempt was made while it was modifying.
     """
     last = attempts[-1]
-    if not met_the_state(last):
-        raise NotMeasured(f"in {len(attempts)} attempts the modification was past modifying: run it again")
+    if not was_modifying(last):
+        raise NotMeasuredError(
+            f"in {len(attempts)} attempts the modification was past modifying: run it again"
+        )
     if last.refusal is None:
-        return Measured(answer="allowed", evidence={"attempts": len(attempts)})
-    code, message = last.refusal.code, template_of(last.refusal.message)
-    return Measured(
+        return Measurement(answer="allowed", evidence={"attempts": len(attempts)})
+    code, message = last.refusal.code, to_template(last.refusal.message)
+    return Measurement(
         answer=f"refused, {code}",
         values={"code": code, "message": message},
         evidence={"attempts": len(attempts), **last.refusal.to_document()},
     )
 
 
-def met_the_state(attempt: Attempt) -> bool:
+def was_modifying(attempt: Attempt) -> bool:
     """Whether it was tried in the state; a refusal proves it even if the state was over a moment later."""
-    return attempt.before == "modifying" and (attempt.refusal is not None or attempt.after == "modifying")
+    return attempt.state_before == "modifying" and (
+        attempt.refusal is not None or attempt.state_after == "modifying"
+    )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Try to attach volumes whose modification was accepted a moment ago."""
-    host = yield from bench.host()
+    host = yield from context.get_host()
     attempts: list[Attempt] = []
-    for device in SPARES:
-        volume_id = yield from bench.volume(1, zone=host.zone)
-        if (refusal := bench.modify(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-            raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-        before = _state(bench, volume_id)
-        refusal = _attach(bench, volume_id, host.instance_id, device)
-        attempts.append(Attempt(before, refusal, _state(bench, volume_id)))
-        if met_the_state(attempts[-1]):
+    for device in SPARE_DEVICES:
+        volume_id = yield from context.create_volume(1, zone=host.zone)
+        if (
+            refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
+        ) is not None:
+            raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+        state_before = _modification_state(context, volume_id)
+        refusal = _attach(context, volume_id, host.instance_id, device)
+        attempts.append(Attempt(state_before, refusal, _modification_state(context, volume_id)))
+        if was_modifying(attempts[-1]):
             break
     return judge(attempts)
 
 
-def _attach(bench: Bench, volume_id: str, instance_id: str, device: str) -> Refusal | None:
-    bench.check_ours("volume", volume_id)
-    bench.check_ours("instance", instance_id)
+def _attach(context: FactContext, volume_id: str, instance_id: str, device: str) -> Refusal | None:
+    context.check_owned("volume", volume_id)
+    context.check_owned("instance", instance_id)
     try:
-        bench.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
+        context.ec2.attach_volume(VolumeId=volume_id, InstanceId=instance_id, Device=device)
     except ClientError as error:
-        if says_nothing(error):
+        if is_unrelated(error):
             raise
-        return Refusal.of(error)
+        return Refusal.from_error(error)
     return None
 
 
-def _state(bench: Bench, volume_id: str) -> str:
-    record = bench.modification(volume_id)
+def _modification_state(context: FactContext, volume_id: str) -> str:
+    record = context.read_modification(volume_id)
     return str(record["ModificationState"]) if record else "none"
 
 
@@ -93,6 +99,6 @@ FACT: Final = Fact(
         "ec2:DeleteVolume",
     ),
     measure=measure,
-    cost=Cost(gp3_gib=len(SPARES)),
+    cost=Cost(gp3_gib=len(SPARE_DEVICES)),
     needs_host=True,
 )

@@ -2,57 +2,57 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.host import DRAIN_S, RESIZED
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
-from burstctl.experiment.credit_reset import MOST_BALANCE_PCT, pct_per_minute
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.host import DRAIN_S, RESIZED_DEVICE
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
+from burstctl.experiment.credit_reset import MAX_START_BALANCE_PCT, pct_per_minute
 from burstwatch.core.buckets.series import Sample
 
 _SETTLED_S: Final = DRAIN_S + 8 * 60
 _GROWN_GIB: Final = 41
 _NOISE_PCT: Final = 2.0
-_PATIENCE_S: Final = 20 * 60
+_DATAPOINT_TIMEOUT_S: Final = 20 * 60
 _FULL_PCT: Final = 100.0
 
 
-def judge(before: Sample, after: Sample) -> Measured:
+def judge(before: Sample, after: Sample) -> Measurement:
     """By the newest datapoint before the change and the first one after it.
 
     Raises:
         NotMeasured: the two do not decide it.
     """
-    earned = pct_per_minute(_GROWN_GIB) * (after.start_s - before.start_s) / 60
+    earned_pct = pct_per_minute(_GROWN_GIB) * (after.start_at_s - before.start_at_s) / 60
     bounds = {
-        "kept": (before.value - _NOISE_PCT, before.value + earned + _NOISE_PCT),
+        "kept": (before.value - _NOISE_PCT, before.value + earned_pct + _NOISE_PCT),
         "reset": (_FULL_PCT - _NOISE_PCT, _FULL_PCT),
-        "emptied": (0.0, earned + _NOISE_PCT),
+        "emptied": (0.0, earned_pct + _NOISE_PCT),
     }
-    fits = [answer for answer, (low, high) in bounds.items() if low <= after.value <= high]
-    seen = f"{before.value:.1f} % before, {after.value:.1f} % after, at most {earned:.1f} % earned"
-    if len(fits) != 1:
-        raise NotMeasured(f"{seen}: that fits {' and '.join(fits) or 'no answer'}")
-    return Measured(answer=fits[0], evidence={"because": seen})
+    possible_answers = [answer for answer, (low, high) in bounds.items() if low <= after.value <= high]
+    description = f"{before.value:.1f} % before, {after.value:.1f} % after, at most {earned_pct:.1f} % earned"
+    if len(possible_answers) != 1:
+        raise NotMeasuredError(f"{description}: that fits {' and '.join(possible_answers) or 'no answer'}")
+    return Measurement(answer=possible_answers[0], evidence={"because": description})
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Let a drained volume grow by a GiB."""
-    host = yield from bench.host()
-    volume_id = host.volumes[RESIZED]
-    yield max(0.0, host.launched_s + _SETTLED_S - bench.now_s())
-    began_s = bench.now_s()
-    _, ended_s = yield from bench.modified(volume_id, Size=_GROWN_GIB)
+    host = yield from context.get_host()
+    volume_id = host.volumes[RESIZED_DEVICE]
+    yield max(0.0, host.launched_at_s + _SETTLED_S - context.now_s())
+    started_at_s = context.now_s()
+    _, ended_at_s = yield from context.modify_and_wait(volume_id, Size=_GROWN_GIB)
     while True:
-        balance = bench.datapoints(volume_id, began_s - 1800)
-        before, after = balance.newest_at_or_before(int(began_s) - 60), balance.since(ended_s)
-        if before is not None and before.value > MOST_BALANCE_PCT:
-            raise NotMeasured(
-                f"its balance was {before.value:.0f} %; it needs at most {MOST_BALANCE_PCT:.0f} %"
+        balance = context.read_datapoints(volume_id, started_at_s - 1800)
+        before, after = balance.newest_at_or_before(int(started_at_s) - 60), balance.since(ended_at_s)
+        if before is not None and before.value > MAX_START_BALANCE_PCT:
+            raise NotMeasuredError(
+                f"its balance was {before.value:.0f} %; it needs at most {MAX_START_BALANCE_PCT:.0f} %"
             )
         if before is not None and len(after) > 1:
             return judge(before, next(iter(after)))
-        if bench.now_s() > ended_s + _PATIENCE_S:
-            raise NotMeasured("CloudWatch has no datapoint from before the change, or none after it")
+        if context.now_s() > ended_at_s + _DATAPOINT_TIMEOUT_S:
+            raise NotMeasuredError("CloudWatch has no datapoint from before the change, or none after it")
         yield 60
 
 

@@ -2,19 +2,19 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.host import DRAIN_S, RETURNED
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.host import DRAIN_S, RETURNED_DEVICE
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstctl.experiment.credit_reset import (
-    BEFORE_S,
-    ENOUGH_S,
-    LEAST_AWAY_S,
-    MOST_BALANCE_PCT,
-    Journey,
-    judge,
-    shortest_away_s,
-    weigh_there,
+    LOOKBACK_S,
+    MAX_START_BALANCE_PCT,
+    MIN_AWAY_S,
+    MIN_RETURN_SPAN_S,
+    RoundTrip,
+    credits_on_arrival,
+    min_away_s,
+    reach_verdict,
 )
 from burstwatch.core.buckets.series import Series
 
@@ -22,70 +22,82 @@ _SETTLED_S: Final = DRAIN_S + 8 * 60
 """By then the volume is attached, drained, and at rest for some minutes."""
 
 _SIZE_GIB: Final = 100
-_MOST_AWAY_S: Final = 40 * 60
-_PATIENCE_S: Final = 25 * 60
-_LOOK_EVERY_S: Final = 60
-_SLOWER: Final = 1.25
+_MAX_AWAY_S: Final = 40 * 60
+_DATAPOINT_TIMEOUT_S: Final = 25 * 60
+_POLL_INTERVAL_S: Final = 60
+_RETURN_DURATION_FACTOR: Final = 1.25
 
 
-def judged(journey: Journey) -> Measured:
+def to_measured(round_trip: RoundTrip) -> Measurement:
     """The answer that ``burstctl experiment credit-reset`` would give.
 
     Raises:
         NotMeasured: its datapoints do not decide it.
     """
-    verdict = judge(journey)
-    if verdict.fate is None:
-        raise NotMeasured(" ".join(verdict.because))
-    return Measured(answer=verdict.fate.name.lower(), evidence={"because": list(verdict.because)})
+    verdict = reach_verdict(round_trip)
+    if verdict.hypothesis is None:
+        raise NotMeasuredError(" ".join(verdict.reasoning))
+    return Measurement(answer=verdict.hypothesis.name.lower(), evidence={"because": list(verdict.reasoning)})
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Send a drained volume to gp3, let it stay there, and bring it back."""
-    host = yield from bench.host()
-    volume_id = host.volumes[RETURNED]
-    yield max(0.0, host.launched_s + _SETTLED_S - bench.now_s())
-    newest = bench.datapoints(volume_id, bench.now_s() - 900).newest
-    if newest is None or newest.value > MOST_BALANCE_PCT:
-        held = "unknown" if newest is None else f"{newest.value:.0f} %"
-        raise NotMeasured(f"its balance is {held} after {DRAIN_S // 60} min of reads; at most 80 % is needed")
-    left_s, there_s = yield from bench.modified(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
-    yield LEAST_AWAY_S / 2  # for CloudWatch to publish what was before
-    away = weigh_there(_journey(bench, volume_id, left_s, there_s))
-    needed_s = away and shortest_away_s(
-        away, size_gib=_SIZE_GIB, iops=1, modify_s=_SLOWER * (there_s - left_s)
+    host = yield from context.get_host()
+    volume_id = host.volumes[RETURNED_DEVICE]
+    yield max(0.0, host.launched_at_s + _SETTLED_S - context.now_s())
+    newest = context.read_datapoints(volume_id, context.now_s() - 900).newest
+    if newest is None or newest.value > MAX_START_BALANCE_PCT:
+        balance_text = "unknown" if newest is None else f"{newest.value:.0f} %"
+        raise NotMeasuredError(
+            f"its balance is {balance_text} after {DRAIN_S // 60} min of reads; at most 80 % is needed"
+        )
+    left_at_s, arrived_at_s = yield from context.modify_and_wait(
+        volume_id, VolumeType="gp3", Iops=3000, Throughput=125
     )
-    away_s = min(_MOST_AWAY_S, max(LEAST_AWAY_S, needed_s or 0))
-    yield max(0.0, there_s + away_s - bench.now_s())
-    turned_s, home_s = yield from bench.modified(volume_id, VolumeType="gp2")
+    yield MIN_AWAY_S / 2  # for CloudWatch to publish what was before
+    bounds = credits_on_arrival(_read_round_trip(context, volume_id, left_at_s, arrived_at_s))
+    required_away_s = bounds and min_away_s(
+        bounds, size_gib=_SIZE_GIB, iops=1, modify_s=_RETURN_DURATION_FACTOR * (arrived_at_s - left_at_s)
+    )
+    away_s = min(_MAX_AWAY_S, max(MIN_AWAY_S, required_away_s or 0))
+    yield max(0.0, arrived_at_s + away_s - context.now_s())
+    return_started_at_s, returned_at_s = yield from context.modify_and_wait(volume_id, VolumeType="gp2")
     while True:
-        journey = _journey(bench, volume_id, left_s, there_s, turned_s, home_s)
-        if journey.has_enough or bench.now_s() > home_s + ENOUGH_S + _PATIENCE_S:
-            return judged(journey)
-        yield _LOOK_EVERY_S
+        round_trip = _read_round_trip(
+            context, volume_id, left_at_s, arrived_at_s, return_started_at_s, returned_at_s
+        )
+        if (
+            round_trip.has_enough_datapoints
+            or context.now_s() > returned_at_s + MIN_RETURN_SPAN_S + _DATAPOINT_TIMEOUT_S
+        ):
+            return to_measured(round_trip)
+        yield _POLL_INTERVAL_S
 
 
-def _journey(
-    bench: Bench,
+def _read_round_trip(
+    context: FactContext,
     volume_id: str,
-    left_s: float,
-    there_s: float,
-    turned_s: float | None = None,
-    home_s: float | None = None,
-) -> Journey:
-    since_s, until_s = left_s - BEFORE_S, bench.now_s() - 60
+    left_at_s: float,
+    arrived_at_s: float,
+    return_started_at_s: float | None = None,
+    returned_at_s: float | None = None,
+) -> RoundTrip:
+    since_s, until_s = left_at_s - LOOKBACK_S, context.now_s() - 60
     reads, writes = (
-        bench.datapoints(volume_id, since_s, metric, "Sum") for metric in ("VolumeReadOps", "VolumeWriteOps")
+        context.read_datapoints(volume_id, since_s, metric, "Sum")
+        for metric in ("VolumeReadOps", "VolumeWriteOps")
     )
-    written = dict(zip(writes.starts_s, writes.values, strict=True))
-    return Journey(
+    written = dict(zip(writes.starts_at_s, writes.values, strict=True))
+    return RoundTrip(
         size_gib=_SIZE_GIB,
-        left_s=left_s,
-        there_s=there_s,
-        turned_s=turned_s,
-        home_s=home_s,
-        balance=bench.datapoints(volume_id, since_s).closed_by(until_s),
-        operations=Series.of((each.start_s, each.value + written.get(each.start_s, 0)) for each in reads),
+        left_at_s=left_at_s,
+        arrived_at_s=arrived_at_s,
+        return_started_at_s=return_started_at_s,
+        returned_at_s=returned_at_s,
+        balance=context.read_datapoints(volume_id, since_s).closed_by(until_s),
+        operations=Series.from_pairs(
+            (sample.start_at_s, sample.value + written.get(sample.start_at_s, 0)) for sample in reads
+        ),
     )
 
 

@@ -3,71 +3,75 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.host import ACTIVE
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.host import ACTIVE_DEVICE
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstwatch.core.buckets.series import PERIOD_S
 
 _FROM_S: Final = 10 * 60
 _UNTIL_S: Final = 40 * 60
-_LOOK_EVERY_S: Final = 7
+_POLL_INTERVAL_S: Final = 7
 """No divisor of a minute, so that looks fall on all parts of it."""
 
-_LEAST_SEEN: Final = 4
+_MIN_DATAPOINTS: Final = 4
 _ROUNDED_TO_S: Final = 5
 _CLOCK_ERROR_S: Final = 2
 
 
-class Seen(NamedTuple):
+class AppearedDatapoint(NamedTuple):
     """A datapoint that was there at one look and not yet at the one before."""
 
     start_s: float
-    not_yet_s: float
-    there_s: float
+    last_absent_at_s: float
+    first_present_at_s: float
 
 
-def judge(seen: Sequence[Seen]) -> Measured:
+def judge(datapoints: Sequence[AppearedDatapoint]) -> Measurement:
     """One delay that explains all datapoints, or else the shortest and the longest.
 
     Raises:
         NotMeasured: too few datapoints appeared.
     """
-    if len(seen) < _LEAST_SEEN:
-        raise NotMeasured(f"only {len(seen)} datapoints appeared in {(_UNTIL_S - _FROM_S) // 60} min")
-    ends = [(each.start_s + PERIOD_S, each) for each in seen]
-    low = max(each.not_yet_s - end_s for end_s, each in ends)
-    high = min(each.there_s - end_s for end_s, each in ends)
+    if len(datapoints) < _MIN_DATAPOINTS:
+        raise NotMeasuredError(
+            f"only {len(datapoints)} datapoints appeared in {(_UNTIL_S - _FROM_S) // 60} min"
+        )
+    ends = [(datapoint.start_s + PERIOD_S, datapoint) for datapoint in datapoints]
+    low = max(datapoint.last_absent_at_s - end_s for end_s, datapoint in ends)
+    high = min(datapoint.first_present_at_s - end_s for end_s, datapoint in ends)
     if low <= high + _CLOCK_ERROR_S:
-        least_s = most_s = _rounded((low + high) / 2)
+        min_s = max_s = _round_delay_s((low + high) / 2)
     else:
-        least_s, most_s = _rounded(high), _rounded(low)
-    answer = f"{least_s} s" if least_s == most_s else f"{least_s} to {most_s} s"
-    return Measured(
+        min_s, max_s = _round_delay_s(high), _round_delay_s(low)
+    answer = f"{min_s} s" if min_s == max_s else f"{min_s} to {max_s} s"
+    return Measurement(
         answer=answer,
-        values={"least_s": least_s, "most_s": most_s},
-        evidence={"datapoints": len(seen), "looked_every_s": _LOOK_EVERY_S},
+        values={"least_s": min_s, "most_s": max_s},
+        evidence={"datapoints": len(datapoints), "looked_every_s": _POLL_INTERVAL_S},
     )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Look every few seconds for half an hour."""
-    host = yield from bench.host()
-    volume_id = host.volumes[ACTIVE]
-    yield max(0.0, host.launched_s + _FROM_S - bench.now_s())
-    known: set[int] | None = None
-    before_s, seen = bench.now_s(), list[Seen]()
-    while bench.now_s() < host.launched_s + _UNTIL_S:
-        starts_s = set(bench.datapoints(volume_id, bench.now_s() - 20 * 60).starts_s)
-        now_s = bench.now_s()
-        if known is not None:
-            seen += [Seen(start_s, before_s, now_s) for start_s in sorted(starts_s - known)]
-        known, before_s = (known or set()) | starts_s, now_s
-        yield _LOOK_EVERY_S
-    return judge(seen)
+    host = yield from context.get_host()
+    volume_id = host.volumes[ACTIVE_DEVICE]
+    yield max(0.0, host.launched_at_s + _FROM_S - context.now_s())
+    known_starts_s: set[int] | None = None
+    previous_s, datapoints = context.now_s(), list[AppearedDatapoint]()
+    while context.now_s() < host.launched_at_s + _UNTIL_S:
+        starts_s = set(context.read_datapoints(volume_id, context.now_s() - 20 * 60).starts_at_s)
+        now_s = context.now_s()
+        if known_starts_s is not None:
+            datapoints += [
+                AppearedDatapoint(start_s, previous_s, now_s) for start_s in sorted(starts_s - known_starts_s)
+            ]
+        known_starts_s, previous_s = (known_starts_s or set()) | starts_s, now_s
+        yield _POLL_INTERVAL_S
+    return judge(datapoints)
 
 
-def _rounded(seconds: float) -> int:
+def _round_delay_s(seconds: float) -> int:
     return round(seconds / _ROUNDED_TO_S) * _ROUNDED_TO_S
 
 

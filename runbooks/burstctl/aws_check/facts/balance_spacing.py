@@ -2,41 +2,41 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.host import ACTIVE
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.host import ACTIVE_DEVICE
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstwatch.core.buckets.series import Series
 
 _FROM_S: Final = 5 * 60
 _UNTIL_S: Final = 40 * 60
-_LEAST_DATAPOINTS: Final = 4
+_MIN_DATAPOINTS: Final = 4
 
 
-def judge(balance: Series) -> Measured:
+def judge(balance: Series) -> Measurement:
     """The median distance of the newest datapoints.
 
     Raises:
         NotMeasured: there are too few.
     """
     spacing_s = balance.spacing_s
-    if spacing_s is None or len(balance) < _LEAST_DATAPOINTS:
-        raise NotMeasured(
+    if spacing_s is None or len(balance) < _MIN_DATAPOINTS:
+        raise NotMeasuredError(
             f"{len(balance)} datapoints of BurstBalance in {(_UNTIL_S - _FROM_S) // 60} min;"
-            f" {_LEAST_DATAPOINTS} are needed"
+            f" {_MIN_DATAPOINTS} are needed"
         )
-    return Measured(
+    return Measurement(
         answer=f"every {spacing_s} s",
         values={"spacing_s": spacing_s},
-        evidence={"datapoints_start_s": list(balance.starts_s)},
+        evidence={"datapoints_start_s": list(balance.starts_at_s)},
     )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Read the datapoints of a volume that is read from once a second."""
-    host = yield from bench.host()
-    yield max(0.0, host.launched_s + _UNTIL_S - bench.now_s())
-    return judge(bench.datapoints(host.volumes[ACTIVE], host.launched_s + _FROM_S))
+    host = yield from context.get_host()
+    yield max(0.0, host.launched_at_s + _UNTIL_S - context.now_s())
+    return judge(context.read_datapoints(host.volumes[ACTIVE_DEVICE], host.launched_at_s + _FROM_S))
 
 
 FACT: Final = Fact(

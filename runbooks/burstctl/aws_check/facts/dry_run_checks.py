@@ -2,51 +2,51 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench, Refusal
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
-ALLOWED: Final = "DryRunOperation"
+ALLOWED_CODE: Final = "DryRunOperation"
 
 
-def judge(parameters: Refusal, state: Refusal | None) -> Measured:
+def judge(parameters: Refusal, state: Refusal | None) -> Measurement:
     """By a dry run that asks for an impossible size, and one while a modification is in progress.
 
     Raises:
         NotMeasured: no modification was in progress at the second one.
     """
     if state is None:
-        raise NotMeasured("the modification was over before the dry run: run it again")
-    checks_parameters, checks_state = parameters.code != ALLOWED, state.code != ALLOWED
+        raise NotMeasuredError("the modification was over before the dry run: run it again")
+    checks_parameters, checks_state = parameters.code != ALLOWED_CODE, state.code != ALLOWED_CODE
     answer = {
         (False, False): "permission",
         (True, False): "parameters",
         (False, True): "state",
         (True, True): "request",
     }[checks_parameters, checks_state]
-    return Measured(
+    return Measurement(
         answer=answer,
         evidence={"impossible_size": parameters.to_document(), "in_progress": state.to_document()},
     )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Ask for a smaller size, and for a change while another one is in progress."""
-    volume_id = yield from bench.volume(2)
-    parameters = _dry_run(bench, volume_id, Size=1)
-    if (refusal := bench.modify(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-        raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-    state = _dry_run(bench, volume_id, VolumeType="gp2")
-    record = bench.modification(volume_id)
-    in_progress = record is not None and record["ModificationState"] in ("modifying", "optimizing")
-    return judge(parameters, state if in_progress else None)
+    volume_id = yield from context.create_volume(2)
+    parameters = _dry_run(context, volume_id, Size=1)
+    if (refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
+        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    state = _dry_run(context, volume_id, VolumeType="gp2")
+    record = context.read_modification(volume_id)
+    is_in_progress = record is not None and record["ModificationState"] in ("modifying", "optimizing")
+    return judge(parameters, state if is_in_progress else None)
 
 
-def _dry_run(bench: Bench, volume_id: str, **asked: object) -> Refusal:
+def _dry_run(context: FactContext, volume_id: str, **parameters: object) -> Refusal:
     """A dry run is always answered with an error; success would mean that it was carried out."""
-    refusal = bench.modify(volume_id, DryRun=True, **asked)
+    refusal = context.modify_volume(volume_id, DryRun=True, **parameters)
     if refusal is None:
-        raise NotMeasured("AWS carried out a dry run")
+        raise NotMeasuredError("AWS carried out a dry run")
     return refusal
 
 

@@ -3,85 +3,89 @@
 import json
 from typing import Any, Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.fact_context import FactContext
 from burstctl.aws_check.queues import ACTIONS as QUEUE_ACTIONS
-from burstctl.aws_check.queues import create_queue, queue_arn, receive
-from burstctl.aws_check.resources import tags
-from burstctl.aws_check.result import Measured, Steps
+from burstctl.aws_check.queues import create_queue, queue_arn, receive_messages
+from burstctl.aws_check.resources import make_tags
+from burstctl.aws_check.result import Measurement, Steps
 
 _ATTEMPTS: Final = 3
-_PATIENCE_S: Final = 60
+_PROPAGATION_S: Final = 60
 """So long a new policy may take to be known everywhere, and a message to arrive."""
 
-_LOOK_EVERY_S: Final = 5
+_POLL_INTERVAL_S: Final = 5
 
 
-def judge(delivered_after_s: float | None, history: list[str]) -> Measured:
+def judge(delivered_after_s: float | None, history: list[str]) -> Measurement:
     """By whether the message arrived; the alarm's history says why not."""
     if delivered_after_s is None:
-        return Measured(answer="not delivered", evidence={"history": history})
-    return Measured(answer="delivered", evidence={"after_s": round(delivered_after_s)})
+        return Measurement(answer="not delivered", evidence={"history": history})
+    return Measurement(answer="delivered", evidence={"after_s": round(delivered_after_s)})
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Let an alarm go off, and look for its message in a queue."""
-    cloudwatch = bench.client("cloudwatch")
-    topic, queue = _build(bench)
-    bench.create("alarm", lambda: _alarm(bench, topic))
-    yield _PATIENCE_S
+    cloudwatch = context.client("cloudwatch")
+    topic, queue = _create_topic_and_queue(context)
+    context.create("alarm", lambda: _create_alarm(context, topic))
+    yield _PROPAGATION_S
     for _ in range(_ATTEMPTS):
-        began_s = bench.now_s()
+        started_at_s = context.now_s()
         for state in ("OK", "ALARM"):
             cloudwatch.set_alarm_state(
-                AlarmName=bench.name, StateValue=state, StateReason="burstctl aws-check"
+                AlarmName=context.resource_name, StateValue=state, StateReason="burstctl aws-check"
             )
-        while bench.now_s() < began_s + _PATIENCE_S:
-            if receive(bench, queue):
-                return judge(bench.now_s() - began_s, [])
-            yield _LOOK_EVERY_S
-    response = cloudwatch.describe_alarm_history(AlarmName=bench.name, HistoryItemType="Action")
+        while context.now_s() < started_at_s + _PROPAGATION_S:
+            if receive_messages(context, queue):
+                return judge(context.now_s() - started_at_s, [])
+            yield _POLL_INTERVAL_S
+    response = cloudwatch.describe_alarm_history(AlarmName=context.resource_name, HistoryItemType="Action")
     return judge(None, [str(item.get("HistorySummary")) for item in response.get("AlarmHistoryItems", ())])
 
 
-def _build(bench: Bench) -> tuple[str, str]:
+def _create_topic_and_queue(context: FactContext) -> tuple[str, str]:
     """A key, a topic that it encrypts, and a queue that hears the topic; answers topic and queue."""
-    sns, kms = bench.client("sns"), bench.client("kms")
-    arn = f"arn:{bench.partition}"
-    place = f"{bench.run.region}:{bench.run.account}"
-    topic_arn = f"{arn}:sns:{place}:{bench.name}"
-    key_tags = [{"TagKey": each["Key"], "TagValue": each["Value"]} for each in tags(bench.run.run_id)]
-    key_policy = _policy(
+    sns, kms = context.client("sns"), context.client("kms")
+    arn_prefix = f"arn:{context.partition}"
+    region_and_account = f"{context.run_file.region}:{context.run_file.account}"
+    topic_arn = f"{arn_prefix}:sns:{region_and_account}:{context.resource_name}"
+    key_tags = [
+        {"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in make_tags(context.run_file.run_id)
+    ]
+    key_policy = _policy_json(
         {
             "Effect": "Allow",
-            "Principal": {"AWS": f"{arn}:iam::{bench.run.account}:root"},
+            "Principal": {"AWS": f"{arn_prefix}:iam::{context.run_file.account}:root"},
             "Action": "kms:*",
             "Resource": "*",
         },
-        _for_alarms(bench, ["kms:Decrypt", "kms:GenerateDataKey*"], "*"),
+        _alarm_statement(context, ["kms:Decrypt", "kms:GenerateDataKey*"], "*"),
     )
-    key = bench.create(
+    key = context.create(
         "key", lambda: str(kms.create_key(Policy=key_policy, Tags=key_tags)["KeyMetadata"]["KeyId"])
     )
     attributes = {
         "KmsMasterKeyId": key,
-        "Policy": _policy(_for_alarms(bench, ["sns:Publish"], topic_arn)),
+        "Policy": _policy_json(_alarm_statement(context, ["sns:Publish"], topic_arn)),
     }
-    topic = bench.create(
+    topic = context.create(
         "topic",
         lambda: str(
-            sns.create_topic(Name=bench.name, Attributes=attributes, Tags=tags(bench.run.run_id))["TopicArn"]
+            sns.create_topic(
+                Name=context.resource_name, Attributes=attributes, Tags=make_tags(context.run_file.run_id)
+            )["TopicArn"]
         ),
     )
-    queue = create_queue(bench, bench.name, service="sns", source_arn=topic_arn)
-    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(bench, bench.name))
+    queue = create_queue(context, context.resource_name, service="sns", source_arn=topic_arn)
+    sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(context, context.resource_name))
     return topic, queue
 
 
-def _alarm(bench: Bench, topic: str) -> str:
+def _create_alarm(context: FactContext, topic: str) -> str:
     """An alarm on a metric without datapoints: only SetAlarmState moves it."""
-    bench.client("cloudwatch").put_metric_alarm(
-        AlarmName=bench.name,
+    context.client("cloudwatch").put_metric_alarm(
+        AlarmName=context.resource_name,
         Namespace="burstwatch/aws-check",
         MetricName="none",
         Statistic="Maximum",
@@ -91,27 +95,31 @@ def _alarm(bench: Bench, topic: str) -> str:
         ComparisonOperator="GreaterThanThreshold",
         TreatMissingData="ignore",
         AlarmActions=[topic],
-        Tags=tags(bench.run.run_id),
+        Tags=make_tags(context.run_file.run_id),
     )
-    return bench.name
+    return context.resource_name
 
 
-def _for_alarms(bench: Bench, actions: list[str], resource: str) -> dict[str, Any]:
+def _alarm_statement(context: FactContext, actions: list[str], resource: str) -> dict[str, Any]:
     """As in the deployed stack: alarms of this account with this name."""
-    place = f"{bench.run.region}:{bench.run.account}"
+    region_and_account = f"{context.run_file.region}:{context.run_file.account}"
     return {
         "Effect": "Allow",
         "Principal": {"Service": "cloudwatch.amazonaws.com"},
         "Action": actions,
         "Resource": resource,
         "Condition": {
-            "StringEquals": {"aws:SourceAccount": bench.run.account},
-            "ArnLike": {"aws:SourceArn": f"arn:{bench.partition}:cloudwatch:{place}:alarm:{bench.name}*"},
+            "StringEquals": {"aws:SourceAccount": context.run_file.account},
+            "ArnLike": {
+                "aws:SourceArn": (
+                    f"arn:{context.partition}:cloudwatch:{region_and_account}:alarm:{context.resource_name}*"
+                )
+            },
         },
     }
 
 
-def _policy(*statements: dict[str, Any]) -> str:
+def _policy_json(*statements: dict[str, Any]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": list(statements)})
 
 

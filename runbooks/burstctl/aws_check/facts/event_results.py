@@ -4,17 +4,17 @@ import json
 from collections.abc import Sequence
 from typing import Final
 
-from burstctl.aws_check.bench import LOOK_EVERY_S, Bench
 from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.fact_context import POLL_INTERVAL_S, FactContext
 from burstctl.aws_check.queues import ACTIONS as QUEUE_ACTIONS
-from burstctl.aws_check.queues import create_queue, queue_arn, receive
-from burstctl.aws_check.resources import tags
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.queues import create_queue, queue_arn, receive_messages
+from burstctl.aws_check.resources import make_tags
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
-_KNOWN_S: Final = 60
+_RULE_PROPAGATION_S: Final = 60
 """So long a new rule may take to match."""
 
-_LATE_S: Final = 300
+_EVENT_DELAY_S: Final = 300
 _ORDER: Final = ("modifying", "optimizing", "completed")
 _PATTERN: Final = {
     "source": ["aws.ec2"],
@@ -23,54 +23,61 @@ _PATTERN: Final = {
 }
 
 
-def judge(results: Sequence[str]) -> Measured:
+def judge(results: Sequence[str]) -> Measurement:
     """By the results in all events about one completed modification.
 
     Raises:
         NotMeasured: none arrived.
     """
     if not results:
-        raise NotMeasured("no event arrived: they may be lost, or the rule was not known in time")
-    found = sorted(
-        set(results), key=lambda each: (each not in _ORDER, _ORDER.index(each) if each in _ORDER else 0)
+        raise NotMeasuredError("no event arrived: they may be lost, or the rule was not known in time")
+    distinct = sorted(
+        set(results),
+        key=lambda result: (result not in _ORDER, _ORDER.index(result) if result in _ORDER else 0),
     )
-    return Measured(answer=", ".join(found), values={"results": found}, evidence={"arrived": list(results)})
+    return Measurement(
+        answer=", ".join(distinct), values={"results": distinct}, evidence={"arrived": list(results)}
+    )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Modify a volume while a rule sends its events to a queue."""
-    volume_id = yield from bench.volume(1)
-    queue = _build(bench)
-    yield _KNOWN_S
-    if (refusal := bench.modify(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-        raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-    ended_s, results = None, list[str]()
-    while ended_s is None or bench.now_s() < ended_s + _LATE_S:
-        yield LOOK_EVERY_S
+    volume_id = yield from context.create_volume(1)
+    queue = _create_rule_and_queue(context)
+    yield _RULE_PROPAGATION_S
+    if (refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
+        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    ended_at_s, results = None, list[str]()
+    while ended_at_s is None or context.now_s() < ended_at_s + _EVENT_DELAY_S:
+        yield POLL_INTERVAL_S
         results += [
             str(event["detail"]["result"])
-            for event in map(json.loads, receive(bench, queue))
+            for event in map(json.loads, receive_messages(context, queue))
             if any(str(arn).endswith(volume_id) for arn in event["resources"])
         ]
-        record = bench.modification(volume_id)
-        if ended_s is None and record is not None and record["ModificationState"] in ("completed", "failed"):
-            ended_s = bench.now_s()
+        record = context.read_modification(volume_id)
+        if (
+            ended_at_s is None
+            and record is not None
+            and record["ModificationState"] in ("completed", "failed")
+        ):
+            ended_at_s = context.now_s()
     return judge(results)
 
 
-def _build(bench: Bench) -> str:
+def _create_rule_and_queue(context: FactContext) -> str:
     """A rule for modifications of volumes and a queue behind it; answers the queue."""
-    name, events = f"{bench.name}-events", bench.client("events")
-    place = f"{bench.run.region}:{bench.run.account}"
-    rule_arn = f"arn:{bench.partition}:events:{place}:rule/{name}"
-    queue = create_queue(bench, name, service="events", source_arn=rule_arn)
+    name, events = f"{context.resource_name}-events", context.client("events")
+    region_and_account = f"{context.run_file.region}:{context.run_file.account}"
+    rule_arn = f"arn:{context.partition}:events:{region_and_account}:rule/{name}"
+    queue = create_queue(context, name, service="events", source_arn=rule_arn)
 
     def put_rule() -> str:
-        events.put_rule(Name=name, EventPattern=json.dumps(_PATTERN), Tags=tags(bench.run.run_id))
+        events.put_rule(Name=name, EventPattern=json.dumps(_PATTERN), Tags=make_tags(context.run_file.run_id))
         return name
 
-    bench.create("rule", put_rule)
-    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": queue_arn(bench, name)}])
+    context.create("rule", put_rule)
+    events.put_targets(Rule=name, Targets=[{"Id": "queue", "Arn": queue_arn(context, name)}])
     return queue
 
 

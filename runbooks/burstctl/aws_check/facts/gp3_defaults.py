@@ -2,17 +2,17 @@
 
 from typing import Any, Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _SIZE_GIB: Final = 8
 _ANSWERS: Final = {128: "matched", 125: "least"}
 """What a small gp2 has is just above the least of gp3."""
-_RECORD_WITHIN_S: Final = 120
+_RECORD_TIMEOUT_S: Final = 120
 
 
-def judge(target: dict[str, Any]) -> Measured:
+def judge(target: dict[str, Any]) -> Measurement:
     """By the target that the record of the modification names.
 
     Raises:
@@ -20,19 +20,23 @@ def judge(target: dict[str, Any]) -> Measured:
     """
     answer = _ANSWERS.get(target["mib_s"])
     if answer is None:
-        raise NotMeasured(f"the target has {target['mib_s']} MiB/s, which is neither the gp2's nor the least")
-    return Measured(answer=answer, evidence=target)
+        raise NotMeasuredError(
+            f"the target has {target['mib_s']} MiB/s, which is neither the gp2's nor the least"
+        )
+    return Measurement(answer=answer, evidence=target)
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Ask for gp3 and nothing else, and read what AWS makes of it."""
-    volume_id = yield from bench.volume(_SIZE_GIB)
-    if (refusal := bench.modify(volume_id, VolumeType="gp3")) is not None:
-        raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-    yield from bench.until(
-        lambda: bench.modification(volume_id) is not None, _RECORD_WITHIN_S, "the record of the modification"
+    volume_id = yield from context.create_volume(_SIZE_GIB)
+    if (refusal := context.modify_volume(volume_id, VolumeType="gp3")) is not None:
+        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    yield from context.wait_until(
+        lambda: context.read_modification(volume_id) is not None,
+        _RECORD_TIMEOUT_S,
+        "the record of the modification",
     )
-    record = bench.modification(volume_id) or {}
+    record = context.read_modification(volume_id) or {}
     return judge({"iops": record.get("TargetIops"), "mib_s": record.get("TargetThroughput")})
 
 

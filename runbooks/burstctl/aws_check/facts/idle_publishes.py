@@ -2,39 +2,43 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.host import ACTIVE, IDLE
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.host import ACTIVE_DEVICE, IDLE_DEVICE
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _FROM_S: Final = 12 * 60
 """At its start the operating system reads the partition table of each disk."""
 
 _UNTIL_S: Final = 42 * 60
-_LEAST_ACTIVE: Final = 4
-_SILENT: Final = 0.1
-_PUBLISHES: Final = 0.9
+_MIN_ACTIVE_DATAPOINTS: Final = 4
+_SILENT_SHARE: Final = 0.1
+_PUBLISHING_SHARE: Final = 0.9
 
 
-def judge(idle: int, active: int) -> Measured:
+def judge(idle: int, active: int) -> Measurement:
     """By the datapoints of an idle and of an active volume in the same time.
 
     Raises:
         NotMeasured: the active one has hardly any, so nothing follows from the idle one.
     """
-    if active < _LEAST_ACTIVE:
-        raise NotMeasured(f"the active volume has {active} datapoints, so the idle one proves nothing")
+    if active < _MIN_ACTIVE_DATAPOINTS:
+        raise NotMeasuredError(f"the active volume has {active} datapoints, so the idle one proves nothing")
     share = idle / active
-    answer = "silent" if share <= _SILENT else "publishes" if share >= _PUBLISHES else "sometimes"
-    return Measured(answer=answer, evidence={"idle_datapoints": idle, "active_datapoints": active})
+    answer = (
+        "silent" if share <= _SILENT_SHARE else "publishes" if share >= _PUBLISHING_SHARE else "sometimes"
+    )
+    return Measurement(answer=answer, evidence={"idle_datapoints": idle, "active_datapoints": active})
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Compare a volume that nothing reads from with one that is read from once a second."""
-    host = yield from bench.host()
-    yield max(0.0, host.launched_s + _UNTIL_S - bench.now_s())
-    since_s = host.launched_s + _FROM_S
-    idle, active = (len(bench.datapoints(host.volumes[device], since_s)) for device in (IDLE, ACTIVE))
+    host = yield from context.get_host()
+    yield max(0.0, host.launched_at_s + _UNTIL_S - context.now_s())
+    since_s = host.launched_at_s + _FROM_S
+    idle, active = (
+        len(context.read_datapoints(host.volumes[device], since_s)) for device in (IDLE_DEVICE, ACTIVE_DEVICE)
+    )
     return judge(idle, active)
 
 

@@ -2,22 +2,22 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
+from burstctl.aws_check.fact_context import FactContext
 from burstctl.aws_check.host import ACTIONS as INSTANCE_ACTIONS
-from burstctl.aws_check.host import ACTIVE, CLEAN_UP_MINUTES, LARGE
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.host import ACTIVE_DEVICE, CLEANUP_MINUTES, LARGE_DEVICE
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstwatch.core.buckets.series import Series
 
 _MINUTES: Final = 45
-_GIB: Final = {LARGE: 1000, ACTIVE: 1}
+_SIZES_GIB: Final = {LARGE_DEVICE: 1000, ACTIVE_DEVICE: 1}
 _QUIET_S: Final = 5 * 60
 _WATCHED_S: Final = 25 * 60
-_LEAST_ACTIVE: Final = 3
+_MIN_ACTIVE_DATAPOINTS: Final = 3
 _FULL_PCT: Final = 100.0
 
 
-def judge(large: Series, active: Series, reads: Series) -> Measured:
+def judge(large: Series, active: Series, reads: Series) -> Measurement:
     """By its datapoints, and by those of a small volume in the same time.
 
     Raises:
@@ -29,25 +29,31 @@ def judge(large: Series, active: Series, reads: Series) -> Measured:
         "active_datapoints": len(active),
         "least_pct": min(large.values, default=None),
     }
-    if len(active) < _LEAST_ACTIVE:
-        raise NotMeasured(
+    if len(active) < _MIN_ACTIVE_DATAPOINTS:
+        raise NotMeasuredError(
             f"the small volume has {len(active)} datapoints: nothing follows from the large one"
         )
-    if not large and sum(count > 0 for count in reads.values) < _LEAST_ACTIVE:
-        raise NotMeasured("CloudWatch does not show that the large volume was read from: run it again")
+    if not large and sum(count > 0 for count in reads.values) < _MIN_ACTIVE_DATAPOINTS:
+        raise NotMeasuredError("CloudWatch does not show that the large volume was read from: run it again")
     if not large:
-        return Measured(answer="absent", evidence=evidence)
+        return Measurement(answer="absent", evidence=evidence)
     is_full = min(large.values) >= _FULL_PCT
-    return Measured(answer="100 %" if is_full else "below 100 %", evidence=evidence)
+    return Measurement(answer="100 %" if is_full else "below 100 %", evidence=evidence)
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Launch an instance with one, from which its script reads once a second, and with a small one."""
-    own = yield from bench.instance(_MINUTES + CLEAN_UP_MINUTES, _GIB)
-    since_s = bench.now_s() + _QUIET_S
+    instance = yield from context.launch_instance(_MINUTES + CLEANUP_MINUTES, _SIZES_GIB)
+    since_s = context.now_s() + _QUIET_S
     yield _QUIET_S + _WATCHED_S
-    large, active = (bench.datapoints(own.volumes[device], since_s) for device in (LARGE, ACTIVE))
-    return judge(large, active, bench.datapoints(own.volumes[LARGE], since_s, "VolumeReadOps", "Sum"))
+    large, active = (
+        context.read_datapoints(instance.volumes[device], since_s) for device in (LARGE_DEVICE, ACTIVE_DEVICE)
+    )
+    return judge(
+        large,
+        active,
+        context.read_datapoints(instance.volumes[LARGE_DEVICE], since_s, "VolumeReadOps", "Sum"),
+    )
 
 
 FACT: Final = Fact(
@@ -63,5 +69,5 @@ FACT: Final = Fact(
         "cloudwatch:GetMetricData",
     ),
     measure=measure,
-    cost=Cost(instances=1, gp2_gib=sum(_GIB.values()), metrics_read=3),
+    cost=Cost(instances=1, gp2_gib=sum(_SIZES_GIB.values()), metrics_read=3),
 )

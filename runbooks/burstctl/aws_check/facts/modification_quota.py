@@ -3,50 +3,54 @@
 from datetime import datetime
 from typing import Final
 
-from burstctl.aws_check.bench import Bench, Refusal
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
-from burstctl.aws_check.wording import template_of, time_in
+from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.message_template import find_time, to_template
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
-_MOST: Final = 6
+_MAX_MODIFICATIONS: Final = 6
 _TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})
 
 
-def judge(accepted: int, refusal: Refusal | None, first_s: float) -> Measured:
+def judge(accepted: int, refusal: Refusal | None, first_started_at_s: float) -> Measurement:
     """By the modifications accepted one after the other, and the refusal after them.
 
     Raises:
         NotMeasured: it was refused for another reason than their number.
     """
     if refusal is None:
-        return Measured(answer=f"{accepted} accepted and none refused", values={"accepted": accepted})
+        return Measurement(answer=f"{accepted} accepted and none refused", values={"accepted": accepted})
     if refusal.code == "IncorrectModificationState":
-        raise NotMeasured(f"refused for another reason ({refusal.code}): {refusal.message}")
-    until = time_in(refusal.message)
-    window_s = None if until is None else round(datetime.fromisoformat(until).timestamp() - first_s)
-    says = "says no time" if until is None else "says until when"
-    return Measured(
-        answer=f"{accepted} accepted, then {refusal.code}, which {says}",
+        raise NotMeasuredError(f"refused for another reason ({refusal.code}): {refusal.message}")
+    stated_end = find_time(refusal.message)
+    window_s = (
+        None
+        if stated_end is None
+        else round(datetime.fromisoformat(stated_end).timestamp() - first_started_at_s)
+    )
+    end_note = "says no time" if stated_end is None else "says until when"
+    return Measurement(
+        answer=f"{accepted} accepted, then {refusal.code}, which {end_note}",
         values={
             "accepted": accepted,
             "code": refusal.code,
-            "message": template_of(refusal.message),
+            "message": to_template(refusal.message),
         },
         evidence={**refusal.to_document(), "from_first_start_to_time_stated_s": window_s},
     )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Modify a volume to gp3 and back until AWS refuses."""
-    volume_id = yield from bench.volume(1)
-    first_s, record = bench.now_s(), None
-    for accepted in range(_MOST):
-        refusal = bench.modify(volume_id, **_TARGETS[accepted % 2])
+    volume_id = yield from context.create_volume(1)
+    first_started_at_s, record = context.now_s(), None
+    for accepted in range(_MAX_MODIFICATIONS):
+        refusal = context.modify_volume(volume_id, **_TARGETS[accepted % 2])
         if refusal is not None:
-            return judge(accepted, refusal, first_s)
-        record = yield from bench.completed(volume_id, record)
-        first_s = record["StartTime"].timestamp() if accepted == 0 else first_s
-    return judge(_MOST, None, first_s)
+            return judge(accepted, refusal, first_started_at_s)
+        record = yield from context.wait_until_completed(volume_id, record)
+        first_started_at_s = record["StartTime"].timestamp() if accepted == 0 else first_started_at_s
+    return judge(_MAX_MODIFICATIONS, None, first_started_at_s)
 
 
 FACT: Final = Fact(

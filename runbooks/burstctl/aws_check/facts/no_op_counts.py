@@ -2,50 +2,52 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench, Refusal
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
-_MOST: Final = 5
+_MAX_MODIFICATIONS: Final = 5
 _TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})
-_COUNTED: Final = {3: "counts", 0: "counts", 4: "does not count", 1: "does not count"}
+_ANSWER_BY_ACCEPTED: Final = {3: "counts", 0: "counts", 4: "does not count", 1: "does not count"}
 """By how many more were accepted, of four in 24 hours or of one in six."""
 
 _RECORD_AFTER_S: Final = 120
 
 
-def judge(no_op: Refusal | None, accepted: int) -> Measured:
+def judge(no_op: Refusal | None, accepted: int) -> Measurement:
     """By what AWS said to the request that changes nothing, and how many real ones it accepted after it.
 
     Raises:
         NotMeasured: their number fits no rule that is known.
     """
     evidence = {"accepted_after_it": accepted, "no_op": no_op and no_op.to_document()}
-    counted = _COUNTED.get(accepted)
+    answer = _ANSWER_BY_ACCEPTED.get(accepted)
     if no_op is not None:
-        return Measured(answer=f"refused, {no_op.code}", values={"code": no_op.code}, evidence=evidence)
-    if counted is None:
-        raise NotMeasured(f"{accepted} real modifications were accepted after it, which fits no known rule")
-    return Measured(answer=counted, evidence=evidence)
+        return Measurement(answer=f"refused, {no_op.code}", values={"code": no_op.code}, evidence=evidence)
+    if answer is None:
+        raise NotMeasuredError(
+            f"{accepted} real modifications were accepted after it, which fits no known rule"
+        )
+    return Measurement(answer=answer, evidence=evidence)
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Ask for the type that a volume has, then modify it until AWS refuses."""
-    volume_id = yield from bench.volume(1)
-    no_op = bench.modify(volume_id, VolumeType="gp2")
+    volume_id = yield from context.create_volume(1)
+    no_op = context.modify_volume(volume_id, VolumeType="gp2")
     if no_op is not None:
         return judge(no_op, 0)
     yield _RECORD_AFTER_S
-    record = bench.modification(volume_id)
+    record = context.read_modification(volume_id)
     if record is not None:
-        record = yield from bench.completed(volume_id, None)
-    for accepted in range(_MOST):
-        if (refusal := bench.modify(volume_id, **_TARGETS[accepted % 2])) is not None:
+        record = yield from context.wait_until_completed(volume_id, None)
+    for accepted in range(_MAX_MODIFICATIONS):
+        if (refusal := context.modify_volume(volume_id, **_TARGETS[accepted % 2])) is not None:
             if refusal.code == "IncorrectModificationState":
-                raise NotMeasured(f"refused for another reason ({refusal.code}): {refusal.message}")
+                raise NotMeasuredError(f"refused for another reason ({refusal.code}): {refusal.message}")
             return judge(None, accepted)
-        record = yield from bench.completed(volume_id, record)
-    return judge(None, _MOST)
+        record = yield from context.wait_until_completed(volume_id, record)
+    return judge(None, _MAX_MODIFICATIONS)
 
 
 FACT: Final = Fact(

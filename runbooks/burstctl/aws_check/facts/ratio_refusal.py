@@ -2,24 +2,24 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench, Refusal
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, Steps
+from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.result import Measurement, Steps
 
 
-def judge(refusal: Refusal | None) -> Measured:
+def judge(refusal: Refusal | None) -> Measurement:
     """By the answer to 4,000 IOPS on 1 GiB, where 500 per GiB are the limit above 3,000."""
     if refusal is None:
-        return Measured(answer="accepted")
-    return Measured(
+        return Measurement(answer="accepted")
+    return Measurement(
         answer=f"refused, {refusal.code}", values={"code": refusal.code}, evidence=refusal.to_document()
     )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Ask for too many IOPS."""
-    volume_id = yield from bench.volume(1)
-    return judge(bench.modify(volume_id, VolumeType="gp3", Iops=4000, Throughput=125))
+    volume_id = yield from context.create_volume(1)
+    return judge(context.modify_volume(volume_id, VolumeType="gp3", Iops=4000, Throughput=125))
 
 
 FACT: Final = Fact(

@@ -2,36 +2,38 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.result import Measurement, Steps
 
 _WATCHED_MINUTES: Final = 60
 _LOOK_EVERY_S: Final = 60
 
 
-def judge(gone_after_s: float | None) -> Measured:
+def judge(gone_after_s: float | None) -> Measurement:
     """By how long after its end the record was not shown any more; None: it was there all the time."""
     if gone_after_s is None:
-        return Measured(answer=f"for {_WATCHED_MINUTES} min or longer", values={"minutes": None}, evidence={})
+        return Measurement(
+            answer=f"for {_WATCHED_MINUTES} min or longer", values={"minutes": None}, evidence={}
+        )
     minutes = round(gone_after_s / 60)
-    return Measured(
+    return Measurement(
         answer=f"for {minutes} min", values={"minutes": minutes}, evidence={"gone_after_s": gone_after_s}
     )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Look at the record of a completed modification once a minute."""
-    volume_id = yield from bench.volume(1)
-    _, ended_s = yield from bench.modified(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
+    volume_id = yield from context.create_volume(1)
+    _, ended_at_s = yield from context.modify_and_wait(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
     gone_after_s: float | None = None
-    while (since_s := bench.now_s() - ended_s) < _WATCHED_MINUTES * 60:
-        if bench.modification(volume_id) is not None:
+    while (elapsed_s := context.now_s() - ended_at_s) < _WATCHED_MINUTES * 60:
+        if context.read_modification(volume_id) is not None:
             gone_after_s = None
         elif gone_after_s is not None:  # a single look without it may be one that AWS answered late
             return judge(gone_after_s)
         else:
-            gone_after_s = since_s
+            gone_after_s = elapsed_s
         yield _LOOK_EVERY_S
     return judge(None)
 

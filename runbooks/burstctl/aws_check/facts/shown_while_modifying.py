@@ -3,60 +3,71 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MOMENTS: Final = {"modifying": "accepted", "optimizing": "optimizing", "completed": "completed"}
-_LOOK_EVERY_S: Final = 3
+_POLL_INTERVAL_S: Final = 3
 
 
-class Look(NamedTuple):
+class Observation(NamedTuple):
     """What DescribeVolumes showed while the modification was in this state."""
 
     state: str
     volume_type: str
 
 
-def judge(looks: Sequence[Look], original: str, target: str) -> Measured:
+def judge(observations: Sequence[Observation], original: str, target: str) -> Measurement:
     """By the first state in which the target was shown; the state before must have shown the original.
 
     Raises:
         NotMeasured: the states before it were too short to be seen, or it changed within ``modifying``.
     """
-    shown = [look for look in looks if look.volume_type == target]
-    if not shown:
-        raise NotMeasured(f"DescribeVolumes never showed {target}, which the volume had become")
-    first = shown[0].state
-    before = {look.state for look in looks[: looks.index(shown[0])] if look.volume_type == original}
+    target_observations = [observation for observation in observations if observation.volume_type == target]
+    if not target_observations:
+        raise NotMeasuredError(f"DescribeVolumes never showed {target}, which the volume had become")
+    first_state = target_observations[0].state
+    earlier_states = {
+        observation.state
+        for observation in observations[: observations.index(target_observations[0])]
+        if observation.volume_type == original
+    }
     states = list(_MOMENTS)
-    if first in before:
-        raise NotMeasured(f"it changed in the middle of {first}, which fits none of the known moments")
-    if first != states[0] and states[states.index(first) - 1] not in before:
-        raise NotMeasured(f"{target} was shown when first seen, in {first}: the state before was not seen")
-    return Measured(answer=_MOMENTS[first], evidence={"looks": [list(look) for look in dict.fromkeys(looks)]})
+    if first_state in earlier_states:
+        raise NotMeasuredError(
+            f"it changed in the middle of {first_state}, which fits none of the known moments"
+        )
+    if first_state != states[0] and states[states.index(first_state) - 1] not in earlier_states:
+        raise NotMeasuredError(
+            f"{target} was shown when first seen, in {first_state}: the state before was not seen"
+        )
+    return Measurement(
+        answer=_MOMENTS[first_state],
+        evidence={"looks": [list(observation) for observation in dict.fromkeys(observations)]},
+    )
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Look at a volume and its modification every few seconds until it is completed."""
-    volume_id = yield from bench.volume(1)
-    if (refusal := bench.modify(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-        raise NotMeasured(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-    looks: list[Look] = []
+    volume_id = yield from context.create_volume(1)
+    if (refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
+        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    observations: list[Observation] = []
     while True:
-        before = _state(bench, volume_id)
-        volume_type = str(bench.described(volume_id)["VolumeType"])
-        if before == _state(bench, volume_id) and before in _MOMENTS:
-            looks.append(Look(before, volume_type))
-            if before == "completed" and (volume_type == "gp3" or looks.count(looks[-1]) > 1):
-                return judge(looks, "gp2", "gp3")
-        elif before == "failed":
-            raise NotMeasured("the modification failed: run it again")
-        yield _LOOK_EVERY_S
+        state = _modification_state(context, volume_id)
+        volume_type = str(context.describe_volume(volume_id)["VolumeType"])
+        if state == _modification_state(context, volume_id) and state in _MOMENTS:
+            observations.append(Observation(state, volume_type))
+            if state == "completed" and (volume_type == "gp3" or observations.count(observations[-1]) > 1):
+                return judge(observations, "gp2", "gp3")
+        elif state == "failed":
+            raise NotMeasuredError("the modification failed: run it again")
+        yield _POLL_INTERVAL_S
 
 
-def _state(bench: Bench, volume_id: str) -> str:
-    record = bench.modification(volume_id)
+def _modification_state(context: FactContext, volume_id: str) -> str:
+    record = context.read_modification(volume_id)
     return str(record["ModificationState"]) if record else "none"
 
 

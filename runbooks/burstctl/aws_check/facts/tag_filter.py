@@ -2,20 +2,22 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.paging import ACTIONS, EACH, judge, walk
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.paging import ACTIONS, VOLUMES_PER_GROUP, judge, read_pages
 from burstctl.aws_check.result import Steps
 
 _KEY: Final = "aws-check-half"
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """List half of the volumes by a tag."""
     for half in ("first", "second"):
-        for _ in range(EACH):
-            yield from bench.volume(1, **{_KEY: f"{half}-{bench.run.run_id}"})
-    return judge(walk(bench, {"Name": f"tag:{_KEY}", "Values": [f"second-{bench.run.run_id}"]}))
+        for _ in range(VOLUMES_PER_GROUP):
+            yield from context.create_volume(1, **{_KEY: f"{half}-{context.run_file.run_id}"})
+    return judge(
+        read_pages(context, {"Name": f"tag:{_KEY}", "Values": [f"second-{context.run_file.run_id}"]})
+    )
 
 
 FACT: Final = Fact(
@@ -25,5 +27,5 @@ FACT: Final = Fact(
     minutes=20,
     actions=ACTIONS,
     measure=measure,
-    cost=Cost(gp2_gib=2 * EACH),
+    cost=Cost(gp2_gib=2 * VOLUMES_PER_GROUP),
 )

@@ -2,39 +2,48 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.result import Measured, NotMeasured, Steps
-from burstctl.aws_check.session_role import ACTIONS, ALLOWED, create_role, dry_run_as, policy_of, when_allowed
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
+from burstctl.aws_check.session_role import (
+    ACTIONS,
+    ALLOWED_CODE,
+    create_role,
+    dry_run_as,
+    make_policy,
+    wait_until_allowed,
+)
 
 
-def judge(*, is_effective: bool, as_gp2: bool, as_gp3: bool) -> Measured:
+def judge(*, is_effective: bool, as_gp2: bool, as_gp3: bool) -> Measurement:
     """By dry runs from gp2 to gp3 under a condition for the one type and for the other.
 
     Raises:
         NotMeasured: the role may not even modify without a condition.
     """
     if not is_effective:
-        raise NotMeasured("the role was refused without any condition too: look for an SCP or a boundary")
+        raise NotMeasuredError(
+            "the role was refused without any condition too: look for an SCP or a boundary"
+        )
     answer = {
         (True, False): "current",
         (False, True): "requested",
         (True, True): "ignored",
         (False, False): "absent",
     }[as_gp2, as_gp3]
-    return Measured(answer=answer, evidence={"allowed_as_gp2": as_gp2, "allowed_as_gp3": as_gp3})
+    return Measurement(answer=answer, evidence={"allowed_as_gp2": as_gp2, "allowed_as_gp3": as_gp3})
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """Assume a role under a condition for each type, and try a change from gp2 to gp3."""
-    volume_id = yield from bench.volume(1)
-    role = create_role(bench, "type", [volume_id])
-    is_effective = yield from when_allowed(bench, role, policy_of(), volume_id)
+    volume_id = yield from context.create_volume(1)
+    role = create_role(context, "type", [volume_id])
+    is_effective = yield from wait_until_allowed(context, role, make_policy(), volume_id)
     allowed = {}
     for volume_type in ("gp2", "gp3"):
         condition = {"StringEquals": {"ec2:VolumeType": volume_type}}
-        answer = yield from dry_run_as(bench, role, policy_of(condition), volume_id)
-        allowed[volume_type] = answer.code == ALLOWED
+        answer = yield from dry_run_as(context, role, make_policy(condition), volume_id)
+        allowed[volume_type] = answer.code == ALLOWED_CODE
     return judge(is_effective=is_effective, as_gp2=allowed["gp2"], as_gp3=allowed["gp3"])
 
 

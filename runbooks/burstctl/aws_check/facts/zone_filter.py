@@ -2,21 +2,21 @@
 
 from typing import Final
 
-from burstctl.aws_check.bench import Bench
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.paging import ACTIONS, EACH, judge, walk
-from burstctl.aws_check.result import NotMeasured, Steps
+from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.paging import ACTIONS, VOLUMES_PER_GROUP, judge, read_pages
+from burstctl.aws_check.result import NotMeasuredError, Steps
 
 
-def measure(bench: Bench) -> Steps:
+def measure(context: FactContext) -> Steps:
     """List the volumes of one of two zones."""
-    zones = bench.zones()
+    zones = context.list_zones()
     if len(zones) == 1:
-        raise NotMeasured(f"{zones[0]} is the only zone: take another Region")
+        raise NotMeasuredError(f"{zones[0]} is the only zone: take another Region")
     for zone in zones[:2]:
-        for _ in range(EACH):
-            yield from bench.volume(1, zone=zone)
-    return judge(walk(bench, {"Name": "availability-zone", "Values": [zones[1]]}))
+        for _ in range(VOLUMES_PER_GROUP):
+            yield from context.create_volume(1, zone=zone)
+    return judge(read_pages(context, {"Name": "availability-zone", "Values": [zones[1]]}))
 
 
 FACT: Final = Fact(
@@ -27,5 +27,5 @@ FACT: Final = Fact(
     minutes=20,
     actions=ACTIONS,
     measure=measure,
-    cost=Cost(gp2_gib=2 * EACH),
+    cost=Cost(gp2_gib=2 * VOLUMES_PER_GROUP),
 )

@@ -1,6 +1,6 @@
 """What one acting pass costs: calls, wall time, processor time, memory.
 
-    .venv/bin/python lab/bench/act.py 1000:50 10000:500
+    .venv/bin/python lab/bench/flip_pass.py 1000:50 10000:500
 
 So many volumes, so many of them draining and in mode auto: one pass looks at all and flips these. The lab
 plays AWS in a process of its own and answers each call after 30 ms; the pass runs in another, with its ledger
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
-from serving import a_lab, serving
+from server_process import lab_command, start_server
 
 LATENCY_MS = 30
 
@@ -34,24 +34,26 @@ volumes:
 
 
 @contextmanager
-def serving_draining(volumes: int, draining: int):
+def serve_draining_fleet(volumes: int, draining: int):
     """A lab with so many volumes, and the environment that makes AWS clients talk to it."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as fleet:
-        fleet.write(FLEET.format(draining=draining, calm=volumes - draining))
+        fleet.write(FLEET.format(is_draining=draining, calm=volumes - draining))
         fleet.flush()
-        with serving(a_lab(f"--fleet={fleet.name}", "--past-hours=2", latency_ms=LATENCY_MS)) as environment:
+        with start_server(
+            lab_command(f"--fleet={fleet.name}", "--past-hours=2", latency_ms=LATENCY_MS)
+        ) as environment:
             yield environment
 
 
-def act() -> None:
+def measure_acting_pass() -> None:
     """One look that changes nothing, which makes the lab simulate its past; then one pass that acts."""
     from dataclasses import replace
 
     from burstwatch.adapters.ledger.sqlite import SqliteLedger
-    from burstwatch.core.flips.outcome import Done
+    from burstwatch.core.flips.outcome import OutcomeStatus
     from burstwatch.core.policy.policy import Policy
-    from burstwatch.engine.watch_pass import assess_volumes, look_at_everything
-    from burstwatch.wiring.bootstrap import build_modifier, build_shell, open_session
+    from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
+    from burstwatch.wiring.bootstrap import build_modifier, build_services, open_session
     from burstwatch.wiring.settings import Clock
 
     policy = Policy.from_mapping({"version": "1", "flip": {"fleet_cap": "1000"}})
@@ -60,22 +62,22 @@ def act() -> None:
         tempfile.TemporaryDirectory() as directory,
         SqliteLedger.open(Path(directory) / "ledger.sqlite") as ledger,
     ):
-        shell = build_shell(session, policy=policy, ledger=ledger, clock=Clock.ENDPOINT)
-        shell = replace(shell, modifier=build_modifier(session, shell.calls))
-        assess_volumes(shell, now_s=shell.clock())
-        began, spent = time.perf_counter(), time.process_time()
-        report = look_at_everything(shell, now_s=shell.clock())
-        found = {
-            "wall_s": time.perf_counter() - began,
-            "cpu_s": time.process_time() - spent,
+        services = build_services(session, policy=policy, ledger=ledger, clock=Clock.ENDPOINT)
+        services = replace(services, modifier=build_modifier(session, services.calls))
+        assess_volumes(services, now_s=services.clock())
+        started_s, started_cpu_s = time.perf_counter(), time.process_time()
+        report = evaluate_fleet(services, now_s=services.clock())
+        result = {
+            "wall_s": time.perf_counter() - started_s,
+            "cpu_s": time.process_time() - started_cpu_s,
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "volumes": len(report.decisions),
-            "flipped": report.count(Done.FLIPPED),
+            "flipped": report.count(OutcomeStatus.FLIPPED),
             "metrics": report.metrics_requested,
             "calls": dict(report.api_calls),
             "failures": list(report.failures),
         }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 def main(cases: list[str]) -> None:
@@ -83,21 +85,21 @@ def main(cases: list[str]) -> None:
     print(f"{'volumes':>8} {'flipped':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9}")
     for case in cases:
         volumes, draining = map(int, case.split(":"))
-        with serving_draining(volumes, draining) as environment:
+        with serve_draining_fleet(volumes, draining) as environment:
             command = [sys.executable, __file__, "--act"]
-            found = json.loads(
+            result = json.loads(
                 subprocess.run(command, env=environment, check=True, stdout=subprocess.PIPE).stdout
             )
-        floor = draining + ceil(volumes / 500) + ceil(found["metrics"] / 500)
-        calls = sum(found["calls"].values())
+        floor = draining + ceil(volumes / 500) + ceil(result["metrics"] / 500)
+        calls = sum(result["calls"].values())
         print(
-            f"{found['volumes']:>8,} {found['flipped']:>8} {calls:>6} {floor:>6} {found['wall_s']:>6.2f} s"
-            f" {found['cpu_s']:>6.2f} s {found['peak_mib']:>5.0f} MiB"
+            f"{result['volumes']:>8,} {result['flipped']:>8} {calls:>6} {floor:>6} {result['wall_s']:>6.2f} s"
+            f" {result['cpu_s']:>6.2f} s {result['peak_mib']:>5.0f} MiB"
         )
-        print("".join(f"{count:>17} {action}\n" for action, count in sorted(found["calls"].items())), end="")
-        if found["flipped"] != draining or found["failures"]:
-            raise SystemExit(f"{found['flipped']} of {draining} were flipped: {found['failures']}")
+        print("".join(f"{count:>17} {action}\n" for action, count in sorted(result["calls"].items())), end="")
+        if result["flipped"] != draining or result["failures"]:
+            raise SystemExit(f"{result['flipped']} of {draining} were flipped: {result['failures']}")
 
 
 if __name__ == "__main__":
-    act() if sys.argv[1:] == ["--act"] else main(sys.argv[1:] or ["1000:50", "10000:500"])
+    measure_acting_pass() if sys.argv[1:] == ["--act"] else main(sys.argv[1:] or ["1000:50", "10000:500"])

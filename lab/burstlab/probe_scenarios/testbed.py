@@ -18,22 +18,22 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from burstlab.disk.block_device import Device, DiskError
-from burstlab.disk.state_dir import rule_files, servers_of, wait_until
-from burstlab.probe_scenarios.table import SICK, Seen
+from burstlab.disk.block_device import DiskError, ThrottledDevice
+from burstlab.disk.state_dir import limit_files, server_pids, wait_until
+from burstlab.probe_scenarios.table import UNHEALTHY, ProbeRun
 from burstwatch.core.errors import BurstwatchError
 
 NOBODY: Final = 65534
 HEALTHY_IOPS: Final = 3_000
-LONGEST_S: Final = 100.0
+MAX_PROBE_S: Final = 100.0
 EXIT_CODES: Final = {"ok": 0, "warn": 1, "crit": 2, "unknown": 3}
 """Of Nagios: the resident probe has verdicts only."""
 _SIZE_MIB: Final = 512
-_LOAD: Final = Path(__file__).with_name("load.py")
+_LOAD_SCRIPT: Final = Path(__file__).with_name("load.py")
 _SETTLE_S: Final = 1.0
-_LOAD_STARTS_S: Final = 30.0
+_LOAD_START_TIMEOUT_S: Final = 30.0
 _CGROUPS: Final = Path("/sys/fs/cgroup")
-_ENTER: Final = 'echo $$ > "$0" && exec "$@"'
+_ENTER_CGROUP: Final = 'echo $$ > "$0" && exec "$@"'
 _PYTHON: Final = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 """Another user must be able to start it."""
 
@@ -42,7 +42,7 @@ class SkipError(BurstwatchError):
     """This machine lacks what a scenario needs; the message says what."""
 
 
-def needs(*tools: str) -> None:
+def require_tools(*tools: str) -> None:
     """SkipError the scenario unless these programs are installed.
 
     Raises:
@@ -52,12 +52,12 @@ def needs(*tools: str) -> None:
         raise SkipError(f"needs {', '.join(missing)}")
 
 
-class Started:
+class RunningProbe:
     """A probe that was started, and the file in memory that it writes readings to."""
 
     def __init__(self, process: subprocess.Popen[str], readings: Path, truth: str | None) -> None:
         self.process, self.readings, self.truth = process, readings, truth
-        self.began_s = time.monotonic()
+        self.started_at_s = time.monotonic()
 
     def all_readings(self) -> list[dict[str, Any]]:
         """Readings so far, oldest first."""
@@ -66,32 +66,39 @@ class Started:
             return [json.loads(line) for line in lines if line.endswith("}")]
         return []
 
-    def wait_for(self, holds: Callable[[dict[str, Any]], bool], seconds: float) -> dict[str, Any] | None:
+    def wait_for(
+        self, predicate: Callable[[dict[str, Any]], bool], timeout_s: float
+    ) -> dict[str, Any] | None:
         """The first reading from now on that holds, or None when none came in time."""
-        known = len(self.all_readings())
-        found: list[dict[str, Any]] = []
+        known_count = len(self.all_readings())
+        matches: list[dict[str, Any]] = []
 
-        def came() -> bool:
-            found[:] = [each for each in self.all_readings()[known:] if holds(each)]
-            return bool(found) or self.process.poll() is not None
+        def has_match() -> bool:
+            matches[:] = [reading for reading in self.all_readings()[known_count:] if predicate(reading)]
+            return bool(matches) or self.process.poll() is not None
 
-        wait_until(came, seconds)
-        return found[0] if found else None
+        wait_until(has_match, timeout_s)
+        return matches[0] if matches else None
 
 
-class Stage:
-    """A disk with a probe beside it; use it with ``with``. ``seen`` and ``notes`` are what a row shows."""
+class Testbed:
+    """A disk with a probe beside it.
 
-    def __init__(self, probe: Path, *, fs: str = "ext4", mkfs_options: Sequence[str] = ()) -> None:
-        needs(f"mkfs.{fs}")
+    Use it with ``with``. ``probe_runs`` and ``notes`` are what a row shows.
+    """
+
+    def __init__(self, probe: Path, *, file_system: str = "ext4", mkfs_options: Sequence[str] = ()) -> None:
+        require_tools(f"mkfs.{file_system}")
         self.probe_file = probe
-        self.seen: list[Seen] = []
+        self.probe_runs: list[ProbeRun] = []
         self.notes: list[str] = []
-        self.left = 0
+        self.processes_left = 0
         self._loads: list[subprocess.Popen[str]] = []
         self._probes: list[subprocess.Popen[str]] = []
-        self.fs = fs
-        self.device = Device(size_mib=_SIZE_MIB, fs=fs, mkfs_options=mkfs_options, writes_back=True)
+        self.file_system = file_system
+        self.device = ThrottledDevice(
+            size_mib=_SIZE_MIB, file_system=file_system, mkfs_options=mkfs_options, writes_back=True
+        )
         if self.device.backend != "qsd":
             raise SkipError(
                 "needs qemu-storage-daemon and /dev/fuse: apt-get install qemu-system-common fuse3"
@@ -100,80 +107,80 @@ class Stage:
     def __enter__(self) -> Self:
         self.device.__enter__()
         try:
-            self.memory = self.device.folder / "memory"
-            self.memory.mkdir(mode=0o700)
+            self.memory_directory = self.device.directory / "memory"
+            self.memory_directory.mkdir(mode=0o700)
             self.path = self.device.mount / "data"
             self.path.mkdir()
             self.cgroup = self._make_cgroup()
-            self.device.limit(HEALTHY_IOPS)
+            self.device.set_iops_limit(HEALTHY_IOPS)
         except BaseException:
             self.device.close()
             raise
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.end_all()
+        self.clean_up()
         with suppress(OSError):
             self.cgroup.rmdir()
-        self.device.__exit__(kind, error, trace)
+        self.device.__exit__(error_type, error, trace)
 
-    def end_all(self) -> None:
+    def clean_up(self) -> None:
         """Let the disk answer, and end what was started on it."""
         self.resume()
-        self.hold(on=False)
+        self.hold_requests(is_on=False)
         self.thaw()
         with suppress(OSError, DiskError):
-            self.device.limit_bytes(None)
-            self.device.limit(None)
-        wait_until(self._ended, 10)
+            self.device.set_bytes_limit(None)
+            self.device.set_iops_limit(None)
+        wait_until(self._kill_all, 10)
 
     # -- what is done to the disk
 
     def throttle(self, iops: int = 100, *, writers: int = 48) -> None:
         """The limit, and others who wait for it already."""
         if writers:
-            self.load(writers)
-        self.device.limit(iops)
+            self.start_load(writers)
+        self.device.set_iops_limit(iops)
         if writers:
             time.sleep(_SETTLE_S)
 
     def stall(self) -> None:
         """Requests are in the device and none comes back: its server is stopped."""
-        stall_device(self.device.folder)
+        stall_device(self.device.directory)
 
     def resume(self) -> None:
-        stall_device(self.device.folder, is_over=True)
+        stall_device(self.device.directory, is_over=True)
 
-    def break_down(self) -> None:
+    def kill_server(self) -> None:
         """Every request fails with EIO: the server is gone."""
-        for pid in servers_of(self.device.folder):
+        for pid in server_pids(self.device.directory):
             os.kill(pid, signal.SIGKILL)
-        wait_until(lambda: not servers_of(self.device.folder), 5)
+        wait_until(lambda: not server_pids(self.device.directory), 5)
 
     def freeze(self) -> None:
-        self.do("fsfreeze", "-f", self.device.mount)
+        self.run_tool("fsfreeze", "-f", self.device.mount)
 
     def thaw(self) -> None:
         with suppress(DiskError):
-            self.do("fsfreeze", "-u", self.device.mount)
+            self.run_tool("fsfreeze", "-u", self.device.mount)
 
-    def hold(self, *, on: bool = True) -> None:
+    def hold_requests(self, *, is_on: bool = True) -> None:
         """Keep requests above the device, as a suspended device mapper does.
 
         Raises:
             SkipError: there is no blkio controller of cgroup version 1.
         """
-        files = rule_files("bps")
-        if on and not files:
+        files = limit_files("bps")
+        if is_on and not files:
             raise SkipError("needs the blkio controller of cgroup version 1")
         with suppress(OSError):
-            number = Path(f"/sys/block/{self.device.loop}/dev").read_text(encoding="ascii").strip()
+            device_number = Path(f"/sys/block/{self.device.loop}/dev").read_text(encoding="ascii").strip()
             for path in files:
-                path.write_text(f"{number} {int(on)}", encoding="ascii")
+                path.write_text(f"{device_number} {int(is_on)}", encoding="ascii")
 
-    def load(self, threads: int, *, kib: int = 4) -> None:
+    def start_load(self, threads: int, *, kib: int = 4) -> None:
         """Start writers past the page cache, each waiting for its own write.
 
         Raises:
@@ -183,21 +190,21 @@ class Stage:
             sys.executable,
             "-E",
             "-s",
-            str(_LOAD),
+            str(_LOAD_SCRIPT),
             str(self.device.mount / "load"),
             f"{threads}",
             f"{kib}",
         ]
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)  # noqa: S603
-        self.device.note(process.pid)
+        self.device.register_process(process.pid)
         self._loads.append(process)
         assert process.stdout is not None
         with process.stdout:
-            ready, _, _ = select.select([process.stdout], [], [], _LOAD_STARTS_S)
+            ready, _, _ = select.select([process.stdout], [], [], _LOAD_START_TIMEOUT_S)
         if not ready:
-            raise DiskError(f"{threads} writers did not start within {_LOAD_STARTS_S:g} s")
+            raise DiskError(f"{threads} writers did not start within {_LOAD_START_TIMEOUT_S:g} s")
 
-    def fill(self) -> None:
+    def fill_disk(self) -> None:
         """Leave no room for data."""
         free = os.statvfs(self.device.mount)
         with (self.device.mount / "filler").open("wb", buffering=0) as file:
@@ -208,35 +215,35 @@ class Stage:
                 while file.write(bytes(4096)):
                     pass
 
-    def forget_names(self) -> None:
+    def drop_name_cache(self) -> None:
         """Mount it again: no name below the mount is in memory, and a lookup has to ask the disk."""
-        held = os.open(self.device.path, os.O_RDONLY)  # the loop device goes with its last user
+        device_fd = os.open(self.device.path, os.O_RDONLY)  # the loop device goes with its last user
         try:
-            self.do("umount", self.device.mount)
-            self.do("mount", self.device.path, self.device.mount)
+            self.run_tool("umount", self.device.mount)
+            self.run_tool("mount", self.device.path, self.device.mount)
         finally:
-            os.close(held)
+            os.close(device_fd)
 
-    def do(self, *words: object) -> str:
+    def run_tool(self, *command: object) -> str:
         """Run a tool.
 
         Raises:
             DiskError: it failed.
         """
-        done = subprocess.run(  # noqa: S603 - ours
-            [str(word) for word in words], capture_output=True, text=True, check=False, timeout=60
+        completed = subprocess.run(  # noqa: S603 - ours
+            [str(argument) for argument in command], capture_output=True, text=True, check=False, timeout=60
         )
-        if done.returncode:
-            raise DiskError(f"{words}: {done.stderr.strip()}")
-        return done.stdout.strip()
+        if completed.returncode:
+            raise DiskError(f"{command}: {completed.stderr.strip()}")
+        return completed.stdout.strip()
 
-    def real_dd(self) -> float:
+    def measure_dd(self) -> float:
         """Seconds of the command that ddprobe's figure is about."""
-        began_s = time.monotonic()
-        self.do("dd", "if=/dev/zero", f"of={self.path}/dd", "bs=1M", "count=10", "oflag=sync")
-        took_s = time.monotonic() - began_s
-        self.notes.append(f"dd itself {took_s:.1f} s")
-        return took_s
+        started_at_s = time.monotonic()
+        self.run_tool("dd", "if=/dev/zero", f"of={self.path}/dd", "bs=1M", "count=10", "oflag=sync")
+        duration_s = time.monotonic() - started_at_s
+        self.notes.append(f"dd itself {duration_s:.1f} s")
+        return duration_s
 
     # -- the probe
 
@@ -245,146 +252,159 @@ class Stage:
         mode: str,
         *options: object,
         paths: Sequence[object] | None = None,
-        truth: str | None = SICK,
+        truth: str | None = UNHEALTHY,
         prefix: Sequence[str] = (),
         program: Sequence[str] | None = None,
         run_dir: object = None,
-        **more: Any,
-    ) -> Started:
-        """Start the probe; ``prefix`` is a command that runs it, ``more`` goes to Popen."""
-        readings = self.memory / f"readings-{time.monotonic_ns()}.json"
-        words = [mode, "--run-dir", run_dir or self.memory / "run", "--json", readings, *options]
-        words += [self.path] if paths is None else paths
-        command = [*prefix, *(program or self.python()), str(self.probe_file), *map(str, words)]
-        process = self._spawn(command, **more)
-        return Started(process, readings, truth)
+        **popen_options: Any,
+    ) -> RunningProbe:
+        """Start the probe; ``prefix`` is a command that runs it, ``popen_options`` goes to Popen."""
+        readings = self.memory_directory / f"readings-{time.monotonic_ns()}.json"
+        arguments = [
+            mode,
+            "--run-dir",
+            run_dir or self.memory_directory / "run",
+            "--json",
+            readings,
+            *options,
+        ]
+        arguments += [self.path] if paths is None else paths
+        command = [*prefix, *(program or self.python()), str(self.probe_file), *map(str, arguments)]
+        process = self._spawn(command, **popen_options)
+        return RunningProbe(process, readings, truth)
 
     def python(self, *options: str) -> list[str]:
         """The interpreter as the probe's first line asks for it."""
         return [sys.executable, "-IS", *options]
 
-    def finish(self, started: Started, *, within_s: float = LONGEST_S) -> Seen:
+    def finish(self, started: RunningProbe, *, timeout_s: float = MAX_PROBE_S) -> ProbeRun:
         """Wait for it, and note what it said."""
         process = started.process
         try:
-            out, err = process.communicate(timeout=within_s)
+            output, error_output = process.communicate(timeout=timeout_s)
             code: int | None = process.returncode
         except subprocess.TimeoutExpired:
             _abandon(process)
-            out = err = ""
+            output = error_output = ""
             code = None
-        took_s = time.monotonic() - started.began_s
-        return self._note(started.all_readings(), code, took_s, started.truth, f"{out or ''}{err or ''}")
+        took_s = time.monotonic() - started.started_at_s
+        return self._record_run(
+            started.all_readings(), code, took_s, started.truth, f"{output or ''}{error_output or ''}"
+        )
 
-    def probe(self, *options: object, mode: str = "run", within_s: float = LONGEST_S, **more: Any) -> Seen:
+    def probe(
+        self, *options: object, mode: str = "run", timeout_s: float = MAX_PROBE_S, **start_options: Any
+    ) -> ProbeRun:
         """Run it and wait for it."""
-        return self.finish(self.start(mode, *options, **more), within_s=within_s)
+        return self.finish(self.start(mode, *options, **start_options), timeout_s=timeout_s)
 
-    def probe_as_nobody(self, *options: object, where: Path, truth: str = SICK, script: str = "") -> Seen:
+    def probe_as_nobody(
+        self, *options: object, directory: Path, truth: str = UNHEALTHY, script: str = ""
+    ) -> ProbeRun:
         """Run it as a user without privileges on a directory of the disk, which it sees at /mnt.
 
         Its source goes in by stdin: where it lies, that user may not be allowed to read.
         """
-        theirs = self.memory / f"nobody-{time.monotonic_ns()}"
-        theirs.mkdir(mode=0o700)
-        os.chown(theirs, NOBODY, NOBODY)
-        mounts = f'mount --bind "{where}" /mnt; mount --bind "{theirs}" /media; {script}'
+        nobody_directory = self.memory_directory / f"nobody-{time.monotonic_ns()}"
+        nobody_directory.mkdir(mode=0o700)
+        os.chown(nobody_directory, NOBODY, NOBODY)
+        mounts = f'mount --bind "{directory}" /mnt; mount --bind "{nobody_directory}" /media; {script}'
         drop = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups"
-        words = ["run", "--run-dir", "/media", "--json", "/media/reading", *options, "/mnt"]
+        arguments = ["run", "--run-dir", "/media", "--json", "/media/reading", *options, "/mnt"]
         with self.probe_file.open("rb") as source:
             process = self._spawn(
-                [*self.in_namespace(f'{mounts} exec {drop} "$@"'), _PYTHON, "-IS", "-", *map(str, words)],
+                [*self.in_namespace(f'{mounts} exec {drop} "$@"'), _PYTHON, "-IS", "-", *map(str, arguments)],
                 stdin=source,
             )
-            return self.finish(Started(process, theirs / "reading", truth))
+            return self.finish(RunningProbe(process, nobody_directory / "reading", truth))
 
     def in_namespace(self, script: str) -> list[str]:
         """A command that runs another one after a script, among mounts that are gone with it.
 
         Disks of others are let go of there: a copy of their mounts would keep them busy.
         """
-        others = f"grep -e /burstlab-disk- -e /ddprobe-box- /proc/mounts | grep -v {self.device.folder}/"
-        let_go = f'for other in $({others} | cut -d " " -f 2); do umount -l "$other"; done'
+        others = f"grep -e /burstlab-disk- -e /ddprobe-box- /proc/mounts | grep -v {self.device.directory}/"
+        unmount_others = f'for other in $({others} | cut -d " " -f 2); do umount -l "$other"; done'
         enter = script if "$@" in script else f'{script}; exec "$@"'
-        return ["unshare", "--mount", "sh", "-ec", f"{let_go}; {enter}", "sh"]
+        return ["unshare", "--mount", "sh", "-ec", f"{unmount_others}; {enter}", "sh"]
 
     @contextmanager
-    def serve(self, *options: object, **more: Any) -> Iterator[Started]:
+    def serve(self, *options: object, **start_options: Any) -> Iterator[RunningProbe]:
         """The resident probe, ended with the block."""
-        started = self.start("serve", *options, truth=None, **more)
+        started = self.start("serve", *options, truth=None, **start_options)
         try:
             yield started
         finally:
             _abandon(started.process)
 
-    def note_serve(self, reading: Mapping[str, Any] | None, truth: str = SICK) -> Seen:
+    def record_serve(self, reading: Mapping[str, Any] | None, truth: str = UNHEALTHY) -> ProbeRun:
         """Note what the resident probe said last, or that nothing it said was as expected."""
         readings = [dict(reading)] if reading else []
         code = EXIT_CODES[reading["verdict"]] if reading else None
-        return self._note(readings, code, 0.0, truth, "")
+        return self._record_run(readings, code, 0.0, truth, "")
 
-    def count_left(self) -> int:
+    def count_processes_left(self) -> int:
         """Count the probe's processes that are there although its caller was answered."""
         time.sleep(_SETTLE_S / 2)
-        self.left = len(self._alive())
-        self.notes.append(f"{self.left} left")
-        return self.left
+        self.processes_left = len(self._live_pids())
+        self.notes.append(f"{self.processes_left} left")
+        return self.processes_left
 
-    def _note(
-        self, readings: list[dict[str, Any]], code: int | None, took_s: float, truth: str | None, said: str
-    ) -> Seen:
+    def _record_run(
+        self, readings: list[dict[str, Any]], code: int | None, took_s: float, truth: str | None, output: str
+    ) -> ProbeRun:
         reading = readings[-1] if readings else {}
-        seen = Seen(
+        probe_run = ProbeRun(
             verdict=reading.get("verdict", ""),
             cause=reading.get("cause", ""),
             code=code,
-            took_s=took_s,
+            duration_s=took_s,
             truth=truth,
             reading=reading,
-            said=said,
-            is_about=self.device.loop in (reading.get("disks") or [self.device.loop]),
+            output=output,
+            is_about_tested_disk=self.device.loop in (reading.get("disks") or [self.device.loop]),
         )
-        self.seen.append(seen)
-        return seen
+        self.probe_runs.append(probe_run)
+        return probe_run
 
-    def _spawn(self, command: Sequence[str], **more: Any) -> subprocess.Popen[str]:
+    def _spawn(self, command: Sequence[str], **popen_options: Any) -> subprocess.Popen[str]:
         streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        entering = ["sh", "-c", _ENTER, str(self.cgroup / "cgroup.procs"), *command]
-        process = subprocess.Popen(entering, text=True, **(streams | more))  # noqa: S603 - ours
+        entering = ["sh", "-c", _ENTER_CGROUP, str(self.cgroup / "cgroup.procs"), *command]
+        process = subprocess.Popen(entering, text=True, **(streams | popen_options))  # noqa: S603 - ours
         self._probes.append(process)
         return process
 
     def _make_cgroup(self) -> Path:
         parents = [_CGROUPS / "pids", _CGROUPS]
-        parent = next((each for each in parents if (each / "cgroup.procs").exists()), None)
+        parent = next((candidate for candidate in parents if (candidate / "cgroup.procs").exists()), None)
         if parent is None:
             raise SkipError("needs a cgroup to count processes in: version 2, or the pids controller")
-        cgroup = parent / self.device.folder.name
+        cgroup = parent / self.device.directory.name
         cgroup.mkdir()
         return cgroup
 
-    def _alive(self) -> list[int]:
+    def _live_pids(self) -> list[int]:
         pids = (self.cgroup / "cgroup.procs").read_text(encoding="ascii").split()
-        return [int(pid) for pid in pids if _state(int(pid)) not in ("", "Z", "X")]
+        return [int(pid) for pid in pids if _process_state(int(pid)) not in ("", "Z", "X")]
 
-    def _ended(self) -> bool:
+    def _kill_all(self) -> bool:
         """Whether nothing of a probe or a load is alive any more, after another kill."""
         for load in self._loads:
             load.kill()
         try:
-            alive = self._alive()
+            alive = self._live_pids()
         except OSError:
             return True
         for pid in alive:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         started = [*self._loads, *self._probes]
-        return not alive and all(each.poll() is not None for each in started)
+        return not alive and all(process.poll() is not None for process in started)
 
 
-def stall_device(folder: Path, *, is_over: bool = False) -> None:
+def stall_device(directory: Path, *, is_over: bool = False) -> None:
     """Stop the server of a disk, so that what it is asked for does not come back; or let it go on."""
-    for pid in servers_of(folder):
+    for pid in server_pids(directory):
         os.kill(pid, signal.SIGCONT if is_over else signal.SIGSTOP)
 
 
@@ -396,7 +416,7 @@ def _abandon(process: subprocess.Popen[str]) -> None:
             stream.close()
 
 
-def _state(pid: int) -> str:
+def _process_state(pid: int) -> str:
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

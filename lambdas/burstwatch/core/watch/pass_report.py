@@ -7,27 +7,27 @@ from typing import Any, Final
 
 from burstwatch.core.alerts.alert import describe_forecast, describe_names
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.flips.outcome import Done, Outcome
-from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_document
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_document
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.decide import Decision
-from burstwatch.core.watch.fleet_summary import Fleet
+from burstwatch.core.watch.fleet_summary import FleetSummary
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 
 SCHEMA: Final = "burstwatch.report/v1"
-_MANY: Final = 10
+_MIN_FULL_VOLUMES: Final = 10
 """So many volumes are not all idle: when none of them has a fresh datapoint, CloudWatch is late."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
+class PassReport:
     """What one pass saw, decided and did.
 
-    ``failures`` are sentences about what could not be done; those by a mistake of ours are in ``bugs`` as
-    well. ``undelivered`` alerts wait for the next pass. ``undescribed`` volumes were not looked at, because
-    EC2 did not tell of them. ``fleet`` is how it stands after the pass.
+    ``failures`` are sentences about what could not be done; those by a mistake of ours are in
+    ``internal_errors`` as well. ``undelivered`` alerts wait for the next pass. ``unreadable_count`` volumes
+    were not looked at, because EC2 did not tell of them. ``fleet`` is how it stands after the pass.
     """
 
     now_s: float
@@ -40,11 +40,11 @@ class Report:
     ignored: Sequence[str] = ()
     missing: Sequence[str] = ()
     failures: Sequence[str] = ()
-    bugs: Sequence[str] = ()
+    internal_errors: Sequence[str] = ()
     sent: int = 0
     undelivered: int = 0
-    undescribed: int = 0
-    fleet: Fleet | None = None
+    unreadable_count: int = 0
+    fleet: FleetSummary | None = None
     is_read_only: bool = True
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)
     holds: Sequence[Hold] = ()
@@ -61,24 +61,25 @@ class Report:
     def needs_attention(self) -> bool:
         """Whether a volume is at warning or worse and was not flipped in this run, or tells nothing."""
         return any(
-            d.assessment.is_fault or (d.level.is_alerting and self.outcome_of(d).done is not Done.FLIPPED)
+            d.assessment.is_fault
+            or (d.level.is_alerting and self.outcome_of(d).status is not OutcomeStatus.FLIPPED)
             for d in self.decisions
         )
 
     @property
     def was_refused(self) -> bool:
-        return self.count(Done.REFUSED) > 0
+        return self.count(OutcomeStatus.REFUSED) > 0
 
-    def count(self, *done: Done) -> int:
+    def count(self, *statuses: OutcomeStatus) -> int:
         """How many volumes it came to this with."""
-        return sum(outcome.done in done for outcome in self.outcomes.values())
+        return sum(outcome.status in statuses for outcome in self.outcomes.values())
 
     def outcome_of(self, decision: Decision) -> Outcome:
         """What became of the volume in this pass."""
-        if (known := self.outcomes.get(decision.volume_id)) is not None:
-            return known
-        is_proposed = not self.is_read_only and decision.has_proposed
-        return Outcome(done=Done.PROPOSED if is_proposed else Done.NONE)
+        if (outcome := self.outcomes.get(decision.volume_id)) is not None:
+            return outcome
+        is_proposed = not self.is_read_only and decision.has_recommendation
+        return Outcome(status=OutcomeStatus.PROPOSED if is_proposed else OutcomeStatus.NONE)
 
     @property
     def newest_datapoint_age_s(self) -> float | None:
@@ -104,20 +105,20 @@ class Report:
 
     @property
     def _worst_datapoint(self) -> tuple[float, str] | None:
-        known = [d.assessment for d in self.decisions if d.assessment.arrived_at_s is None]
-        read = [a for a in known if a.balance_pct is not None]
-        aged = [(a.balance_pct, a.age_s, a.volume.volume_id) for a in read if a.age_s is not None]
+        assessments = [d.assessment for d in self.decisions if d.assessment.arrived_at_s is None]
+        with_balance = [a for a in assessments if a.balance_pct is not None]
+        aged = [(a.balance_pct, a.age_s, a.volume.volume_id) for a in with_balance if a.age_s is not None]
         full = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) >= self.cadence.calm_from_pct]
-        others = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) < self.cadence.calm_from_pct]
-        if len(full) >= _MANY:
-            others.append(min(full))
-        return max(others, default=None)
+        not_full = [(age_s, i) for pct, age_s, i in aged if (pct or 0.0) < self.cadence.calm_from_pct]
+        if len(full) >= _MIN_FULL_VOLUMES:
+            not_full.append(min(full))
+        return max(not_full, default=None)
 
     @property
     def datapoint_spacing_s(self) -> int | None:
         """How far apart the datapoints of most volumes are: the median."""
-        known = sorted(s for d in self.decisions if (s := d.assessment.spacing_s) is not None)
-        return known[len(known) // 2] if known else None
+        spacings = sorted(s for d in self.decisions if (s := d.assessment.spacing_s) is not None)
+        return spacings[len(spacings) // 2] if spacings else None
 
     @property
     def usd_per_month_idle(self) -> float:
@@ -125,8 +126,8 @@ class Report:
 
     def usd_per_month_idle_at(self, cadence: CadencePolicy) -> float:
         """Dollars a month for watching these volumes by this cadence, if all of them were calm."""
-        polled = (d.assessment for d in self.decisions if d.look_interval_s)
-        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, cadence) for a in polled)
+        polled_assessments = (d.assessment for d in self.decisions if d.poll_interval_s)
+        return usd_per_month_idle(sweep_interval_s(a.baseline_iops, cadence) for a in polled_assessments)
 
     def to_document(self) -> dict[str, Any]:
         """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
@@ -136,15 +137,17 @@ class Report:
             "generated_at": format_instant(self.now_s),
             "region": self.region,
             "ledger": self.ledger,
-            "volumes": [describe(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(self.decisions)],
+            "volumes": [
+                describe_decision(d, self.now_s, self.outcome_of(d)) for d in sort_by_urgency(self.decisions)
+            ],
             "totals": {
                 "volumes": len(self.decisions),
                 "by_level": dict(by_level),
-                "flipped": self.count(Done.FLIPPED),
-                "flipped_back": self.count(Done.FLIPPED_BACK),
-                "refused": self.count(Done.REFUSED),
-                "failed": self.count(Done.FAILED),
-                "in_flight": self.count(Done.IN_FLIGHT),
+                "flipped": self.count(OutcomeStatus.FLIPPED),
+                "flipped_back": self.count(OutcomeStatus.FLIPPED_BACK),
+                "refused": self.count(OutcomeStatus.REFUSED),
+                "failed": self.count(OutcomeStatus.FAILED),
+                "in_flight": self.count(OutcomeStatus.IN_FLIGHT),
                 "unread": len(self.unread),
                 "ignored": len(self.ignored),
             },
@@ -176,7 +179,7 @@ def urgency_of(decision: Decision) -> tuple[Any, ...]:
     time_to_empty = forecast.time_to_empty_s if forecast else None
     soonest = forecast.soonest_empty_s if forecast else None
     rank = -float(decision.level.rank)
-    if decision.is_changing and not (decision.flip and decision.flip.stuck_told):
+    if decision.is_changing and not (decision.flip and decision.flip.is_stuck_alerted):
         rank = max(rank, -2.5)  # help is on its way: after all that needs it
     return (
         rank if assessment.unknown_reason is None else (-2.5 if assessment.is_fault else 1),
@@ -187,7 +190,7 @@ def urgency_of(decision: Decision) -> tuple[Any, ...]:
     )
 
 
-def describe(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, Any]:
+def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, Any]:
     """One volume of the report."""
     assessment = decision.assessment
     volume = assessment.volume
@@ -214,14 +217,14 @@ def describe(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, An
         "unknown_reason": assessment.unknown_reason and str(assessment.unknown_reason),
         "unknown_because": assessment.unknown_because,
         "fault": assessment.is_fault,
-        "mode": str(decision.wishes.mode),
-        "tag_faults": list(decision.wishes.faults),
-        "look_interval_s": decision.look_interval_s,
+        "mode": str(decision.volume_settings.mode),
+        "tag_faults": list(decision.volume_settings.faults),
+        "look_interval_s": decision.poll_interval_s,
         "decision": {"action": str(decision.action), "reason": decision.reason, "target": _target(decision)},
         "flip": _flip(decision.flip),
         "outcome": {
-            "action": str(outcome.done),
-            "because": outcome.because,
+            "action": str(outcome.status),
+            "because": outcome.reason,
             "error_code": outcome.error_code,
             "refusal": outcome.refusal and str(outcome.refusal.guard),
             "retry_at": None if outcome.retry_at_s is None else format_instant(outcome.retry_at_s),
@@ -233,15 +236,15 @@ def _flip(flip: Flip | None) -> dict[str, Any] | None:
     if flip is None:
         return None
     return {
-        "phase": str(flip.phase),
+        "phase": str(flip.status),
         "direction": str(flip.direction),
         "cause": str(flip.cause),
         "by": flip.by,
-        "original": configuration_document(flip.original),
-        "target": configuration_document(flip.target),
-        "asked_at": format_instant(flip.asked_at_s),
-        "stays": flip.stays,
-        "because": flip.because,
+        "original": configuration_to_document(flip.original),
+        "target": configuration_to_document(flip.target),
+        "asked_at": format_instant(flip.requested_at_s),
+        "stays": flip.is_permanent,
+        "because": flip.reason,
         "usd_per_month_more": flip.usd_per_month,
     }
 
@@ -256,10 +259,10 @@ def _hold(hold: Hold) -> dict[str, Any]:
 
 
 def _target(decision: Decision) -> dict[str, Any] | None:
-    target = decision.proposal.target if decision.proposal else None
+    target = decision.recommendation.target if decision.recommendation else None
     if target is None:
         return None
-    return configuration_document(target)
+    return configuration_to_document(target)
 
 
 def _rounded(value: float | None) -> int | None:

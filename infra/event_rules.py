@@ -14,7 +14,7 @@ from aws_cdk.aws_sqs import DeadLetterQueue, IQueue, Queue, QueueEncryption
 from constructs import Construct
 
 from infra.functions import WatchdogFunction
-from infra.permissions import take
+from infra.permissions import receive_messages
 
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
 PROBE_SCHEMA: Final = "burstwatch.probe/v1"
@@ -28,16 +28,16 @@ EBS_WINDOW_S: Final = 20
 PROBE_WINDOW_S: Final = 5
 """A stall reaches people within a minute."""
 
-MOST_AT_ONCE: Final = 2
+MAX_CONCURRENCY: Final = 2
 """Functions at once for a queue, the least that Lambda knows."""
 
-_BATCH: Final = 100
-_MOST_RECEIVES: Final = 3
-_KEPT: Final = Duration.minutes(15)
+_BATCH_SIZE: Final = 100
+_MAX_RECEIVES: Final = 3
+_RETENTION: Final = Duration.minutes(15)
 """Long enough for three tries; what is older than five minutes is dropped when it is read."""
 
 
-class Hints(Construct):
+class EventRules(Construct):
     """Two rules, EBS's own events and those of probes on a bus of their own, each with a queue to settle."""
 
     def __init__(
@@ -47,11 +47,11 @@ class Hints(Construct):
         *,
         settle: WatchdogFunction,
         probe_bus_name: str,
-        failures: IQueue,
+        dead_letter_queue: IQueue,
     ) -> None:
         super().__init__(scope, construct_id)
         self._settle = settle
-        self._failures = failures
+        self._dead_letter_queue = dead_letter_queue
         self.probe_bus = EventBus(
             self,
             "ProbeBus",
@@ -69,10 +69,10 @@ class Hints(Construct):
             detail={"schema": [PROBE_SCHEMA], "verdict": list(VERDICTS), "cause": list(CAUSES)},
         )
         queues = [
-            self._add("Ebs", "EBS volumes made, modified and attached", ebs),
-            self._add("Probe", "stalls that ddprobe reports", probe, self.probe_bus),
+            self._add_rule("Ebs", "EBS volumes made, modified and attached", ebs),
+            self._add_rule("Probe", "stalls that ddprobe reports", probe, self.probe_bus),
         ]
-        settle.allow(take(*(queue.queue_arn for queue in queues), sid="TakeEvents"))
+        settle.allow(receive_messages(*(queue.queue_arn for queue in queues), sid="TakeEvents"))
         for queue, window_s in zip(queues, (EBS_WINDOW_S, PROBE_WINDOW_S), strict=True):
             self._deliver(queue, window_s)
 
@@ -95,8 +95,8 @@ class Hints(Construct):
         )
         return str(document)
 
-    def _add(
-        self, construct_id: str, what: str, pattern: EventPattern, bus: IEventBus | None = None
+    def _add_rule(
+        self, construct_id: str, description: str, pattern: EventPattern, bus: IEventBus | None = None
     ) -> Queue:
         """A rule, and the queue that it alone may send to."""
         queue = Queue(
@@ -106,19 +106,19 @@ class Hints(Construct):
             enforce_ssl=True,
             # as AWS advises: six times the function's timeout, and the longest window
             visibility_timeout=Duration.seconds(6 * self._settle.sizing.timeout_s + EBS_WINDOW_S),
-            retention_period=_KEPT,
-            dead_letter_queue=DeadLetterQueue(queue=self._failures, max_receive_count=_MOST_RECEIVES),
+            retention_period=_RETENTION,
+            dead_letter_queue=DeadLetterQueue(queue=self._dead_letter_queue, max_receive_count=_MAX_RECEIVES),
         )
         target = SqsQueue(
             queue,
-            dead_letter_queue=self._failures,
+            dead_letter_queue=self._dead_letter_queue,
             max_event_age=Duration.minutes(5),
             retry_attempts=2,
         )
         Rule(
             self,
             construct_id,
-            description=f"burstwatch: {what}",
+            description=f"burstwatch: {description}",
             event_bus=bus,
             event_pattern=pattern,
             targets=[target],
@@ -132,9 +132,9 @@ class Hints(Construct):
             f"{queue.node.id}Source",
             function_name=self._settle.name,
             event_source_arn=queue.queue_arn,
-            batch_size=_BATCH,
+            batch_size=_BATCH_SIZE,
             maximum_batching_window_in_seconds=window_s,
             function_response_types=["ReportBatchItemFailures"],
-            scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=MOST_AT_ONCE),
+            scaling_config=CfnEventSourceMapping.ScalingConfigProperty(maximum_concurrency=MAX_CONCURRENCY),
         )
         source.node.add_dependency(self._settle.role)

@@ -1,6 +1,6 @@
 """What one look at a fleet costs: calls, wall time, processor time, memory, dollars.
 
-    .venv/bin/python lab/bench/look.py 100 1000 10000
+    .venv/bin/python lab/bench/assess_pass.py 100 1000 10000
 
 The lab plays AWS in a process of its own and answers each call after 30 ms; the look runs in another, so
 that only the watchdog is measured.
@@ -13,61 +13,66 @@ import sys
 import time
 from math import ceil
 
-from serving import a_lab, serving
+from server_process import lab_command, start_server
 
 LATENCY_MS = 30
 
 
-def serving_idle(volumes: int, past_hours: int = 2):
+def serve_idle_fleet(volumes: int, past_hours: int = 2):
     """A lab with so many volumes and so long a past."""
-    return serving(a_lab(f"--volumes={volumes}", f"--past-hours={past_hours}", latency_ms=LATENCY_MS))
+    return start_server(
+        lab_command(f"--volumes={volumes}", f"--past-hours={past_hours}", latency_ms=LATENCY_MS)
+    )
 
 
-def look() -> None:
+def measure_assess_pass() -> None:
     """One look at everything, twice: the first makes the lab simulate its past, the second is measured."""
     from burstwatch.adapters.ledger.sqlite import SqliteLedger
     from burstwatch.core.policy.policy import Policy
     from burstwatch.engine.watch_pass import assess_volumes
-    from burstwatch.wiring.bootstrap import build_shell, open_session
+    from burstwatch.wiring.bootstrap import build_services, open_session
     from burstwatch.wiring.settings import Clock
 
     with SqliteLedger.in_memory() as ledger:
-        shell = build_shell(open_session(None, None), policy=Policy(), ledger=ledger, clock=Clock.ENDPOINT)
-        assess_volumes(shell, now_s=shell.clock())
-        began, spent = time.perf_counter(), time.process_time()
-        report = assess_volumes(shell, now_s=shell.clock())
-        found = {
-            "wall_s": time.perf_counter() - began,
-            "cpu_s": time.process_time() - spent,
+        services = build_services(
+            open_session(None, None), policy=Policy(), ledger=ledger, clock=Clock.ENDPOINT
+        )
+        assess_volumes(services, now_s=services.clock())
+        started_s, started_cpu_s = time.perf_counter(), time.process_time()
+        report = assess_volumes(services, now_s=services.clock())
+        result = {
+            "wall_s": time.perf_counter() - started_s,
+            "cpu_s": time.process_time() - started_cpu_s,
             "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
             "volumes": len(report.decisions),
-            "polled": sum(d.look_interval_s is not None for d in report.decisions),
+            "polled": sum(decision.poll_interval_s is not None for decision in report.decisions),
             "unread": len(report.unread),
             "metrics": report.metrics_requested,
             "calls": report.api_calls,
             "idle": report.usd_per_month_idle,
         }
-    print(json.dumps(found))
+    print(json.dumps(result))
 
 
 def main(sizes: list[int]) -> None:
     """Print a line per fleet size."""
     print(f"{'volumes':>8} {'calls':>6} {'floor':>6} {'wall':>8} {'cpu':>8} {'peak':>9} {'idle $/month':>13}")
     for size in sizes:
-        with serving_idle(size) as environment:
+        with serve_idle_fleet(size) as environment:
             command = [sys.executable, __file__, "--look"]
-            found = json.loads(
+            result = json.loads(
                 subprocess.run(command, env=environment, check=True, capture_output=True).stdout
             )
-        floor = ceil(size / 500) + ceil(found["metrics"] / 500)
-        calls = sum(found["calls"].values())
+        floor = ceil(size / 500) + ceil(result["metrics"] / 500)
+        calls = sum(result["calls"].values())
         print(
-            f"{found['volumes']:>8,} {calls:>6} {floor:>6} {found['wall_s']:>6.2f} s {found['cpu_s']:>6.2f} s"
-            f" {found['peak_mib']:>5.0f} MiB {found['idle']:>13.2f}   {found['calls']}"
+            f"{result['volumes']:>8,} {calls:>6} {floor:>6} {result['wall_s']:>6.2f} s"
+            f" {result['cpu_s']:>6.2f} s {result['peak_mib']:>5.0f} MiB {result['idle']:>13.2f}  "
+            f" {result['calls']}"
         )
 
 
 if __name__ == "__main__":
-    look() if sys.argv[1:] == ["--look"] else main(
+    measure_assess_pass() if sys.argv[1:] == ["--look"] else main(
         [int(text) for text in sys.argv[1:]] or [100, 1000, 10_000]
     )
