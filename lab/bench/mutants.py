@@ -35,13 +35,13 @@ LAST = ROOT / "build" / "mutants.json"
 TESTS = ("tests/unit", "tests/property", "tests/scenarios")
 TOO_LONG = (
     "tests/property/test_flip_laws.py",
-    "tests/property/test_fuzz_answers.py",
-    "tests/property/test_fuzz_written_files.py",
+    "tests/property/test_fuzz_aws_responses.py",
+    "tests/property/test_fuzz_input_files.py",
     "tests/property/test_guarantee.py::test_no_volume_runs_dry_from_the_sweep_without_act_lead_in_focus",
     "tests/property/test_guarantee.py::test_the_law_holds_for_the_whole_watchdog_with_its_ledger",
-    "tests/property/test_ledger_properties.py",
+    "tests/property/test_ledger_laws.py",
     "tests/property/test_window_laws.py::test_the_state_at_any_instant_is_what_the_clocks_say_minute_by_minute",
-    "tests/unit/test_iac.py::test_the_cdk_makes_of_it_what_cloudformation_was_told",
+    "tests/unit/burstctl/advise/test_iac.py::test_the_cdk_makes_of_it_what_cloudformation_was_told",
 )
 """They take longer than all others together."""
 

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "tests" / "probe"), str(ROOT / "ddprobe")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "ddprobe")]
 
-import box as boxes  # noqa: E402 - the disk of the tests
 import ddprobe  # noqa: E402
+
+from support.probe import throttled_disk as boxes
 
 PROGRAM: Final = [sys.executable, "-IS", ddprobe.__file__]
 NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%"]

@@ -21,13 +21,13 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / part) for part in ("tests/probe", "ddprobe", "lab", "lambdas")]
+sys.path[:0] = [str(ROOT / part) for part in ("tests", "ddprobe", "lab", "lambdas")]
 
-import box as boxes  # noqa: E402 - the load of the tests
 import ddprobe  # noqa: E402
 
 from burstlab.disk.block_device import ThrottledDevice  # noqa: E402
 from burstlab.disk.state_dir import NO_LIMIT, THROTTLE_GROUP  # noqa: E402
+from support.probe import throttled_disk as boxes
 
 SCENARIOS: Final = {
     # IOPS, bytes per second, writers of 4 KiB

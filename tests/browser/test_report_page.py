@@ -7,11 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from chromium import TIMEOUT_S, start_chromium
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
-from some_pages import (
+
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from support.builders.core_values import balances
+from support.builders.pages import (
     a_calm_volume,
     a_critical_volume,
     a_decision_row,
@@ -25,9 +27,7 @@ from some_pages import (
     volume_details,
     volume_id,
 )
-
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
-from conftest import balances
+from support.chromium import TIMEOUT_S, start_chromium
 
 BUDGET_MS = 2_000
 MIN_CONTRAST = 4.5

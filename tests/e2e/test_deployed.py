@@ -15,9 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from a_checkout import Checkout, check_shown
 from botocore.exceptions import ClientError
-from pasted import page_command, without_comment
 
 from burstlab.deployed.deployed_stack import DeployedStack
 from burstlab.deployed.local_aws import ROOT, LocalAws
@@ -26,6 +24,8 @@ from burstlab.fake_aws.slack import SlackReceiver
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
+from support.runbooks.checkout import Checkout, check_shown
+from support.runbooks.external_commands import page_command, without_comment
 
 BURSTCTL = [sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())"]
 MINUTE_S = 60

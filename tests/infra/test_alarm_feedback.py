@@ -11,15 +11,15 @@ from collections import Counter
 from types import SimpleNamespace
 
 import pytest
-from reading_templates import as_text
-from some_alerts import an_alert
-from some_records import an_alarm, an_sns_event, to_lambda_event
-from stacks import default_stack
 
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.idempotency import SendResult, SendStatus
 from burstwatch.handlers import notify
 from burstwatch.wiring.bootstrap_notify import NotifyServices
+from support.builders.alerts import an_alert
+from support.builders.sns_records import an_alarm, an_sns_event, to_lambda_event
+from support.synthesized_stacks import default_stack
+from support.template_reader import as_text
 
 A_DAY = 24 * 60
 MAX_MESSAGES = 5

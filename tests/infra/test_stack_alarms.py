@@ -3,8 +3,9 @@
 import re
 
 import pytest
-from reading_templates import ROOT, as_text, without_hash
-from stacks import default_stack, full_stack, synth
+
+from support.synthesized_stacks import default_stack, full_stack, synth
+from support.template_reader import ROOT, as_text, without_hash
 
 AWS_NAMESPACES = {"AWS/Lambda", "AWS/SQS"}
 DEFAULT = {

@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from reading_templates import ROOT
-from stacks import default_stack, synth
 
 from infra import dependencies
 from infra.dependencies import REQUIREMENTS_FILE, SERVICES
+from support.synthesized_stacks import default_stack, synth
+from support.template_reader import ROOT
 
 MAX_BYTES = 12 * 2**20
 AARCH64 = 183

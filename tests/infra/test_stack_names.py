@@ -4,11 +4,11 @@ import ast
 import re
 
 import pytest
-from reading_templates import ROOT, as_text
-from stacks import default_stack, full_stack
 
 from burstwatch.core.assessment import host_stall
 from infra import event_rules
+from support.synthesized_stacks import default_stack, full_stack
+from support.template_reader import ROOT, as_text
 
 BURSTWATCH = ROOT / "lambdas" / "burstwatch"
 RESERVED_VARIABLES = {"AWS_REGION"}

@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from reading_templates import ROOT, VERBS, as_list, as_text, permissions_of
-from stacks import default_stack, full_stack, synth
+
+from support.synthesized_stacks import default_stack, full_stack, synth
+from support.template_reader import ROOT, VERBS, as_list, as_text, permissions_of
 
 TRANSCRIPT = Path(__file__).with_name("permissions.txt")
 

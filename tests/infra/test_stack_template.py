@@ -5,10 +5,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from reading_templates import ROOT, VERBS, as_list, as_text, without_asset_hashes
-from stacks import default_stack, full_stack, synth
 
 from infra.schedule import sweep_expression
+from support.synthesized_stacks import default_stack, full_stack, synth
+from support.template_reader import ROOT, VERBS, as_list, as_text, without_asset_hashes
 
 SNAPSHOT = Path(__file__).with_name("template.json")
 

@@ -7,8 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from reading_templates import ROOT
-from stacks import synth
+
+from support.synthesized_stacks import synth
+from support.template_reader import ROOT
 
 UNSAFE = """
 import sys

@@ -6,15 +6,6 @@ from io import StringIO
 
 import pytest
 from click.testing import CliRunner
-from disks import (
-    BURSTLAB,
-    environment,
-    leftovers_of,
-    loop_numbers,
-    require_throttled_disk,
-    rules_for,
-    wait_until,
-)
 from rich.console import Console
 
 from burstlab.disk.block_device import DiskError
@@ -23,6 +14,15 @@ from burstlab.incident import run as incident_module
 from burstlab.incident.command import incident, run_incident
 from burstlab.incident.live_view import EventReporter, open_view, print_introduction, print_summary, render
 from burstlab.incident.run import build_summary, choose_job_commands
+from support.disk_support import (
+    BURSTLAB,
+    environment,
+    leftovers_of,
+    loop_numbers,
+    require_throttled_disk,
+    rules_for,
+    wait_until,
+)
 
 BALANCE_PCT = 40
 """The bucket is empty after some ten seconds, and there is time to see the watchdog act before that."""

@@ -16,8 +16,9 @@ import pytest
 from botocore.config import Config
 
 from burstlab.deployed.local_aws import LocalAws, LocalAwsError
+from support.paths import ROOT
 
-PROCESS_GUARD = Path(__file__).parents[2] / "lab" / "burstlab" / "deployed" / "process_guard.py"
+PROCESS_GUARD = ROOT / "lab" / "burstlab" / "deployed" / "process_guard.py"
 
 
 @pytest.fixture(scope="module")

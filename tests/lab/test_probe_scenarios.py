@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from disks import BURSTLAB, environment, require_throttled_disk, wait_until
 
 from burstlab.main import main
 from burstlab.probe_scenarios.all_scenarios import SCENARIOS
@@ -26,8 +25,9 @@ from burstlab.probe_scenarios.table import (
     summarise_runs,
     to_markdown,
 )
+from support.disk_support import BURSTLAB, environment, require_throttled_disk, wait_until
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "ddprobe-scenarios.md"
 
 

@@ -10,13 +10,15 @@ import sys
 import time
 from pathlib import Path
 
-import box as boxes
 import ddprobe
 import pytest
-from box import Box
-from clouds import Cloud
-from pasted import page_command
-from probing import PROGRAM, Probe, start
+
+from support.paths import ROOT
+from support.probe import throttled_disk as boxes
+from support.probe.fake_imds import Cloud
+from support.probe.probe_process import PROGRAM, Probe, gone, start
+from support.probe.throttled_disk import Box
+from support.runbooks.external_commands import page_command
 
 
 def counted(box: Box, probe: Probe, *words: object) -> dict[str, int]:
@@ -43,13 +45,6 @@ def in_state_d(box: Box, probe: Probe) -> list[str]:
             if words[0] == "D" and any(name.startswith(places) for name in files):
                 waiting.append(entry.name)
     return waiting
-
-
-def gone(pids: list[str], within_s: float = 10) -> bool:
-    until_s = time.monotonic() + within_s
-    while any(Path("/proc", pid).exists() for pid in pids) and time.monotonic() < until_s:
-        time.sleep(0.05)
-    return not any(Path("/proc", pid).exists() for pid in pids)
 
 
 # -- the header's promise: each run spends this many
@@ -412,8 +407,8 @@ def test_a_stall_is_put_on_the_watchdogs_bus_while_it_lasts(box, probe):
 VICTIM = """
 import sys, time
 sys.path.insert(0, sys.argv[1])
-from box import Box
-from clouds import Cloud
+from support.probe.throttled_disk import Box
+from support.probe.fake_imds import Cloud
 box = Box()
 {deed}
 print(box.folder, flush=True)
@@ -425,8 +420,8 @@ time.sleep(600)
 def test_a_box_whose_owner_is_killed_leaves_nothing(deed):
     if boxes.why_not():
         pytest.skip(f"a real disk to slow down {boxes.why_not()}")
-    code = VICTIM.format(change=deed)
-    command = [sys.executable, "-c", code, Path(boxes.__file__).parent]
+    code = VICTIM.format(deed=deed)
+    command = [sys.executable, "-c", code, ROOT / "tests"]
     owner = start(command, stdout=subprocess.PIPE, text=True)
     folder = Path(owner.stdout.readline().strip())
     assert boxes.mounts_in(folder)

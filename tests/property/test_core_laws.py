@@ -19,7 +19,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.policy.policy import Mode, Policy
-from conftest import NOON, TrackedVolume, a_decision, a_volume, an_assessment
+from support.builders.core_values import NOON, TrackedVolume, a_decision, a_volume, an_assessment
 
 NOON_S = int(NOON.timestamp())
 POLICY = Policy()

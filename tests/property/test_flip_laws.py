@@ -12,7 +12,6 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
-from flip_world import DAY_S, FAULTS, NO_DISTURBANCE, OPT_IN, DelayedExecutor, Disturbance, FlipWorld
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -26,7 +25,16 @@ from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.policy.windows import LeadPolicy
 from burstwatch.engine.collector import Collector
-from fuse import CHANNEL_NAME, Hook, kill_process
+from support.concurrency.crash_injection import CHANNEL_NAME, Hook, kill_process
+from support.concurrency.flip_state_machine import (
+    DAY_S,
+    FAULTS,
+    NO_DISTURBANCE,
+    OPT_IN,
+    DelayedExecutor,
+    Disturbance,
+    FlipWorld,
+)
 
 EXAMPLES = int(os.environ.get("FLIP_STORIES", "25"))
 SAME_START_S = 5

@@ -6,22 +6,8 @@ from io import StringIO
 from types import SimpleNamespace
 
 import pytest
-from from_outside import (
-    LONGEST_MESSAGE,
-    anything,
-    assert_message,
-    fuzz,
-    is_plain,
-    mutated,
-    scalars,
-    texts,
-    within,
-)
 from hypothesis import example, given
 from hypothesis import strategies as st
-from some_alerts import an_alert
-from some_records import ALARM, a_record, to_lambda_event
-from test_alert_slack import assert_no_active_markup
 
 from burstwatch.adapters.aws.flip_queue import FlipRequest, MalformedRequestError
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -38,7 +24,21 @@ from burstwatch.handlers.notify import NotDeliveredError
 from burstwatch.wiring.bootstrap_notify import NotifyServices
 from burstwatch.wiring.function_settings import FunctionClock
 from burstwatch.wiring.observability import Telemetry
-from telling_aws import DRAINING, NOW_S, CannedAws, services_with
+from support.aws.in_memory_aws import DRAINING, NOW_S, CannedAws, services_with
+from support.builders.alerts import an_alert
+from support.builders.sns_records import ALARM, a_record, to_lambda_event
+from support.fake_slack import assert_no_active_markup
+from support.hostile_input import (
+    LONGEST_MESSAGE,
+    anything,
+    assert_message,
+    fuzz,
+    is_plain,
+    mutated,
+    scalars,
+    texts,
+    within,
+)
 
 HOST = "i-0000000000000000a"
 TICK = {"mode": "focus", "time": format_instant(NOW_S)}

@@ -5,7 +5,11 @@ import math
 
 import ddprobe
 import pytest
-from from_outside import (
+from hypothesis import example, given
+from hypothesis import strategies as st
+from prometheus_client.parser import text_string_to_metric_families
+
+from support.hostile_input import (
     HOSTILE_TEXTS,
     anything,
     assert_message,
@@ -16,10 +20,7 @@ from from_outside import (
     texts,
     within,
 )
-from hypothesis import example, given
-from hypothesis import strategies as st
-from prometheus_client.parser import text_string_to_metric_families
-from readings import a_reading
+from support.probe.sample_readings import a_reading
 
 MOUNTS = """\
 25 1 259:1 / / rw,relatime shared:1 - xfs /dev/nvme0n1p1 rw,attr2

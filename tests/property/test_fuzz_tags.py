@@ -8,32 +8,10 @@ import re
 from io import StringIO
 
 import pytest
-from fake_slack import assert_within_slacks_limits
-from from_outside import (
-    HOSTILE_TEXTS,
-    KNOWN_TAGS,
-    OWN_TAGS,
-    TIMES,
-    assert_message,
-    fuzz,
-    is_plain,
-    texts,
-    within,
-)
 from hypothesis import given
 from hypothesis import strategies as st
-from operators_desk import (
-    CliSession,
-    add_calm,
-    add_critical,
-    add_exhausted,
-    add_lab_volume,
-    add_warning,
-    start_lab,
-)
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
-from test_alert_slack import assert_no_active_markup
 
 from burstctl.cli.output import to_json
 from burstctl.render.table import narrow_table, render_plain, wide_table
@@ -50,7 +28,35 @@ from burstwatch.core.policy.policy import Mode, ModePolicy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import display_width
 from burstwatch.engine.watch_pass import evaluate_fleet
-from telling_aws import DRAINING, GOOD_VOLUMES, NOW_S, CannedAws, a_described_volume, services_with
+from support.aws.in_memory_aws import (
+    DRAINING,
+    GOOD_VOLUMES,
+    NOW_S,
+    CannedAws,
+    a_described_volume,
+    services_with,
+)
+from support.cli_session import (
+    CliSession,
+    add_calm,
+    add_critical,
+    add_exhausted,
+    add_lab_volume,
+    add_warning,
+    start_lab,
+)
+from support.fake_slack import assert_no_active_markup, assert_within_slacks_limits
+from support.hostile_input import (
+    HOSTILE_TEXTS,
+    KNOWN_TAGS,
+    OWN_TAGS,
+    TIMES,
+    assert_message,
+    fuzz,
+    is_plain,
+    texts,
+    within,
+)
 
 BAR = "░▏▎▍▌▋▊▉█"
 PLACE = AwsLocation(region="us-east-1", account="123456789012")

@@ -27,7 +27,7 @@ from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, finger
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import run_tick
-from conftest import a_volume
+from support.builders.core_values import a_volume
 
 START_S = 1_763_640_000  # on every sweep grid drawn below
 WARM_UP_S = 660  # before that CloudWatch has nothing to show yet

@@ -10,14 +10,14 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
-from a_stage import page_environment
-from operators_desk import ROOT
-from scenes import LAB_SETTINGS, PAGE_SETUPS, a_calm_fleet
-from shown import OUTPUT_REQUESTED, Command, Page, matches_page
-from stand_ins import FAKE_PROGRAMS
-from tests.runbooks.pasted import commands_run_elsewhere, without_comment
 
 from burstwatch.core.alerts.alert import AlertKind
+from support.cli_session import ROOT
+from support.runbooks.external_commands import commands_run_elsewhere, without_comment
+from support.runbooks.fake_programs import FAKE_PROGRAMS
+from support.runbooks.page_environment import page_environment
+from support.runbooks.page_parser import OUTPUT_REQUESTED, Command, Page, matches_page
+from support.runbooks.page_setups import LAB_SETTINGS, PAGE_SETUPS, a_calm_fleet
 
 PAGES = [
     *sorted((ROOT / "runbooks").glob("*.md")),
@@ -30,7 +30,7 @@ PASSED = {0, 3, 4}
 """Done; and done with a volume that needs attention, or one that was refused: pages are about those."""
 
 NOT_RUN = {
-    "burstctl aws-check": "waits for hours; tests/functional/test_aws_check_facts.py lets them go by",
+    "burstctl aws-check": "waits for hours; tests/functional/cli/commands/test_burstctl_aws_check_facts.py lets them go by",
     "burstctl aws-check --only ratio-refusal --only zone-filter": "waits too; the same test tries both",
     "make demo": "takes minutes; tests/e2e plays its first half hour",
     "make test": "is what runs this",
@@ -56,10 +56,10 @@ PROGRAMS_NOT_RUN = {
 
 NEEDS = {
     "tests/e2e/test_deployed.py": "the real cdk, before a local AWS",
-    "tests/probe/test_package.py": "a clean root, where there may be one",
+    "tests/probe/test_probe_packages.py": "a clean root, where there may be one",
     "tests/probe/test_probe_disk.py": "a real disk that is throttled, where there may be one",
-    "tests/runbooks/test_from_a_checkout.py": "make, in a checkout that is set up",
-    "tests/runbooks/test_on_a_real_disk.py": "a real disk that is throttled, where there may be one",
+    "tests/runbooks/test_checkout_commands.py": "make, in a checkout that is set up",
+    "tests/runbooks/test_real_disk_commands.py": "a real disk that is throttled, where there may be one",
 }
 """With what other tests run commands of pages."""
 
@@ -174,7 +174,9 @@ def run_page(page: Page, performance: PageRun) -> dict[int, list[str]]:
             check_syntax(performance.terminal, command)
             continue
         there = PROGRAMS_NOT_RUN.intersection(programs(command))
-        assert not there, f"{page.path.name}:{command.line}: {there} is not run here: see pasted.py"
+        assert not there, (
+            f"{page.path.name}:{command.line}: {there} is not run here: see support/runbooks/external_commands.py"
+        )
         code, text = performance.paste(command.text)
         assert code in PASSED or command.expected_output, (
             f"{page.path.name}:{command.line}: $ {command.text}\n{text}exit code {code}"

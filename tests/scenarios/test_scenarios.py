@@ -1,7 +1,8 @@
 from pathlib import Path
 
 import pytest
-from story import Scenario, run_scenario
+
+from support.scenario_runner import Scenario, run_scenario
 
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 TRANSCRIPT = """

@@ -1,0 +1,222 @@
+"""What remembers what was sent, in a table as the stack makes it."""
+
+from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
+
+import pytest
+from moto import mock_aws
+
+from burstwatch.adapters.notify.channel import ChannelError
+from burstwatch.adapters.notify.idempotency import (
+    EXPIRY_ATTRIBUTE,
+    PARTITION,
+    SendStatus,
+    SentLog,
+    SharedRateLimiter,
+)
+from burstwatch.adapters.notify.slack_webhook import RateLimitedError
+from support.aws.stub_clients import refuse_next_call, stubbed_client
+from support.fake_slack import FakeTime
+from support.ledger_stores import TABLE, make_table
+
+
+@pytest.fixture
+def client():
+    with mock_aws():
+        client = stubbed_client("dynamodb")
+        make_table(client)
+        yield client
+
+
+@pytest.fixture
+def sent_log(client):
+    return SentLog(client, TABLE)
+
+
+class Sends:
+    """Counts what was sent; does ``error`` instead while there is one."""
+
+    def __init__(self):
+        self.count = 0
+        self.error = None
+
+    def __call__(self):
+        if self.error:
+            raise self.error
+        self.count += 1
+
+
+@pytest.fixture
+def send():
+    return Sends()
+
+
+def permanent_error():
+    return ChannelError("Slack refused", is_permanent=True)
+
+
+# Once
+
+
+def test_what_a_channel_took_is_not_sent_again(sent_log, send):
+    assert sent_log.send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT
+    assert sent_log.send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT_BEFORE
+    assert send.count == 1
+
+
+def test_channels_and_alerts_are_distinguished(sent_log, send):
+    for channel, alert in (("slack", "a1"), ("chat", "a1"), ("slack", "a2")):
+        assert sent_log.send_once(channel, alert, send, lease_s=60).status is SendStatus.SENT
+    assert send.count == 3
+
+
+def test_another_process_knows_what_was_sent(client, sent_log, send):
+    sent_log.send_once("slack", "a1", send, lease_s=60)
+    assert SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT_BEFORE
+
+
+def test_what_was_refused_is_sent_again(sent_log, send):
+    send.error = permanent_error()
+    with pytest.raises(ChannelError, match="Slack refused"):
+        sent_log.send_once("slack", "a1", send, lease_s=60)
+    send.error = None
+    assert sent_log.send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT
+
+
+def test_what_another_invocation_is_sending_is_left_to_it(client, sent_log, send):
+    def meanwhile():
+        results.append(SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status)
+
+    results = []
+    assert sent_log.send_once("slack", "a1", meanwhile, lease_s=60).status is SendStatus.SENT
+    assert (results, send.count) == ([SendStatus.SENT_ELSEWHERE], 0)
+
+
+def test_what_an_invocation_left_half_done_is_sent_when_its_time_is_over(client, sent_log, send):
+    def killed():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sent_log.send_once("slack", "a1", killed, lease_s=0)
+    assert SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT
+
+
+def test_ten_concurrent_senders_send_once(client, send):
+    def one(_):
+        return SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status
+
+    with ThreadPoolExecutor(10) as pool:
+        result = list(pool.map(one, range(10)))
+    assert (result.count(SendStatus.SENT), send.count) == (1, 1)
+
+
+def test_marks_stay_in_their_own_partition_and_go_after_a_fortnight(client, sent_log, send):
+    sent_log.send_once("slack", "a1", send, lease_s=60)
+    SharedRateLimiter(client, TABLE, "slack", clock=FakeTime()).acquire(30)
+    items = client.scan(TableName=TABLE)["Items"]
+    assert all(item["pk"]["S"].startswith(PARTITION) for item in items)
+    assert all(EXPIRY_ATTRIBUTE in item for item in items)
+
+
+# Without the table
+
+
+def test_what_cannot_be_claimed_is_sent_all_the_same_and_says_so(client, sent_log, send):
+    with refuse_next_call(client, "PutItem"):
+        sending = sent_log.send_once("slack", "a1", send, lease_s=60)
+    assert (sending.status, send.count) == (SendStatus.SENT, 1)
+    assert f"dynamodb:{TABLE} cannot remember what was sent" in sending.problem
+    assert "AccessDenied" in sending.problem
+
+
+def test_what_was_sent_and_not_marked_counts_as_sent(client, sent_log, send):
+    with refuse_next_call(client, "UpdateItem"):
+        sending = sent_log.send_once("slack", "a1", send, lease_s=60)
+    assert (sending.status, send.count) == (SendStatus.SENT, 1)
+    assert "may come twice" in sending.problem
+
+
+@pytest.mark.parametrize("operations", [["PutItem"], ["DeleteItem"], ["PutItem", "DeleteItem"]])
+def test_a_refusal_comes_through_whatever_the_table_does(client, sent_log, send, operations):
+    send.error = permanent_error()
+    with refuse_next_call(client, *operations), pytest.raises(ChannelError, match="Slack refused"):
+        sent_log.send_once("slack", "a1", send, lease_s=60)
+
+
+def test_a_table_that_is_not_there_stops_no_alert(client, send):
+    sending = SentLog(client, "gone").send_once("slack", "a1", send, lease_s=60)
+    assert (send.count, "ResourceNotFoundException" in sending.problem) == (1, True)
+
+
+# Turns
+
+
+@pytest.fixture
+def time():
+    return FakeTime(1_795_197_635.0)
+
+
+@pytest.fixture
+def rate_limiter(client, time):
+    return SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
+
+
+def test_functions_share_one_rate_limit(client, time, rate_limiter):
+    other = SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
+    assert [rate_limiter.acquire(30), other.acquire(30), rate_limiter.acquire(30)] == [0.0, 1.0, 2.0]
+    time.now_s += 60
+    assert other.acquire(30) == 0.0
+
+
+def test_ten_concurrent_functions_get_ten_slots(client, time, monkeypatch):
+    lock, put_item = Lock(), client.put_item
+
+    def put_alone(**fields):
+        """DynamoDB looks at the condition and writes in one step; moto does it in two."""
+        with lock:
+            return put_item(**fields)
+
+    monkeypatch.setattr(client, "put_item", put_alone)
+
+    def one(_):
+        return SharedRateLimiter(client, TABLE, "slack", clock=time).acquire(30)
+
+    with ThreadPoolExecutor(10) as pool:
+        assert sorted(pool.map(one, range(10))) == [float(second) for second in range(10)]
+
+
+def test_a_pause_that_slack_asks_one_for_holds_for_all(client, time, rate_limiter):
+    rate_limiter.acquire(30)
+    rate_limiter.back_off(25)
+    other = SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
+    with pytest.raises(RateLimitedError, match="25 s off"):
+        other.acquire(24)
+    assert other.acquire(30) == 25.0
+    assert other.acquire(30) == 26.0
+
+
+def test_a_slot_too_far_ahead_is_not_taken(rate_limiter):
+    rate_limiter.acquire(0)
+    with pytest.raises(RateLimitedError):
+        rate_limiter.acquire(0.5)
+    assert rate_limiter.acquire(1) == 1.0
+
+
+def test_a_wrong_clock_blocks_nobody_for_long(client, time, rate_limiter):
+    SharedRateLimiter(client, TABLE, "slack", clock=FakeTime(time() + 10**6)).acquire(0)
+    with pytest.raises(RateLimitedError) as exc_info:
+        rate_limiter.acquire(30)
+    assert exc_info.value.retry_after_s == 3600
+
+
+def test_another_webhook_has_its_own_rate_limit(client, time, rate_limiter):
+    rate_limiter.acquire(30)
+    assert SharedRateLimiter(client, TABLE, "another", clock=time).acquire(30) == 0.0
+
+
+@pytest.mark.parametrize("operation", ["GetItem", "PutItem"])
+def test_without_the_table_each_function_limits_itself(client, rate_limiter, operation):
+    with refuse_next_call(client, operation):
+        assert [rate_limiter.acquire(30), rate_limiter.acquire(30)] == [0.0, 1.0]
+        rate_limiter.back_off(20)
+        assert rate_limiter.acquire(30) == 20.0

@@ -1,0 +1,338 @@
+from datetime import UTC, datetime
+from hashlib import sha256
+
+import pytest
+from botocore.exceptions import ClientError, ConnectTimeoutError
+from moto import mock_aws
+
+from burstlab.fake_aws.dynamodb import FakeDynamoDb, Fault
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
+from burstwatch.adapters.policy.parameter_store import PolicyParameter, PolicyProblemKind
+from burstwatch.core.alerts.alert import AlertKind, format_sentences
+from burstwatch.core.errors import LedgerError
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.policy import Mode, Policy
+from support.aws.stub_clients import stubbed_client
+from support.fake_slack import FakeTime
+from support.ledger_stores import TABLE, dynamodb_client
+
+NAME = "/burstwatch/prod/policy"
+PUSHED = f"{NAME}-pushed"
+PLACE = AwsLocation(region="us-east-1", account="123456789012")
+NOW_S = 1_795_197_635
+"""2026-11-20T18:00:35Z"""
+
+
+def policy(minutes):
+    """A policy that is told from others by when it warns."""
+    return f"version: 1\nlevels:\n  warning_within: {minutes}m\n"
+
+
+def pushed_over(deployed, text):
+    return f"# pushed over sha256:{sha256(deployed.encode()).hexdigest()}\n{text}"
+
+
+BAD = "version: 1\nlevels:\n  warning_within: soon\nmood: good\n"
+
+
+class FakeSsm:
+    """Parameter Store: text by name, each with the hour in which it was written; or nothing but ``error``."""
+
+    def __init__(self, **texts):
+        self.parameters = {}
+        self.error = None
+        self.calls = 0
+        for name, text in texts.items():
+            self.put({"deployed": NAME, "pushed": PUSHED}[name], text)
+
+    def put(self, name, text, hour=9):
+        self.parameters[name] = (text, datetime(2026, 11, 20, hour, tzinfo=UTC))
+
+    def get_parameters(self, *, Names):  # noqa: N803 - AWS's names
+        self.calls += 1
+        if self.error:
+            raise self.error
+        result = {name: self.parameters[name] for name in Names if name in self.parameters}
+        return {
+            "Parameters": [
+                {"Name": name, "Value": text, "LastModifiedDate": at} for name, (text, at) in result.items()
+            ],
+            "InvalidParameters": [name for name in Names if name not in result],
+        }
+
+
+def denied():
+    text = "User: role/watch is not authorized to perform: ssm:GetParameters on resource: x"
+    return ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "GetParameters")
+
+
+def throttled():
+    return ClientError(
+        {"Error": {"Code": "ThrottlingException", "Message": "Rate exceeded"}}, "GetParameters"
+    )
+
+
+@pytest.fixture
+def table():
+    client, table = dynamodb_client(), FakeDynamoDb()
+    table.attach(client)
+    yield table
+    table.detach(client)
+
+
+@pytest.fixture
+def time():
+    return FakeTime()
+
+
+class PolicyReaderFunction:
+    """A function with these parameters, which may start anew."""
+
+    def __init__(self, ssm, time):
+        self.ssm = ssm
+        self.time = time
+        self.start()
+
+    def start(self):
+        notes = DynamoKeyValueStore(dynamodb_client(), TABLE, sleep=lambda _: None)
+        self.parameter = PolicyParameter(self.ssm, NAME, deployment="prod", store=notes, clock=self.time)
+
+    def read_policy(self, *, after_s=30.0):
+        self.time.now_s += after_s
+        return self.parameter.get_active()
+
+    def minutes(self, **when):
+        return self.read_policy(**when).policy.levels.warning_within.total_seconds() / 60
+
+
+@pytest.fixture
+def function(table, time):
+    return PolicyReaderFunction(FakeSsm(deployed=policy(61)), time)
+
+
+# Which one is in force
+
+
+def test_the_deployed_policy_is_in_force(function):
+    active = function.read_policy()
+    assert (active.policy.levels.warning_within.total_seconds(), active.problem) == (61 * 60, None)
+    assert active.source == f"{NAME} as of 2026-11-20T09:00:00Z"
+
+
+def test_a_pushed_policy_takes_precedence(function):
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.minutes() == 62
+    del function.ssm.parameters[PUSHED]
+    assert function.minutes() == 61
+    assert function.read_policy().problem is None
+
+
+def test_a_change_is_in_force_half_a_minute_later_and_not_read_every_time(function):
+    assert function.minutes() == 61
+    function.ssm.put(NAME, policy(63))
+    assert function.minutes(after_s=29) == 61
+    assert function.ssm.calls == 1
+    assert function.minutes(after_s=1) == 63
+
+
+def test_both_are_read_in_one_call(function):
+    function.ssm.put(PUSHED, policy(62))
+    function.read_policy()
+    assert function.ssm.calls == 1
+
+
+# What is wrong
+
+
+def test_a_bad_push_leaves_what_was_in_force_and_names_every_fault(function):
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.minutes() == 62
+    function.ssm.put(PUSHED, BAD, hour=10)
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 62 * 60
+    assert active.problem.kind is PolicyProblemKind.REJECTED
+    unknown, wrong = active.problem.faults
+    assert unknown.startswith(f"{PUSHED}:4: mood")
+    assert wrong.startswith(f"{PUSHED}:3: levels.warning_within")
+    assert active.problem.active_source == f"{PUSHED} as of 2026-11-20T09:00:00Z"
+    assert "burstctl policy push --stack prod" in active.problem.action
+
+
+def test_the_last_good_one_is_remembered_over_a_cold_start(function):
+    function.ssm.put(PUSHED, policy(62))
+    function.read_policy()
+    function.ssm.put(PUSHED, BAD, hour=10)
+    function.start()
+    assert function.minutes() == 62
+    function.ssm.parameters.clear()
+    function.start()
+    assert function.minutes() == 62
+
+
+def test_a_bad_push_before_anything_good_leaves_the_deployed_one(function):
+    function.ssm.put(PUSHED, BAD)
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert active.problem.kind is PolicyProblemKind.REJECTED
+
+
+def test_a_policy_that_is_too_long_is_refused_with_its_size(function):
+    function.ssm.put(PUSHED, "version: 1\n#" + "x" * 8192)
+    assert "8204 bytes, at most 8192" in function.read_policy().problem.faults[0]
+
+
+def test_a_deleted_policy_is_reported_and_the_last_good_one_stays(function):
+    function.read_policy()
+    function.ssm.parameters.clear()
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert active.problem.kind is PolicyProblemKind.MISSING
+    assert NAME in active.problem.faults[0]
+    assert not active.problem.is_transient
+
+
+def test_with_no_policy_ever_the_built_in_one_holds_and_nothing_is_flipped(table, time):
+    result = PolicyReaderFunction(FakeSsm(), time).read_policy()
+    assert result.policy.mode.highest is Mode.PROPOSE
+    assert result.policy.levels == Policy().levels
+    assert result.problem.active_source == "the built-in defaults, without flips"
+
+
+def test_a_bad_deployed_policy_with_nothing_remembered_flips_nothing_either(table, time):
+    result = PolicyReaderFunction(FakeSsm(deployed=BAD), time).read_policy()
+    assert result.policy.mode.highest is Mode.PROPOSE
+    assert "deploy again" in result.problem.action
+
+
+def test_a_revoked_permission_is_reported_with_the_grant_that_is_missing(function):
+    function.read_policy()
+    function.ssm.error = denied()
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 61 * 60
+    assert active.problem.kind is PolicyProblemKind.UNREAD
+    assert "grant ssm:GetParameters" in active.problem.faults[0]
+    assert not active.problem.is_transient
+
+
+@pytest.mark.parametrize("error", [throttled(), ConnectTimeoutError(endpoint_url="https://ssm")])
+def test_a_transient_failure_raises_no_alert(function, error):
+    function.read_policy()
+    function.ssm.error = error
+    active = function.read_policy()
+    assert active.problem.is_transient
+    assert active.problem.to_change(policy=active.policy, location=PLACE, now_s=NOW_S) is None
+    assert function.minutes() == 61
+    function.ssm.error = None
+    assert function.read_policy().problem is None
+
+
+def test_a_remembered_text_that_nobody_can_read_is_passed_over(function):
+    DynamoKeyValueStore(dynamodb_client(), TABLE).write("policy", "written by somebody else")
+    function.ssm.put(PUSHED, BAD)
+    assert function.minutes() == 61
+
+
+def test_a_deployed_policy_that_changes_under_a_pushed_one_is_reported_and_the_pushed_one_stays(function):
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.read_policy().problem is None
+    function.ssm.put(NAME, policy(64), hour=12)
+    active = function.read_policy()
+    assert active.policy.levels.warning_within.total_seconds() == 62 * 60
+    assert active.problem.kind is PolicyProblemKind.OUTDATED
+    assert "2026-11-20T12:00:00Z" in active.problem.faults[0]
+    assert "burstctl policy push --withdraw --stack prod" in active.problem.action
+    function.ssm.put(PUSHED, pushed_over(policy(64), policy(62)), hour=13)
+    assert function.read_policy().problem is None
+
+
+def test_a_pushed_policy_that_does_not_say_over_what_is_taken_as_it_is(function):
+    function.ssm.put(PUSHED, policy(62))
+    assert function.read_policy().problem is None
+
+
+def test_a_ledger_that_cannot_be_used_is_reported(function, table, monkeypatch):
+    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda _: None)
+    table.faults.append(Fault("GetItem", "AccessDeniedException", "not authorized", times=9))
+    with pytest.raises(LedgerError, match="cannot be used"):
+        function.read_policy()
+
+
+# What people hear of it
+
+
+def policy_alerts(result, now_s=NOW_S):
+    return result.trouble.change(policy=result.policy, place=PLACE, now_s=now_s)
+
+
+def test_a_bad_policy_alerts_once_however_often_it_is_read(function):
+    function.ssm.put(PUSHED, BAD)
+    ledger = DynamoLedger(dynamodb_client(), TABLE, sleep=lambda _: None)
+    for minute in range(3):
+        function.start()
+        ledger.commit([policy_alerts(function.read_policy(), NOW_S + 60 * minute)], channels=["sns"])
+        for waits in ledger.pending_deliveries(channels=["sns"]):
+            assert ledger.claim_delivery(waits, now_s=NOW_S, lease_s=60)
+            ledger.mark_delivered(waits, at_s=NOW_S)
+            assert minute == 0
+    (entry,) = [item for item in ledger.entries("policy") if item.kind == "policy_rejected"]
+    assert len(entry.body["faults"]) == 2
+
+
+def test_the_alert_has_the_faults_what_is_in_force_and_the_next_step(function):
+    function.ssm.put(PUSHED, BAD)
+    (alert,) = policy_alerts(function.read_policy()).alerts
+    assert alert.kind is AlertKind.POLICY_REJECTED
+    text = "\n".join(format_sentences(alert))
+    assert "mood" in text
+    assert f"In force: {NAME}" in text
+    assert alert.runbook == "runbooks/PolicyRejected.md"
+    assert alert.evidence["summary"].startswith("policy rejected")
+
+
+def test_the_same_bad_text_pushed_again_is_reported_again(function):
+    function.ssm.put(PUSHED, BAD, hour=9)
+    first = policy_alerts(function.read_policy()).alerts[0].alert_id
+    assert policy_alerts(function.read_policy()).alerts[0].alert_id == first
+    function.ssm.put(PUSHED, BAD, hour=10)
+    assert policy_alerts(function.read_policy()).alerts[0].alert_id != first
+
+
+def test_a_missing_policy_alerts_daily(function):
+    function.read_policy()
+    function.ssm.parameters.clear()
+    active = function.read_policy()
+    ids = [policy_alerts(active, NOW_S + 3600 * hour).alerts[0].alert_id for hour in (0, 5, 7, 29)]
+    assert (ids[0] == ids[1], ids[1] == ids[2], ids[2] == ids[3]) == (True, False, True)
+
+
+# As AWS answers
+
+
+@mock_aws
+def test_it_reads_what_parameter_store_holds():
+    ssm = stubbed_client("ssm")
+    ssm.put_parameter(Name=NAME, Value=policy(61), Type="String")
+
+    class Memory(dict):
+        read, write = dict.get, dict.__setitem__
+
+    parameter = PolicyParameter(ssm, NAME, deployment="prod", store=Memory(), max_age_s=0)
+    assert parameter.get_active().policy.levels.warning_within.total_seconds() == 61 * 60
+    ssm.put_parameter(Name=PUSHED, Value=policy(62), Type="String")
+    assert parameter.get_active().policy.levels.warning_within.total_seconds() == 62 * 60
+
+
+def test_a_pushed_policy_with_another_opt_in_tag_than_the_deployed_one_does_not_hold(function):
+    """The permission to modify was made from the deployed tag."""
+    function.ssm.put(PUSHED, pushed_over(policy(61), policy(62)))
+    assert function.minutes() == 62
+    function.ssm.put(NAME, f"{policy(63)}mode:\n  opt_in_tag: team:burst=yes\n", hour=10)
+    active = function.read_policy()
+    assert active.policy.mode.opt_in_tag == ("team:burst", "yes")
+    assert active.policy.levels.warning_within.total_seconds() == 63 * 60
+    assert active.problem.kind is PolicyProblemKind.REJECTED
+    [fault] = active.problem.faults
+    assert (
+        "mode.opt_in_tag is burstwatch:mode=auto, and the permission to modify is for team:burst=yes" in fault
+    )

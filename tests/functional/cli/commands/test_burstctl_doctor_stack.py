@@ -1,0 +1,292 @@
+"""burstctl doctor beside a deployed stack: is it alive, is it heard, and what mends it where not."""
+
+import os
+from urllib.request import Request, urlopen
+
+import pytest
+
+from burstctl.doctor import check_stack as doctoring_stack
+from burstwatch.core.ledger.ledger import TickKind
+from support.aws.fake_cloudformation import fake_cloudformation
+from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy
+from support.cli_session import START, CliSession, add_calm, modification_targets
+from support.doctor_findings import READ_PERMISSIONS, deny, findings_for, single_finding
+from support.paths import ROOT
+
+NOW_S = int(START.timestamp())
+ROLE = "arn:aws:iam::123456789012:role/r"
+AUTO = {"burstwatch:mode": "auto"}
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    session = CliSession(tmp_path, monkeypatch, capsys)
+    session.set(LOGNAME="anna")
+    return session
+
+
+@pytest.fixture
+def cloudformation(cli, lab):
+    """What is deployed, all of it well: to be broken by a test."""
+    clear_parameters(lab)
+    ledger = deploy_stack(lab)
+    for kind in TickKind:
+        roster = frozenset({1}) if kind is TickKind.SWEEP else None
+        ledger.complete_tick(kind, NOW_S - 60, fleet_fingerprints=roster)
+    with fake_cloudformation() as created:
+        cli.set(AWS_ENDPOINT_URL_CLOUDFORMATION=created.url, AWS_ENDPOINT_URL_LAMBDA=created.url)
+        scheduler, sqs, sns = (lab.client(item) for item in ("scheduler", "sqs", "sns"))
+        for name in ("Sweep", "Focus"):
+            schedule(scheduler, f"burstwatch-{name}", "burstwatch-Watch", "create_schedule")
+        schedule(scheduler, "burstwatch-eu-Focus", "burstwatch-eu-Watch", "create_schedule")
+        for output in ("FailedEventsQueue", "UndeliveredQueue", "DeadFlipsQueue"):
+            created.outputs[output] = sqs.create_queue(QueueName=output)["QueueUrl"]
+        topic_arn = sns.create_topic(Name="burstwatch")["TopicArn"]
+        sns.subscribe(TopicArn=topic_arn, Protocol="email", Endpoint="oncall@example.com")
+        alarm(lab, "burstwatch-WatchdogSilent", "OK")
+        try:
+            yield created
+        finally:
+            reset(lab)
+
+
+def clear_parameters(lab):
+    """What other tests made; and what moto takes long to load is loaded before anybody hurries."""
+    reset(lab)
+    lab.client("secretsmanager").list_secrets()
+    lab.client("scheduler").list_schedules()
+    lab.client("cloudwatch").describe_alarms()
+    lab.client("sqs").list_queues()
+    lab.client("sns").list_topics()
+
+
+def reset(lab):
+    """moto's memory is that of the process, and of every test in it."""
+    urlopen(Request(f"{lab.url}/moto-api/reset", method="POST"), timeout=60).close()
+
+
+def schedule(scheduler, name, function, call, state="ENABLED"):
+    arn = f"arn:aws:lambda:us-east-1:123456789012:function:{function}"
+    getattr(scheduler, call)(
+        Name=name,
+        ScheduleExpression="rate(1 minute)",
+        FlexibleTimeWindow={"Mode": "OFF"},
+        Target={"Arn": arn, "RoleArn": ROLE},
+        State=state,
+    )
+
+
+def alarm(lab, name, state):
+    cloudwatch = lab.client("cloudwatch")
+    cloudwatch.put_metric_alarm(
+        AlarmName=name,
+        ComparisonOperator="LessThanThreshold",
+        EvaluationPeriods=1,
+        MetricName="Invocations",
+        Namespace="AWS/Lambda",
+        Period=60,
+        Statistic="Sum",
+        Threshold=1,
+    )
+    cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="it hardly runs")
+
+
+def test_a_stack_where_all_is_well_and_what_is_asked_about_it(cli, lab, cloudformation):
+    volume_id = add_calm(lab, tags=AUTO)
+
+    result = cli.run("doctor", "--json")
+
+    assert result.code == 0, [
+        finding for finding in result.document["findings"] if finding["verdict"] in ("broken", "warning")
+    ]
+    assert (result.document["stack"], result.document["ledger"]) == (
+        "burstwatch",
+        "dynamodb:burstwatch-ledger",
+    )
+    assert single_finding(result, "stack")["seen"] == "burstwatch, flips what opted in, UPDATE_COMPLETE"
+    assert {finding["seen"] for finding in findings_for(result, "schedule")} == {"enabled"}, (
+        "not those of burstwatch-eu"
+    )
+    assert {finding["seen"] for finding in findings_for(result, "heartbeat")} == {
+        "the last was completed 60 s ago"
+    }
+    assert {finding["about"] for finding in findings_for(result, "functions")} == {
+        "watch",
+        "flip",
+        "settle",
+        "notify",
+    }
+    assert [finding["seen"] for finding in findings_for(result, "queues")] == ["none"] * 3
+    assert single_finding(result, "alarms")["seen"] == "1 of 1 are quiet"
+    assert single_finding(result, "subscriptions")["seen"] == "heard by email"
+    assert (
+        "/burstwatch/burstwatch/policy, as deployed, 11 of 8,192 bytes"
+        in single_finding(result, "policy")["seen"]
+    )
+    assert single_finding(result, "deployed")["verdict"] == "skipped"
+    calls = set(result.document["api_calls"])
+    assert {call for call in calls if not READ_PERMISSIONS.match(call)} == {"ec2:ModifyVolume"}
+    assert modification_targets(lab, volume_id) == []
+    for call in calls - {"sts:GetCallerIdentity"}:
+        action = call.replace("service-quotas:", "servicequotas:")
+        service, _, operation = action.partition(":")
+        assert any(
+            action in row or (f"`{service}:" in row and f"`{operation}`" in row)
+            for row in readme_permission_rows()
+        ), action
+
+
+def readme_permission_rows():
+    return [line for line in (ROOT / "README.md").read_text().splitlines() if line.startswith("| ")]
+
+
+def test_a_stack_where_everything_that_can_be_is_broken(cli, lab, cloudformation):
+    schedule(lab.client("scheduler"), "burstwatch-Focus", "burstwatch-Watch", "update_schedule", "DISABLED")
+    cloudformation.status = "UPDATE_ROLLBACK_FAILED"
+    cloudformation.function("Watch").update({"State": "Failed", "StateReason": "its role is gone"})
+    cloudformation.concurrency["burstwatch-Flip"] = 0
+    cloudformation.sources = [{"UUID": "u-1", "State": "Disabled"}]
+    lab.client("sqs").send_message(QueueUrl=cloudformation.outputs["DeadFlipsQueue"], MessageBody="{}")
+    alarm(lab, "burstwatch-WatchdogErrors-watch", "ALARM")
+    alarm(lab, "burstwatch-eu-WatchdogSilent", "ALARM")
+    deploy_stack(lab, "later")
+
+    result = cli.run("doctor", "--json")
+
+    assert result.code == 3
+    bad = [
+        (finding["check"], finding["about"], finding["verdict"])
+        for finding in result.document["findings"]
+        if finding["verdict"] in ("broken", "warning")
+    ]
+    assert bad == [
+        ("stack", None, "warning"),
+        ("stack", None, "broken"),
+        ("schedule", "burstwatch-Focus", "broken"),
+        ("functions", "flip", "broken"),
+        ("functions", "watch", "broken"),
+        ("functions", "flip", "broken"),
+        ("queues", "flips that could not be dealt with", "warning"),
+        ("alarms", "burstwatch-WatchdogErrors-watch", "broken"),
+    ]
+    assert "only proposing: later" in findings_for(result, "stack")[0]["seen"]
+    reserved, taken = (
+        finding for finding in findings_for(result, "functions", "flip") if finding["verdict"] == "broken"
+    )
+    assert reserved["commands"] == [
+        "aws lambda delete-function-concurrency --function-name burstwatch-Flip --region us-east-1"
+    ]
+    assert taken["commands"] == [
+        "aws lambda update-event-source-mapping --uuid u-1 --enabled --region us-east-1"
+    ]
+    assert (
+        single_finding(result, "alarms", "burstwatch-WatchdogErrors-watch")["page"]
+        == "runbooks/WatchdogErrors.md"
+    )
+    pages = {finding["page"] for finding in result.document["findings"] if finding["page"]}
+    assert all((ROOT / page).is_file() for page in pages)
+
+
+@pytest.mark.parametrize("page", [page for _, _, page in doctoring_stack._QUEUES])
+def test_each_queue_has_a_page(page):
+    assert (ROOT / "runbooks" / f"{page}.md").is_file()
+
+
+def test_missing_permission_on_the_stack_is_reported_and_no_check_passes(cli, lab, cloudformation):
+    cloudformation.denied = {"DescribeStacks"}
+    deny(lab, "cloudwatch:DescribeAlarms")
+    deny(lab, "dynamodb:DescribeTable")
+    deny(lab, "sns:GetTopicAttributes")
+    deny(lab, "iam:SimulatePrincipalPolicy")
+
+    result = cli.run("doctor", "--json")
+
+    assert result.code == 0
+    whole, unseen = findings_for(result, "stack")
+    assert (whole["verdict"], unseen["verdict"]) == ("ok", "skipped")
+    assert "may not call cloudformation:DescribeStacks" in unseen["seen"]
+    for check in ("schedule", "functions", "queues"):
+        assert single_finding(result, check)["seen"] == "not known, because of what is said at stack"
+    for check in ("alarms", "ledger", "topic"):
+        assert single_finding(result, check)["verdict"] == "skipped"
+    for action in ("dynamodb:PutItem", "ssm:PutParameter"):
+        told = single_finding(result, "permissions", action)
+        assert (told["verdict"], told["fix"]) == (
+            "skipped",
+            "grant iam:SimulatePrincipalPolicy to find out",
+        )
+    assert {finding["verdict"] for finding in findings_for(result, "heartbeat")} == {"ok"}, (
+        "the ledger may be read"
+    )
+
+
+def test_a_stopped_watchdog_whose_alerts_would_not_arrive(cli, lab):
+    clear_parameters(lab)
+    deploy_stack(lab, opt_in_tag={"key": "team", "value": "storage"})
+    lab.client("sns").create_topic(Name="burstwatch")
+    push_policy(lab, DEFAULT_POLICY, over="another\n")
+    with fake_cloudformation() as things:
+        cli.set(AWS_ENDPOINT_URL_CLOUDFORMATION=things.url, AWS_ENDPOINT_URL_LAMBDA=things.url)
+        things.function("Notify")["Environment"] = {"Variables": {"BURSTWATCH_SLACK_SECRET": "gone"}}
+        result = cli.run("doctor", "--json")
+
+    assert {(item["about"], item["verdict"]) for item in findings_for(result, "heartbeat")} == {
+        ("sweep", "broken"),
+        ("focus", "broken"),
+    }
+    assert findings_for(result, "heartbeat")[0]["page"] == "runbooks/WatchdogSilent.md"
+    assert single_finding(result, "subscriptions")["seen"] == "heard by Slack"
+    finding = single_finding(result, "slack")
+    assert finding["verdict"] == "broken"
+    assert "is to be in the secret gone, which is not there" in finding["seen"]
+    outdated, mismatch = findings_for(result, "policy")
+    assert outdated["commands"] == ["burstctl policy push --withdraw --region us-east-1"]
+    assert (mismatch["about"], mismatch["verdict"]) == ("mode.opt_in_tag", "broken")
+    assert "may modify only volumes tagged team=storage" in mismatch["seen"]
+    assert single_finding(result, "schedule")["seen"] == "0 of 2 schedules start the watch function"
+    assert result.code == 3
+
+
+def test_alerts_of_a_separate_ledger_beside_a_stack_are_not_delivered(cli, lab, cloudformation):
+    result = cli.run("doctor", "--json", "--ledger", "sqlite:mine")
+
+    finding = (
+        single_finding(result, "ledger", None)
+        if len(findings_for(result, "ledger")) == 1
+        else findings_for(result, "ledger")[1]
+    )
+    assert finding["verdict"] == "warning"
+    assert "stack burstwatch is deployed and does not hear of what is in sqlite:" in finding["seen"]
+    assert single_finding(result, "heartbeat")["verdict"] == "skipped"
+    assert os.listdir(cli.directory) == []  # noqa: PTH208 - names are enough
+
+
+def test_an_unreadable_deployment_record(cli, lab):
+    clear_parameters(lab)
+    lab.client("ssm").put_parameter(
+        Name="/burstwatch/deployments/odd", Value="{}", Type="String", Overwrite=True
+    )
+
+    result = cli.run("doctor", "--json")
+
+    finding = single_finding(result, "stack")
+    assert finding["verdict"] == "broken"
+    assert "/burstwatch/deployments/odd cannot be read" in finding["seen"]
+
+
+def test_the_alert_targets_of_a_function_with_hidden_settings_are_unknown(cli, lab, cloudformation):
+    """Neither that nobody hears, nor that there is no Slack."""
+    sns = lab.client("sns")
+    topic_arn = "arn:aws:sns:us-east-1:123456789012:burstwatch"
+    for subscription in sns.list_subscriptions_by_topic(TopicArn=topic_arn)["Subscriptions"]:
+        sns.unsubscribe(SubscriptionArn=subscription["SubscriptionArn"])
+    cloudformation.denied = {"GetFunctionConfiguration"}
+
+    result = cli.run("doctor", "--json")
+
+    assert single_finding(result, "subscriptions")["verdict"] == "skipped"
+    assert "its settings were not seen" in single_finding(result, "subscriptions")["seen"]
+    assert single_finding(result, "slack")["seen"] == (
+        "whether the stack tells Slack is not known, because of what is said at functions"
+    )
+    assert "lambda:GetFunctionConfiguration" in single_finding(result, "functions")["about"]

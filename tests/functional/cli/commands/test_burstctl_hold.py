@@ -1,0 +1,414 @@
+"""burstctl hold and release: a person says that nothing is to be modified, and everybody hears it."""
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.ledger import Change, VolumeState
+from support.cli_session import (
+    CliSession,
+    add_calm,
+    add_critical,
+    add_exhausted,
+    count_modify_calls,
+)
+
+AUTO = {"burstwatch:mode": "auto"}
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    session = CliSession(tmp_path, monkeypatch, capsys)
+    session.set(LOGNAME="anna")
+    return session
+
+
+def place_hold(cli, *what, lasts="6h", reason="restore test"):
+    return cli.run("hold", *what, "--for", lasts, "--reason", reason, "--ledger", f"sqlite:{cli.ledger_path}")
+
+
+def test_a_hold_says_what_until_when_who_and_why(cli, lab):
+    volume_id = add_calm(lab)
+
+    result = place_hold(cli, volume_id)
+
+    assert result.code == 0
+    assert result.out == (
+        f"{volume_id} is kept as it is for 6 h (until 00:00 Sat UTC), by anna\n  (user/moto): restore test\n"
+        "This reaches only watchdogs in us-east-1 (account 123456789012) that use this\n"
+        "  ledger; no stack is deployed there. Other regions are not affected.\n"
+    )
+    assert cli.entry_kinds(volume_id) == ["held"]
+
+
+def test_the_kill_switch_shows_in_every_output(cli, lab):
+    volume_id = add_critical(lab, tags=AUTO)
+    cli.run("watch", "--once")
+    place_hold(cli, "--all", reason="INC-42")
+
+    text = "hold: everything is kept as it is for 6 h (until 00:00 Sat UTC), by anna (user/moto): INC-42"
+    for arguments in (
+        ["assess"],
+        ["explain", volume_id],
+        ["watch", "--once"],
+        ["watch", "--passes", "1"],
+        ["flip", volume_id, "--dry-run"],
+        ["flip-back", volume_id, "--dry-run"],
+        ["history", volume_id],
+        ["window", "list"],
+    ):
+        assert text in cli.run(*arguments).err.splitlines(), arguments
+    for arguments in (["assess"], ["watch", "--once"], ["flip", volume_id, "--dry-run"], ["window", "list"]):
+        assert cli.run(*arguments, "--json").document["holds"][0]["reason"] == "INC-42", arguments
+
+
+def test_a_hold_on_one_volume_does_not_affect_others(cli, lab):
+    held, free = add_critical(lab, tags=AUTO), add_exhausted(lab, tags=AUTO)
+    place_hold(cli, held)
+
+    result = cli.run("watch", "--act", "--once")
+
+    assert result.code == 4
+    assert count_modify_calls(lab) == 1
+    assert "hold:" not in cli.run("flip", free, "--dry-run").err
+    assert "hold:" not in cli.run("explain", free).err
+
+
+def test_a_new_hold_takes_the_place_of_the_old_one(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+
+    result = place_hold(cli, volume_id, lasts="1h", reason="shorter")
+
+    assert f"no longer counts: {volume_id} is kept as it is for 6 h (until 00:00 Sat UTC)" in " ".join(
+        result.err.split()
+    )
+    assert "until 19:00 UTC" in result.out
+
+
+def damage_hold(cli, subject):
+    with sqlite3.connect(cli.ledger_path) as connection:
+        connection.execute("UPDATE holds SET placed_at_s = 'x' WHERE subject = ?", [subject])
+    connection.close()
+
+
+def test_a_new_hold_on_a_volume_says_that_it_replaces_one_that_cannot_be_read(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+    damage_hold(cli, volume_id)
+
+    result = place_hold(cli, volume_id, lasts="1h", reason="shorter")
+
+    assert f"no longer counts: the hold on {volume_id}, which cannot be read" in result.err
+    assert "everything is held until" not in result.err
+
+
+def test_the_end_of_the_kill_switch_leaves_a_damaged_hold_and_names_what_ends_it(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+    place_hold(cli, "--all")
+    damage_hold(cli, volume_id)
+
+    result = cli.run("release", "--all")
+
+    assert "everything: released; it would have been on hold" in result.out
+    assert f"everything is held until burstctl release {volume_id}" in " ".join(result.err.split())
+
+    result = cli.run("release", volume_id)
+
+    assert f"{volume_id}: released; its hold could not be read" in result.out
+    assert "everything is" not in result.err
+
+
+def test_a_damaged_kill_switch_that_is_released_or_replaced_is_not_reported_again(cli, lab):
+    for order in (["release", "--all"], ["hold", "--all", "--for", "1h", "--reason", "again"]):
+        place_hold(cli, "--all")
+        damage_hold(cli, "*")
+
+        result = cli.run(*order)
+
+        assert "everything is held until" not in result.err, order
+
+
+def test_a_hold_ends_by_itself(cli, lab):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    place_hold(cli, volume_id, lasts="1h")
+    assert cli.run("watch", "--act", "--once").code == 4
+
+    lab.clock.advance(3600)
+
+    assert cli.run("watch", "--act", "--once").code == 0
+    assert count_modify_calls(lab) == 1
+
+
+def test_a_modification_in_progress_continues_and_that_is_reported(cli, lab):
+    add_critical(lab, tags=AUTO)
+    cli.run("watch", "--act", "--once")
+
+    result = place_hold(cli, "--all")
+
+    assert "on their way already, which cannot be stopped: 1" in result.err
+
+
+def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
+    known = add_calm(lab)
+
+    result = place_hold(cli, "vol-0123456789abcdef0", known)
+
+    assert result.code == 1
+    assert result.error_lines == [
+        "burstctl: there is no volume vol-0123456789abcdef0 in us-east-1: it is not held"
+    ]
+    assert cli.entry_kinds(known) == ["held"]
+    assert cli.entry_kinds("vol-0123456789abcdef0") == []
+
+
+@pytest.mark.parametrize("what", ["--all", "a volume"])
+def test_it_works_where_aws_does_not(cli, lab, what):
+    volume_id = add_calm(lab)
+    for action in ("GetCallerIdentity", "DescribeVolumes"):
+        lab.faults.add(Fault(action=action, code="AuthFailure", message="no", status=401))
+
+    result = place_hold(cli, "--all" if what == "--all" else volume_id)
+
+    assert result.code == 0
+    assert ", by anna: restore test" in " ".join(result.out.split())
+    assert result.error_lines == []
+    assert ("whether the volumes exist is not known" in result.err) is (what != "--all")
+
+
+@pytest.mark.parametrize("command", ["hold", "release"])
+def test_without_credentials_nothing_is_done_unless_the_ledger_is_named(cli, lab, command):
+    cli.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    arguments = ["--all", "--for", "6h", "--reason", "x"] if command == "hold" else ["--all"]
+
+    refused = cli.run(command, *arguments)
+    named = cli.run(command, *arguments, "--ledger", f"sqlite:{cli.ledger_path}")
+
+    assert (refused.code, refused.out) == (1, "")
+    text = " ".join(refused.err.split())
+    assert "cannot determine whether a watchdog is deployed in us-east-1" in text
+    assert named.code == 0
+    if command == "hold":
+        text = " ".join(named.out.split())
+        assert "that use this ledger; whether a stack is deployed there is not known." in text
+
+
+def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, lab):
+    volume_id = add_critical(lab, tags=AUTO)
+    cli.run("watch", "--once")
+    with cli.open_ledger() as ledger:
+        ledger._connection.execute("UPDATE states SET body = '{\"x' WHERE volume_id = ?", (volume_id,))
+    unread = cli.run("watch", "--once")
+    assert unread.code == 1
+    assert f"the state of {volume_id} in the ledger (table states, {volume_id}) cannot be read" in unread.err
+
+    for command, times in (("explain", 1), ("history", 1)):
+        result = cli.run(command, volume_id)
+        text = " ".join((result.out + result.err).split())
+        assert result.code == 1, command
+        assert "not known: the ledger's state cannot be read" in text
+        assert "nothing is going on" not in text
+        assert f"burstctl release {volume_id}" in text
+        assert text.count("newest burstwatch") == times, command
+        assert cli.run(command, volume_id, "--json").code == 1
+    result = cli.run("window", "list")
+    assert (result.code, result.err.count("newest burstwatch")) == (1, 1)
+    result = cli.run("doctor", "--json")
+    (actual,) = [finding for finding in result.document["findings"] if "the state of" in finding["seen"]]
+    assert actual["commands"] == [f"burstctl release {volume_id} --region us-east-1"]
+    assert "VolumesUnread" in actual["page"]
+
+    result = cli.run("release", volume_id, "--json")
+
+    assert result.code == 0
+    assert result.document["released"][0]["gave_up"] == '{"x'
+    with cli.open_ledger() as ledger:
+        assert ledger.states() == {}
+        assert ledger.entries(volume_id)[-1].body["gave_up"] == '{"x'
+    story = " ".join(cli.run("history", volume_id).out.split())
+    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in story
+    assert "its hold is lifted" not in story
+    assert cli.run("watch", "--once").code == 3
+    assert "nothing to release" in cli.run("release", volume_id).err
+
+
+def test_an_entry_of_a_later_version_is_left_out_and_said(cli, lab):
+    volume_id = add_critical(lab, tags=AUTO)
+    cli.run("watch", "--once")
+    later = '{"kind": "SomethingLater", "alert_id": "x"}'
+    with cli.open_ledger() as ledger:
+        reported = "INSERT INTO entries (volume_id, revision, kind, about, at_s, body) VALUES (?,1,?,'x',?,?)"
+        for kind in ("alert", "teleported"):
+            ledger._connection.execute(reported, (volume_id, kind, int(lab.clock.now_s()), later))
+
+    for arguments in (
+        ["history", volume_id],
+        ["plot", volume_id],
+        ["report", "--html", "r.html"],
+        ["explain", volume_id],
+    ):
+        result = cli.run(*arguments)
+        assert result.code in (0, 3), arguments
+        assert f"the history entry of {volume_id} in the ledger (table entries, " in result.err, arguments
+        assert "(and 1 more)" in result.err, arguments
+
+
+def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(cli, lab):
+    result = cli.run("hold", "--all", "--for", "6h", "--reason", "x")
+
+    assert (result.code, result.out) == (1, "")
+    assert result.error_lines == ["burstctl: no stack and no ledger in us-east-1: nothing was held."]
+    assert "--region NAME, --region all, or --ledger sqlite:PATH" in result.err
+    assert not cli.ledger_path.parent.exists()
+
+
+def test_a_hold_that_no_stack_reads_is_not_said_to_be_on_everything(cli, lab):
+    result = place_hold(cli, "--all")
+
+    assert result.code == 0
+    assert result.out.startswith(
+        "Automatic changes by watchdogs that use this ledger are on hold for 6 h (until\n"
+    )
+
+
+def test_what_a_hold_says_on_stderr_fits_80_columns(cli, lab):
+    place_hold(cli, "--all", reason="a reason of some length, so that the line is longer than 80 columns")
+
+    result = place_hold(cli, "--all")
+
+    [line] = [line for line in result.err.splitlines() if line.startswith("no longer counts: ")]
+    assert len(line) <= 80
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ["--for", "6h", "--reason", "x"],
+        ["--all", "vol-0123456789abcdef0", "--for", "6h", "--reason", "x"],
+        ["--all", "--reason", "x"],
+        ["--all", "--for", "6h"],
+        ["--all", "--for", "6h", "--reason", ""],
+        ["--all", "--for", "59s", "--reason", "x"],
+        ["--all", "--for", "31d", "--reason", "x"],
+        ["--all", "--for", "-6h", "--reason", "x"],
+    ],
+)
+def test_usage_errors_are_reported_before_anything_is_done(cli, lab, given):
+    result = cli.run("hold", *given)
+
+    assert result.code == 2
+    assert "Traceback" not in result.err
+    assert lab.faults.call_counts() == {}
+
+
+def test_a_hold_in_json(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+
+    document = place_hold(cli, volume_id, "--json", lasts="1d", reason="re\u202eason").document
+
+    assert document["schema"] == "burstwatch.hold/v1"
+    (placed,) = document["placed"]
+    assert placed == {
+        "volume_id": volume_id, "by": "anna (user/moto)", "reason": "re?ason",
+        "placed_at": "2026-11-20T18:00:00Z", "until": "2026-11-21T18:00:00Z",
+    }  # fmt: skip
+    assert [item["reason"] for item in document["replaced"]] == ["restore test"]
+
+
+def test_release_says_what_it_released_and_then_that_there_is_nothing(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+
+    first, second = cli.run("release", volume_id), cli.run("release", volume_id)
+
+    assert first.out.startswith(f"{volume_id}: released; it would have been on hold for 6 h (until")
+    assert (second.code, second.out) == (0, "")
+    assert f"{volume_id}: nothing to release, there is no hold on it" in second.err
+    assert cli.entry_kinds(volume_id) == ["held", "released"]
+
+
+def test_nothing_to_release_makes_no_ledger(cli, lab):
+    assert cli.run("release", "--all").code == 0
+    assert not cli.ledger_path.parent.exists()
+
+
+def test_the_holds_that_stay_are_reported(cli, lab):
+    volume_id = add_calm(lab)
+    place_hold(cli, volume_id)
+    place_hold(cli, "--all", reason="INC-42")
+
+    result = cli.run("release", volume_id)
+    assert "hold: everything is kept as it is for 6 h (until" in result.err
+    place_hold(cli, volume_id)
+    result = cli.run("release", "--all", "--json")
+    assert [item["volume_id"] for item in result.document["holds"]] == [volume_id]
+    assert result.document["released"][0]["hold"]["reason"] == "INC-42"
+
+
+def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    cli.run("watch", "--act", "--once")
+    lab.clock.advance(3600)
+    cli.run("watch", "--act", "--once")
+    lab.fleet.modify(volume_id, volume_type="gp2")
+    lab.clock.advance(3600)
+    assert "changed by others" in cli.run("watch", "--act", "--once").err
+    lab.clock.advance(60)
+    assert count_modify_calls(lab) == 1
+
+    result = cli.run("release", volume_id)
+
+    assert result.code == 0
+    assert result.out.startswith(f"{volume_id}: in our care again; somebody else had changed it, seen")
+    assert cli.entry_kinds(volume_id)[-1] == "released"
+    assert "released by anna (user/moto): in our care again" in cli.run("history", volume_id).out
+    assert cli.run("watch", "--act", "--once").code == 0
+    assert count_modify_calls(lab) == 2
+
+
+def test_a_volume_that_stays_is_evaluated_right_after_its_release(cli, lab):
+    """Else it would be half a day until the watchdog looks whether it still is what it was."""
+    volume_id = add_calm(lab)
+    cli.run("flip", volume_id, "--yes")
+    lab.clock.advance(3600)
+    cli.run("watch", "--once")
+    lab.fleet.modify(volume_id, iops=4000, volume_type="gp3")
+    lab.clock.advance(3600)
+    cli.run("watch", "--once")
+    with cli.open_ledger() as ledger:
+        contested = ledger.states()[volume_id]
+    assert contested.next_poll_at_s > lab.clock.now_s() + 3600
+
+    cli.run("release", volume_id)
+
+    with cli.open_ledger() as ledger:
+        released = ledger.states()[volume_id]
+    assert (released.flip, released.contested_at_s) == (contested.flip, None)
+    assert released.next_poll_at_s <= lab.clock.now_s()
+
+
+def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
+    volume_id = add_calm(lab)
+    cli.run("watch", "--once")
+    contested = VolumeState(volume_id=volume_id, revision=1, contested_at_s=100)
+    real_commit = SqliteLedger.commit
+
+    def commit(self, changes, *, channels):
+        monkeypatch.setattr(SqliteLedger, "commit", real_commit)
+        theirs = Change(volume_id=volume_id, expected_revision=1, state=replace(contested, revision=2))
+        assert real_commit(self, [theirs], channels=channels)
+        return real_commit(self, changes, channels=channels)
+
+    with cli.open_ledger() as ledger:
+        ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=contested)], channels=[])
+    monkeypatch.setattr(SqliteLedger, "commit", commit)
+
+    assert "in our care again" in cli.run("release", volume_id).out
+
+    with cli.open_ledger() as ledger:
+        assert ledger.states()[volume_id].contested_at_s is None

@@ -1,0 +1,585 @@
+"""burstctl beside a deployed stack: the same ledger, the same policy, and word of which ones they are."""
+
+import pytest
+from botocore.config import Config
+
+from burstctl.watch import loop
+from burstlab.fake_aws.faults import Fault
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.wiring import bootstrap
+from support.aws.fake_stack import DEFAULT_POLICY, deploy_stack, push_policy, put_parameter
+from support.cli_session import (
+    CliSession,
+    add_calm,
+    add_critical,
+    add_exhausted,
+    count_modify_calls,
+    modification_targets,
+    start_lab,
+)
+
+AUTO = {"burstwatch:mode": "auto"}
+TABLE = "dynamodb:burstwatch-ledger"
+THIRTY = "version: 1\nlevels:\n  warning_within: 30m\n"
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    session = CliSession(tmp_path, monkeypatch, capsys)
+    session.set(LOGNAME="anna")
+    return session
+
+
+@pytest.fixture
+def stack(lab):
+    """The ledger of a deployed stack, as its functions see it."""
+    return deploy_stack(lab)
+
+
+@pytest.fixture
+def topic(lab):
+    """The topic of the stack."""
+    return lab.client("sns").create_topic(Name="burstwatch")["TopicArn"]
+
+
+def place_hold(cli, *what):
+    return cli.run("hold", *what, "--for", "6h", "--reason", "INC-42")
+
+
+def single_error(result) -> str:
+    assert "Traceback" not in result.err
+    (complaint,) = result.error_lines
+    return complaint.removeprefix("burstctl: ")
+
+
+def test_the_stack_ledger_and_policy_are_used_and_reported(cli, lab, stack):
+    add_calm(lab)
+
+    result = cli.run("assess", "--json")
+
+    assert result.err.splitlines()[:2] == [
+        "policy: /burstwatch/burstwatch/policy (stack burstwatch)",
+        f"ledger: {TABLE}",
+    ]
+    assert result.document["ledger"] == TABLE
+    assert not any(call.startswith("dynamodb:") for call in result.document["api_calls"]), (
+        "the ledger's are no part"
+    )
+    assert not cli.ledger_path.parent.exists()
+
+
+def test_it_costs_one_call_to_find_out_and_one_for_the_policy(cli, lab, stack):
+    add_calm(lab)
+    lab.faults.reset_calls()
+
+    cli.run("assess")
+
+    calls = lab.faults.call_counts()
+    assert (calls["GetParametersByPath"], calls["GetParameters"]) == (1, 1)
+
+
+def test_no_stack_is_looked_up_when_ledger_and_policy_are_named(cli, lab, stack):
+    (cli.directory / "mine.yaml").write_text(DEFAULT_POLICY)
+    add_calm(lab)
+    lab.faults.reset_calls()
+
+    result = cli.run("assess", "--policy", "mine.yaml", "--ledger", "sqlite:mine")
+
+    assert result.code == 0
+    assert not {"GetParametersByPath", "GetParameters"} & lab.faults.call_counts().keys()
+
+
+def test_a_hold_reaches_the_deployed_watchdog(cli, lab, stack):
+    volume_id = add_calm(lab)
+
+    result = place_hold(cli, volume_id)
+
+    assert result.code == 0
+    assert "does not hear of it" not in result.err
+    [told] = stack.holds(lab.clock.now_s())
+    assert (told.volume_id, told.reason, told.by) == (volume_id, "INC-42", "anna (user/moto)")
+    assert cli.run("release", volume_id).code == 0
+    assert stack.holds(lab.clock.now_s()) == []
+
+
+def test_a_flip_is_in_the_deployed_ledger_and_its_hold_counts_here(cli, lab, stack):
+    volume_id = add_critical(lab)
+    now_s = int(lab.clock.now_s())
+    stack.place_hold(
+        Hold(volume_id=volume_id, by="ben", reason="restore", placed_at_s=now_s, until_s=now_s + 600)
+    )
+
+    assert cli.run("flip", volume_id, "--yes").code == 4
+    stack.lift_hold(volume_id, by="ben", at_s=now_s)
+    assert cli.run("flip", volume_id, "--yes").code == 0
+
+    assert modification_targets(lab, volume_id) == ["gp3"]
+    assert stack.states()[volume_id].flip is not None
+    assert "by anna (user/moto)" in " ".join(cli.run("history", volume_id).out.split())
+
+
+def test_a_window_started_here_runs_there(cli, lab, stack):
+    put_parameter(lab.client("ssm"), "/burstwatch/burstwatch/policy", "version: 1\nwindows:\n  release:\n")
+
+    assert cli.run("window", "start", "release", "--yes").code == 0
+
+    assert stack.manual_overrides()["release"].is_start
+
+
+def test_a_watch_that_acts_shares_the_stacks_ticks_and_flips_nothing_twice(cli, lab, stack, topic):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    assert cli.run("watch", "--act", "--passes", "1").code == 0
+
+    tick_s = int(lab.clock.now_s()) // 60 * 60
+    assert not stack.claim_tick(TickKind.FOCUS, tick_s, now_s=tick_s, lease_s=60)
+    second_result = cli.run("watch", "--act", "--passes", "1")
+
+    assert "done already, by another process" in second_result.err
+    assert count_modify_calls(lab) == 1
+    assert modification_targets(lab, volume_id) == ["gp3"]
+
+
+def test_a_watch_that_acts_alerts_through_the_stack_topic(cli, lab, stack, topic):
+    volume_id = add_exhausted(lab, tags=AUTO)
+    cli.set(BURSTWATCH_TOPIC_ARN="arn:aws:sns:us-east-1:123456789012:my-own")
+
+    result = cli.run("watch", "--act", "--once")
+
+    assert result.code == 0
+    assert (
+        "alerts: not to arn:aws:sns:us-east-1:123456789012:my-own: what is in the stack's ledger"
+        in result.err
+    )
+    assert "alerts: terminal, sns" in result.err
+    delivered = [entry.body for entry in stack.entries(volume_id) if entry.kind == "delivered"]
+    assert {"sns", "terminal"} == {body["channel"] for body in delivered}
+
+
+def test_what_waits_in_the_stacks_ledger_is_not_sent_elsewhere_by_a_flip(cli, lab, stack):
+    volume_id = add_critical(lab)
+    cli.set(BURSTWATCH_TOPIC_ARN="arn:aws:sns:us-east-1:123456789012:my-own")
+    stack.commit([], channels=["sns"])
+
+    result = cli.run("flip", volume_id, "--yes")
+
+    assert result.code == 0
+    assert [delivery.alert.kind for delivery in stack.pending_deliveries(channels=["sns"])] == [
+        "VolumeFlipped"
+    ]
+
+
+@pytest.mark.parametrize("arguments", [["--once"], ["--passes", "1"]])
+def test_a_watch_that_does_not_act_takes_nothing_from_the_stack(cli, lab, stack, arguments):
+    add_exhausted(lab, tags=AUTO)
+
+    result = cli.run("watch", *arguments)
+
+    assert (
+        "stack: burstwatch is deployed and goes on by itself; this watch does not act, so it keeps a ledger"
+        " of its own"
+    ) in result.err
+    assert "policy: /burstwatch/burstwatch/policy (stack burstwatch)" in result.err
+    assert f"ledger: sqlite:{cli.ledger_path} (new)" in result.err
+    assert (stack.states(), stack.fleet_snapshot()) == ({}, None)
+    tick_s = int(lab.clock.now_s()) // 60 * 60
+    assert stack.claim_tick(TickKind.FOCUS, tick_s, now_s=tick_s, lease_s=60)
+
+
+def test_a_watch_on_the_stack_ledger_without_act_is_warned(cli, lab, stack, topic):
+    result = cli.run("watch", "--once", "--ledger", TABLE)
+
+    assert (
+        "careful: this watch takes ticks from the watchdog of stack burstwatch and flips nothing"
+        in result.err
+    )
+
+
+def test_the_fleet_cap_counts_what_the_deployed_watchdog_has_flipped(cli, lab, stack):
+    put_parameter(lab.client("ssm"), "/burstwatch/burstwatch/policy", "version: 1\nflip:\n  fleet_cap: 1\n")
+    first, second = add_exhausted(lab, "a"), add_exhausted(lab, "b")
+    assert cli.run("flip", first, "--yes").code == 0
+
+    result = cli.run("flip", second, "--yes")
+
+    assert result.code == 4
+    assert "fleet_cap" in result.out
+
+
+def test_a_pushed_policy_is_in_force_before_the_deployed_one(cli, lab, stack):
+    push_policy(lab, THIRTY)
+    add_calm(lab)
+
+    result = cli.run("policy", "show")
+
+    assert result.err == "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch)\n"
+    assert "warning_within: 30m" in result.out
+    assert "policy: /burstwatch/burstwatch/policy-pushed (stack" in cli.run("assess").err
+    assert cli.run("policy", "check").out == "/burstwatch/burstwatch/policy-pushed: OK\n"
+
+
+def test_a_deploy_under_a_pushed_policy_is_reported(cli, lab, stack):
+    push_policy(lab, THIRTY)
+    deploy_stack(lab, policy="version: 1\nlevels:\n  warning_within: 50m\n")
+
+    result = cli.run("policy", "show")
+
+    assert "warning_within: 30m" in result.out
+    assert "it was pushed over another deployed one than today's" in result.err
+
+
+def test_a_bad_active_policy_is_reported_with_its_lines_and_a_next_step(cli, lab, stack):
+    push_policy(lab, "version: 1\nlevels:\n  warning_within: soon\n")
+    (cli.directory / "mine.yaml").write_text(DEFAULT_POLICY)
+
+    checked, result = cli.run("policy", "check"), cli.run("assess")
+
+    assert checked.code == result.code == 2
+    fault = "/burstwatch/burstwatch/policy-pushed:4: levels.warning_within: 'soon' is not a span"
+    assert fault in checked.out
+    assert fault in result.err
+    assert cli.run("assess", "--policy", "mine.yaml").code == 0
+
+
+@pytest.mark.parametrize("words", [("hold", "--all", "--for", "1h", "--reason", "x"), ("release", "--all")])
+def test_the_kill_switch_works_without_a_policy(cli, lab, stack, words):
+    push_policy(lab, "version: 1\nlevels:\n  warning_within: soon\n")
+    result = cli.run(*words)
+    assert result.code == 0
+    assert "cannot be used, and is not needed for this" in result.err
+
+
+def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
+    lab.client("ssm").delete_parameter(Name="/burstwatch/burstwatch/policy")
+
+    result = cli.run("assess")
+
+    assert result.code == 2
+    assert single_error(result) == (
+        "the policy of stack burstwatch is gone: neither /burstwatch/burstwatch/policy nor"
+        " /burstwatch/burstwatch/policy-pushed is there; put one in force with burstctl policy push FILE;"
+        " to go on with another: --policy FILE"
+    )
+
+
+def test_a_policy_without_read_permission_is_not_replaced_by_another(cli, lab, stack):
+    message = (
+        "User: arn:aws:iam::123456789012:user/ann is not authorized to perform: ssm:GetParameters on"
+        " resource: arn:aws:ssm:us-east-1:123456789012:parameter/burstwatch/burstwatch/policy because no"
+        " identity-based policy allows the ssm:GetParameters action"
+    )
+    lab.faults.add(Fault(action="GetParameters", code="AccessDeniedException", message=message))
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert "user/ann may not call ssm:GetParameters on arn:aws:ssm" in single_error(result)
+    assert single_error(result).endswith("to go on with another: --policy FILE.")
+
+
+def test_what_is_named_comes_before_the_stack(cli, lab, stack):
+    (cli.directory / "mine.yaml").write_text(THIRTY)
+    add_calm(lab)
+
+    result = cli.run("assess", "--ledger", "sqlite:mine", "--policy", "mine.yaml")
+    assert "policy: mine.yaml (--policy)" in result.err
+    cli.set(BURSTWATCH_LEDGER=f"sqlite:{cli.directory}/env")
+    result = cli.run("assess")
+
+    assert f"ledger: sqlite:{cli.directory}/env (none yet)" in result.err
+    assert (
+        f"stack: burstwatch is deployed and does not hear of what is in this ledger; its own: {TABLE}"
+        in result.err
+    )
+
+
+def test_the_policy_here_does_not_count_where_a_stack_is_deployed(cli, lab, stack):
+    (cli.directory / "policy.yaml").write_text(THIRTY)
+
+    assert cli.run("policy", "show", "--json").document["levels"]["warning_within"] == "1h"
+    assert cli.run("policy", "check", "policy.yaml").out == "policy.yaml: OK\n"
+
+
+def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
+    deploy_stack(lab, "zebra")
+    lab.clock.advance(60)
+    deploy_stack(lab, "antelope")
+    add_calm(lab)
+
+    result = cli.run("assess")
+
+    assert "stacks: zebra was deployed first and may flip; only proposing: antelope" in result.err
+    assert "ledger: dynamodb:zebra-ledger" in result.err
+    shown = cli.run("policy", "show", "--stack", "antelope")
+    assert shown.err == "policy: /burstwatch/antelope/policy (stack antelope)\n"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault(action="GetParametersByPath", code="AccessDeniedException", status=400), "may not call"),
+        (Fault(action="GetParametersByPath", kind="throttle"), "AWS limits how often this may be called"),
+        (Fault(action="GetParametersByPath", kind="reset"), "closed the connection before it answered"),
+        (Fault(action="GetParametersByPath", code="InternalServerError", status=500), "a fault of its own"),
+    ],
+)
+def test_when_stacks_cannot_be_listed_the_file_is_used_and_that_is_reported(
+    cli, lab, stack, monkeypatch, fault, said
+):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    lab.faults.add(fault)
+
+    add_calm(lab)
+
+    result = cli.run("assess")
+
+    assert result.code == 0
+    assert result.err.startswith(
+        "stack: whether one is deployed is not known; if one is, it does not hear of what is done here"
+        " (--ledger dynamodb:TABLE names the ledger of one): ssm:GetParametersByPath failed"
+    )
+    assert said in result.err
+    assert f"ledger: sqlite:{cli.ledger_path}" in result.err
+
+
+@pytest.mark.parametrize("what", ["--all", "a volume"])
+@pytest.mark.parametrize("episode", ["denied", "a card that cannot be read"])
+def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, what, episode):
+    volume_id = add_calm(lab)
+    if episode == "denied":
+        lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+    else:
+        deploy_stack(lab, schema="burstwatch.deployment/v9")
+
+    result = place_hold(cli, "--all" if what == "--all" else volume_id)
+
+    assert (result.code, result.out) == (1, "")
+    text = " ".join(result.err.split())
+    assert text.count("so this hold might not reach it. Nothing was held.") == 1
+    assert "cause: " in text
+    assert "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE" in text
+    assert "does not hear" not in text
+    refusal = result.err[result.err.index("burstctl: ") :].splitlines()
+    assert max(map(len, refusal)) <= 80
+    assert stack.holds(lab.clock.now_s()) == []
+    assert not cli.ledger_path.exists()
+
+
+@pytest.mark.parametrize("command", ["hold", "release"])
+@pytest.mark.parametrize("episode", ["none", "denied"])
+def test_an_environment_variable_does_not_hide_the_stack(cli, lab, stack, command, episode):
+    cli.set(BURSTWATCH_LEDGER="sqlite:mine.sqlite")
+    if episode == "denied":
+        lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+
+    result = place_hold(cli, "--all") if command == "hold" else cli.run("release", "--all")
+
+    text = " ".join(result.err.split())
+    assert (result.code, result.out) == (1, "")
+    expected = (
+        "cannot determine whether a watchdog" if episode == "denied" else "stack burstwatch is deployed in"
+    )
+    assert expected in single_error(result)
+    assert episode == "denied" or "fix: unset BURSTWATCH_LEDGER; or, for a watch that uses" in text
+    assert not (cli.directory / "mine.sqlite").exists()
+
+
+def test_an_environment_variable_may_name_the_stack_ledger(cli, lab, stack):
+    cli.set(BURSTWATCH_LEDGER=TABLE)
+
+    assert place_hold(cli, "--all").code == 0
+    assert len(stack.holds(lab.clock.now_s())) == 1
+
+
+def test_a_hold_names_the_account_region_and_stack_that_it_reaches(cli, lab, stack):
+    result = place_hold(cli, "--all")
+    other = place_hold(cli, "--all", "--ledger", f"sqlite:{cli.ledger_path}", "--policy", "none.yaml")
+    document = cli.run("hold", "--all", "--for", "6h", "--reason", "x", "--json").document
+
+    text, elsewhere = " ".join(result.out.split()), " ".join(other.out.split())
+    assert "This reaches stack burstwatch in us-east-1 (account 123456789012)." in text
+    assert "Other regions are not affected." in text
+    assert "and NOT stack burstwatch, which is deployed there." in elsewhere
+    assert elsewhere.startswith("Automatic changes by watchdogs that use this ledger are on hold for 6 h")
+    assert [document[key] for key in ("region", "account", "stack", "ledger")] == [
+        "us-east-1", "123456789012", "burstwatch", TABLE,
+    ]  # fmt: skip
+
+
+def test_a_parameter_store_that_is_silent_holds_nobody_up_for_long(cli, lab, monkeypatch):
+    patient = bootstrap._SHORT_CONFIG
+    attempts = patient.retries["total_max_attempts"]
+    assert (patient.connect_timeout + patient.read_timeout) * attempts <= 16
+    monkeypatch.setattr(bootstrap, "_SHORT_CONFIG", patient.merge(Config(read_timeout=0.1)))
+    lab.faults.set_latency(60_000, "GetParametersByPath")
+    add_calm(lab)
+
+    result = cli.run("assess")
+
+    assert result.code == 0
+    assert "took the request but did not answer in time" in result.err
+
+
+def test_the_ledger_of_a_stack_can_be_named(cli, lab, stack):
+    add_calm(lab)
+    lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException"))
+
+    result = place_hold(cli, "--all", "--ledger", TABLE)
+
+    assert result.code == 0
+    assert "if one is, its policy is not used (--policy FILE names one)" in result.err
+    assert len(stack.holds(lab.clock.now_s())) == 1
+
+
+def test_a_table_that_is_not_there(cli, lab):
+    result = cli.run("assess", "--ledger", "dynamodb:elsewhere")
+
+    assert result.code == 1
+    assert single_error(result) == (
+        "ledger dynamodb:elsewhere does not exist in us-east-1: deploy the stack that makes it, or check"
+        " --ledger, the region and the account"
+    )
+
+
+@pytest.mark.parametrize(
+    "arguments", [["assess"], ["watch", "--once"], ["hold", "--all", "--for", "1h", "--reason", "x"]]
+)
+def test_a_table_that_is_not_a_ledger(cli, lab, arguments):
+    lab.client("dynamodb").create_table(
+        TableName="orders",
+        BillingMode="PAY_PER_REQUEST",
+        KeySchema=[{"AttributeName": "order_id", "KeyType": "HASH"}],
+        AttributeDefinitions=[{"AttributeName": "order_id", "AttributeType": "S"}],
+    )
+    try:
+        result = cli.run(*arguments, "--ledger", "dynamodb:orders")
+    finally:
+        lab.client("dynamodb").delete_table(TableName="orders")
+
+    assert result.code == 1
+    assert single_error(result).startswith(
+        "ledger dynamodb:orders is a table of something else: it has other keys"
+    )
+
+
+def test_a_table_that_may_not_be_read(cli, lab, stack):
+    message = (
+        "User: arn:aws:iam::123456789012:user/ann is not authorized to perform: dynamodb:GetItem on"
+        " resource: arn:aws:dynamodb:us-east-1:123456789012:table/burstwatch-ledger because no"
+        " identity-based policy allows the dynamodb:GetItem action"
+    )
+    for action in ("GetItem", "Query", "BatchGetItem"):
+        lab.faults.add(Fault(action=action, code="AccessDeniedException", message=message))
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert single_error(result).startswith(f"ledger {TABLE} cannot be used: dynamodb:")
+    assert "user/ann may not call dynamodb:GetItem on arn:aws:dynamodb" in single_error(result)
+    assert "grant dynamodb:GetItem to it" in single_error(result)
+
+
+def test_the_ledger_of_another_account_is_refused(cli, lab, stack):
+    stack.bind("account 210987654321 in us-east-1")
+
+    result = place_hold(cli, "--all")
+
+    assert result.code == 1
+    assert f"ledger {TABLE} is that of account 210987654321 in us-east-1" in single_error(result)
+
+
+def test_an_invalid_table_name_is_a_usage_error(cli, lab):
+    result = cli.run("assess", "--ledger", "dynamodb:my table")
+
+    assert result.code == 2
+    assert single_error(result).startswith("'my table' is no name of a DynamoDB table: write 3 to 255 of")
+
+
+@pytest.mark.parametrize(
+    "changes", [{"schema": "burstwatch.deployment/v9"}, {"ledger": "paper"}, {"opt_in_tag": "auto"}]
+)
+def test_an_unreadable_deployment_record_is_reported_and_the_file_is_used(cli, lab, changes):
+    deploy_stack(lab, **changes)
+    add_calm(lab)
+
+    result = cli.run("assess")
+
+    assert result.code == 0
+    assert result.err.startswith("stack: the ")
+    assert "(--ledger dynamodb:TABLE names the ledger of one)" in result.err
+    assert f"ledger: sqlite:{cli.ledger_path}" in result.err
+
+
+@pytest.mark.parametrize(
+    "topic_arn",
+    [
+        "arn:aws:sns:us-east-1:999999999999:burstwatch",
+        "arn:aws:sns:eu-west-1:123456789012:burstwatch",
+        "arn:aws-cn:sns:us-east-1:123456789012:burstwatch",
+        "arn:aws:sqs:us-east-1:123456789012:burstwatch",
+        "alerts",
+    ],
+)
+def test_a_deployment_record_that_names_a_topic_of_another_account_or_region_is_not_trusted(
+    cli, lab, topic_arn
+):
+    deploy_stack(lab, topic_arn=topic_arn)
+    add_calm(lab)
+    result = cli.run("assess")
+    assert "names a topic that is not of this account and region" in result.err
+    assert f"ledger: sqlite:{cli.ledger_path}" in result.err
+
+
+def test_a_deployment_record_cannot_point_to_a_file_as_the_ledger(cli, lab):
+    deploy_stack(lab, ledger="sqlite:/tmp/forged.db")
+    add_calm(lab)
+    result = cli.run("assess")
+    assert "names the ledger sqlite:/tmp/forged.db, and a stack's is a table" in result.err
+    assert f"ledger: sqlite:{cli.ledger_path}" in result.err
+
+
+def test_a_running_watch_picks_up_a_pushed_policy_and_keeps_it_while_aws_is_unreachable(cli, monkeypatch):
+    with start_lab(cli, speed=600) as lab:
+        deploy_stack(lab)
+        add_calm(lab)
+        in_force, real_run_tick = [], loop.run_tick
+
+        def run_tick(shell, **fields):
+            in_force.append(str(shell.policy.levels.warning_within))
+            if len(in_force) == 1:
+                push_policy(lab, THIRTY)
+            if len(in_force) == 2:
+                lab.faults.add(Fault(action="GetParameters", code="AccessDeniedException", times=2))
+            return real_run_tick(shell, **fields)
+
+        monkeypatch.setattr(loop, "run_tick", run_tick)
+
+        result = cli.run("watch", "--passes", "5")
+
+    assert in_force == ["1:00:00", "0:30:00", "0:30:00", "0:30:00", "0:30:00"]
+    assert result.code == 0
+    assert result.err.count("the policy could not be read, the last good one stays in force") == 1
+    assert (
+        "policy: /burstwatch/burstwatch/policy-pushed (stack burstwatch) is good and in force" in result.err
+    )
+
+
+def test_a_running_watch_reports_a_bad_policy_and_how_to_see_it(cli, monkeypatch):
+    with start_lab(cli, speed=600) as lab:
+        deploy_stack(lab)
+        add_calm(lab)
+        real_run_tick = loop.run_tick
+
+        def run_tick(shell, **fields):
+            push_policy(lab, "version: 1\nlevels:\n  warning_within: soon\n")
+            return real_run_tick(shell, **fields)
+
+        monkeypatch.setattr(loop, "run_tick", run_tick)
+
+        result = cli.run("watch", "--passes", "3")
+
+    with cli.open_ledger() as ledger:
+        reported = [str(entry.kind) for entry in ledger.entries("policy")]
+    assert result.err.count("policy rejected; the last good one stays in force") == 1
+    assert "burstctl policy check" in result.err
+    assert reported.count("policy_rejected") == 1

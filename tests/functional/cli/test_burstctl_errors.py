@@ -1,0 +1,332 @@
+"""Everything that can go wrong at a desk is one clear message, the documented exit code, and nothing lost."""
+
+import os
+import resource
+import signal
+import sqlite3
+import subprocess
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from burstlab.fake_aws.faults import Fault
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from support.cli_session import add_critical, start_lab
+
+
+@pytest.fixture
+def lab(cli):
+    with start_lab(cli) as endpoint:
+        add_critical(endpoint)
+        yield endpoint
+
+
+def single_error(result) -> str:
+    """The only complaint of a run, which is no traceback."""
+    assert "Traceback" not in result.err
+    (complaint,) = result.error_lines
+    return complaint.removeprefix("burstctl: ")
+
+
+def test_no_credentials(cli, lab):
+    cli.unset("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert result.out == ""
+    assert single_error(result).startswith(
+        "ec2:DescribeVolumes failed (NoCredentialsError): no AWS credentials were found; log in again"
+    )
+
+
+def test_no_region(cli, lab):
+    cli.unset("AWS_REGION", "AWS_DEFAULT_REGION")
+
+    result = cli.run("assess")
+
+    assert result.code == 2
+    assert single_error(result) == "no AWS region; give --region, set AWS_REGION, or add one to the profile"
+
+
+@pytest.mark.parametrize("name", ["AWS_REGION", "AWS_DEFAULT_REGION"])
+def test_either_name_of_the_region_will_do(cli, lab, name):
+    cli.unset("AWS_REGION", "AWS_DEFAULT_REGION")
+    cli.set(**{name: "eu-central-1"})
+
+    assert cli.run("assess", "--json").document["region"] == "eu-central-1"
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+def test_an_unknown_profile(cli, lab, by_option):
+    if not by_option:
+        cli.set(AWS_PROFILE="nobody")
+
+    result = cli.run("assess", *(["--profile", "nobody"] if by_option else []))
+
+    assert result.code == 2
+    assert "The config profile (nobody) could not be found; check --profile" in single_error(result)
+
+
+def test_no_permission_names_the_action_and_who_lacks_it(cli, lab):
+    message = (
+        "You are not authorized to perform this operation. User: arn:aws:iam::123456789012:user/ann is not"
+        " authorized to perform: ec2:DescribeVolumes because no identity-based policy allows it"
+    )
+    lab.faults.add(Fault(action="DescribeVolumes", code="UnauthorizedOperation", message=message, status=403))
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert single_error(result) == (
+        "ec2:DescribeVolumes failed (UnauthorizedOperation): arn:aws:iam::123456789012:user/ann may not call"
+        " ec2:DescribeVolumes; grant ec2:DescribeVolumes to it, or use credentials that have it."
+    )
+
+
+def test_an_endpoint_that_cannot_be_reached(cli, lab, monkeypatch):
+    monkeypatch.setattr("time.sleep", lambda _seconds: None)
+    cli.set(AWS_ENDPOINT_URL="http://127.0.0.1:9", BURSTWATCH_CLOCK="wall")
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert "http://127.0.0.1:9 could not be reached; try again; if it lasts, check" in single_error(result)
+
+
+def test_an_invalid_endpoint(cli, lab):
+    cli.set(AWS_ENDPOINT_URL="nonsense")
+
+    result = cli.run("assess")
+
+    assert result.code == 2
+    assert single_error(result) == (
+        "Invalid endpoint: nonsense; correct the AWS configuration or AWS_ENDPOINT_URL"
+    )
+
+
+def test_a_clock_that_is_off_is_refused_before_anything_is_judged(cli, lab, monkeypatch):
+    seven_minutes_later = datetime(2026, 11, 20, 18, 7, tzinfo=UTC).timestamp()
+    monkeypatch.setattr("burstwatch.wiring.bootstrap.time", lambda: seven_minutes_later)
+    cli.set(BURSTWATCH_CLOCK="wall")
+
+    result = cli.run("watch", "--once")
+
+    assert result.code == 1
+    assert result.out == ""
+    assert single_error(result).startswith(
+        "this machine's clock is 7 min ahead of AWS's (2026-11-20T18:00:00Z), more than 2 min: set it"
+    )
+    with SqliteLedger.open(cli.ledger_path) as ledger:
+        assert ledger.states() == {}
+
+
+def test_a_slightly_wrong_clock_is_accepted(cli, lab, monkeypatch):
+    two_minutes_early = datetime(2026, 11, 20, 17, 58, tzinfo=UTC).timestamp()
+    monkeypatch.setattr("burstwatch.wiring.bootstrap.time", lambda: two_minutes_early)
+    cli.set(BURSTWATCH_CLOCK="wall")
+
+    assert cli.run("assess").code == 3
+
+
+def test_a_request_that_aws_refuses_for_its_time(cli, lab):
+    lab.faults.add(
+        Fault(action="DescribeVolumes", code="RequestExpired", message="Request has expired.", status=400)
+    )
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert "RequestExpired" in single_error(result)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is no clock; write wall or endpoint"),
+        (
+            {"BURSTWATCH_LEDGER": "paper"},
+            "'paper' is no ledger: write sqlite:PATH or dynamodb:TABLE after --ledger",
+        ),
+        ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is no topic: write its ARN after --topic-arn"),
+    ],
+)
+def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, given, said):
+    cli.set(**given)
+
+    result = cli.run("assess")
+
+    assert result.code == 2
+    assert single_error(result).startswith(said)
+
+
+def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, lab):
+    result = cli.run("assess", "--ledger", "postgres:burstwatch")
+
+    assert result.code == 2
+    assert single_error(result).startswith("'postgres:burstwatch' is no ledger: write sqlite:PATH")
+
+
+@pytest.mark.parametrize("command", ["assess", "watch"])
+def test_a_bad_policy_is_a_usage_error_with_every_fault_and_no_volume_is_requested(cli, lab, command):
+    (cli.directory / "policy.yaml").write_text("version: 2\nlevels:\n  warning_within: soon\n")
+
+    result = cli.run(command)
+
+    assert result.code == 2
+    complaint, first, second = result.err.splitlines()
+    assert complaint == "burstctl: the policy is rejected:"
+    assert first == "  policy.yaml:1: version: is '2'; this burstwatch reads version: 1"
+    assert second.startswith("  policy.yaml:3: levels.warning_within: 'soon' is not a span;")
+    assert lab.faults.call_counts() == {"GetParametersByPath": 1}, (
+        "a deployed stack's policy would come first"
+    )
+
+
+def test_a_locked_ledger(cli, lab, monkeypatch):
+    monkeypatch.setattr(SqliteLedger.open.__func__, "__kwdefaults__", {"lock_timeout_s": 0.05})
+    SqliteLedger.open(cli.ledger_path).close()
+    holder = sqlite3.connect(cli.ledger_path, isolation_level=None)
+    holder.execute("BEGIN IMMEDIATE")
+
+    result = cli.run("watch", "--once")
+
+    holder.close()
+    assert result.code == 1
+    assert "has been locked by another process for 0.05 s, so nothing was written" in single_error(result)
+
+
+def test_a_damaged_ledger_is_left_as_it_is(cli, lab):
+    cli.ledger_path.parent.mkdir(parents=True)
+    cli.ledger_path.write_bytes(b"this is no database" * 100)
+
+    result = cli.run("watch", "--once")
+
+    assert result.code == 1
+    assert "is damaged (file is not a database): restore a copy, or move it away" in single_error(result)
+    assert cli.ledger_path.read_bytes() == b"this is no database" * 100
+
+
+def test_a_ledger_where_none_can_be_made(cli, lab):
+    (cli.directory / "file").touch()
+
+    result = cli.run("watch", "--once", "--ledger", "sqlite:file/ledger.sqlite")
+
+    assert result.code == 1
+    assert "check owner and permissions of the file and its directory" in single_error(result)
+
+
+def test_to_assess_no_ledger_needs_to_be_made(cli, lab):
+    (cli.directory / "file").touch()
+
+    assert cli.run("assess", "--ledger", "sqlite:file/ledger.sqlite").code == 3
+
+
+def test_a_full_disk_loses_no_alert(cli, lab):
+    cli.run("watch", "--passes", "1")
+    add_critical(lab, "another")
+    lab.clock.advance(60)
+
+    def fill_the_disk():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    result = cli.run_in_subprocess("watch", "--once", preexec_fn=fill_the_disk)
+
+    assert result.code == 1
+    assert "failing or full disk" in single_error(result)
+    second_result = cli.run("watch", "--once")
+    assert "critical: another" in second_result.err
+
+
+def test_a_closed_pipe(cli, lab):
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    result = cli.run_in_subprocess("assess", stdout=writer)
+
+    os.close(writer)
+    assert result.code == 1
+    assert single_error(result) == "the output could not be written (Broken pipe); the ledger is complete"
+
+
+def test_a_watch_with_a_closed_pipe_has_recorded_its_pass(cli, lab):
+    reader, writer = os.pipe()
+    os.close(reader)
+
+    result = cli.run_in_subprocess("watch", stdout=writer)
+
+    os.close(writer)
+    assert result.code == 1
+    assert "Broken pipe" in single_error(result)
+    with SqliteLedger.open(cli.ledger_path) as ledger:
+        assert len(ledger.states()) == 1
+
+
+def test_output_onto_a_full_disk(cli, lab):
+    with Path("/dev/full").open("w") as full:
+        result = cli.run_in_subprocess("assess", "--json", stdout=full)
+
+    assert result.code == 1
+    assert "the output could not be written (No space left on device)" in single_error(result)
+
+
+def test_a_closed_stdout_is_refused_before_anything_is_done(cli, lab):
+    result = cli.run_in_subprocess("watch", "--once", stdout=None, preexec_fn=lambda: os.close(1))
+
+    assert result.code == 1
+    assert single_error(result).startswith("stdout is closed, nothing was done")
+    assert not cli.ledger_path.exists()
+
+
+def test_a_closed_stderr_stops_nothing(cli, lab):
+    result = cli.run_in_subprocess("assess", stderr=None, preexec_fn=lambda: os.close(2))
+
+    assert result.code == 3
+    assert "critical" in result.out
+
+
+def test_an_encoding_that_lacks_characters_stops_nothing(cli, lab):
+    add_critical(lab, "日本語")
+
+    result = cli.run_in_subprocess("assess", env={"PYTHONIOENCODING": "ascii"})
+
+    assert result.code == 3
+    assert "???" in result.out
+
+
+def test_an_interrupt_ends_it_at_once(cli, lab):
+    lab.faults.set_latency(20_000, "DescribeVolumes")
+    with cli.start_subprocess("watch", "--once", stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: "DescribeVolumes" in lab.faults.call_counts())
+        process.send_signal(signal.SIGINT)
+        _, text = process.communicate(timeout=10)
+
+    assert process.returncode == 130
+    assert text.splitlines()[-1].startswith("burstctl: interrupted;")
+    assert "Traceback" not in text
+
+
+def wait_for(condition):
+    until_s = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < until_s, "it did not come about within 10 s"
+        time.sleep(0.01)
+
+
+def test_a_bug_is_one_line_and_says_how_to_get_the_rest(cli, lab, monkeypatch):
+    def break_down(*_, **__):
+        raise LookupError("no such\nthing")
+
+    monkeypatch.setattr("burstctl.assess.command.assess_volumes", break_down)
+
+    result = cli.run("assess")
+
+    assert result.code == 1
+    assert single_error(result) == (
+        "unexpected LookupError: no such thing;"
+        " see the details with BURSTWATCH_DEBUG=1, and please report them"
+    )
+    cli.set(BURSTWATCH_DEBUG="1")
+    assert "Traceback" in cli.run("assess").err

@@ -1,0 +1,77 @@
+"""Every command has help, an example, and a page that tells when to use it."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from burstctl.main import COMMANDS
+from support.cli_session import ROOT, every_command
+
+ALL_COMMANDS = [
+    pytest.param(path, command, id=" ".join(path) or "burstctl") for path, command in every_command()
+]
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+@pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)
+def test_it_has_help_with_an_example_and_a_page(cli, path, command, flag):
+    result = cli.run(*path, flag)
+
+    assert result.code == 0
+    assert len(command.help or "") > 30
+    _, _, end = result.out.partition("\nExamples:\n")
+    assert f"  {' '.join(('burstctl', *path))}" in end
+    page = end.rpartition("Runbook: ")[2].strip()
+    assert page.startswith("runbooks/")
+    assert max(map(len, result.out.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)
+def test_its_page_exists(cli, path, command):
+    page = cli.run(*path, "-h").out.rpartition("Runbook: ")[2].strip()
+
+    assert (ROOT / page).is_file()
+
+
+@pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)
+def test_some_page_mentions_it(path, command):
+    pages = [*Path(ROOT / "runbooks").glob("*.md"), ROOT / "README.md"]
+
+    assert any(" ".join(("burstctl", *path)) in page.read_text() for page in pages)
+
+
+@pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)
+def test_each_option_says_what_it_does(path, command):
+    assert [
+        option.name for option in command.params if isinstance(option, click.Option) and not option.help
+    ] == []
+
+
+def test_without_arguments_it_helps(cli):
+    result = cli.run()
+
+    assert result.code == 0
+    assert all(f"\n  {name} " in result.out for name in COMMANDS)
+    assert "3 something needs attention" in " ".join(result.out.split())
+
+
+def test_policy_without_a_command_helps(cli):
+    result = cli.run("policy")
+
+    assert result.code == 0
+    assert "burstctl policy check policy.yaml" in result.out
+
+
+def test_the_version_is_reported(cli):
+    assert cli.run("--version").out.startswith("burstctl, version ")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["asses"], ["assess", "--frequently"], ["explain"], ["policy", "burn"], ["--json"]]
+)
+def test_what_is_not_known_is_a_usage_error(cli, arguments):
+    result = cli.run(*arguments)
+
+    assert result.code == (0 if arguments == ["--json"] else 2)
+    assert "Traceback" not in result.err

@@ -1,0 +1,89 @@
+"""The manual page: every command and option is in it, and troff has nothing to say against it."""
+
+import re
+import shutil
+import subprocess
+
+import click
+import pytest
+
+from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.output import DEBUG_ENV
+from burstctl.manpage import make_manpage
+from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
+from support.cli_session import ROOT, every_command
+
+GROFF = shutil.which("groff")
+MANDOC = shutil.which("mandoc")
+needs_groff = pytest.mark.skipif(GROFF is None, reason="groff is not installed (Debian: groff)")
+
+
+@pytest.fixture(scope="module")
+def page():
+    return make_manpage()
+
+
+@pytest.fixture(scope="module")
+def plain_text(page):
+    """The text of the page without its macros."""
+    return re.sub(r"\\f[BRI]|\\&", "", page).replace(r"\-", "-").replace(r"\(aq", "'").replace(r"\(ti", "~")
+
+
+@needs_groff
+def test_groff_sets_it_without_a_warning(page):
+    set_ = subprocess.run(
+        [GROFF, "-man", "-ww", "-K", "utf8", "-T", "utf8"],
+        input=page,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (set_.returncode, set_.stderr) == (0, "")
+    assert "BURSTCTL(1)" in set_.stdout
+
+
+@pytest.mark.skipif(MANDOC is None, reason="mandoc is not installed")
+def test_mandoc_finds_no_error(page):
+    linted = subprocess.run(
+        [MANDOC, "-T", "lint", "-W", "error"],
+        input=page,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert linted.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [pytest.param(*each, id=" ".join(each[0]) or "burstctl") for each in every_command()]
+)
+def test_each_command_is_in_it_with_every_option_and_example(plain_text, path, command):
+    assert " ".join(("burstctl", *path)) in plain_text
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert re.search(rf"^{re.escape(parameter.opts[0])}\b", plain_text, re.MULTILINE)
+            assert " ".join((parameter.help or "").split()) in plain_text
+    for line, meaning in getattr(command, "examples", ()):
+        assert line in plain_text
+        assert meaning in plain_text
+
+
+def test_common_options_are_reported_once(plain_text):
+    assert len(re.findall(r"^--ledger ", plain_text, re.MULTILINE)) == 1
+
+
+def test_exit_codes_environment_and_files_are_in_it(plain_text):
+    for code in ExitCode:
+        assert f"\n.TP\n{int(code)}\n" in plain_text
+    for name in (LEDGER, CLOCK, TOPIC_ARN, SLACK_WEBHOOK, DEBUG_ENV, "NO_COLOR"):
+        assert f"\n{name}\n" in plain_text
+
+
+def test_it_is_the_same_whenever_it_is_made(page):
+    assert make_manpage() == page
+
+
+def test_make_has_a_target_for_it():
+    assert "-m burstctl.manpage build/burstctl.1" in (ROOT / "Makefile").read_text()

@@ -1,0 +1,366 @@
+"""Several regions at once: each told by itself, none hiding another, one exit code for all."""
+
+import csv
+from contextlib import contextmanager
+from io import StringIO
+
+import boto3
+import click
+import pytest
+
+from burstctl.cli.exit_codes import ExitCode, worst_exit_code
+from burstctl.cli.options import Command
+from burstlab.fake_aws.faults import Fault
+from burstlab.fake_aws.server import Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from support.aws.fake_stack import deploy_stack
+from support.cli_session import START, add_calm, add_critical, add_warning, every_command
+
+BOTH_REGIONS = ("--region", "us-east-1", "--region", "eu-west-1")
+REGIONS = b"""<DescribeRegionsResponse><regionInfo>
+<item><regionName>us-east-1</regionName><optInStatus>opt-in-not-required</optInStatus></item>
+<item><regionName>eu-west-1</regionName><optInStatus>opt-in-not-required</optInStatus></item>
+</regionInfo></DescribeRegionsResponse>"""
+
+
+class _Account(Endpoint):
+    """An AWS of two regions: the second one's calls go to a lab of its own."""
+
+    def __init__(self, fleet, second):
+        super().__init__(fleet)
+        self.second = second
+
+    def __call__(self, environ, start_response):
+        scope = environ.get("HTTP_AUTHORIZATION", "")
+        if f"/{self.second.fleet.settings.region}/" in scope:
+            return self.second(environ, start_response)
+        return super().__call__(environ, start_response)
+
+
+def a_fleet(region):
+    return LabFleet(LabClock(START, speed=0), LabSettings(lag_s=60, region=region))
+
+
+@pytest.fixture
+def account(cli):
+    with _Account(a_fleet("us-east-1"), Endpoint(a_fleet("eu-west-1"))) as account:
+        cli.set(**account.environment)
+        yield account
+
+
+@contextmanager
+def stub_describe_regions(account, monkeypatch):
+    """AWS tells that these two are enabled; moto would tell of all there are."""
+    requests = []
+    real = Endpoint.__call__
+
+    def answer(self, environ, start_response):
+        length = int(environ.get("CONTENT_LENGTH") or 0)
+        body = environ["wsgi.input"].read(length)
+        if b"Action=DescribeRegions" in body:
+            requests.append(body)
+            start_response("200 OK", [("Content-Type", "text/xml"), ("Content-Length", str(len(REGIONS)))])
+            return [REGIONS]
+        environ["wsgi.input"] = _ReplayedBody(body)
+        return real(self, environ, start_response)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Endpoint, "__call__", answer)
+        yield requests
+
+
+class _SecondRegionClients:
+    """The second region's lab, for who makes clients of it."""
+
+    def __init__(self, account):
+        self._account = account
+        self.tables = account.second.tables
+
+    def client(self, service):
+        return boto3.client(
+            service,
+            endpoint_url=self._account.url,
+            region_name="eu-west-1",
+            aws_access_key_id="AKIAIOSFODNN7EXAMPLE",
+            aws_secret_access_key="secret",
+        )
+
+
+class _ReplayedBody:
+    """A body that was read, to be read once more."""
+
+    def __init__(self, body):
+        self._body = body
+
+    def read(self, *_):
+        return self._body
+
+
+def break_region(lab, code="UnauthorizedOperation"):
+    lab.faults.add(Fault(action="DescribeVolumes", code=code, message="no", status=403))
+
+
+def test_each_region_has_a_heading_and_its_own_table(cli, account):
+    critical = add_critical(account)
+    warning = add_warning(account.second)
+
+    result = cli.run("assess", *BOTH_REGIONS)
+
+    lines = result.out.splitlines()
+    assert [lines[0], lines[4]] == ["us-east-1", "eu-west-1"]
+    assert lines[2].split()[:2] == ["critical", critical]
+    assert lines[3] == ""
+    assert lines[6].split()[:2] == ["warning", warning]
+    assert "1 volume in us-east-1" in result.err
+    assert "1 volume in eu-west-1" in result.err
+    assert "ledger-eu-west-1.sqlite" in result.err
+    assert result.code == 3
+
+
+def test_a_region_without_volumes_has_no_table_and_is_reported(cli, account):
+    add_calm(account.second)
+
+    result = cli.run("assess", *BOTH_REGIONS)
+
+    assert result.out.splitlines()[0] == "eu-west-1"
+    assert "us-east-1\n" not in result.out
+    assert "0 volumes in us-east-1" in result.err
+    assert result.code == 0
+
+
+def test_in_json_several_are_one_object_and_one_is_as_ever(cli, account):
+    add_critical(account)
+    add_calm(account.second)
+
+    both = cli.run("assess", "--json", *BOTH_REGIONS).document
+    item = cli.run("assess", "--json", "--region", "eu-west-1").document
+
+    assert both["schema"] == "burstwatch.reports/v1"
+    assert [report["schema"] for report in both["reports"]] == ["burstwatch.report/v1"] * 2
+    assert [report["region"] for report in both["reports"]] == ["us-east-1", "eu-west-1"]
+    assert both["reports"][1]["volumes"][0]["level"] == "ok"
+    assert both["failures"] == []
+    assert item["schema"] == "burstwatch.report/v1"
+    assert item["region"] == "eu-west-1"
+
+
+def test_the_same_region_twice_is_one(cli, account):
+    assert cli.run("assess", "--json", "--region", "eu-west-1", "--region", "eu-west-1").document[
+        "schema"
+    ] == ("burstwatch.report/v1")
+
+
+def test_a_region_that_fails_hides_no_other(cli, account):
+    break_region(account)
+    add_critical(account.second)
+
+    result = cli.run("assess", *BOTH_REGIONS)
+
+    assert "eu-west-1\n" in result.out
+    assert "critical" in result.out
+    assert "ec2:DescribeVolumes failed (UnauthorizedOperation)" in result.err
+    assert result.code == 1, "a failure stands before attention"
+
+
+def test_a_region_that_cannot_be_evaluated_is_named_with_the_reason(cli, account):
+    add_critical(account.second)
+    broken = cli.directory / ".local" / "state" / "burstwatch"
+    broken.mkdir(parents=True)
+    (broken / "ledger-us-east-1.sqlite").write_text("not a ledger at all, though a file of some length")
+
+    result = cli.run("assess", "--json", *BOTH_REGIONS)
+
+    assert result.code == 1
+    assert [report["region"] for report in result.document["reports"]] == ["eu-west-1"]
+    [failure] = result.document["failures"]
+    assert failure.startswith("us-east-1: ")
+    assert "ledger-us-east-1.sqlite" in failure
+    assert result.error_lines == [f"burstctl: {failure}"]
+
+
+def test_a_policy_that_is_wrong_is_a_usage_error_in_each_region(cli, account):
+    (cli.directory / "policy.yaml").write_text("version: 1\nlevels:\n  warning_within: soon\n")
+
+    result = cli.run("assess", *BOTH_REGIONS)
+
+    assert result.code == 2
+    assert len(result.error_lines) == 2
+    assert "us-east-1: the policy is rejected" in result.error_lines[0]
+
+
+def test_all_are_those_that_are_enabled(cli, account, monkeypatch):
+    add_critical(account)
+    add_calm(account.second)
+    with stub_describe_regions(account, monkeypatch) as requested:
+        result = cli.run("assess", "--region", "all", "--json")
+
+    assert len(requested) == 1
+    assert [report["region"] for report in result.document["reports"]] == ["eu-west-1", "us-east-1"]
+
+
+def test_all_need_no_region_to_be_configured(cli, account, monkeypatch):
+    cli.unset("AWS_DEFAULT_REGION", "AWS_REGION")
+    with stub_describe_regions(account, monkeypatch) as requested:
+        result = cli.run("--region", "all", "assess")
+
+    assert len(requested) == 1
+    assert result.code == 0
+
+
+def test_a_failed_region_listing_is_one_message(cli, account):
+    account.faults.add(
+        Fault(action="DescribeRegions", code="UnauthorizedOperation", message="no", status=403)
+    )
+
+    result = cli.run("assess", "--region", "all")
+
+    assert result.code == 1
+    assert len(result.error_lines) == 1
+    assert "ec2:DescribeRegions failed (UnauthorizedOperation)" in result.error_lines[0]
+
+
+def test_advice_on_several_regions_is_one_document_and_one_sheet(cli, account):
+    add_calm(account, "here", minutes=300)
+    add_calm(account.second, "there", minutes=300)
+
+    document = cli.run("advise", "--json", *BOTH_REGIONS).document
+    sheet = list(csv.DictReader(StringIO(cli.run("advise", "--csv", *BOTH_REGIONS).out)))
+    words = cli.run("advise", *BOTH_REGIONS).out
+
+    assert [report["schema"] for report in document["reports"]] == ["burstwatch.advice/v1"] * 2
+    assert [(row["region"], row["name"]) for row in sheet] == [("us-east-1", "here"), ("eu-west-1", "there")]
+    assert words.startswith("us-east-1\n")
+    assert "\n\neu-west-1\n" in words
+
+
+@pytest.mark.parametrize("command", ["assess", "advise", "hold", "release"])
+def test_a_volume_is_in_one_region(cli, account, command):
+    needed = ["--for", "1h", "--reason", "x"] if command == "hold" else []
+    result = cli.run(command, "vol-0123456789abcdef0", *needed, *BOTH_REGIONS)
+
+    assert result.code == 2
+    assert "VOLUMEs are in one region" in result.err
+
+
+HOLD = ("hold", "--all", "--for", "1h", "--reason", "INC-42")
+
+
+def test_a_hold_of_several_regions_reaches_each_and_release_ends_each(cli, account):
+    here, there = deploy_stack(account), deploy_stack(_SecondRegionClients(account), "other")
+
+    result = cli.run(*HOLD, *BOTH_REGIONS)
+
+    text = " ".join(result.out.split())
+    assert result.code == 0
+    assert "stack burstwatch in us-east-1" in text
+    assert "stack other in eu-west-1" in text
+    assert [len(item.holds(START.timestamp())) for item in (here, there)] == [1, 1]
+    document = cli.run("release", "--all", "--json", *BOTH_REGIONS).document
+    assert [item["stack"] for item in document["reports"]] == ["burstwatch", "other"]
+    assert [len(item.holds(START.timestamp())) for item in (here, there)] == [0, 0]
+
+
+@pytest.mark.parametrize("broken", ["here", "there"])
+def test_a_region_that_cannot_be_held_hides_no_other(cli, account, broken):
+    stacks = {"here": deploy_stack(account), "there": deploy_stack(_SecondRegionClients(account))}
+    lab = account if broken == "here" else account.second
+    lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
+
+    result = cli.run(*HOLD, "--json", *BOTH_REGIONS)
+
+    assert result.code == 1
+    region = "us-east-1" if broken == "here" else "eu-west-1"
+    assert [failure.startswith(f"{region}: cannot determine") for failure in result.document["failures"]] == [
+        True
+    ]
+    held = {name for name, item in stacks.items() if item.holds(START.timestamp())}
+    assert held == {"here", "there"} - {broken}
+
+
+def test_the_last_line_counts_the_regions_that_were_held_and_those_that_failed(cli, account):
+    deploy_stack(account)
+    held = cli.run(*HOLD, *BOTH_REGIONS)
+    assert held.code == 1  # the second region has neither a stack nor a ledger, and was named
+    assert held.out.splitlines()[-1] == (
+        "held in 1 region (us-east-1), nothing to do in 0, FAILED in 1 region (eu-west-1)"
+    )
+
+    released = cli.run("release", "--all", *BOTH_REGIONS)
+    assert released.out.splitlines()[-1] == "released in 1 region (us-east-1), nothing to do in 1"
+
+
+def test_all_regions_are_those_with_a_stack_or_a_ledger(cli, account, monkeypatch):
+    stack = deploy_stack(_SecondRegionClients(account))
+
+    with stub_describe_regions(account, monkeypatch):
+        result = cli.run(*HOLD, "--region", "all")
+
+    assert result.code == 0
+    assert "no stack and no ledger in us-east-1: there is nothing to hold" in result.err
+    assert len(stack.holds(START.timestamp())) == 1
+    assert not cli.ledger_path.exists()
+
+
+def test_when_regions_cannot_be_listed_they_must_be_named(cli, account):
+    account.faults.add(Fault(action="DescribeRegions", code="UnauthorizedOperation", status=403))
+
+    result = cli.run(*HOLD, "--region", "all")
+
+    assert result.code == 1
+    assert "Nothing was done: name the regions, --region NAME for each" in result.error_lines[0]
+
+
+ONE_REGION = [
+    pytest.param(path, id=" ".join(path))
+    for path, command in every_command()
+    if isinstance(command, Command)
+    and not command.takes_regions
+    and any(parameter.name == "regions" for parameter in command.params)
+]
+
+
+def test_the_commands_that_take_several_are_those_that_the_refusal_names():
+    several = [path[0] for path, item in every_command() if isinstance(item, Command) and item.takes_regions]
+    assert several == ["assess", "advise", "hold", "release"]
+
+
+@pytest.mark.parametrize("regions", [BOTH_REGIONS, ("--region", "all")])
+@pytest.mark.parametrize("path", ONE_REGION)
+def test_every_other_command_refuses_several_before_it_does_anything(cli, account, path, regions):
+    result = cli.run(*regions, *path, *_arguments_of(path))
+
+    assert result.code == 2
+    refusal = f"{path[-1]} works in one region: give --region once, with its name."
+    assert refusal in " ".join(result.err.split())
+    assert account.faults.call_counts() == {}
+
+
+def _arguments_of(path):
+    """What a command cannot do without, so that its regions are what is refused."""
+    given = []
+    for parameter in dict(every_command())[path].params:
+        if not parameter.required:
+            continue
+        value = {"lasts": "1h", "reason": "why", "name": "release"}.get(
+            parameter.name, "vol-0123456789abcdef0"
+        )
+        if isinstance(parameter, click.Option):
+            given += [parameter.opts[0], value]
+        else:
+            given.append(value)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("exits", "first"),
+    [
+        ([ExitCode.OK, ExitCode.ATTENTION], ExitCode.ATTENTION),
+        ([ExitCode.ATTENTION, ExitCode.REFUSED], ExitCode.REFUSED),
+        ([ExitCode.REFUSED, ExitCode.FAILED, ExitCode.ATTENTION], ExitCode.FAILED),
+        ([ExitCode.FAILED, ExitCode.USAGE], ExitCode.USAGE),
+        ([], ExitCode.OK),
+    ],
+)
+def test_of_all_exit_codes_the_first_that_applies_counts(exits, first):
+    assert worst_exit_code(exits) is first

@@ -1,0 +1,151 @@
+"""An experiment killed before any of its effects and begun again ends as if nobody had died."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from burstctl.experiment import runner
+from burstctl.experiment.journal import Journal, JournalStore, Stage
+from burstctl.experiment.waiting import Waiter
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.ledger import EntryKind
+from support.concurrency.crash_harness import LabClients, SharedLab, a_policy, shared_lab
+from support.concurrency.crash_injection import CrashingLedger, CrashPoint, ProcessKilled
+
+VOLUME_ID = "vol-000000000000000e1"
+HOLDS = frozenset({"place_hold", "lift_hold"})
+
+
+class CrashingLedgerWithHolds(CrashingLedger):
+    """Placing and lifting a hold are effects as well."""
+
+    def __getattr__(self, name):
+        if name not in HOLDS:
+            return super().__getattr__(name)
+        known = getattr(self._ledger, name)
+        return lambda *given, **named: self._fuse.run_effect(name, lambda: known(*given, **named))
+
+
+@dataclass
+class CrashingJournalStore:
+    shelf: JournalStore
+    fuse: CrashPoint
+
+    def save(self, journal):
+        self.fuse.run_effect(f"save {journal.stage}", lambda: self.shelf.save(journal))
+
+
+@dataclass
+class LabWaiter:
+    """Waiting that only moves the lab's clock."""
+
+    lab: SharedLab
+    is_asked: bool = False
+
+    def wait(self, seconds):
+        self.lab.fleet.clock.advance(seconds)
+
+
+@pytest.fixture(scope="module")
+def lab():
+    with shared_lab() as lab:
+        yield lab
+
+
+@pytest.fixture(autouse=True)
+def long_poll_interval(monkeypatch):
+    monkeypatch.setattr(runner, "_POLL_INTERVAL_S", 600)
+    monkeypatch.setattr(runner, "_SLOW_POLL_INTERVAL_S", 3600)
+
+
+def a_journal(lab, directory) -> Journal:
+    return Journal(
+        volume_id=VOLUME_ID,
+        region="us-east-1",
+        ledger="sqlite:here",
+        label="0badcafe",
+        by="anna",
+        begun_s=lab.fleet.now_s(),
+        size_gib=100,
+        original=Configuration(volume_type=VolumeType.GP2),
+        target=Configuration(volume_type=VolumeType.IO1, iops=3000),
+        away_s=1800,
+        lasts_s=7200,
+        report=str(directory / "answer.md"),
+    )
+
+
+def resume(lab, directory, fuse, monkeypatch) -> Journal:
+    """A process that takes up what the last one left, and lives as long as its fuse."""
+    shelf = JournalStore(directory)
+    journal = shelf.find_open(VOLUME_ID)
+    assert journal is not None
+    write = runner.write_report
+    with SqliteLedger.open(directory / "ledger.sqlite") as ledger, monkeypatch.context() as patched:
+        shell = LabClients.build_services(lab.clients, ledger, a_policy(), fuse, [])
+        shell = runner.replace(
+            shell,
+            ledger=CrashingLedgerWithHolds(ledger, fuse),
+            channels=[],
+            clock=lambda: float(lab.fleet.now_s()),
+        )
+        patched.setattr(runner, "write_report", lambda *given: fuse.effect("report", lambda: write(*given)))
+        experiment = runner.ExperimentRunner(
+            context=SimpleNamespace(shell=shell, by="anna"),
+            store=CrashingJournalStore(shelf, fuse),
+            journal=journal,
+            waiter=Waiter(clock=shell.clock, stop=LabWaiter(lab), max_sleep_s=3600),
+        )
+        return experiment.run()
+
+
+def run_to_end(lab, directory, fuse, monkeypatch) -> Journal:
+    """The whole experiment, with one death where the fuse says so."""
+    directory.mkdir()
+    begins_at = lab.next_day(balance_after="refilled")
+    lab.fleet.add(
+        LabVolume(volume_id=VOLUME_ID, size_gib=100, balance_pct=40, starts_at=begins_at, load="steady:20")
+    )
+    lab.fleet.clock.advance(1800)
+    JournalStore(directory).save(a_journal(lab, directory))
+    try:
+        return resume(lab, directory, fuse, monkeypatch)
+    except ProcessKilled:
+        lab.fleet.clock.advance(30)
+        return resume(lab, directory, CrashPoint(), monkeypatch)
+
+
+def check_outcome(lab, directory, journal):
+    assert (journal.stage, journal.conclusion) == (Stage.OVER, "refilled while away")
+    assert [modification.target.volume_type for modification in lab.fleet.modifications(VOLUME_ID)] == [
+        "io1",
+        "gp2",
+    ]
+    assert JournalStore(directory).find_open(VOLUME_ID) is None
+    assert "**Refilled while away. " in (directory / "answer.md").read_text()
+    with SqliteLedger.open(directory / "ledger.sqlite") as ledger:
+        assert ledger.holds(lab.fleet.now_s()) == []
+        kinds = [entry.kind for entry in ledger.entries(VOLUME_ID)]
+        assert kinds.count(EntryKind.RESTORED) == 1
+        assert kinds.count(EntryKind.RELEASED) == kinds.count(EntryKind.HELD) == 1
+        assert ledger.states()[VOLUME_ID].flip is None
+
+
+def test_killed_before_any_effect_and_begun_again_it_ends_the_same(lab, tmp_path, monkeypatch):
+    fuse = CrashPoint()
+    journal = run_to_end(lab, tmp_path / "alive", fuse, monkeypatch)
+    check_outcome(lab, tmp_path / "alive", journal)
+    assert fuse.effects.count("ModifyVolume") == 2
+    assert {"place_hold", "lift_hold", "report", "begin", "save over"} <= set(fuse.effects)
+    for point, effect in enumerate(fuse.effects):
+        directory = tmp_path / str(point)
+        try:
+            journal = run_to_end(lab, directory, CrashPoint(at_effect=point), monkeypatch)
+            check_outcome(lab, directory, journal)
+        except BaseException as error:
+            error.add_note(f"killed before effect {point}, {effect}, of {fuse.effects}")
+            raise
+    print(f"{len(fuse.effects)} crash points: {fuse.effects}")  # noqa: T201 - the figure is asked for

@@ -1,0 +1,551 @@
+"""Several watchdogs, an operator and late ticks at once: each volume is modified once, and the caps hold."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Barrier
+from time import monotonic
+
+import pytest
+
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
+from burstwatch.core.ledger.ledger import Change, EntryKind
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.flip_executor import execute_flips, plan_orders
+from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from support.concurrency.crash_harness import INSTANCE_ID, LabClients, a_policy, shared_lab
+from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
+from support.paths import ROOT
+
+RACE_PROCESS = ROOT / "tests" / "support" / "concurrency" / "race_process.py"
+SOURCES = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "lab", "tests"))
+WORKERS = 10
+SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.REACHED)
+
+
+@dataclass
+class RaceSetup:
+    """A lab, a ledger file, and whoever comes to work on them, each with a connection of their own."""
+
+    lab: object
+    path: Path
+    policy: Policy
+    sent_alert_ids: list[str] = field(default_factory=list)
+    connections: list[SqliteLedger] = field(default_factory=list)
+
+    @property
+    def fleet(self):
+        return self.lab.fleet
+
+    @property
+    def now_s(self) -> int:
+        return self.fleet.now_s()
+
+    @property
+    def ledger(self) -> SqliteLedger:
+        return self.connections[0]
+
+    def worker(self, fuse: CrashPoint | None = None):
+        self.connections.append(SqliteLedger.open(self.path, lock_timeout_s=30))
+        clients = LabClients.connect(self.lab.endpoint.url)
+        return clients.build_services(
+            self.connections[-1], self.policy, fuse or CrashPoint(), self.sent_alert_ids
+        )
+
+    def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
+        """Each is dry in seven minutes."""
+        given = {"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()}
+        started_at = self.fleet.clock.now()
+        added = [
+            LabVolume(
+                volume_id=f"vol-{number:017x}",
+                size_gib=size_gib,
+                load="steady:2500",
+                balance_pct=46,
+                starts_at=started_at,
+                instance_id=INSTANCE_ID,
+                tags=given,
+            )
+            for number in range(1, count + 1)
+        ]
+        ids = self.fleet.add_all(added)
+        self.fleet.clock.advance(660)
+        return ids
+
+    def modified(self, volume_ids) -> dict[str, int]:
+        return {volume_id: len(self.fleet.modifications(volume_id)) for volume_id in volume_ids}
+
+    def intents(self, volume_id: str) -> list[str]:
+        """Who asked, as the ledger has it."""
+        entries = self.ledger.entries(volume_id)
+        return [entry.body["by"] for entry in entries if entry.kind is EntryKind.INTENT]
+
+    def order(self, shell, volume_id: str, direction: Direction = Direction.FLIP):
+        """An operator's, by name."""
+        order = FlipOrder(
+            volume_id=volume_id,
+            direction=direction,
+            cause=FlipCause.MANUAL,
+            reason="anna wants it",
+            by="anna",
+            override=TargetOverride(volume_type=VolumeType.GP3) if direction is Direction.FLIP else None,
+        )
+        return execute_flips(shell, [order], shell.gathering(self.now_s))[volume_id]
+
+
+@pytest.fixture(scope="module")
+def lab():
+    with shared_lab() as lab:
+        yield lab
+
+
+@pytest.fixture
+def race(lab, tmp_path):
+    lab.next_day()
+    scene = RaceSetup(lab=lab, path=tmp_path / "ledger.db", policy=a_policy())
+    scene.worker()
+    yield scene
+    for ledger in scene.connections:
+        ledger.close()
+
+
+def run_concurrently(*jobs):
+    """What each job comes to, all begun at the same moment."""
+    barrier = Barrier(len(jobs))
+
+    def run(job):
+        barrier.wait(timeout=30)
+        return job()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return [future.result() for future in [pool.submit(run, job) for job in jobs]]
+
+
+def run_all_passes(race, count: int = WORKERS):
+    """So many watchdogs look at everything at the same moment."""
+    workers = [race.worker() for _ in range(count)]
+    jobs = [lambda worker=worker: evaluate_fleet(worker, now_s=race.now_s) for worker in workers]
+    reports = run_concurrently(*jobs)
+    assert [report.failures for report in reports] == [[]] * count
+    return reports
+
+
+def test_ten_concurrent_watchdogs_modify_and_report_each_volume_once(race):
+    volume_ids = race.add_draining(5)
+    reports = run_all_passes(race)
+    assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
+    assert [race.intents(volume_id) for volume_id in volume_ids] == [[WATCHDOG]] * 5
+    result = Counter(
+        report.outcomes[i].done for report in reports for i in volume_ids if i in report.outcomes
+    )
+    assert result[OutcomeStatus.FLIPPED] == 5
+    assert set(result) <= {OutcomeStatus.FLIPPED, OutcomeStatus.IN_FLIGHT}
+    race.fleet.clock.advance(60)
+    run_all_passes(race, 1)
+    assert max(Counter(race.sent_alert_ids).values()) == 1
+    assert not race.ledger.pending_deliveries(channels=[CHANNEL_NAME])
+
+
+def test_ten_workers_at_once_stay_within_the_fleet_cap(race):
+    race.policy = a_policy(flip={"fleet_cap": "3"}, flip_back={"return": "always"})
+    volume_ids = race.add_draining(8)
+    run_all_passes(race)
+    assert sum(race.modified(volume_ids).values()) == 3
+    race.fleet.clock.advance(60)
+    run_all_passes(race)
+    assert sum(race.modified(volume_ids).values()) == 3
+
+
+def test_ten_workers_at_once_stay_within_the_spend_cap(race):
+    """io1 with 3,125 IOPS: $215.625 instead of $10. Two add $411.25, three would add $616.875."""
+    race.policy = a_policy(flip={"spend_cap_usd_per_month": "600"})
+    volume_ids = race.add_draining(6, target="io1")
+    run_all_passes(race)
+    assert sum(race.modified(volume_ids).values()) == 2
+    more = [state.flip.usd_per_month for state in race.ledger.states().values() if state.flip]
+    assert sum(more) == pytest.approx(411.25)
+
+
+def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
+    volume_ids = race.add_draining(6)
+    watchdog, operators = race.worker(), [race.worker() for _ in volume_ids]
+    jobs = [lambda v=v, w=w: race.order(w, v) for v, w in zip(volume_ids, operators, strict=True)]
+    run_concurrently(lambda: evaluate_fleet(watchdog, now_s=race.now_s), *jobs)
+    assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
+    for volume_id in volume_ids:
+        [by] = race.intents(volume_id)
+        [spent] = race.ledger.states()[volume_id].modifications
+        assert spent.by == by
+
+
+def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(race):
+    [volume_id] = race.add_draining(1)
+    operator = race.worker()
+    trap = Hook(name="begin", action=lambda: race.order(operator, volume_id))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert trap.fired
+    assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == ["anna"]
+
+
+def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
+    """What she wants is under way: she says how long, and AWS is asked once."""
+    [volume_id] = race.add_draining(1)
+    watchdog = race.worker()
+    trap = Hook(name="begin", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    outcome = race.order(race.worker(CrashPoint(hooks=[trap])), volume_id)
+    assert trap.fired
+    assert outcome.status is OutcomeStatus.NONE
+    assert "is kept gp3" in outcome.reason
+    flip = race.ledger.states()[volume_id].flip
+    assert (flip.status, flip.by, flip.is_permanent) == (FlipStatus.IN_PROGRESS, "anna", True)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == [WATCHDOG]
+
+
+def test_an_operator_wanting_another_type_sees_that_the_watchdog_was_first(race):
+    [volume_id] = race.add_draining(1)
+    watchdog = race.worker()
+    trap = Hook(name="begin", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    shell = race.worker(CrashPoint(hooks=[trap]))
+    outcome = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))[volume_id]
+    assert trap.fired
+    assert outcome.status is OutcomeStatus.REFUSED
+    assert str(outcome.refusal).startswith("modification_in_progress: watchdog asked for gp3")
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == [WATCHDOG]
+
+
+def test_a_tag_that_is_removed_after_the_decision_is_respected(race):
+    [volume_id] = race.add_draining(1)
+    trap = Hook(name="commit", action=lambda: race.fleet.set_tags(volume_id, {"burstwatch:mode": None}))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert trap.fired
+    assert str(report.outcomes[volume_id].refusal).startswith("not_opted_in: its mode is propose")
+    assert race.modified([volume_id]) == {volume_id: 0}
+    assert race.intents(volume_id) == []
+
+
+def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(race):
+    [volume_id] = race.add_draining(1)
+
+    def notice():
+        state = race.ledger.states()[volume_id]
+        after = replace(state, revision=state.revision + 1, contested_at_s=race.now_s)
+        noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
+        assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
+
+    trap = Hook(name="begin", action=notice)
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert trap.fired
+    assert str(report.outcomes[volume_id].refusal).startswith("changed_by_others: ")
+    assert race.modified([volume_id]) == {volume_id: 0}
+    assert race.intents(volume_id) == []
+
+
+def test_two_watchdogs_with_the_same_ticks_doubled_and_late_flip_and_flip_back_once(race):
+    [volume_id] = race.add_draining(1, target="io1")
+    workers, begins_s = [race.worker(), race.worker()], race.now_s
+    for minute in range(14):
+        tick_s, late_s = race.now_s, max(begins_s, race.now_s - 120)
+        ticks = [(worker, at_s) for worker in workers for at_s in (tick_s, tick_s, late_s)]
+        jobs = [lambda w=w, s=s: run_tick(w, tick_at_s=s, now_s=race.now_s) for w, s in ticks]
+        result = [report for report in run_concurrently(*jobs) if report is not None]
+        assert len(result) == 1
+        if minute == 2:
+            race.fleet.set_load(volume_id, "idle")
+        race.fleet.clock.advance(60)
+    types = [modification.target.volume_type for modification in race.fleet.modifications(volume_id)]
+    assert types == ["io1", "gp2"]
+    assert race.intents(volume_id) == [WATCHDOG, WATCHDOG]
+    assert max(Counter(race.sent_alert_ids).values()) == 1
+
+
+def test_a_hold_placed_in_the_middle_stops_every_intent_after_it(race):
+    """It comes right before the fourth intent of eight."""
+    volume_ids = race.add_draining(8)
+    hold = Hold(
+        volume_id=None, by="anna", reason="release", placed_at_s=race.now_s, until_s=race.now_s + 3600
+    )
+    trap = Hook(name="begin", nth=4, action=lambda: race.ledger.place_hold(hold))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    result = Counter(outcome.status for outcome in report.outcomes.values())
+    assert result == {OutcomeStatus.FLIPPED: 3, OutcomeStatus.REFUSED: 5}
+    assert sum(race.modified(volume_ids).values()) == 3
+
+
+def test_ten_workers_and_a_hold_at_once_leave_no_intent_after_the_hold(race):
+    volume_ids = race.add_draining(4)
+    workers = [race.worker() for _ in range(WORKERS)]
+    jobs = [lambda w=w: evaluate_fleet(w, now_s=race.now_s) for w in workers]
+
+    def hold_each():
+        for volume_id in volume_ids:
+            hold = Hold(
+                volume_id=volume_id,
+                by="anna",
+                reason="release",
+                placed_at_s=race.now_s,
+                until_s=race.now_s + 3600,
+            )
+            race.ledger.place_hold(hold)
+
+    run_concurrently(hold_each, *jobs)
+    for volume_id in volume_ids:
+        kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
+        assert EntryKind.INTENT not in kinds[kinds.index(EntryKind.HELD) :]
+        assert race.modified([volume_id])[volume_id] == kinds.count(EntryKind.INTENT) <= 1
+
+
+def io1_orders(volume_ids):
+    """3,000 IOPS each, in this order."""
+    return [
+        FlipOrder(
+            volume_id=volume_id,
+            direction=Direction.FLIP,
+            cause=FlipCause.MANUAL,
+            reason="anna wants it",
+            by="anna",
+            override=TargetOverride(volume_type=VolumeType.IO1, iops=3_000),
+            urgency=(number,),
+        )
+        for number, volume_id in enumerate(volume_ids)
+    ]
+
+
+def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
+    """Of the 6,000 IOPS of io1 the first wants half, and is put on hold right before its intent."""
+    race.policy = a_policy(flip={"io1_iops_limit": "6000"})
+    held, second, third, fourth = race.add_draining(4)
+    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
+    shell = race.worker(CrashPoint(hooks=[Hook(name="begin", action=lambda: race.ledger.place_hold(hold))]))
+    orders = io1_orders([held, second, third, fourth])
+
+    result = execute_flips(shell, orders, shell.build_collector(race.now_s))
+
+    refused = {held: Guard.HELD, second: None, third: None, fourth: Guard.ACCOUNT_LIMIT}
+    assert {i: outcome.refusal and outcome.refusal.guard for i, outcome in result.items()} == refused
+
+
+def test_plans_show_who_would_get_what_is_left_of_the_accounts_quota(race):
+    race.policy = a_policy(flip={"io1_iops_limit": "6000"})
+    held, second, third, fourth = race.add_draining(4)
+    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
+    race.ledger.place_hold(hold)
+    shell = race.worker()
+
+    planned = plan_orders(shell, io1_orders([held, second, third, fourth]), shell.build_collector(race.now_s))
+
+    refused = {held: Guard.HELD, second: None, third: None, fourth: Guard.ACCOUNT_LIMIT}
+    assert {i: plan.refusal and plan.refusal.guard for i, plan in planned.items()} == refused
+
+
+def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
+    race.policy = a_policy(flip={"io1_iops_limit": "3000"})
+    [volume_id] = race.add_draining(1)
+    evaluate_fleet(replace(race.worker(), modifier=None), now_s=race.now_s)
+
+    def touch():
+        state = race.ledger.states()[volume_id]
+        touched = replace(state, revision=state.revision + 1)
+        change = Change(volume_id=volume_id, expected_revision=state.revision, state=touched)
+        assert race.ledger.commit([change], channels=[CHANNEL_NAME])
+
+    shell = race.worker(CrashPoint(hooks=[Hook(name="begin", action=touch)]))
+    result = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))
+    assert result[volume_id].status is OutcomeStatus.FLIPPED
+
+
+def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(race, monkeypatch):
+    """Somebody else's may be under way, or the quota used up: without AWS's word no guard can tell."""
+    unread, told = race.add_draining(2)
+    real = Ec2Reader.modifications_by_id
+    failure = AwsFailure(
+        code="RequestLimitExceeded",
+        message="slow down",
+        kind=FailureKind.RETRYABLE,
+        next_step="wait",
+    )
+
+    def modifications_by_id(self, volume_ids):
+        result = real(self, [volume_id for volume_id in volume_ids if volume_id != unread])
+        return replace(result, unread={unread: failure})
+
+    monkeypatch.setattr(Ec2Reader, "modifications_by_id", modifications_by_id)
+    shell = race.worker()
+    result = execute_flips(shell, io1_orders([unread, told]), shell.build_collector(race.now_s))
+    assert (result[unread].status, result[unread].error_code) == (OutcomeStatus.FAILED, "unread")
+    assert result[told].status is OutcomeStatus.FLIPPED
+    assert race.modified([unread, told]) == {unread: 0, told: 1}
+    assert race.intents(unread) == []
+
+
+def test_processes_at_once_modify_each_volume_once_within_the_cap(race, tmp_path):
+    race.policy = a_policy(flip={"fleet_cap": "3"})
+    volume_ids = race.add_draining(5, target="io1")
+    command = [sys.executable, RACE_PROCESS, race.lab.endpoint.url, race.path, race.now_s]
+    environment = {**os.environ, "PYTHONPATH": SOURCES}
+    racers = [
+        subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+        )
+        for _ in range(3)
+    ]
+    try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 3
+        for racer in racers:
+            racer.stdin.write("go\n")
+            racer.stdin.flush()
+        assert [racer.wait(timeout=30) for racer in racers] == [0] * 3
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.communicate()
+    modified = race.modified(volume_ids)
+    assert sum(modified.values()) == 3
+    assert max(modified.values()) == 1
+
+
+def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_requested_again(race, monkeypatch):
+    """31 s after it was recorded it might reach AWS when others have concluded already that it never will."""
+    [volume_id] = race.add_draining(1)
+    watchdog = race.worker()
+    with monkeypatch.context() as slow:
+        slow.setattr("burstwatch.engine.flip_executor.monotonic", lambda: monotonic() - 31)
+        report = evaluate_fleet(watchdog, now_s=race.now_s)
+    assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
+    assert race.modified([volume_id]) == {volume_id: 0}
+    for _ in range(6):
+        race.fleet.clock.advance(60)
+        run_tick(watchdog, tick_at_s=race.now_s, now_s=race.now_s)
+    kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
+    wanted = [EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.INTENT, EntryKind.ACCEPTED]
+    assert [kind for kind in kinds if kind in wanted] == wanted
+    assert race.modified([volume_id]) == {volume_id: 1}
+
+
+def test_an_intent_is_not_given_up_while_its_request_may_be_under_way(race):
+    """Ten who look as often as they like in the first minute come to no conclusion."""
+    [volume_id] = race.add_draining(1)
+    others = [race.worker() for _ in range(WORKERS)]
+    early = []
+
+    def look_again_and_again():
+        for _ in range(2):
+            race.fleet.clock.advance(29)
+            for other in others:
+                evaluate_fleet(other, now_s=race.now_s)
+        early.append(race.ledger.states()[volume_id].flip)
+
+    trap = Hook(name="ModifyVolume", action=look_again_and_again)
+    evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    assert (early[0].status, early[0].unconfirmed_since_s) == (FlipStatus.REQUESTED, None)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.intents(volume_id) == [WATCHDOG]
+
+
+def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
+    """A pass that waited three minutes for AWS would have its intents given up before they are sent."""
+    [volume_id] = race.add_draining(1)
+    shell, began_s = race.worker(), race.now_s
+    gathering = shell.build_collector(began_s)
+    begins = gathering.monotonic()
+    gathering.monotonic = lambda: begins + 180
+    race.fleet.clock.advance(180)
+    other = race.worker()
+
+    def look_twice():
+        evaluate_fleet(other, now_s=race.now_s)
+        race.fleet.clock.advance(59)
+        evaluate_fleet(other, now_s=race.now_s)
+
+    shell = replace(
+        shell, modifier=replace(shell.modifier, fuse=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)]))
+    )
+    order = FlipOrder(
+        volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"
+    )
+    assert execute_flips(shell, [order], gathering)[volume_id].status is OutcomeStatus.FLIPPED
+    [intent] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.INTENT)]
+    [accepted] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.ACCEPTED)]
+    assert intent == accepted
+    assert abs(race.ledger.states()[volume_id].flip.requested_at_s - began_s - 180) <= 1
+    assert not entries(race, volume_id, EntryKind.NOT_DONE)
+
+
+def entries(race, volume_id, kind):
+    return [entry for entry in race.ledger.entries(volume_id) if entry.kind is kind]
+
+
+def pause_before_sending(race, volume_id):
+    """So long passes between an intent and its request that another watchdog gives the intent up.
+
+    A machine that takes its time has dated the intent a second later: then it is three minutes, not two.
+    """
+    other = race.worker()
+
+    def sleep():
+        for _ in range(3):
+            race.fleet.clock.advance(60)
+            run_tick(other, tick_at_s=race.now_s, now_s=race.now_s)
+            if race.ledger.states()[volume_id].flip is None:
+                return
+        raise AssertionError("not given up within three minutes")
+
+    return Hook(name="ModifyVolume", action=sleep)
+
+
+def test_a_late_modification_is_found_though_its_sender_died(race):
+    """It slept between intent and request, woke up, sent it, and was ended before it could say so."""
+    [volume_id] = race.add_draining(1, target="io1")
+    fuse = CrashPoint(
+        hooks=[pause_before_sending(race, volume_id), Hook(name="commit", nth=2, action=kill_process)]
+    )
+    with pytest.raises(ProcessKilled):
+        evaluate_fleet(race.worker(fuse), now_s=race.now_s)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    assert race.ledger.states()[volume_id].unsent_intent is not None
+
+    race.fleet.clock.advance(60)
+    evaluate_fleet(race.worker(), now_s=race.now_s)
+    state = race.ledger.states()[volume_id]
+    [start] = [modification.started_at.timestamp() for modification in race.fleet.modifications(volume_id)]
+    assert [(use.at_s, use.by) for use in state.modifications] == [(int(start), WATCHDOG)]
+    assert state.flip.original.volume_type is VolumeType.GP2
+    assert state.unsent_intent is None
+    kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
+    assert [kind for kind in kinds if kind in SETTLED] == [
+        EntryKind.INTENT,
+        EntryKind.NOT_DONE,
+        EntryKind.ACCEPTED,
+        EntryKind.REACHED,
+    ]
+    assert race.modified([volume_id]) == {volume_id: 1}
+
+
+def test_a_late_modification_is_recorded_when_its_sender_resumes(race):
+    """A laptop sleeps between recording its intent and sending it; meanwhile others gave that up."""
+    [volume_id] = race.add_draining(1, target="io1")
+    trap = pause_before_sending(race, volume_id)
+    sleeper = race.worker(CrashPoint(hooks=[trap]))
+    evaluate_fleet(sleeper, now_s=race.now_s)
+    assert race.modified([volume_id]) == {volume_id: 1}
+    state = race.ledger.states()[volume_id]
+    [start] = [modification.started_at.timestamp() for modification in race.fleet.modifications(volume_id)]
+    assert [use.at_s for use in state.modifications] == [int(start)]
+    assert state.flip.status is FlipStatus.IN_PROGRESS
+    assert state.flip.original.volume_type is VolumeType.GP2

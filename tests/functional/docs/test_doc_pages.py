@@ -1,0 +1,163 @@
+"""The pages for people: one for each alert and each alarm, and every link good.
+
+That their commands do what they show is proved in ``tests/runbooks``.
+"""
+
+import re
+import shlex
+from contextlib import suppress
+
+import click
+import pytest
+
+from burstctl.advise.rightsizing import Verdict
+from burstctl.main import burstctl
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.guards import NON_OVERRIDABLE, Guard, guard_page
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.policy.policy import Mode
+from support.builders.alerts import a_digest, event_alerts_of_every_kind
+from support.cli_session import ROOT
+
+RUNBOOKS = ROOT / "runbooks"
+PAGES = sorted(RUNBOOKS.glob("*.md"))
+INDEX = (RUNBOOKS / "README.md").read_text()
+REFUSED = (RUNBOOKS / "FlipRefused.md").read_text()
+SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Undo"]
+ROW = re.compile(r"\| (?:<a id=\"\w+\"></a>)?`")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
+DOCUMENTS = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ddprobe/*.md")]
+ALARMS = sorted(
+    set(re.findall(r'(?:name=|NET: Final = )"([A-Z]\w+)"', (ROOT / "infra" / "alarms.py").read_text()))
+)
+PLANNED_JOBS = [
+    "BeforeAMigrationNight",
+    "BeforeAuto",
+    "CreditResetExperiment",
+    "EtcdOnGp2",
+    "LessIoInstead",
+    "MovingToGp3",
+    "Uninstall",
+]
+"""Pages for what is done by day, and not because of an alert."""
+
+NEVER_OVERRIDABLE = NON_OVERRIDABLE | {Guard.NO_CHANGE_NEEDED}
+ONLY_AUTOMATIC = {
+    Guard.NOT_OPTED_IN,
+    Guard.CHANGED_BY_OTHERS,
+    Guard.CHANGE_HOURS,
+    Guard.DETACHED,
+    Guard.TAG_CAP,
+}
+
+
+def rows_of(text):
+    """The cells of each row of a page's tables, by the guard that the row begins with."""
+    rows = [line.strip("|").split(" | ") for line in text.splitlines() if ROW.match(line)]
+    return {name: row for row in rows for name in re.findall(r"`(\w+)`", row[0])}
+
+
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_alert_alarm_and_job_has_a_page_of_its_name_with_every_section(kind):
+    lines = (RUNBOOKS / f"{kind}.md").read_text().splitlines()
+    assert lines[0] == f"# {kind}"
+    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == SECTIONS
+
+
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_page_says_first_what_to_do_now(kind):
+    above, _, _ = (RUNBOOKS / f"{kind}.md").read_text().partition("\n## ")
+    assert f"# {kind}\n\n**Now:** " in above
+    assert len(above.splitlines()) <= 6, "it is read at three in the morning, on a telephone"
+
+
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_alert_alarm_and_job_stands_in_the_index_with_a_first_command(kind):
+    [row] = [line for line in INDEX.splitlines() if line.startswith(f"| [{kind}]({kind}.md) |")]
+    assert re.search(r"\| `(burstctl|aws) [^`]+` \|$", row)
+
+
+def test_no_page_is_about_an_alert_or_alarm_that_is_not_there():
+    assert {page.stem for page in PAGES} - {"README"} == {*map(str, AlertKind), *ALARMS, *PLANNED_JOBS}
+
+
+@pytest.mark.parametrize("guard", Guard)
+def test_each_guard_is_explained_with_whether_a_person_may_override_it(guard):
+    cells = rows_of(REFUSED)[guard]
+    assert len(cells) == 5
+    override = cells[-1].strip()
+    expected = "no" if guard in NEVER_OVERRIDABLE else "only automatic" if guard in ONLY_AUTOMATIC else "yes"
+    assert override.startswith(expected)
+    assert ("AWS's" in override) is (guard in NON_OVERRIDABLE)
+
+
+@pytest.mark.parametrize("guard", Guard)
+def test_a_refusal_points_to_its_row_on_the_page(guard):
+    page, _, row = guard_page(guard, "https://pages.example/runbooks/").partition("#")
+    assert page == "https://pages.example/runbooks/FlipRefused.md"
+    assert f'<a id="{row}"></a>`{guard}`' in REFUSED
+
+
+@pytest.mark.parametrize("guard", Guard)
+def test_each_guard_stands_in_the_index(guard):
+    override = rows_of(INDEX)[guard][-1].strip()
+    expected = "no" if guard in NEVER_OVERRIDABLE else "is not asked" if guard in ONLY_AUTOMATIC else "yes"
+    assert override.startswith(expected)
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_somewhere(page):
+    """To a file that is there, and to a heading or an anchor in it."""
+    links = [link for link in LINK.findall(page.read_text()) if "://" not in link[0]]
+    for name, anchor in links:
+        there = page.parent / name if name else page
+        assert there.exists(), f"{page.name}: {name}"
+        assert not anchor or anchor in anchors_in(there.read_text()), f"{page.name}: {name}#{anchor}"
+
+
+def anchors_in(text):
+    """What a link into a page may lead to, as GitHub makes it of headings."""
+    headings = (
+        re.sub(r"[^\w\- ]", "", line.lstrip("# ").lower()) for line in text.splitlines() if line[:1] == "#"
+    )
+    return {heading.replace(" ", "-") for heading in headings} | set(re.findall(r'<a id="(\w+)">', text))
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_in_a_sentence_is_one(page):
+    """Those in console blocks are run. A sentence may leave out what its reader knows, but invent nothing."""
+    prose = re.sub(r"(?ms)^ *```.*?```$", "", page.read_text())
+    for line in re.findall(r"`(burstctl [a-z][^`…|]*)`", prose):
+        with suppress(click.MissingParameter, click.BadOptionUsage, click.BadParameter):
+            parses_command(burstctl, shlex.split(line)[1:])
+
+
+@pytest.mark.parametrize(
+    "word",
+    [*Level, *Mode, *UnknownReason, *OutcomeStatus, *Verdict],
+    ids=lambda word: f"{type(word).__name__}-{word}",
+)
+def test_the_glossary_has_every_word_that_outputs_use(word):
+    assert f"`{word}`" in (ROOT / "docs" / "glossary.md").read_text()
+
+
+@pytest.mark.parametrize("alert", [a_digest(), *event_alerts_of_every_kind()], ids=lambda alert: alert.kind)
+def test_the_command_in_an_alert_can_be_pasted(alert):
+    words = shlex.split(alert.action or "")
+    if words[:1] == ["burstctl"]:
+        parses_command(burstctl, words[1:])
+
+
+def parses_command(command, words, parent=None):
+    """Parse as the command would, without running it; click raises where a word or an option is unknown."""
+    context = command.make_context(command.name, list(words), parent=parent)
+    if isinstance(command, click.Group):
+        _, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        parses_command(inner, rest, context)
+
+
+def test_a_command_with_an_option_that_is_not_there_would_be_found():
+    with pytest.raises(click.UsageError, match="--quickly"):
+        parses_command(burstctl, ["flip", "vol-0123456789abcdef0", "--quickly"])

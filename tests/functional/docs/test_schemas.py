@@ -1,0 +1,281 @@
+"""docs/schemas: each document that programs read has one, strict enough to catch what would break them.
+
+``support.cli_session`` checks every output of every command in all tests against them.
+"""
+
+import json
+import re
+import subprocess
+import sys
+from copy import deepcopy
+
+import ddprobe
+import pytest
+from jsonschema import Draft202012Validator
+
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
+from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.policy.policy import Mode
+from burstwatch.core.watch.decide import Action
+from support.builders.alerts import (
+    a_digest,
+    a_policy_rejection,
+    an_event_digest,
+    event_alerts_of_every_kind,
+    numbered_alert,
+)
+from support.cli_session import ROOT, CliSession, add_critical, start_lab
+from support.probe.sample_readings import a_reading
+from support.schema_check import (
+    SCHEMAS,
+    check_document,
+    check_output,
+    registry,
+    schema_file,
+    schema_validator,
+)
+
+FILES = sorted(SCHEMAS.glob("*.schema.json"))
+COMMON = json.loads((SCHEMAS / "common.schema.json").read_text())["$defs"]
+NAMED = re.compile(r'"(burstwatch\.[a-z_-]+/v\d+)"')
+INTERNAL_SCHEMAS = {
+    "burstwatch.aws-check-run/v1": "what a run of aws-check has created, to go on or clean up after a crash",
+    "burstwatch.deployment/v1": "the card of a stack in Parameter Store",
+    "burstwatch.experiment-journal/v1": "where an experiment goes on after a crash",
+    "burstwatch.flip_request/v1": "a message from one function to another",
+}
+"""What no program but ours reads."""
+ALERTS = [
+    numbered_alert(1),
+    a_digest(),
+    an_event_digest(),
+    a_policy_rejection("no"),
+    *event_alerts_of_every_kind(),
+]
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    return CliSession(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def lab(cli):
+    with start_lab(cli) as endpoint:
+        yield endpoint
+
+
+def names_in_the_code():
+    sources = [
+        path for folder in ("lambdas", "runbooks", "ddprobe") for path in (ROOT / folder).rglob("*.py")
+    ]
+    return {name for path in sources for name in NAMED.findall(path.read_text())} - INTERNAL_SCHEMAS.keys()
+
+
+# -- the files
+
+
+@pytest.mark.parametrize("name", sorted(names_in_the_code()))
+def test_each_schema_that_the_code_names_is_published(name):
+    assert (SCHEMAS / schema_file(name)).is_file(), (
+        f"docs/schemas/README.md tells how {schema_file(name)} is added"
+    )
+
+
+def test_nothing_is_published_that_nobody_writes():
+    assert {path.name for path in FILES} == {
+        "common.schema.json",
+        *(schema_file(name) for name in names_in_the_code()),
+    }
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_each_file_is_a_schema_says_what_it_is_of_and_refers_to_what_is_there(path):
+    contents = json.loads(path.read_text())
+    Draft202012Validator.check_schema(contents)
+
+    assert contents["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert contents["title"]
+    assert contents.get("description") or path.name == "common.schema.json"
+    resolver = registry().resolver(path.name)
+    for reference in references_in(contents):
+        resolver.lookup(reference)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_no_key_of_ours_may_vanish_and_none_comes_unnoticed(path):
+    for part in parts_of(json.loads(path.read_text())):
+        if part.get("type") == "object" and "properties" in part:
+            assert part["additionalProperties"] is False
+            chosen = {key for case in part.get("oneOf", ()) for key in case["required"]}
+            assert set(part["properties"]) == {*part["required"], *chosen}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_the_readme_lists_each_file(path):
+    assert f"`{path.name}`" in (SCHEMAS / "README.md").read_text()
+
+
+def parts_of(schema):
+    if isinstance(schema, dict):
+        yield schema
+        for value in schema.values():
+            yield from parts_of(value)
+    elif isinstance(schema, list):
+        for value in schema:
+            yield from parts_of(value)
+
+
+def references_in(schema):
+    return [part["$ref"] for part in parts_of(schema) if isinstance(part.get("$ref"), str)]
+
+
+# -- the words
+
+
+def enum_words(*path, file=None):
+    part = json.loads((SCHEMAS / file).read_text()) if file else COMMON
+    for key in path:
+        part = part[key]
+    return {word for word in part["enum"] if word is not None}
+
+
+VOLUME = ("volume", "properties")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (enum_words("level"), Level),
+        (enum_words(*VOLUME, "level"), Level),
+        (enum_words(*VOLUME, "unknown_reason"), UnknownReason),
+        (enum_words(*VOLUME, "mode"), Mode),
+        (enum_words(*VOLUME, "decision", "properties", "action"), Action),
+        (enum_words("outcome", "properties", "action"), OutcomeStatus),
+        (enum_words("outcome", "properties", "refusal"), Guard),
+        (enum_words("flip", "properties", "phase"), FlipStatus),
+        (enum_words("flip", "properties", "direction"), Direction),
+        (enum_words("flip", "properties", "cause"), FlipCause),
+        (enum_words("configuration", "properties", "volume_type"), VolumeType),
+        (enum_words("properties", "kind", file="alert.v1.schema.json"), AlertKind),
+        (
+            enum_words("properties", "entries", "items", "properties", "kind", file="history.v1.schema.json"),
+            EntryKind,
+        ),
+    ],
+)
+def test_words_are_those_of_the_code(words, meant):
+    assert words == set(map(str, meant))
+
+
+# -- what is not written by a command
+
+
+@pytest.mark.parametrize("alert", ALERTS, ids=lambda alert: alert.kind)
+def test_alerts_are_as_published(alert):
+    check_document(json.loads(json.dumps(alert.to_document())))
+
+
+def test_the_event_of_a_probe_is_as_published():
+    check_document(json.loads(ddprobe.event_detail(a_reading(), "i-0123456789abcdef0")))
+
+
+@pytest.mark.parametrize("words", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)])
+def test_readings_of_a_probe_are_as_published(tmp_path, run_dir, words):
+    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", run_dir, *words[1:]]
+    result = subprocess.run(
+        [*command, "--json", "-", tmp_path], capture_output=True, text=True, timeout=120, check=False
+    )
+    [line] = [line for line in result.stdout.splitlines() if line.startswith("{")]
+    reading = json.loads(line)
+
+    assert check_document(reading)["schema"] == "burstwatch.reading/v1"
+    check_document(reading | {"dstate": probe_tasks(), "nvme": {"volume_queue_length": 0}})
+
+
+def probe_tasks():
+    """Of every field of what ddprobe saw a value, so that a new one is missed here."""
+    some = {"int": 1, "float": 0.5, "bool": False, "str": "", "list": a_reading()["dstate"]["top"]}
+    kinds = ddprobe.Tasks.__annotations__.items()
+    return {name: some[re.match(r"\w+", getattr(kind, "__name__", str(kind)))[0]] for name, kind in kinds}
+
+
+# -- the check itself
+
+
+@pytest.fixture
+def reported(cli, lab):
+    add_critical(lab, tags={"burstwatch:mode": "auto"})
+    cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{cli.ledger_path}")
+    return cli.run("assess", "--json").document
+
+
+OPEN_OBJECTS = ("by_level", "api_calls")
+
+
+def places_in(document, path=()):
+    """The path to every key that a schema fixes."""
+    pairs = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in pairs:
+        if isinstance(document, dict):
+            yield (*path, key)
+        if isinstance(value, dict | list) and key not in OPEN_OBJECTS:
+            yield from places_in(value, (*path, key))
+
+
+def change_at_path(document, path, change):
+    copied = deepcopy(document)
+    part = copied
+    for key in path[:-1]:
+        part = part[key]
+    change(part, path[-1])
+    return copied
+
+
+def test_a_report_in_which_any_key_vanished_is_found(reported):
+    for path in places_in(reported):
+        with pytest.raises(AssertionError):
+            check_document(change_at_path(reported, path, lambda part, key: part.pop(key)))
+
+
+def test_a_report_in_which_any_value_is_of_another_type_is_found(reported):
+    def retype(part, key):
+        part[key] = [part[key]] if not isinstance(part[key], list) else {"0": "x"}
+
+    for path in places_in(reported):
+        with pytest.raises(AssertionError):
+            check_document(change_at_path(reported, path, retype))
+
+
+def test_a_report_with_a_key_more_is_found(reported):
+    with pytest.raises(AssertionError, match="mood"):
+        check_document(reported | {"mood": "good"})
+
+
+def test_what_has_no_schema_yet_says_how_it_gets_one():
+    with pytest.raises(
+        AssertionError, match=r"no schema is published for burstwatch\.new/v1: put docs/schemas"
+    ):
+        check_document({"schema": "burstwatch.new/v1"})
+    with pytest.raises(AssertionError, match="names its schema"):
+        check_document({"volumes": []})
+    with pytest.raises(AssertionError, match="is an object"):
+        check_output("[1, 2]")
+
+
+def test_each_line_of_a_watch_is_held_against_its_schema(cli, lab, monkeypatch):
+    add_critical(lab)
+    checked = []
+    monkeypatch.setattr("support.cli_session.check_output", checked.append)
+    out = cli.run("watch", "--passes", "1", "--json").out
+
+    assert checked == [out]
+    assert schema_validator("burstwatch.report/v1").is_valid(json.loads(out))
+    with pytest.raises(AssertionError):
+        check_output(out + out.replace('"volumes"', '"disks"', 1))

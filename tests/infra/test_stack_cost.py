@@ -1,0 +1,51 @@
+"""What the stack costs: the docs have the table that the tool prints, and it is within the budget."""
+
+import importlib.util
+
+import pytest
+
+from support.template_reader import ROOT
+
+
+@pytest.fixture(scope="module")
+def stack_cost():
+    spec = importlib.util.spec_from_file_location("bill", ROOT / "lab" / "bench" / "bill.py")
+    module = importlib.util.module_from_spec(spec)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(__import__("sys").modules, "bill", module)
+        spec.loader.exec_module(module)
+        yield module
+
+
+@pytest.fixture(scope="module")
+def stack(stack_cost):
+    return stack_cost.read_stack()
+
+
+def test_the_table_in_the_docs_is_what_the_tool_prints(stack_cost, pytestconfig):
+    path = ROOT / "docs" / "deploying.md"
+    before, _, rest = path.read_text().partition("<!-- bill -->\n")
+    reported, _, after = rest.partition("<!-- /bill -->")
+    if pytestconfig.getoption("--rewrite"):
+        reported = f"{stack_cost.table()}\n"
+        path.write_text(f"{before}<!-- bill -->\n{reported}<!-- /bill -->{after}")
+    assert reported == f"{stack_cost.table()}\n"
+
+
+def test_a_thousand_small_volumes_cost_at_most_forty_dollars_a_month(stack_cost, stack):
+    *_, (_, usd, _) = stack_cost.bill_of(1_000, stack, len(stack_cost.metrics_of_a_quiet_tick()))
+    assert usd <= 40
+
+
+def test_reading_them_costs_at_most_twenty_nine(stack_cost, stack):
+    [(_, usd, _), *_] = stack_cost.bill_of(1_000, stack, 0)
+    assert usd == pytest.approx(
+        1_000 * 4 * 24 * 30 * 1e-5
+    )  # every 15 minutes, a hundred-thousandth of a dollar each
+    assert usd <= 29
+
+
+def test_the_total_is_the_sum_of_its_lines(stack_cost, stack):
+    *lines, (_, total, after_free) = stack_cost.bill_of(10_000, stack, 20)
+    assert total == pytest.approx(sum(usd for _, usd, _ in lines))
+    assert after_free == pytest.approx(sum(free for _, _, free in lines))

@@ -1,0 +1,255 @@
+import json
+import socket
+import time
+from collections.abc import Iterator
+from urllib.parse import parse_qs
+
+import ddprobe
+import pytest
+from botocore.auth import SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+
+from support.probe.fake_imds import CREDENTIALS, Cloud
+from support.probe.sample_readings import a_reading
+
+CALLER = ddprobe.Caller(
+    region="eu-central-1",
+    instance_id="i-0123456789abcdef0",
+    key_id=CREDENTIALS["AccessKeyId"],
+    secret=CREDENTIALS["SecretAccessKey"],
+    token=CREDENTIALS["Token"],
+    expires=CREDENTIALS["Expiration"],
+)
+
+
+@pytest.fixture
+def cloud(monkeypatch) -> Iterator[Cloud]:
+    cloud = Cloud()
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", cloud.url)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", cloud.url)
+    yield cloud
+    cloud.close()
+
+
+@pytest.fixture
+def web() -> ddprobe.Web:
+    return ddprobe.Web(secure=False)
+
+
+def options(*words: str) -> ddprobe.Options:
+    return ddprobe.parse_command(["run", *words])
+
+
+def sent(sender: ddprobe.Sender, within_s: float = 5) -> bool:
+    """Pump until there is nothing left to send."""
+    until_s = time.monotonic() + within_s
+    while sender.busy and time.monotonic() < until_s:
+        sender.pump()
+        time.sleep(0.01)
+    return not sender.busy
+
+
+@pytest.mark.parametrize(
+    "request_made",
+    [
+        ddprobe.put_metric_data([a_reading()], "ddprobe"),
+        ddprobe.put_events([a_reading()], "burstwatch-probe", "i-0"),
+    ],
+    ids=["PutMetricData", "PutEvents"],
+)
+@pytest.mark.parametrize("url", ["https://monitoring.eu-central-1.amazonaws.com/", "http://127.0.0.1:4566/"])
+def test_a_signature_is_the_one_that_botocore_makes(web, request_made, url):
+    headers = ddprobe.sign(web, CALLER, request_made, url, time.time())
+    theirs = {"Content-Type": request_made.content_type}
+    if request_made.target:
+        theirs["X-Amz-Target"] = request_made.target
+    made = AWSRequest("POST", url, theirs, request_made.body)
+    key = Credentials(CALLER.key_id, CALLER.secret, CALLER.token)
+    signer = SigV4Auth(key, request_made.service, CALLER.region)
+    made.context["timestamp"] = headers["x-amz-date"]
+    made.headers["X-Amz-Date"] = headers["x-amz-date"]
+    made.headers["X-Amz-Security-Token"] = CALLER.token
+    signature = signer.signature(signer.string_to_sign(made, signer.canonical_request(made)), made)
+    assert headers["authorization"].endswith(f"Signature={signature}")
+
+
+def test_metrics_are_put_with_the_role_of_the_instance(cloud, web):
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+    sender.add(a_reading())
+    assert sent(sender)
+    ((headers, body),) = cloud.posts()
+    assert headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=ASIAEXAMPLE/")
+    assert "/eu-central-1/monitoring/aws4_request" in headers["authorization"]
+    assert headers["x-amz-security-token"] == CREDENTIALS["Token"]
+    form = parse_qs(body.decode())
+    assert form["Action"] == ["PutMetricData"]
+    assert {form[f"MetricData.member.{n}.MetricName"][0] for n in (1, 2)} == {"SyncWriteTime", "BlockedTasks"}
+    assert form["MetricData.member.1.Dimensions.member.1.Value"] == ["vol-0123456789abcdef0"]
+
+
+def test_an_event_is_put_on_the_bus_with_the_instance_that_metadata_names(cloud, web):
+    sender = ddprobe.Sender("event", options("--event-bus", "burstwatch-probe"), web, 0)
+    sender.add(a_reading(instance_id=None))
+    assert sent(sender)
+    ((headers, body),) = cloud.posts()
+    assert headers["x-amz-target"] == "AWSEvents.PutEvents"
+    (entry,) = json.loads(body)["Entries"]
+    assert (entry["Source"], entry["DetailType"]) == ("burstwatch.ddprobe", "stall")
+    assert entry["EventBusName"] == "burstwatch-probe"
+    assert json.loads(entry["Detail"])["instance_id"] == "i-0123456789abcdef0"
+
+
+def test_credentials_are_asked_for_once_while_they_last(cloud, web):
+    sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
+    for number in range(3):
+        sender.add(a_reading(total_s=number))
+        assert sent(sender)
+    assert len(cloud.posts()) == 3
+    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.flip_queue) == 1
+
+
+def test_expired_credentials_are_asked_for_again(cloud, web, capfd):
+    soon = CREDENTIALS | {"Expiration": "2020-01-01T00:00:00Z"}
+    cloud.handles["/latest/meta-data/iam/security-credentials/ci-role"] = (200, json.dumps(soon).encode())
+    sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
+    for _ in range(2):
+        sender.add(a_reading())
+        assert sent(sender)
+    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.flip_queue) == 3
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "words"),
+    [
+        ("/", (403, b"<Code>AccessDenied</Code>"), "events answered 403: <Code>AccessDenied"),
+        ("/", (200, b'{"FailedEntryCount": 1, "Entries": [{"ErrorCode": "X"}]}'), "FailedEntryCount"),
+        ("/latest/api/token", (403, b""), "instance metadata answered 403 to the request for a token"),
+        ("/latest/meta-data/iam/security-credentials/", (404, b""), "is there an instance role?"),
+        ("/latest/meta-data/iam/security-credentials/ci-role", (200, b"{}"), "AccessKeyId"),
+    ],
+)
+def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
+    cloud, web, capfd, path, answer, words
+):
+    cloud.handles[path] = answer
+    sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
+    sender.add(a_reading())
+    assert sent(sender)
+    told = capfd.readouterr().err
+    assert words in told
+    assert told.count("event not sent") == 5
+
+
+def test_a_cloud_that_does_not_answer_is_given_up_and_nobody_waits(monkeypatch, web, capfd):
+    silent = socket.create_server(("127.0.0.1", 0))
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+    sender.add(a_reading())
+    began_s = time.monotonic()
+    sender.pump()
+    assert time.monotonic() - began_s < 0.2
+    assert sent(sender)
+    silent.close()
+    assert "timed out" in capfd.readouterr().err
+
+
+def test_an_event_has_its_time_although_a_file_hangs(cloud, memory, tmp_path):
+    """In a stall, and where systemd ends what is left of a service when its main process is gone."""
+    answer = cloud.answer_to
+
+    def slowly(*asked):
+        time.sleep(0.5)  # three times for the metadata, so more than a file is waited for
+        return answer(*asked)
+
+    cloud.answer_to = slowly
+    rooms = ddprobe.Rooms(str(memory))
+    log = tmp_path / "log"
+    made = options("--event-bus", "x", "--json", str(log))
+    outlets = ddprobe.Outlets(made, rooms)
+    outlets._errands[str(log)] = hanging = ddprobe.Errand(lambda send: time.sleep(60))
+    began_s = time.monotonic()
+    outlets.publish(a_reading())
+    outlets.finish(0.3)
+    hanging.give_up()
+    assert len(cloud.posts()) == 1
+    assert time.monotonic() - began_s < 5
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "value", "told"),
+    [
+        (
+            ["--cloudwatch", "emf"],
+            "AWS_EMF_AGENT_ENDPOINT",
+            "here",
+            "ddprobe sends datagrams: udp://HOST:PORT",
+        ),
+        (["--cloudwatch", "emf"], "AWS_EMF_AGENT_ENDPOINT", "tcp://127.0.0.1:25888", "sends datagrams"),
+        (["--cloudwatch", "api"], "AWS_ENDPOINT_URL", "localhost", "localhost/ is no address"),
+        (["--event-bus", "x"], "AWS_ENDPOINT_URL_EVENTBRIDGE", "ftp://x", "ftp://x/ is no address"),
+    ],
+)
+def test_an_address_that_is_none_is_refused_before_anything_is_measured(
+    monkeypatch, memory, words, variable, value, told
+):
+    monkeypatch.setenv(variable, value)
+    with pytest.raises(ddprobe.UsageError, match=told):
+        ddprobe.Outlets(options(*words), ddprobe.Rooms(str(memory)))
+
+
+def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, web, capfd):
+    monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata")
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+    sender.add(a_reading())
+    assert sent(sender)
+    assert "metadata/latest/api/token is no address" in capfd.readouterr().err
+
+
+def test_the_agent_gets_a_datagram(monkeypatch):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as agent:
+        agent.bind(("127.0.0.1", 0))
+        agent.settimeout(5)
+        monkeypatch.setenv("AWS_EMF_AGENT_ENDPOINT", f"udp://127.0.0.1:{agent.getsockname()[1]}")
+        sender = ddprobe.Sender("metrics", options("--cloudwatch", "emf"), None, 0)
+        sender.add(a_reading())
+        assert sent(sender)
+        assert json.loads(agent.recv(65536))["VolumeId"] == "vol-0123456789abcdef0"
+
+
+@pytest.mark.parametrize(
+    ("region", "url"),
+    [
+        ("us-east-1", "https://events.us-east-1.amazonaws.com/"),
+        ("us-gov-west-1", "https://events.us-gov-west-1.amazonaws.com/"),
+        ("cn-north-1", "https://events.cn-north-1.amazonaws.com.cn/"),
+    ],
+)
+def test_each_partition_has_its_own_address(monkeypatch, region, url):
+    for variable in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_EVENTBRIDGE"):
+        monkeypatch.delenv(variable, raising=False)
+    assert ddprobe.endpoint("events", region) == url
+
+
+def test_chunked_answers_are_put_together():
+    raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nWiki\r\n5\r\npedia\r\n0\r\n\r\n"
+    assert ddprobe.parse_answer(raw) == (200, b"Wikipedia")
+
+
+@pytest.mark.parametrize("raw", [b"", b"SSH-2.0-OpenSSH", b"HTTP/1.1 what"])
+def test_an_answer_that_is_no_http_is_an_error(raw):
+    with pytest.raises(OSError, match="no HTTP"):
+        ddprobe.parse_answer(raw)
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        b"HTTP/1.1 " + b"9" * 5_000 + b" OK\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\nhello",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\nhello",
+    ],
+)
+def test_an_answer_that_is_no_http_is_an_error_of_the_protocol(raw):
+    with pytest.raises(OSError, match="the answer"):
+        ddprobe.parse_answer(raw)

@@ -1,0 +1,339 @@
+"""ddprobe beside users who mean harm, and callers who are careless: no file of anybody else's is touched."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import ddprobe
+import pytest
+
+from support.probe.probe_process import PROGRAM
+
+NOBODY = 65534
+
+
+@pytest.fixture
+def disk(tmp_path) -> list[object]:
+    """A directory to write in; where tests run on no local disk, ddprobe is told to write all the same."""
+    mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
+    (tmp_path / "data").mkdir()
+    return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path / "data"]
+
+
+def needs_root() -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to be another user")
+
+
+def as_nobody(work) -> None:
+    """Do something as another user, in a child."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setgid(NOBODY)
+            os.setuid(NOBODY)
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(pid, 0)[1] == 0
+
+
+@pytest.fixture
+def theirs(memory) -> Path:
+    """A directory of another user's, where that user can get at it."""
+    needs_root()
+    memory.chmod(0o711)
+    folder = memory / "theirs"
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    return folder
+
+
+# -- the caller's streams
+
+
+@pytest.mark.parametrize("closed", [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)])
+def test_streams_that_the_caller_closed_change_nothing(probe, disk, tmp_path, closed):
+    def close() -> None:
+        for fd in closed:
+            os.close(fd)
+
+    command = probe.command("run", "--json", tmp_path / "log.json", *disk)
+    done = subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        timeout=30, check=False, preexec_fn=close,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert '"completed": true' in (tmp_path / "log.json").read_text()
+
+
+def test_four_modules_are_read_at_the_start_beside_those_of_every_python():
+    def read_by(*words: object) -> set[str]:
+        command = [sys.executable, "-X", "importtime", "-IS", *words]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+        return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+    assert read_by(PROGRAM, "--version") - read_by("-c", "import os") == {
+        "__future__",
+        "errno",
+        "fcntl",
+        "select",
+    }
+
+
+# -- its own file
+
+
+@pytest.mark.parametrize("level", ["lite", "classic"])
+@pytest.mark.parametrize(
+    ("name", "words"), [("data.db", "must begin with .ddprobe"), (".ddprobe-mine", "not ddprobe's own")]
+)
+def test_a_file_that_ddprobe_did_not_make_is_refused_untouched(probe, disk, name, words, level):
+    data = disk[-1] / name
+    data.write_bytes(b"precious data\n")
+    done = probe.run("run", "--level", level, "--file", name, *disk)
+    assert done.returncode == 3
+    assert words in done.stdout
+    assert data.read_bytes() == b"precious data\n"
+
+
+@pytest.mark.parametrize("size", [0, 4096, 3 << 20, 10 << 20])
+def test_a_file_that_an_earlier_version_left_is_used_again(probe, disk, size):
+    own = disk[-1] / ".ddprobe"
+    own.write_bytes(bytes(size))
+    assert probe.run("run", "--level", "classic", *disk).returncode == 0
+    assert own.stat().st_size == 10 << 20
+
+
+@pytest.mark.parametrize("engine", ["inproc", "dd"])
+def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
+    """As where a quota is full."""
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (3 << 20, 3 << 20))
+
+    done = probe.run("run", "--level", "classic", "--engine", engine, *disk, preexec_fn=limit)
+    assert (done.returncode, "EFBIG" in done.stdout) == (3, True)  # the disk is not to blame
+    assert list(disk[-1].iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "code"),
+    [
+        (256, "dd: error writing '/proc/self/fd/7': Disk quota exceeded\n3+0 records in\n", "EDQUOT"),
+        (256, "dd: error writing '/proc/self/fd/7': Input/output error\n", "EIO"),
+        (256, "what nobody expects", "?"),
+        (9, "", "?"),
+    ],
+)
+def test_the_error_of_dd_is_told_from_its_words(status, words, code):
+    assert ddprobe.failure_of_dd(status, words)[0] == code
+
+
+def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another_user(
+    probe, disk, theirs, tmp_path
+):
+    secret = tmp_path / "secret"
+    secret.mkdir(mode=0o700)
+    as_nobody(lambda: (theirs / "link").symlink_to(secret))
+    done = probe.run("run", *disk[:-1], theirs / "link")
+    assert done.returncode == 3
+    assert f"{theirs / 'link'} is a symbolic link of another user" in done.stdout
+    assert f"name {secret}" in done.stdout
+    assert list(secret.iterdir()) == []
+    assert probe.run("passive", "--look", "100ms", theirs / "link").returncode == 0  # reads only
+    assert not list(
+        probe.memory_directory.glob("*.place")
+    )  # nor is it remembered, for a run that looks nothing up
+
+
+def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
+    done = probe.run("run", *disk, tmp_path / "missing", "--json", "-")
+    readings = {line["path"]: line for line in map(json.loads, done.stdout.splitlines())}
+    assert done.returncode == 3
+    assert readings[str(disk[-1])]["verdict"] == "ok"
+    lost = readings[str(tmp_path / "missing")]
+    assert (lost["verdict"], lost["completed"], lost["dd_s"]) == ("unknown", False, None)
+    assert "No such file" in lost["reason"]
+    assert "missing" in done.stderr
+    assert probe.run("run", tmp_path / "missing", tmp_path / "too").returncode == 3
+
+
+def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
+    log, missing, target = probe.memory_directory / "readings.json", tmp_path / "missing", tmp_path / "target"
+    words = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
+    serving = probe.start(*words, disk[-1], missing, stderr=subprocess.PIPE)
+    try:
+        assert latest(log, str(disk[-1]), "ok")
+        assert latest(log, str(missing), "unknown")
+        target.mkdir()
+        missing.symlink_to(target)
+        assert latest(log, str(target), "ok")
+    finally:
+        serving.terminate()
+        said = serving.communicate(timeout=20)[1]
+    assert said.count("No such file") == 2  # at the start, and as a verdict: not once each round
+    assert "Traceback" not in said
+
+
+def latest(log, path, verdict) -> bool:
+    until_s = time.monotonic() + 10
+    while time.monotonic() < until_s:
+        readings = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+        if [one["verdict"] for one in readings if one["path"] == path][-1:] == [verdict]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "data").symlink_to(tmp_path / "secret")
+    plan = ddprobe.Plan(
+        level="lite", path=str(tmp_path / "data" / ".ddprobe"), engine="inproc", data="zero", writes=1,
+        bulk=0, extra=False, enough_s=None,
+    )  # fmt: skip
+    with pytest.raises(OSError, match="symbolic link"):
+        ddprobe.open_own_file(plan)
+    assert list((tmp_path / "secret").iterdir()) == []
+
+
+# -- the log
+
+
+def logged(probe, disk, path) -> str:
+    return probe.run("run", "--json", path, *disk).stderr
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, theirs, tmp_path, exists):
+    preload = tmp_path / "preload"
+    if exists:
+        preload.write_text("x")
+    as_nobody(lambda: (theirs / "log").symlink_to(preload))
+    assert "not written: other users may write to" in logged(probe, disk, theirs / "log")
+    assert not exists or preload.read_text() == "x"
+    assert preload.exists() == exists
+
+
+@pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file of another"])
+def test_a_log_is_a_regular_file_of_ours_with_one_name(probe, disk, tmp_path, kind):
+    needs_root()
+    other, log = tmp_path / "precious", tmp_path / "log"
+    other.write_text("precious")
+    {
+        "link": lambda: log.symlink_to(other),
+        "second name": lambda: log.hardlink_to(other),
+        "pipe": lambda: os.mkfifo(log),
+        "file of another": lambda: (log.write_text(""), os.chown(log, NOBODY, NOBODY)),
+    }[kind]()
+    began_s = time.monotonic()
+    assert "not written: " in logged(probe, disk, log)
+    assert time.monotonic() - began_s < 5
+    assert other.read_text() == "precious"
+    assert kind != "file of another" or log.read_text() == ""
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777])
+def test_a_log_is_not_kept_where_everybody_may_write(probe, disk, tmp_path, mode):
+    folder = tmp_path / "open"
+    folder.mkdir()
+    folder.chmod(mode)
+    assert "other users may write to" in logged(probe, disk, folder / "log")
+    assert list(folder.iterdir()) == []
+
+
+def test_a_link_laid_while_the_log_is_renamed_is_not_followed(tmp_path, monkeypatch):
+    log, target, rename = tmp_path / "log", tmp_path / "target", os.rename
+    log.write_text("x" * 100)
+
+    def and_lay_a_link(*names, **folders):
+        rename(*names, **folders)
+        log.symlink_to(target)
+
+    monkeypatch.setattr(ddprobe.os, "rename", and_lay_a_link)
+    with pytest.raises(OSError, match="symbolic links"):
+        ddprobe.append_line(str(log), "{}", most=50)
+    assert not target.exists()
+
+
+# -- the textfile
+
+
+def test_a_temporary_file_that_another_user_foresaw_is_not_written(theirs):
+    foreseen = theirs / f".x.prom.{os.getpid()}"
+    as_nobody(foreseen.touch)
+    ddprobe.replace_file(str(theirs / "x.prom"), "1\n")
+    assert (theirs / "x.prom").stat().st_uid == os.geteuid()
+    assert foreseen.read_text() == ""
+
+
+def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
+    os.mkfifo(probe.memory_directory / "x.prom")
+    done = probe.run("run", "--prom", probe.memory_directory / "x.prom", *disk, timeout_s=10)
+    assert done.returncode == 0
+    assert "ddprobe_verdict" in (probe.memory_directory / "x.prom").read_text()
+
+
+def test_a_textfile_is_not_written_in_a_directory_that_became_a_link(tmp_path):
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "textfiles").symlink_to(tmp_path / "secret")
+    with pytest.raises(OSError, match="symbolic link"):
+        ddprobe.replace_file(str(tmp_path / "textfiles" / "x.prom"), "1")
+    assert list((tmp_path / "secret").iterdir()) == []
+
+
+def test_a_textfile_is_whole_although_the_kernel_takes_little_at_a_time(tmp_path, monkeypatch):
+    write = os.write
+    monkeypatch.setattr(ddprobe.os, "write", lambda fd, raw: write(fd, raw[:7]))
+    ddprobe.replace_file(str(tmp_path / "x.prom"), "0123456789" * 10)
+    assert (tmp_path / "x.prom").read_text() == "0123456789" * 10
+
+
+def test_a_textfile_that_cannot_be_finished_leaves_nothing_behind(tmp_path, monkeypatch):
+    def is_full(fd, raw):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(ddprobe.os, "write", is_full)
+    with pytest.raises(OSError, match="No space"):
+        ddprobe.replace_file(str(tmp_path / "x.prom"), "1")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- the lookup
+
+
+def test_a_path_is_followed_as_the_kernel_does(tmp_path):
+    (tmp_path / "far" / "away").mkdir(parents=True)
+    (tmp_path / "link").symlink_to("far/away")
+    (tmp_path / "round").symlink_to("round")
+    assert ddprobe.find_site(f"{tmp_path}/link/..", 5).path == str(tmp_path / "far")
+    with pytest.raises(ddprobe.UsageError, match="Too many levels of symbolic links"):
+        ddprobe.find_site(str(tmp_path / "round"), 5)
+
+
+def test_of_a_lookup_that_says_nothing_no_disk_is_accused(memory, tmp_path):
+    rooms, path = ddprobe.Rooms(str(memory)), str(tmp_path)
+    held = ddprobe.Lock(rooms, ddprobe.name_of(path))
+    assert held.take()
+    site = ddprobe.Lookup(path, rooms).site(time.monotonic() + 0.1, "vol-0123456789abcdef0")
+    held.close()
+    assert (site.answered, site.path) == (False, path)
+    assert (site.disks, site.volume_ids, site.partition, site.mount.fs) == ((), [], "", "")
+
+
+def test_a_lookup_that_another_run_has_not_got_back_names_the_disk_it_waits_for(memory, tmp_path):
+    rooms, path = ddprobe.Rooms(str(memory)), str(tmp_path)
+    held = ddprobe.Lock(rooms, ddprobe.name_of(path))
+    assert held.take()
+    ddprobe.note_holder(held.fd, "lookup", (1.0, 1.0), str(memory / "x"))
+    site = ddprobe.Lookup(path, rooms).site(time.monotonic() + 0.1)
+    held.close()
+    assert not site.answered
+    assert site.mount.point == "/dev/shm"

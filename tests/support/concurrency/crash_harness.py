@@ -1,0 +1,223 @@
+"""A watchdog that dies at a chosen effect and is started again, and the world around it, which goes on."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+from boto3.session import Session
+
+from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.model.modification import Modification
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
+from burstwatch.adapters.aws.ec2 import Ec2Reader
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.ledger.flip_state import Flip
+from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.policy import Policy
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import run_tick
+from burstwatch.wiring.bootstrap import build_client, build_modifier
+from support.concurrency.crash_injection import (
+    CHANNEL_NAME,
+    CrashingChannel,
+    CrashingLedger,
+    CrashingModifier,
+    CrashPoint,
+    ProcessKilled,
+)
+
+FIRST_DAY = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
+INSTANCE_ID = "i-00000000000000005"
+
+
+def a_policy(**sections) -> Policy:
+    """Quick to return; the fleet is listed every 15 min, which spares a campaign many calls."""
+    quick = {
+        "version": "1",
+        "cadence": {"sweep_tick": "15m"},
+        "flip": {"cooldown": "4m"},
+        "flip_back": {"dwell": "5m", "calm_for": "5m"},
+        "lead": {"least": "2m", "reserve": "1m", "per_tib": "10m"},
+    }
+    for name, section in sections.items():
+        quick[name] = quick.get(name, {}) | section
+    return Policy.from_mapping(quick)
+
+
+@cache
+def boto_session() -> Session:
+    """One for all: the description of EC2 takes a while to read."""
+    return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
+
+
+@dataclass(frozen=True)
+class LabClients:
+    """Connections to the lab, which outlive the processes that are played: they know nothing of volumes."""
+
+    ec2: object
+    cloudwatch: object
+    modifier: Ec2Modifier
+
+    @classmethod
+    def connect(cls, url: str) -> "LabClients":
+        calls = CallCounter()
+        return cls(
+            ec2=build_client(boto_session(), "ec2", calls, endpoint_url=url),
+            cloudwatch=build_client(boto_session(), "cloudwatch", calls, endpoint_url=url),
+            modifier=build_modifier(boto_session(), calls, endpoint_url=url),
+        )
+
+    def build_services(
+        self, ledger: SqliteLedger, policy: Policy, fuse: CrashPoint, sent: list[str]
+    ) -> Services:
+        """A process that begins to live: everything it knows is in its ledger."""
+        return Services(
+            ec2=Ec2Reader(self.ec2),
+            cloudwatch=CloudWatchReader(self.cloudwatch, workers=1),
+            ledger=CrashingLedger(ledger, fuse),
+            calls=CallCounter(),
+            policy=policy,
+            location=AwsLocation(region="us-east-1"),
+            channels=[CrashingChannel(sent, fuse)],
+            modifier=CrashingModifier(self.modifier, fuse),
+        )
+
+
+@dataclass
+class SharedLab:
+    """One endpoint for many plays; each begins on a day of its own, at the same hour, with no volumes."""
+
+    endpoint: Endpoint
+    clients: LabClients
+    day: int = 0
+
+    @property
+    def fleet(self) -> LabFleet:
+        return self.endpoint.fleet
+
+    def next_day(self, **settings) -> datetime:
+        for volume in self.fleet:
+            self.fleet.remove(volume.volume_id)
+        self.endpoint.faults.clear()
+        self.day += 1
+        begins_at = FIRST_DAY + timedelta(days=self.day)
+        self.fleet.clock.advance((begins_at - self.fleet.clock.now()).total_seconds())
+        self.fleet.change_settings(**{"modifying_s": 20.0, "modify_outcome": "completed", **settings})
+        host = LabInstance(
+            instance_id=INSTANCE_ID, launched_at=FIRST_DAY, instance_type="m5.4xlarge", tags={}
+        )  # without buckets of its own: there is less to be read
+        self.fleet.add_instance(host)
+        return begins_at
+
+
+@contextmanager
+def shared_lab() -> Iterator[SharedLab]:
+    """Modifications take 20 s, and 6 s more for 100 GiB: they are over at the next tick."""
+    quick = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
+    with Endpoint(LabFleet(LabClock.manual(FIRST_DAY), quick)) as endpoint:
+        yield SharedLab(endpoint, LabClients.connect(endpoint.url))
+
+
+@dataclass
+class CrashRun:
+    """A story as it is lived by one watchdog, which is killed once if its fuse says so, and started again."""
+
+    lab: SharedLab
+    path: object
+    policy: Policy
+    fuse: CrashPoint
+    sent_alert_ids: list[str] = field(default_factory=list)
+    restarts: int = 0
+    invariants: list[Callable[["CrashRun"], None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._start(self.fuse)
+
+    def _start(self, fuse: CrashPoint) -> None:
+        self.ledger = SqliteLedger.open(self.path)
+        self.shell = self.lab.clients.build_services(self.ledger, self.policy, fuse, self.sent_alert_ids)
+
+    @property
+    def fleet(self) -> LabFleet:
+        return self.lab.fleet
+
+    @property
+    def now_s(self) -> int:
+        return self.fleet.now_s()
+
+    def add(self, volume_id: str, load: str, *, size_gib: int, balance_pct: float, **tags: str) -> None:
+        """A volume that may be modified, and has been living for ten minutes."""
+        volume = LabVolume(
+            volume_id=volume_id,
+            size_gib=size_gib,
+            load=load,
+            balance_pct=balance_pct,
+            starts_at=self.fleet.clock.now() - timedelta(minutes=10),
+            instance_id=INSTANCE_ID,
+            tags={"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()},
+        )
+        self.fleet.add(volume)
+
+    def tick(self, minutes: int = 1) -> None:
+        """A pass at the next whole minute, or so many later; who dies in it is started again, told twice."""
+        self.fleet.clock.advance(60 * minutes - self.now_s % 60)
+        tick_s = self.now_s
+        try:
+            self.run_pass(tick_s)
+        except ProcessKilled:
+            self.restart()
+            self.fleet.clock.advance(5)
+            self.run_pass(tick_s)
+        for invariant in self.invariants:
+            invariant(self)
+
+    def restart(self) -> None:
+        self.restarts += 1
+        self.ledger.close()
+        self._start(CrashPoint())
+
+    def run_pass(self, tick_s: int) -> None:
+        shell = replace(self.shell, policy=self.policy)
+        report = run_tick(shell, tick_at_s=tick_s, now_s=self.now_s)
+        assert report is None or not report.failures, report.failures
+
+    def tick_until(self, is_so: Callable[[], bool], *, every_min: int = 1, at_most_min: int = 30) -> None:
+        """Tick until it is so."""
+        for _ in range(0, at_most_min, every_min):
+            if is_so():
+                return
+            self.tick(every_min)
+        assert is_so(), f"not so after {at_most_min} min"
+
+    def tick_until_delivered(self) -> None:
+        self.tick_until(lambda: not self.ledger.pending_deliveries(channels=[CHANNEL_NAME]))
+
+    def state(self, volume_id: str) -> VolumeState | None:
+        return self.ledger.states_of({volume_id}).get(volume_id)
+
+    def flip(self, volume_id: str) -> Flip | None:
+        state = self.state(volume_id)
+        return state.flip if state else None
+
+    def entries(self, volume_id: str, *kinds: EntryKind) -> list[LedgerEntry]:
+        return [entry for entry in self.ledger.entries(volume_id) if entry.kind in kinds]
+
+    def has_entry(self, volume_id: str, kind: EntryKind) -> bool:
+        return bool(self.entries(volume_id, kind))
+
+    def modifications(self, volume_id: str) -> Sequence[Modification]:
+        return self.fleet.modifications(volume_id)
+
+    def volume_type(self, volume_id: str) -> str:
+        return self.fleet.find(volume_id).volume_type
+
+    def close(self) -> None:
+        self.ledger.close()

@@ -1,0 +1,478 @@
+"""AWS, a fleet, two watchdogs and an operator in one process; the lab keeps the record of what was done.
+
+The readers, the modifier, the ledger and the watchdog are the product's own. Beneath them stands a client
+that looks like boto3's and asks the lab without a wire between.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from math import ceil
+from typing import Any, Self
+
+from botocore.exceptions import ReadTimeoutError
+
+from burstlab.fake_aws.in_process_clients import (
+    InProcessCloudWatch,
+    InProcessEc2,
+    client_error,
+    modification_document,
+    volume_document,
+)
+from burstlab.model.aws_error import AwsError
+from burstlab.model.clock import LabClock
+from burstlab.model.fleet import LabFleet, LabSettings
+from burstlab.model.modification import Modification, ModifyRequest
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.adapters.aws.cloudwatch import MetricsResult
+from burstwatch.adapters.aws.ec2 import Ec2Reader, parse_modification, parse_volume
+from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.adapters.aws.errors import to_aws_failure
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
+from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.ledger.flip_state import (
+    WATCHDOG,
+    Direction,
+    FlipCause,
+    FlipStatus,
+    Hold,
+    ManualWindowOverride,
+    active_hold,
+)
+from burstwatch.core.ledger.ledger import Change, EntryKind, IntentStatus, LedgerEntry, VolumeState
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.policy import ActAt, Policy
+from burstwatch.engine.flip_executor import execute_flips
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from support.concurrency.crash_injection import (
+    CHANNEL_NAME,
+    CrashingChannel,
+    CrashingLedger,
+    CrashingModifier,
+    CrashPoint,
+    Hook,
+    ProcessKilled,
+)
+
+START = datetime(2026, 11, 20, 0, 0, tzinfo=UTC)
+OPT_IN = "burstwatch:mode"
+DAY_S = 24 * 3600
+
+
+@dataclass(frozen=True)
+class AcceptedModification:
+    """A modification that AWS accepted of us, as the lab has it."""
+
+    volume_id: str
+    by: str
+    at_s: int
+    volume_type: str
+    direction: Direction
+
+    @property
+    def is_automatic(self) -> bool:
+        return self.by == WATCHDOG
+
+
+FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
+    "lost before": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), False),
+    "lost after": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), True),
+    "broken before": (lambda op: client_error("InternalError", "oh", 500, op), False),
+    "broken after": (lambda op: client_error("InternalError", "oh", 500, op), True),
+    "throttled": (lambda op: client_error("RequestLimitExceeded", "slow down", 503, op), False),
+    "forbidden": (lambda op: client_error("UnauthorizedOperation", "You are not authorized", 403, op), False),
+}
+"""What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
+
+
+class FaultyEc2(InProcessEc2):
+    """The lab's EC2, which may be unreadable, stale or incomplete, and fails modifications as it is told."""
+
+    def __init__(self, fleet: LabFleet) -> None:
+        super().__init__(fleet)
+        self.unreadable: set[str] = set()
+        self.stale: dict[str, dict[str, Any]] = {}
+        self.left_out: set[str] = set()
+        self.fault: str | None = None
+
+    def describe_volumes(self, VolumeIds=(), Filters=(), **rest):  # noqa: N803 - AWS's names
+        self._fail("describe_volumes")
+        if missing := [item for item in VolumeIds if item in self.left_out]:
+            raise client_error("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
+        result = super().describe_volumes(VolumeIds=VolumeIds, Filters=Filters, **rest)["Volumes"]
+        types = {name for item in Filters if item["Name"] == "volume-type" for name in item["Values"]}
+        reported = [item | self.stale.get(item["VolumeId"], {}) for item in result]
+        stale_only = [
+            self._stale(item) for item in self.stale if self._is_requested(item, VolumeIds, Filters, reported)
+        ]
+        return {
+            "Volumes": [
+                item
+                for item in (*reported, *stale_only)
+                if item["VolumeId"] not in self.left_out and (not types or item["VolumeType"] in types)
+            ]
+        }
+
+    def describe_volumes_modifications(self, Filters=(), **rest):  # noqa: N803
+        self._fail("describe_volumes_modifications")
+        return super().describe_volumes_modifications(Filters=Filters, **rest)
+
+    def modify_volume(self, **asked):
+        fault = FAULTS[self.fault] if self.fault else None
+        if fault and not fault[1]:
+            raise fault[0]("ModifyVolume")
+        answer = super().modify_volume(**asked)
+        if fault:
+            raise fault[0]("ModifyVolume")
+        return answer
+
+    def _stale(self, volume_id: str) -> dict[str, Any]:
+        return volume_document(self._fleet.find(volume_id)) | self.stale[volume_id]
+
+    def _is_requested(self, volume_id, volume_ids, filters, reported) -> bool:
+        """Whether a volume that its present type hides is asked for by what it was."""
+        by_type = not volume_ids and all(item["Name"] == "volume-type" for item in filters)
+        is_told = any(item["VolumeId"] == volume_id for item in reported)
+        return by_type and not is_told and volume_id in self._fleet
+
+    def _fail(self, operation: str) -> None:
+        if operation in self.unreadable:
+            raise client_error("RequestLimitExceeded", "slow down", 503, operation)
+
+
+class FaultyCloudWatch(InProcessCloudWatch):
+    """The lab's CloudWatch, which may be unreadable."""
+
+    is_unreadable = False
+
+    def read(self, queries, start_s, end_s, *, on_batch=None) -> MetricsResult:
+        if self.is_unreadable:
+            failure = to_aws_failure(client_error("Throttling", "slow down", 400, "GetMetricData"))
+            return MetricsResult(unread=dict.fromkeys(queries, failure))
+        return super().read(queries, start_s, end_s)
+
+
+class DelayedExecutor:
+    """In place of threads: what was submitted is done, in order, when the first result is asked for.
+
+    A failing example must fail again in the same way.
+    """
+
+    def __init__(self, *_: object, **__: object) -> None:
+        self._waiting: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._work()
+
+    def submit(self, do: Callable[..., Any], *args: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        self._waiting.append((future, do, args))
+        return future
+
+    def _work(self) -> None:
+        for future, do, given in self._waiting:
+            try:
+                future.set_result(do(*given))
+            except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
+                future.set_exception(error)
+
+
+@dataclass
+class CheckedLedger:
+    """The ledger, which no automatic intent may enter that is held, contested or not opted in."""
+
+    ledger: SqliteLedger
+    world: "FlipWorld"
+
+    def __getattr__(self, name):
+        return getattr(self.ledger, name)
+
+    def record_intent(self, change: Change, caps, *, now_s, respects_holds, channels):
+        before = self.ledger.states_of({change.volume_id}).get(change.volume_id)
+        hold = active_hold(self.ledger.holds(now_s), change.volume_id, now_s)
+        beginning = self.ledger.record_intent(
+            change, caps, now_s=now_s, respects_holds=respects_holds, channels=channels
+        )
+        flip = change.state.flip
+        if beginning.status is IntentStatus.RECORDED:
+            self.world.intents.add((change.volume_id, flip.intent_id))
+            assert hold is None, f"{change.volume_id} is begun while on hold"
+            is_contested = before is not None and before.contested_at_s is not None
+            assert not (is_contested and flip.by == WATCHDOG), f"{change.volume_id} is contested"
+            if flip.direction is Direction.FLIP:
+                self._check_caps(change.volume_id, flip)
+        return beginning
+
+    def _check_caps(self, volume_id, flip) -> None:
+        """Of everything that counts when one more volume is let out, its own included."""
+        states = self.ledger.states()
+        others = [
+            s.flip for i, s in states.items() if i != volume_id and s.flip and s.flip.counts_against_caps
+        ]
+        caps, more_usd = self.world.policy.flip, sum(max(0.0, item.usd_per_month) for item in (*others, flip))
+        assert len(others) < caps.fleet_cap, f"{volume_id} is one too many"
+        assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
+        if flip.by == WATCHDOG and flip.because.startswith(Level.WARNING):
+            kept = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
+            assert len(others) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
+            is_free = flip.stays and flip.usd_per_month <= 0
+            assert is_free or caps.act_at is ActAt.WARNING, f"{volume_id} could wait, and costs money"
+
+
+@dataclass
+class CheckedModifier:
+    """Sends on, after it has looked whether this may be sent at all; keeps who asked for what AWS took."""
+
+    modifier: Ec2Modifier
+    world: "FlipWorld"
+    by: str
+
+    def modify(self, volume_id, configuration, **options):
+        world = self.world
+        state = world.ledger.states_of({volume_id}).get(volume_id)
+        flip = state.flip if state else None
+        if volume_id in world.fleet:
+            assert flip is not None
+            assert (flip.status, flip.by, flip.requested_config) == (
+                FlipStatus.REQUESTED,
+                self.by,
+                configuration,
+            )
+            assert (volume_id, flip.intent_id) in world.intents
+            reported = {entry.body.get("intent_id") for entry in world.entries(volume_id, EntryKind.INTENT)}
+            assert flip.intent_id in reported, f"{volume_id} is sent without an intent in its history"
+            if self.by == WATCHDOG:
+                self._check_automatic(volume_id, flip)
+        known = world.newest(volume_id)
+        answer = self.modifier.modify(volume_id, configuration, **options)
+        newest = world.newest(volume_id)
+        if newest is not None and newest != known:
+            at_s = int(newest.started_at.timestamp())
+            world.accepted.append(
+                AcceptedModification(volume_id, self.by, at_s, newest.target.volume_type, flip.direction)
+            )
+        return answer
+
+    def _check_automatic(self, volume_id, flip) -> None:
+        world, volume = self.world, self.world.fleet.find(volume_id)
+        is_return_by_hand = flip.direction is Direction.FLIP_BACK and flip.cause is FlipCause.MANUAL
+        assert volume.tags.get(OPT_IN) == "auto" or is_return_by_hand, f"{volume_id} is not opted in"
+        assert volume.tags.get("burstwatch:ignore") != "true", f"{volume_id} is ignored"
+        assert volume.attachment is not None, f"{volume_id} is detached"
+        if flip.direction is Direction.FLIP_BACK:
+            assert not world.return_costs_more(volume_id), f"{volume_id} returns to what costs more"
+        ours = [modification for modification in world.accepted if modification.volume_id == volume_id]
+        newest = world.newest(volume_id)
+        if newest is not None and ours and ours[-1].at_s == int(newest.started_at.timestamp()):
+            assert newest.has_ended, f"{volume_id} is sent while our own modification is in progress"
+
+
+@dataclass
+class FlipWorld:
+    """Everything there is, with the rules of the lab and of the policy that were drawn."""
+
+    policy: Policy
+    settings: LabSettings
+    sent: list[str] = field(default_factory=list)
+    accepted: list[AcceptedModification] = field(default_factory=list)
+    intents: set[tuple[str, str]] = field(default_factory=set)
+    with_return_time: set[str] = field(default_factory=set)
+    externally_changed: set[str] = field(default_factory=set)
+    shapes: dict[str, list[Configuration]] = field(default_factory=dict)
+    restarts: int = 0
+    ticks: int = 0
+
+    def __post_init__(self) -> None:
+        self.fleet = LabFleet(LabClock.manual(START), self.settings)
+        self.ledger = SqliteLedger.in_memory()
+        self.ec2 = FaultyEc2(self.fleet)
+        self.cloudwatch = FaultyCloudWatch(self.fleet)
+
+    @property
+    def now_s(self) -> int:
+        return self.fleet.now_s()
+
+    def entries(self, volume_id: str, *kinds: EntryKind) -> list[LedgerEntry]:
+        return [entry for entry in self.ledger.entries(volume_id) if entry.kind in kinds]
+
+    def state(self, volume_id: str) -> VolumeState | None:
+        return self.ledger.states_of({volume_id}).get(volume_id)
+
+    def newest(self, volume_id: str) -> Modification | None:
+        if volume_id not in self.fleet:
+            return None
+        return next(reversed(self.fleet.modifications(volume_id)), None)
+
+    def add(self, size_gib: int, tags: Mapping[str, str]) -> str:
+        volume_id = self.fleet.add(LabVolume(size_gib=size_gib, load="idle", tags=tags))
+        self.shapes[volume_id] = [Configuration(volume_type=VolumeType.GP2)]
+        return volume_id
+
+    def run_minutes(
+        self,
+        minutes: int,
+        *,
+        every_min: int = 1,
+        upsets: Mapping[int, "Disturbance"] | None = None,
+        traps: Sequence[Hook] = (),
+    ) -> None:
+        """So many minutes with a tick every so many of them, some of them upset, and traps on the way."""
+        for number, _ in enumerate(range(0, minutes, every_min)):
+            self.fleet.clock.advance(60 * every_min - self.now_s % 60)
+            upset = (upsets or {}).get(number, NO_DISTURBANCE)
+            tick_s = self.now_s
+            self.fleet.clock.advance(upset.late_s)
+            for _ in range(upset.nth):
+                self.tick(tick_s, CrashPoint(hooks=traps))
+
+    def tick(self, tick_s: int, fuse: CrashPoint) -> None:
+        self.ticks += 1
+        try:
+            run_tick(self.shell(WATCHDOG, fuse), tick_at_s=tick_s, now_s=self.now_s)
+        except ProcessKilled:
+            self.restarts += 1
+
+    def shell(self, by: str, fuse: CrashPoint | None = None) -> Services:
+        """A process that begins to live: everything it knows is in the ledger."""
+        fuse = fuse or CrashPoint()
+        modifier = CheckedModifier(Ec2Modifier(self.ec2), self, by)
+        return Services(
+            ec2=Ec2Reader(self.ec2),
+            cloudwatch=self.cloudwatch,
+            ledger=CrashingLedger(CheckedLedger(self.ledger, self), fuse),
+            calls=CallCounter(),
+            policy=self.policy,
+            location=AwsLocation(region="us-east-1"),
+            channels=[CrashingChannel(self.sent, fuse)],
+            modifier=CrashingModifier(modifier, fuse),
+        )
+
+    def run_concurrent_pass(self) -> None:
+        """Another watchdog looks at everything."""
+        evaluate_fleet(self.shell(WATCHDOG), now_s=self.now_s)
+
+    def order(
+        self,
+        volume_id: str,
+        direction: Direction,
+        *,
+        wish: TargetOverride | None = None,
+        for_s: int | None = None,
+    ):
+        """An operator flips a volume, or takes it back."""
+        shell, before = self.shell("ann"), self.state(volume_id)
+        order = FlipOrder(
+            volume_id=volume_id,
+            direction=direction,
+            cause=FlipCause.MANUAL,
+            reason="ann wants it",
+            by="ann",
+            override=wish,
+            return_after_s=None if for_s is None else self.now_s + for_s,
+        )
+        outcomes = execute_flips(shell, [order], shell.build_collector(self.now_s))
+        known, after = before.flip if before else None, self.state(volume_id)
+        flip = after.flip if after else None
+        if (
+            known
+            and flip
+            and flip.intent_id == known.intent_id
+            and flip.counts_against_caps
+            and not known.counts_against_caps
+        ):
+            self.with_return_time.add(flip.intent_id)
+        return outcomes
+
+    def hold(self, volume_id: str | None, for_s: int) -> None:
+        hold = Hold(
+            volume_id=volume_id,
+            by="ann",
+            reason="release",
+            placed_at_s=self.now_s,
+            until_s=self.now_s + for_s,
+        )
+        self.ledger.place_hold(hold)
+
+    def release(self, volume_id: str) -> None:
+        """Nobody holds it any more, and what others did to it is settled."""
+        for item in (None, volume_id):
+            self.ledger.lift_hold(item, by="ann", at_s=self.now_s)
+        state = self.state(volume_id)
+        if state is not None and state.contested_at_s is not None:
+            after = replace(state, revision=max(state.revision + 1, self.now_s), contested_at_s=None)
+            change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
+            assert self.ledger.commit([change], channels=[CHANNEL_NAME])
+
+    def mark_window(self, name: str, *, starts: bool) -> None:
+        until_s = None if starts else self.now_s + 1
+        self.ledger.record_manual_override(
+            ManualWindowOverride(name=name, is_start=starts, by="ann", at_s=self.now_s, until_s=until_s)
+        )
+
+    def return_costs_more(self, volume_id: str) -> bool:
+        """Whether a volume was something dearer than now and not gp2, to which only people bring it back."""
+        original = self.state(volume_id).flip.original
+        volume = parse_volume(volume_document(self.fleet.find(volume_id)))
+        before, after = (
+            usd_per_month(item, volume.size_gib, US_EAST_1) for item in (configuration_of(volume), original)
+        )
+        return original.volume_type is not VolumeType.GP2 and after > before
+
+    def detach(self, volume_id: str) -> None:
+        self.fleet.detach(volume_id)
+
+    def attach(self, volume_id: str) -> bool:
+        """As a CSI driver does, which tries again for as long as AWS refuses."""
+        if self.fleet.find(volume_id).attachment is None:
+            try:
+                self.fleet.attach(volume_id)
+            except AwsError:
+                return False
+        return True
+
+    def modify_externally(self, volume_id: str, wanted: ModifyRequest) -> bool:
+        """Terraform, the console, a driver; AWS may refuse them as well."""
+        try:
+            reported = self.fleet.modify(volume_id, wanted)
+        except AwsError:
+            return False
+        self.externally_changed.add(volume_id)
+        created = parse_modification(modification_document(volume_id, reported)).target.configuration()
+        self.shapes[volume_id].append(created)
+        return True
+
+    def clear_faults(self) -> None:
+        """Nothing goes wrong any more."""
+        self.ec2.fault, self.ec2.unreadable, self.cloudwatch.is_unreadable = None, set(), False
+        self.ec2.left_out = set()
+        self.fleet.change_settings(modify_outcome="completed")
+        for change_of in list(self.fleet):
+            if change_of.change is not None:
+                self.fleet.end_modification(change_of.volume_id)
+            self.attach(change_of.volume_id)
+        for instance_id in self.fleet.instances:
+            self.fleet.start_instance(instance_id)
+
+    def accepted_for(self, volume_id: str) -> Iterable[AcceptedModification]:
+        return (modification for modification in self.accepted if modification.volume_id == volume_id)
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What becomes of one tick: it runs so many times, and so late."""
+
+    nth: int = 1
+    late_s: int = 0
+
+
+NO_DISTURBANCE = Disturbance()

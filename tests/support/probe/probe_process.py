@@ -1,0 +1,75 @@
+"""What the tests of ddprobe stand on: the probe as a process, memory of its own, a disk to slow down."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import ddprobe
+
+from support.probe import throttled_disk as boxes
+
+PROGRAM = Path(ddprobe.__file__).resolve()
+
+
+def pythons() -> list[str]:
+    """Interpreters of this machine that ddprobe must run on: the oldest and the newest, and ours."""
+    places = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    places += sorted(root.glob("versions/*/bin"))
+    found = {}
+    for minor in range(9, 20):
+        for place in places:
+            candidate = place / f"python3.{minor}"
+            if "shims" not in place.parts and os.access(candidate, os.X_OK):
+                found[minor] = str(candidate)
+    known = [found[minor] for minor in sorted(found)]
+    return list(dict.fromkeys([*known[:1], *known[-1:], sys.executable]))
+
+
+class Probe:
+    """Runs ddprobe as a process, with memory of its own."""
+
+    def __init__(self, memory: Path, python: str = sys.executable) -> None:
+        self.memory, self.python = memory, python
+
+    def command(self, *words: object) -> list[str]:
+        options = [] if words[:1] in [("explain",), ("--help",)] else ["--run-dir", self.memory]
+        return [self.python, "-IS", str(PROGRAM), *(str(word) for word in (*words[:1], *options, *words[1:]))]
+
+    def run(self, *words: object, within_s: float = 60, **more: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*words), capture_output=True, text=True, timeout=within_s, check=False, **more
+        )
+
+    def start(self, *words: object, **more: object) -> subprocess.Popen[str]:
+        """Run it beside the test; it does not outlive us, also when we are killed."""
+        return start(self.command(*words), text=True, **more)
+
+    def read(self, *words: object, **more: object) -> dict[str, object]:
+        """Run, and take the reading it prints."""
+        done = self.run(*words, "--json", "-", **more)
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+
+def start(words: list[object], **more: object) -> subprocess.Popen:
+    """Start a process that the kernel ends when we are gone."""
+    return subprocess.Popen([str(word) for word in words], preexec_fn=boxes.die_with_parent, **more)  # noqa: PLW1509 - one libc call
+
+
+def kind_of_disk_test(fixtures: Sequence[str]) -> str | None:
+    """Those with a limit measure how fast a disk is; the others let one stand still, which slows no other."""
+    if "box" not in fixtures:
+        return None
+    return "limits" if "limit" in fixtures else "stalls"
+
+
+def gone(pids: list[str], within_s: float = 10) -> bool:
+    until_s = time.monotonic() + within_s
+    while any(Path("/proc", pid).exists() for pid in pids) and time.monotonic() < until_s:
+        time.sleep(0.05)
+    return not any(Path("/proc", pid).exists() for pid in pids)
