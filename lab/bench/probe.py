@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "ddprobe")]
 
 import ddprobe  # noqa: E402
 
-from support.probe import throttled_disk as boxes
+from support.probe import throttled_disk as boxes  # noqa: E402
 
 PROGRAM: Final = [sys.executable, "-IS", ddprobe.__file__]
 NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%"]

@@ -27,7 +27,7 @@ import ddprobe  # noqa: E402
 
 from burstlab.disk.block_device import ThrottledDevice  # noqa: E402
 from burstlab.disk.state_dir import NO_LIMIT, THROTTLE_GROUP  # noqa: E402
-from support.probe import throttled_disk as boxes
+from support.probe import throttled_disk as boxes  # noqa: E402
 
 SCENARIOS: Final = {
     # IOPS, bytes per second, writers of 4 KiB

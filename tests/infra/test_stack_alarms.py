@@ -4,8 +4,9 @@ import re
 
 import pytest
 
+from support.paths import ROOT
 from support.synthesized_stacks import default_stack, full_stack, synth
-from support.template_reader import ROOT, as_text, without_hash
+from support.template_reader import as_text, without_hash
 
 AWS_NAMESPACES = {"AWS/Lambda", "AWS/SQS"}
 DEFAULT = {

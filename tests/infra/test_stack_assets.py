@@ -9,8 +9,8 @@ import pytest
 
 from infra import dependencies
 from infra.dependencies import REQUIREMENTS_FILE, SERVICES
+from support.paths import ROOT
 from support.synthesized_stacks import default_stack, synth
-from support.template_reader import ROOT
 
 MAX_BYTES = 12 * 2**20
 AARCH64 = 183

@@ -4,7 +4,7 @@ import importlib.util
 
 import pytest
 
-from support.template_reader import ROOT
+from support.paths import ROOT
 
 
 @pytest.fixture(scope="module")

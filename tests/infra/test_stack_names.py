@@ -7,8 +7,9 @@ import pytest
 
 from burstwatch.core.assessment import host_stall
 from infra import event_rules
+from support.paths import ROOT
 from support.synthesized_stacks import default_stack, full_stack
-from support.template_reader import ROOT, as_text
+from support.template_reader import as_text
 
 BURSTWATCH = ROOT / "lambdas" / "burstwatch"
 RESERVED_VARIABLES = {"AWS_REGION"}

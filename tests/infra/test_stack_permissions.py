@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from support.paths import ROOT
 from support.synthesized_stacks import default_stack, full_stack, synth
-from support.template_reader import ROOT, VERBS, as_list, as_text, permissions_of
+from support.template_reader import VERBS, as_list, as_text, permissions_of
 
 TRANSCRIPT = Path(__file__).with_name("permissions.txt")
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from infra.schedule import sweep_expression
+from support.paths import ROOT
 from support.synthesized_stacks import default_stack, full_stack, synth
-from support.template_reader import ROOT, VERBS, as_list, as_text, without_asset_hashes
+from support.template_reader import VERBS, as_list, as_text, without_asset_hashes
 
 SNAPSHOT = Path(__file__).with_name("template.json")
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from support.paths import ROOT
 from support.synthesized_stacks import synth
-from support.template_reader import ROOT
 
 UNSAFE = """
 import sys

@@ -352,7 +352,8 @@ class FlipStateMachine(RuleBasedStateMachine):
             self.live(after)
 
     @rule(
-        which=VOLUME_INDEXES, what=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
+        which=VOLUME_INDEXES,
+        what=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
         span=st.integers(5, 300),
     )  # fmt: skip
     def an_operator_says(self, which, what, span):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from burstwatch.core.alerts.alert import AlertKind
-from support.cli_session import ROOT
+from support.paths import ROOT
 from support.runbooks.external_commands import commands_run_elsewhere, without_comment
 from support.runbooks.fake_programs import FAKE_PROGRAMS
 from support.runbooks.page_environment import page_environment
@@ -30,7 +30,7 @@ PASSED = {0, 3, 4}
 """Done; and done with a volume that needs attention, or one that was refused: pages are about those."""
 
 NOT_RUN = {
-    "burstctl aws-check": "waits for hours; tests/functional/cli/commands/test_burstctl_aws_check_facts.py lets them go by",
+    "burstctl aws-check": "waits for hours; test_burstctl_aws_check_facts.py lets them go by",
     "burstctl aws-check --only ratio-refusal --only zone-filter": "waits too; the same test tries both",
     "make demo": "takes minutes; tests/e2e plays its first half hour",
     "make test": "is what runs this",
@@ -175,7 +175,7 @@ def run_page(page: Page, performance: PageRun) -> dict[int, list[str]]:
             continue
         there = PROGRAMS_NOT_RUN.intersection(programs(command))
         assert not there, (
-            f"{page.path.name}:{command.line}: {there} is not run here: see support/runbooks/external_commands.py"
+            f"{page.path.name}:{command.line}: {there} is not run here: see external_commands.py"
         )
         code, text = performance.paste(command.text)
         assert code in PASSED or command.expected_output, (

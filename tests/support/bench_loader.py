@@ -1,7 +1,6 @@
 """Benches as modules: they are scripts in a folder that is on nobody's path."""
 
 from importlib import import_module
-from pathlib import Path
 
 import pytest
 

@@ -2,7 +2,6 @@
 
 import json
 from functools import cache
-from pathlib import Path
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 
-from support.cli_session import ROOT
+from support.paths import ROOT
 
 TIMEOUT_S = 120
 WIDTH = 200

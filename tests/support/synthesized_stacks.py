@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
 
-from support.template_reader import ROOT, Synthesized
+from support.paths import ROOT
+from support.template_reader import Synthesized
 
 os.environ["PATH"] = (
     f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where jsii looks for node

@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from support.paths import ROOT
-
 VERBS = ("Watch", "Flip", "Settle", "Notify")
 
 

@@ -9,7 +9,7 @@ import pytest
 from click.shell_completion import ShellComplete
 
 from burstctl.main import COMMANDS, burstctl
-from support.cli_session import ROOT
+from support.paths import ROOT
 from support.shell_typing import TypingShell, is_installed
 
 SHELLS = ("bash", "zsh", "fish")

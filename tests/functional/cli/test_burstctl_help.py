@@ -6,7 +6,8 @@ import click
 import pytest
 
 from burstctl.main import COMMANDS
-from support.cli_session import ROOT, every_command
+from support.cli_session import every_command
+from support.paths import ROOT
 
 ALL_COMMANDS = [
     pytest.param(path, command, id=" ".join(path) or "burstctl") for path, command in every_command()

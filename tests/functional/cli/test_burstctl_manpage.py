@@ -11,7 +11,8 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.output import DEBUG_ENV
 from burstctl.manpage import make_manpage
 from burstwatch.wiring.settings import CLOCK, LEDGER, SLACK_WEBHOOK, TOPIC_ARN
-from support.cli_session import ROOT, every_command
+from support.cli_session import every_command
+from support.paths import ROOT
 
 GROFF = shutil.which("groff")
 MANDOC = shutil.which("mandoc")

@@ -19,7 +19,7 @@ from burstwatch.core.flips.guards import NON_OVERRIDABLE, Guard, guard_page
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.policy.policy import Mode
 from support.builders.alerts import a_digest, event_alerts_of_every_kind
-from support.cli_session import ROOT
+from support.paths import ROOT
 
 RUNBOOKS = ROOT / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("*.md"))

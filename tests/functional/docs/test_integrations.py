@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from burstctl.watch.exporter_metrics import METRICS
-from support.cli_session import ROOT
+from support.paths import ROOT
 
 PROMTOOL = shutil.which("promtool")
 RULES = ROOT / "integrations" / "prometheus" / "alerts.yaml"

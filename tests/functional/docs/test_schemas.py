@@ -30,7 +30,8 @@ from support.builders.alerts import (
     event_alerts_of_every_kind,
     numbered_alert,
 )
-from support.cli_session import ROOT, CliSession, add_critical, start_lab
+from support.cli_session import CliSession, add_critical, start_lab
+from support.paths import ROOT
 from support.probe.sample_readings import a_reading
 from support.schema_check import (
     SCHEMAS,

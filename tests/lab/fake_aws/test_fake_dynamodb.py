@@ -123,7 +123,9 @@ def test_reads_are_billed_by_four_kilobytes_and_at_least_one(table, client):
         lambda client: put_in_transaction(client, "b", ConditionExpression="attribute_exists(hold)"),
         lambda client: put_in_transaction(client, "b", ConditionExpression="n = :n"),
         lambda client: put_in_transaction(client, "b", ConditionExpression="size(n)"),
-        lambda client: put_in_transaction(client, "b", ConditionExpression="n = :n", ExpressionAttributeValues=TWO),
+        lambda client: put_in_transaction(
+            client, "b", ConditionExpression="n = :n", ExpressionAttributeValues=TWO
+        ),
         lambda client: client.put_item(TableName="t-1", Item=KEY, ReturnValues="ALL_OLD"),
         lambda client: client.query(TableName="t-1", KeyConditionExpression="pk = :pk", IndexName="index"),
     ],

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import textwrap
 from contextlib import contextmanager
-from pathlib import Path
 
 from support.paths import ROOT
 

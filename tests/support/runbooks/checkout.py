@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.runbooks.external_commands import ROOT
+from support.paths import ROOT
 from support.runbooks.page_parser import Command, matches_page
 
 WIDTH = 80

@@ -13,7 +13,7 @@ from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.protocols import Call, Response, parse_form, render_xml
 from burstlab.model.aws_error import AwsError
-from support.cli_session import ROOT
+from support.paths import ROOT
 
 ACCOUNT = "123456789012"
 STACK = "burstwatch"

@@ -28,7 +28,8 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.load import Load
 from burstlab.model.volume import LabVolume
 from support.builders.functions import DeployedFunctions
-from support.cli_session import ROOT, START, CliSession, freeze_pass_time
+from support.cli_session import START, CliSession, freeze_pass_time
+from support.paths import ROOT
 from support.runbooks.fake_aws_cli import FakeAwsCli
 from support.runbooks.fake_programs import FAKE_PROGRAMS, ProgramOutput
 from support.runbooks.moto_stack import MotoStack, build_moto_stack

@@ -23,7 +23,8 @@ from support.aws_check_session import (
     find_fact,
     leftover_resources,
 )
-from support.cli_session import ROOT, add_lab_volume, modification_targets, start_lab
+from support.cli_session import add_lab_volume, modification_targets, start_lab
+from support.paths import ROOT
 from support.schema_check import check_document
 
 COLUMNS = 80
