@@ -1,4 +1,4 @@
-"""What drained a volume: since when, with which operations, and whether the same hour of other days did so too.
+"""What drained a volume: since when, by which operations, and whether it is so at this hour every day.
 
 The constants are judgements. They decide only what an alert says about a drain, never its level or a flip.
 """
@@ -37,7 +37,7 @@ _SAME_HOUR_TOLERANCE_S: Final = 1800
 _MATCHING_SHARE: Final = 0.5
 """A day whose balance fell by at least this share of today's fall had the same drain."""
 _MIN_DRAIN_PCT: Final = 2.0
-"""A smaller fall is too small to compare days by: backups and log rotation cause as much."""
+"""A smaller fall is too small to compare days by: almost every day has one."""
 _MAX_DURATION_S: Final = 12 * 3600
 """A longer drain is not specific to an hour of the day."""
 _OTHER_HOUR_OFFSETS_S: Final = (6 * 3600, 12 * 3600, 18 * 3600)
@@ -67,7 +67,7 @@ class DrainEpisode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedOperations:
-    """Operations per second in the known ``minutes`` of a drain, and their mean sizes in KiB (None: unknown)."""
+    """Operations per second in the known ``minutes`` of a drain; mean sizes in KiB, None if unknown."""
 
     minutes: int
     read_iops: float

@@ -28,7 +28,7 @@ MAX_TASKS: Final = 10
 
 VERDICTS: Final = ("warn", "crit")
 CAUSES: Final = ("throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io_error")
-"""The causes that ddprobe reports (its ``EVENT_CAUSES``); any other text is rejected, because people read it."""
+"""The causes that ddprobe reports (its ``EVENT_CAUSES``); any other text is rejected: people read it."""
 
 _MAX_TEXT_CHARS: Final = 40
 """Longer than the names that Linux gives: a task's has 15 characters."""

@@ -27,7 +27,7 @@ from burstwatch.core.text import format_duration
 
 
 class Level(StrEnum):
-    """In rising order of urgency; ``unknown`` is apart from them and is never kept as a volume's last level."""
+    """In rising order of urgency; ``unknown`` is apart, and is never kept as a volume's last level."""
 
     UNKNOWN = "unknown"
     OK = "ok"
@@ -51,7 +51,7 @@ NEAR_EMPTY_FACTOR: Final = 2
 """A volume that full burst could empty within this many times ``act_lead`` keeps its level for longer."""
 
 SETTLING_TIME: Final = timedelta(hours=1)
-"""How long such a volume must not fall, so that a load in bursts is one incident: ``docs/decisions/0015``."""
+"""How long such a volume must not fall, so that a load in bursts is one incident (decision 0015)."""
 _LONG_HORIZON_S: Final = 30 * 60
 """Only a horizon of at least this length can show that a level is over: a shorter one may be a pause."""
 
