@@ -16,7 +16,7 @@ _DAY_S: Final = 24 * _HOUR_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricHistory:
-    """What CloudWatch keeps about a volume, by period: sums of operations and bytes, the minimum balance."""
+    """What CloudWatch keeps of a volume: sums of operations and bytes, and the least balance, by period."""
 
     period_s: int
     read_ops: Series = Series()
