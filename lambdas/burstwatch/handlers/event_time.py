@@ -1,4 +1,4 @@
-"""When an event was meant to happen, and what *now* is."""
+"""When an event was scheduled, and what the present time is."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,23 +10,27 @@ from burstwatch.core.text import sanitise
 from burstwatch.wiring.function_settings import FunctionClock
 
 LATE_AFTER_S: Final = 120
-"""An event older than this only settles what is open."""
+"""An older event only settles open modifications: EventBridge Scheduler may retry an event for hours.
+
+Source: the EventBridge Scheduler API reference, RetryPolicy (up to 24 hours).
+"""
 
 _SCHEDULER_PLACEHOLDER: Final = "<aws.scheduler."
 _MAX_SHOWN_CHARS: Final = 60
 _MAX_TIMESTAMP_S: Final = 32_503_680_000
-"""The year 3000."""
+"""The year 3000: a later instant is invalid."""
 
 
 class EventError(BurstwatchError):
-    """An event that the function cannot make sense of; the message says what was expected."""
+    """An event is invalid; the message says what was expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventTime:
-    """``now_s`` is the time to go by, ``scheduled_at_s`` when the event was due.
+    """The times of an event, in seconds since the epoch.
 
-    ``problem`` is what was wrong with the time in the event, and did not matter.
+    ``now_s`` is the present time for the function, ``scheduled_at_s`` the time for which the event was
+    scheduled. ``problem`` is a fault of the event's time that has no consequences.
     """
 
     now_s: float
@@ -43,10 +47,10 @@ class EventTime:
 
     @classmethod
     def from_event(cls, event: Mapping[str, Any], clock: FunctionClock, wall_s: float) -> Self:
-        """The timing of an event; by the event's clock its time is now.
+        """The times of an event; with the event's clock, its time is the present time.
 
         Raises:
-            EventError: it has no time, or one that is none.
+            EventError: it has no time, or an invalid one.
         """
         value = event.get("time")
         if (
@@ -63,10 +67,10 @@ class EventTime:
 
 
 def parse_instant(value: Any) -> float:
-    """Seconds since 1970 of an instant in ISO 8601.
+    """Parse an instant in ISO 8601 to seconds since the epoch.
 
     Raises:
-        EventError: it is no instant, one without a time zone, or one of another age.
+        EventError: it is not an instant, has no time zone, or is not between 1970 and 3000.
     """
     try:
         instant = datetime.fromisoformat(value)

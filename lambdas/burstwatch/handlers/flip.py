@@ -1,4 +1,4 @@
-"""The function behind the queue: for each request it decides again about the volume, and flips it or not."""
+"""The flip function: for each request in the queue it decides again about the volume, and may flip it."""
 
 import time
 from collections.abc import Iterator
@@ -20,22 +20,22 @@ from burstwatch.wiring.function_settings import FunctionClock
 from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telemetry
 
 _RETRY_AFTER_S: Final = 60
-"""When a request that failed is tried again; the queue's own time-out is several times as long."""
+"""When a failed request is retried; the queue's visibility timeout is several times as long."""
 
 _ATTEMPTS: Final = 2
-"""Of each read: the queue brings the request again, and there is one invocation's time for all its calls."""
+"""Attempts of each read: the queue retries the request, and all calls share the time of one invocation."""
 
 _MIN_REMAINING_S: Final = 30.0
-"""A request begins only with so much of the invocation left."""
+"""A request is begun only if at least this much of the invocation remains."""
 
 _READ_RESERVE_S: Final = 25.0
-"""No read is sent with less of the invocation left, so that a request that failed can still be put back."""
+"""No read is sent if less of the invocation remains, so that a failed request can still be put back."""
 
 _MODIFY_RESERVE_S: Final = 24.0
-"""No intent is recorded with less left: to write it, to send the modification and to write the answer."""
+"""No intent is recorded if less remains: it is needed to write it, to modify, and to write the outcome."""
 
 _MAX_AHEAD_S: Final = 60
-"""Clocks of machines differ by less; a request from later than this was not sent by a tick."""
+"""The clocks of machines differ by less; a request from farther in the future was not sent by a tick."""
 
 _METRIC_BY_STATUS = {
     OutcomeStatus.FLIPPED: Metric.FLIPS,
@@ -46,16 +46,16 @@ _METRIC_BY_STATUS = {
 
 
 class UnreadError(BurstwatchError):
-    """The volume could not be read, so it was not touched: the request is tried again."""
+    """The volume could not be read, so it was not modified; the request is retried."""
 
 
 class NoTimeError(BurstwatchError):
-    """The invocation ends too soon to begin with a request: it is tried again."""
+    """The invocation ends too soon to begin a request; the request is retried."""
 
 
 @with_telemetry
 def handler(event: Any, context: Any, telemetry: Telemetry) -> Any:
-    """As SQS calls it: a request that fails is tried again, and holds up only those of its own volume."""
+    """Handle a batch of SQS; a failed request is retried, and delays only those of its own volume."""
     runtime = function_runtime(account_from_context(context), _ATTEMPTS)
 
     def process_record(record: Any) -> None:
@@ -84,7 +84,7 @@ def _check_time(remaining_s: float) -> None:
 
 @contextmanager
 def _log_failures(telemetry: Telemetry, volume_id: str | None) -> Iterator[None]:
-    """Say why a request is tried again: Lambda is only told that it is."""
+    """Log why a request is retried: the response to Lambda only says that it failed."""
     try:
         yield
     except BurstwatchError as error:
@@ -101,7 +101,7 @@ def _log_failures(telemetry: Telemetry, volume_id: str | None) -> Iterator[None]
 def _put_back(
     receipt_handle: str | None, after_s: int, runtime: FunctionRuntime, telemetry: Telemetry
 ) -> None:
-    """Have a failed request tried again soon; where that fails it is when the queue's time-out is over."""
+    """Have a failed request retried soon; if that fails, it is retried after the visibility timeout."""
     if runtime.queue is not None and receipt_handle:
         problem = runtime.queue.put_back(receipt_handle, after_s)
         if problem is not None:
@@ -109,15 +109,15 @@ def _put_back(
 
 
 def run(body: str, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: float) -> Outcome | None:
-    """One request; None where it came too late, or this deployment may not flip.
+    """Handle one request; None if it came too late, or if this deployment may not flip.
 
-    It is advisory: only the volume and the direction are taken from it, and it is dropped unless a pass would
-    order the same now.
+    The request is advice: only the volume and the direction are taken from it, and it is dropped unless a
+    pass would order the same now.
 
     Raises:
-        PoisonError: the watchdog sends no such request.
-        UnreadError: AWS did not say how the volume is.
-        NoTimeError: reading took so long that a modification could not be sent any more.
+        MalformedRequestError: the watchdog never sends such a request.
+        UnreadError: the volume could not be read.
+        NoTimeError: reading took so long that no modification could be sent.
     """
     try:
         request, now_s = _parse_request(body, runtime.settings.clock, wall_s)
@@ -161,10 +161,10 @@ def run(body: str, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: fl
 
 
 def _parse_request(body: str, clock: FunctionClock, wall_s: float) -> tuple[FlipRequest, float]:
-    """The request, and the time that is now; by the event's clock that is the request's own.
+    """The request and the present time; with the event's clock, that is the time of the request.
 
     Raises:
-        PoisonError: it is none, or from the future.
+        MalformedRequestError: it is not a request, or it is from the future.
     """
     request = FlipRequest.from_body(body)
     if clock is FunctionClock.EVENT:

@@ -1,7 +1,7 @@
-"""Carries what the alerts topic holds to where people are: Slack, and AWS's chat service.
+"""The notify function: sends the messages of the alerts topic to Slack and to AWS's chat service.
 
-What is not taken fails the invocation: Lambda tries again, and what it gives up waits in a queue. What was
-taken is not sent again.
+If a channel does not take a message, the invocation fails. Lambda retries it, and finally puts it into a
+dead-letter queue. What a channel has taken is not sent to it again.
 """
 
 import os
@@ -29,22 +29,25 @@ from burstwatch.wiring.function_settings import NotifySettings
 from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telemetry
 
 _FINISH_RESERVE_S: Final = 15.0
-"""What one message takes when it is sent at once: Slack's silence, and the marks."""
+"""The time for one message that is sent without waiting: Slack's timeout, and the writes to the table."""
 
 CAUSED_BY_FAILED_DELIVERY: Final = ("AlertsNotDelivered", "AlertsDeadLettered", "WatchdogErrors-notify")
-"""The alarms that a failing notify triggers, without the stack's name: it must not fail on them in turn."""
+"""The alarms that a failing notify function triggers, without the stack's name.
+
+If it failed for them as well, they would never end.
+"""
 
 _MAX_FAULTS_SHOWN: Final = 3
 _MAX_SHOWN_CHARS: Final = 120
 
 
 class NotDeliveredError(BurstwatchError):
-    """Somebody was not told; the message says who, and why."""
+    """A channel did not take a message; the text says which, and why."""
 
 
 @with_telemetry
 def handler(event: Any, context: Any, telemetry: Telemetry) -> Mapping[str, int]:
-    """Tell everybody what came, and fail if somebody was not reached."""
+    """Handle an event of SNS: send it to every channel, and fail if one of them did not take it."""
     try:
         channels, sent_log = _open_channels()
     except BurstwatchError as error:
@@ -61,10 +64,10 @@ def handler(event: Any, context: Any, telemetry: Telemetry) -> Mapping[str, int]
 
 
 def run(event: Any, now_s: float, services: NotifyServices) -> Mapping[str, int]:
-    """Tell each record to everybody; one that fails hides no other.
+    """Send each record to every channel; a failure does not prevent the others.
 
     Raises:
-        NotDeliveredError: somebody was not told of something.
+        NotDeliveredError: a channel did not take a message.
     """
     faults: list[str] = []
     counts = dict.fromkeys(SendStatus, 0)
@@ -99,7 +102,7 @@ def _is_caused_by_failed_delivery(message: ChatMessage) -> bool:
 
 
 def _records(event: Any) -> Iterator[Any]:
-    """The records of the event; one that holds none is itself what is wrong."""
+    """The records of the event; an event without records is treated as a malformed record."""
     records = event.get("Records") if isinstance(event, Mapping) else None
     yield from records if isinstance(records, Sequence) and records else [event]
 
@@ -115,7 +118,7 @@ def _message(record: Any) -> str:
 
 
 def _delay_s(record: Mapping[str, Any], now_s: float) -> float:
-    """How long ago SNS took the message: the alert's own time may be that of a lab."""
+    """How long ago SNS received the message; the alert's own time may be that of a lab."""
     try:
         return now_s - datetime.fromisoformat(record["Sns"]["Timestamp"]).timestamp()
     except (LookupError, TypeError, ValueError, OverflowError):
@@ -144,7 +147,7 @@ def _post(message: ChatMessage, channel: ChatChannel, delay_s: float, services: 
 def _report_failure(
     message: ChatMessage, channel: ChatChannel, error: Exception, services: NotifyServices
 ) -> str:
-    """Say in the log, and to whoever reads why the invocation failed, what went wrong."""
+    """Log a failure, and return its text for the error of the invocation."""
     fields = _fields(message, channel)
     if isinstance(error, ChannelError):
         services.telemetry.error("not delivered", fields | {Field.REASON: str(error)})
@@ -160,5 +163,5 @@ def _fields(message: ChatMessage, channel: ChatChannel) -> dict[Field, Any]:
 
 @cache
 def _open_channels() -> tuple[Sequence[ChatChannel], SentLog]:
-    """What the environment describes, opened by the first invocation and kept for those that follow."""
+    """The channels that the environment names; the first invocation opens them, later ones reuse them."""
     return open_notify(NotifySettings.from_env(os.environ))

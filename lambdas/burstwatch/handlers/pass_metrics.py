@@ -1,4 +1,4 @@
-"""What a pass tells of itself: a line for each volume that something is to be said about, and the metrics."""
+"""The log lines and metrics of a pass: a line for each volume of interest, and the counts."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -23,7 +23,10 @@ _METRIC_BY_LEVEL: Final = {
     Level.UNKNOWN: Metric.VOLUMES_UNKNOWN,
 }
 _OMITTED_IF_ZERO: Final = (Level.WATCH, Level.UNKNOWN)
-"""What the dashboard does not show is told only if there is any, as each metric is billed by the hour."""
+"""Levels that the dashboard does not show: their metrics are sent only if not zero.
+
+CloudWatch bills a custom metric for each hour in which it is sent.
+"""
 
 _METRIC_BY_STATUS: Final = {
     OutcomeStatus.FLIPPED: Metric.FLIPS,
@@ -34,14 +37,14 @@ _METRIC_BY_STATUS: Final = {
 
 
 class PassError(BurstwatchError):
-    """A mistake of ours about some volumes; the others were looked at, and the invocation fails."""
+    """A mistake of burstwatch about some volumes; the others were evaluated, and the invocation fails."""
 
 
 def emit_pass_telemetry(report: PassReport, telemetry: Telemetry) -> dict[str, Any]:
-    """Tell of a pass, and return its summary.
+    """Log a pass, send its metrics, and return its summary.
 
     Raises:
-        PassError: a mistake of ours kept volumes from being judged.
+        PassError: because of a mistake of burstwatch, some volumes were not evaluated.
     """
     for decision in sort_by_urgency(report.decisions):
         if _should_log(decision, report):
@@ -108,7 +111,7 @@ def _emit_metrics(report: PassReport, telemetry: Telemetry) -> None:
 
 
 def _emit_freshness(report: PassReport, telemetry: Telemetry) -> None:
-    """What is worse than the policy counts on, and only then: CloudWatch bills the hours it is told in."""
+    """Send the age of datapoints if it exceeds what the policy assumes, and only then."""
     age_s, spacing_s = report.worst_datapoint_age_s or 0.0, report.datapoint_spacing_s or 0
     is_late = age_s > report.cadence.metric_lag.total_seconds()
     telemetry.emit_metric(Metric.WORST_DATAPOINT_AGE, age_s if is_late else None)
@@ -116,7 +119,7 @@ def _emit_freshness(report: PassReport, telemetry: Telemetry) -> None:
 
 
 def emit_counts(counts: Mapping[Metric, int], telemetry: Telemetry) -> None:
-    """Tell what there was any of: CloudWatch bills a metric for the hours it is told in."""
+    """Send the counts that are not zero: CloudWatch bills a metric for each hour in which it is sent."""
     for metric, count in counts.items():
         telemetry.emit_metric(metric, count or None)
 
@@ -127,12 +130,12 @@ def _soonest_s(decisions: Iterable[Decision]) -> float | None:
 
 
 def _count_stuck(decisions: Iterable[Decision]) -> int:
-    """How many modifications take far longer than expected."""
+    """The number of modifications that take much longer than expected."""
     return sum(d.flip is not None and d.flip.is_under_way and d.flip.is_stuck_alerted for d in decisions)
 
 
 def deliver_waiting(services: Services, now_s: float, telemetry: Telemetry) -> None:
-    """What the ledger has for people goes out now; what does not, goes with the next tick."""
+    """Send the alerts that wait in the ledger; what cannot be sent waits for the next tick."""
     delivery = deliver(
         services.ledger,
         services.channels,

@@ -1,4 +1,4 @@
-"""What an invocation stands on: made by the first one, kept while the function is warm."""
+"""The services of an invocation: built by the first invocation, kept while the function is warm."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -44,22 +44,22 @@ if TYPE_CHECKING:
     from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 
 ATTEMPTS: Final = 3
-"""Of each call to AWS, before it counts as failed."""
+"""Attempts of each call to AWS before it counts as failed."""
 
 _FINISH_RESERVE_S: Final = 30.0
-"""What a pass needs at most when it has looked: to record, to ask for flips and to deliver."""
+"""The longest time that a pass needs after its evaluation: to record, to request flips and to send alerts."""
 
 _STOP_RESERVE_S: Final = 12.0
-"""What is under way when a pass is stopped takes no longer."""
+"""The longest time of what is under way when a pass is stopped."""
 
 _AUTHORITY_KEY: Final = "standing"
 _AUTHORITY_MAX_AGE_S: Final = 300.0
-"""How long a function believes what it read of other deployments."""
+"""How long a function uses what it has read about other deployments."""
 
 
 @dataclass(slots=True, kw_only=True)
 class FunctionRuntime:
-    """Shell, policy and standing of a deployed function; ``base`` is the shell without any power to flip."""
+    """Services, policy and flip authority of a deployed function; ``base`` are services that cannot flip."""
 
     settings: FunctionSettings
     base: Services
@@ -75,10 +75,10 @@ class FunctionRuntime:
 
     @classmethod
     def build(cls, settings: FunctionSettings, account: str, *, attempts: int = ATTEMPTS) -> Self:
-        """Clients for everything that the settings name; ``attempts`` is how often one tries a call.
+        """Build clients for everything that the settings name; each call is tried up to ``attempts`` times.
 
         Raises:
-            LedgerError: the ledger is that of another account or region, or cannot be used.
+            LedgerError: the ledger belongs to another account or region, or cannot be used.
         """
         time_limit = TimeLimit()
         session = open_session(
@@ -106,13 +106,13 @@ class FunctionRuntime:
         )
 
     def services_for_watch(self, now_s: float, telemetry: Telemetry) -> Services:
-        """The shell of a function that looks: it asks for flips where this deployment may make them."""
+        """The services of a watch pass, which requests flips if this deployment may make them."""
         services = self._base_services(now_s, telemetry)
         may_ask = self.queue is not None and self._may_flip(now_s, telemetry)
         return replace(services, flip_queue=self.queue) if may_ask else services
 
     def services_for_flip(self, now_s: float, telemetry: Telemetry) -> Services:
-        """The shell of the function that flips."""
+        """The services of the flip function."""
         services = self._base_services(now_s, telemetry)
         return replace(services, modifier=self.modifier) if self._may_flip(now_s, telemetry) else services
 
@@ -125,7 +125,7 @@ class FunctionRuntime:
         return services
 
     def _may_flip(self, now_s: float, telemetry: Telemetry) -> bool:
-        """Whether this deployment stands; while nobody can tell, it does not."""
+        """Whether this deployment has the authority to flip; not while that is unknown."""
         authority = self._authority
         is_old = self.clock() - self._authority_read_at_s >= _AUTHORITY_MAX_AGE_S
         if authority is None or is_old or now_s >= authority.recheck_at_s:
@@ -140,7 +140,7 @@ class FunctionRuntime:
         return False
 
     def _refresh_authority(self, now_s: float, telemetry: Telemetry) -> None:
-        """Look which deployments there are; while that cannot be told, what was last found out counts."""
+        """Read which deployments exist; if that fails, the last known result counts."""
         try:
             records = find_deployments(self.ssm_client)
         except AwsError as error:
@@ -169,7 +169,7 @@ class FunctionRuntime:
 def _report_policy_problem(
     active_policy: ActivePolicy, services: Services, now_s: float, telemetry: Telemetry
 ) -> None:
-    """What is wrong with the policy goes to the log, and once into the ledger, from which people hear it."""
+    """Log a problem with the policy, and record it once in the ledger, which sends the alert."""
     assert active_policy.problem is not None
     telemetry.emit_metric(Metric.POLICY_REJECTED, 1)
     telemetry.warn(str(active_policy.problem))
@@ -182,12 +182,12 @@ def _report_policy_problem(
 
 @cache
 def function_runtime(account: str, attempts: int = ATTEMPTS) -> FunctionRuntime:
-    """The footing of this process."""
+    """The runtime of this process."""
     return FunctionRuntime.build(FunctionSettings.from_env(environ), account, attempts=attempts)
 
 
 def limit_to_invocation(services: Services, remaining_s: Callable[[], float]) -> Services:
-    """The shell of a pass that ends before its invocation does: what it has not done the next one does."""
+    """Services for a pass that ends before its invocation; what it leaves is done by the next pass."""
     remaining_at_start_s = remaining_s()
     return replace(
         services,
@@ -197,5 +197,5 @@ def limit_to_invocation(services: Services, remaining_s: Callable[[], float]) ->
 
 
 def account_from_context(context: Any) -> str:
-    """The account that the function runs in, by the function's own ARN."""
+    """The account in which the function runs, from the function's ARN."""
     return str(context.invoked_function_arn).split(":")[4]

@@ -1,4 +1,9 @@
-"""The function behind the event queues: EBS's events and the reports of hosts are hints to look early."""
+"""The settle function: events of EBS and reports of hosts are hints to poll a volume early.
+
+EC2 does not guarantee the delivery of events, and an event does not contain the new configuration. So a lost
+event only costs time, and the volume is always read again. Source: the EBS user guide, "Amazon EventBridge
+events for Amazon EBS".
+"""
 
 import json
 import re
@@ -25,7 +30,7 @@ from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telem
 PROBE_SOURCE: Final = "burstwatch.ddprobe"
 EBS_SOURCE: Final = "aws.ec2"
 STALE_AFTER_S: Final = 300
-"""An event that waited longer is dropped: a sweep and five focus ticks have looked since."""
+"""An older event is dropped: a sweep and five focus ticks have happened since."""
 
 _STALL_DETAIL_TYPE: Final = "stall"
 _EBS_DETAIL_TYPE: Final = "EBS Volume Notification"
@@ -38,7 +43,7 @@ _REPEATED: Final = "there was another one of the same volume less than a minute 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Message:
-    """An event of EventBridge, and the id of the SQS message that brought it."""
+    """An event of EventBridge, and the ID of the SQS message that contained it."""
 
     message_id: str
     event: Mapping[str, Any]
@@ -55,10 +60,10 @@ class Message:
         message_id: str = "",
         sent_at_s: float | None = None,
     ) -> Self:
-        """An event, sent into the queue at ``sent_at_s``; a host may put any ``time`` in its own events.
+        """Parse an event that was put into the queue at ``sent_at_s``; a host may write any ``time``.
 
         Raises:
-            EventError: it is none of EBS's, and none of ddprobe's.
+            EventError: it is neither an event of EBS nor one of ddprobe.
         """
         if not isinstance(event, Mapping):
             raise EventError("the event is no object")
@@ -74,10 +79,10 @@ class Message:
 
     @classmethod
     def from_record(cls, record: Any, clock: FunctionClock, wall_s: float) -> Self:
-        """A message as Lambda takes it from the queue.
+        """Parse a message as Lambda receives it from the queue.
 
         Raises:
-            EventError: its body is no event of ours.
+            EventError: its body is not one of these events.
         """
         try:
             message_id, event = record["messageId"], json.loads(record["body"])
@@ -92,13 +97,13 @@ class Message:
 
     @property
     def event_name(self) -> str:
-        """What EBS says happened, such as ``attachVolume``."""
+        """The name of the event of EBS, such as ``attachVolume``."""
         detail = self.event.get("detail")
         return sanitise(str(detail.get("event") if isinstance(detail, Mapping) else None), _MAX_SHOWN_CHARS)
 
     @property
     def volume_ids(self) -> frozenset[str]:
-        """The volumes that an event of EBS names."""
+        """The IDs of the volumes that an event of EBS names."""
         arns = self.event.get("resources")
         if not isinstance(arns, Sequence) or isinstance(arns, str):
             return frozenset()
@@ -106,10 +111,10 @@ class Message:
         return frozenset(match[1] for match in matches if match)
 
     def stall(self) -> Stall:
-        """What a host reports.
+        """The report of a host.
 
         Raises:
-            StallError: it is no report, or one that says nothing about now.
+            StallError: it is not a valid report, or it is too old.
         """
         if (detail_type := self.event.get("detail-type")) != _STALL_DETAIL_TYPE:
             raise StallError(
@@ -127,18 +132,18 @@ class Message:
 
 @with_telemetry
 def handler(event: Any, context: Any, telemetry: Telemetry) -> dict[str, Any]:
-    """As Lambda calls it with messages of the event queues; those that failed come again, and no others."""
+    """Handle messages of the event queues; only those that failed are retried."""
     return run(event, function_runtime(account_from_context(context)), telemetry, wall_s=time.time())
 
 
 def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: float) -> dict[str, Any]:
-    """A batch of messages, or one event as EventBridge itself delivered it before there were queues.
+    """Handle a batch of messages, or one event as EventBridge delivered it before there were queues.
 
-    What an event says of its volume is asked of AWS, never believed.
+    An event only names a volume: its state is read from AWS.
 
     Raises:
-        EventError: the event is none of ours.
-        PassError: a mistake of ours kept volumes from being judged.
+        EventError: the event is invalid.
+        PassError: because of a mistake of burstwatch, some volumes were not evaluated.
     """
     clock = runtime.settings.clock
     records = event.get("Records") if isinstance(event, Mapping) else None
@@ -170,10 +175,10 @@ def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: f
 
 
 def _may_be_from_probe(event_or_record: Any) -> bool:
-    """Whether an event or message that cannot be read was written by a host: trying it again is of no use.
+    """Whether an unreadable event or message was written by a host: then a retry is of no use.
 
-    Any host can write one (a time in the year 9999, JSON that is nested too deeply), and three receives of
-    it would raise an alarm. EBS's events and their envelope are AWS's and do not have the probe's source.
+    Any host can write one (a time in the year 9999, JSON that is nested too deeply), and its third attempt
+    would raise an alarm. Events of EBS are written by AWS and do not have the probe's source.
     """
     if not isinstance(event_or_record, Mapping):
         return False
@@ -183,7 +188,7 @@ def _may_be_from_probe(event_or_record: Any) -> bool:
 
 
 def _report_dropped(reasons: Sequence[str], telemetry: Telemetry) -> None:
-    """Count reports of hosts that cannot be used, and log the first reason."""
+    """Count the reports of hosts that cannot be used, and log the first reason."""
     if not reasons:
         return
     telemetry.emit_metric(Metric.PROBE_EVENTS_DROPPED, len(reasons))
@@ -206,7 +211,7 @@ def _report_stale(messages: Collection[Message], telemetry: Telemetry) -> None:
 def _process_ebs_events(
     messages: Sequence[Message], runtime: FunctionRuntime, telemetry: Telemetry
 ) -> set[str]:
-    """Look at the volumes that EBS names; the ids of messages about what EC2 did not describe."""
+    """Evaluate the volumes that events of EBS name; return the IDs of messages whose volumes were unread."""
     volume_ids = frozenset[str]().union(*(message.volume_ids for message in messages))
     if not volume_ids:
         return set()
@@ -230,9 +235,9 @@ def _process_ebs_events(
 def _process_host_reports(
     messages: Sequence[Message], runtime: FunctionRuntime, telemetry: Telemetry
 ) -> set[str]:
-    """Take the reports of hosts; the ids of messages about volumes that EC2 did not describe.
+    """Ingest the reports of hosts; return the IDs of messages whose volumes were unread.
 
-    One that cannot be used is dropped and counted: any host may send anything.
+    An unusable report is dropped and counted, because any host may send anything.
     """
     stalls: dict[str, Stall] = {}
     dropped: list[str] = []

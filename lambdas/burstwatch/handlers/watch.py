@@ -1,4 +1,4 @@
-"""The function on schedule: looks at what is due, decides, alerts, and asks for flips."""
+"""The watch function: on schedule it evaluates what is due, sends alerts, and requests flips."""
 
 import time
 from collections.abc import Mapping
@@ -22,16 +22,16 @@ _MINUTE_S: Final = 60
 
 @with_telemetry
 def handler(event: Any, context: Any, telemetry: Telemetry) -> dict[str, Any]:
-    """As EventBridge Scheduler calls it: with ``mode`` and ``time``."""
+    """Handle an event of EventBridge Scheduler, which has ``mode`` and ``time``."""
     return run(event, function_runtime(account_from_context(context)), telemetry, wall_s=time.time())
 
 
 def run(event: Any, runtime: FunctionRuntime, telemetry: Telemetry, *, wall_s: float) -> dict[str, Any]:
-    """One tick.
+    """Do the work of one tick.
 
     Raises:
-        EventError: the event is none of ours.
-        PassError: a mistake of ours kept volumes from being judged.
+        EventError: the event is invalid.
+        PassError: because of a mistake of burstwatch, some volumes were not evaluated.
     """
     kind = _kind(event)
     event_time = EventTime.from_event(event, runtime.settings.clock, wall_s)

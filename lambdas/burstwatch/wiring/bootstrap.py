@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
 WORKERS: Final = 8
-"""Reads under way at once."""
+"""Reads in parallel, to hide the latency of AWS; rate limits are kept elsewhere (``CloudWatchReader``)."""
 
 _GC_THRESHOLD: Final = 50_000
-"""Objects made until Python looks for cycles among the new: a pass makes millions of them and no cycles."""
+"""Allocations between two runs of the garbage collector: a pass makes millions of objects and no cycles."""
 
 _MAX_SKEW_S: Final = 120
 _FIRST_ERROR_STATUS: Final = 300
@@ -55,35 +55,35 @@ _DEFAULT_CONFIG: Final = Config(
 )
 
 _BULK_CONFIG: Final = _DEFAULT_CONFIG.merge(Config(parameter_validation=False))
-"""For calls of 500 metrics: to check their 3,500 parameters takes botocore a fifth of the call's time."""
+"""For calls of 500 metrics: botocore needs a fifth of the call's time to validate their 3,500 parameters."""
 
 _NO_RETRY_CONFIG: Final = _DEFAULT_CONFIG.merge(
     Config(read_timeout=20, retries={"mode": "standard", "total_max_attempts": 1})
 )
-"""Sent once: an answer that does not come is no reason to ask again for what may have been done."""
+"""For calls that are sent once: after a lost response, the modification may have been made."""
 
 _SHORT_CONFIG: Final = _DEFAULT_CONFIG.merge(
     Config(connect_timeout=3, read_timeout=5, retries={"mode": "standard", "total_max_attempts": 2})
 )
-"""For what is good to know, and not worth a long wait."""
+"""For information that is useful and not worth a long wait."""
 
 _SHORT_NO_RETRY_CONFIG: Final = _SHORT_CONFIG.merge(
     Config(retries={"mode": "standard", "total_max_attempts": 1})
 )
-"""For what alerts wait for."""
+"""For reads that delay alerts."""
 
 
 _LEDGER_CONFIG: Final = _DEFAULT_CONFIG.merge(Config(connect_timeout=2, read_timeout=4))
-"""In a function: what must be remembered of a call to AWS is to be written after one that took long."""
+"""For the ledger of a function: after a slow call to AWS there must be time to write its outcome."""
 
 
 _QUEUE_CONFIG: Final = _DEFAULT_CONFIG.merge(Config(connect_timeout=1, read_timeout=3))
-"""A repeat does no harm: the queue drops a request that it knows, and one put back twice is put back."""
+"""For the queue: a retry is harmless, because the queue drops repeats and putting back is idempotent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallLimits:
-    """How long the clients of a function wait at most, and the ``time_limit`` of its invocation."""
+    """The longest waits of a function's clients, and the ``time_limit`` of its invocation."""
 
     time_limit: TimeLimit
     attempts: int
@@ -91,7 +91,7 @@ class CallLimits:
     read_s: float = 8
 
     def apply_to(self, config: Any) -> Any:
-        """The configuration of a client, with no longer waits and no more attempts than these."""
+        """The configuration of a client, with its waits and attempts limited to these."""
         attempts = min(self.attempts, config.retries["total_max_attempts"])
         return config.merge(
             Config(
@@ -103,19 +103,19 @@ class CallLimits:
 
 
 class BindableLedger(Ledger, Protocol):
-    """A ledger that can be kept to one account and region."""
+    """A ledger that can be bound to one account and region."""
 
     def bind(self, origin: str) -> None:
-        """Keep it to this origin; another one is refused from then on."""
+        """Bind it to this origin; from then on another origin is refused."""
         ...
 
 
 class ClockError(BurstwatchError):
-    """This machine's time cannot be trusted, and every age and forecast with it."""
+    """The clock of this machine is wrong, and with it every age and forecast."""
 
 
 class Session(Protocol):
-    """What clients are made of: ours, or one of boto3's."""
+    """A factory of clients: ours, or a session of boto3."""
 
     @property
     def region_name(self) -> str: ...
@@ -125,7 +125,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AwsSession:
-    """A session of botocore's: boto3 adds nothing that is used here and takes a tenth of the start-up."""
+    """A session of botocore; boto3 adds nothing that is used here and takes a tenth of the start-up time."""
 
     _botocore: BotocoreSession
     region_name: str
@@ -142,7 +142,7 @@ class AwsSession:
     def client_with_credentials(
         self, service_name: str, *, config: Any, credentials: Mapping[str, str]
     ) -> Any:
-        """A client with the ``Credentials`` that AssumeRole answered."""
+        """A client with the ``Credentials`` from AssumeRole."""
         return self._botocore.create_client(
             service_name,
             config=config,
@@ -159,12 +159,12 @@ def open_session(
     last_region: str | None = None,
     call_limits: CallLimits | None = None,
 ) -> AwsSession:
-    """A session as boto3 makes it: options first, then environment, then files.
+    """Open a session as boto3 does: from options first, then the environment, then files.
 
-    boto3 does not know AWS_REGION as other AWS tools do: it is for ``last_region``, the last resort.
+    boto3 ignores AWS_REGION, unlike other AWS tools: it can be passed as ``last_region``, the last resort.
 
     Raises:
-        SettingsError: there is no such profile, or no region anywhere.
+        SettingsError: the profile does not exist, or there is no region anywhere.
     """
     session = BotocoreSession(profile=profile)
     try:
@@ -193,10 +193,10 @@ def build_services(
     clock: Clock | None = None,
     calls: CallCounter | None = None,
 ) -> Services:
-    """Everything a pass stands on; without a ``clock`` the time is for the caller to tell.
+    """Build everything that a pass needs; without a ``clock`` the caller passes the time.
 
-    ``calls`` is for callers that asked AWS something before. Python looks for cycles less often from now on:
-    as often as by default it takes a quarter of a pass over a large fleet.
+    ``calls`` is for callers that have called AWS before. From now on, Python's garbage collector runs less
+    often: with its default it takes a quarter of the time of a pass over a large fleet.
     """
     gc.set_threshold(_GC_THRESHOLD)
     calls = calls or CallCounter()
@@ -228,11 +228,11 @@ def _select_clock(client: Any, clock: Clock | None) -> Callable[[], float]:
 
 
 def endpoint_clock(url: str) -> Callable[[], float]:
-    """The time that this endpoint tells, to the second; asked anew each time, as it may run faster than ours.
+    """The time of this endpoint, to the second; read at each call, because it may be faster than real time.
 
     Raises:
         AwsError: the endpoint does not answer.
-        ClockError: it answers without a date.
+        ClockError: its response has no date.
     """
     http = URLLib3Session(timeout=_CLOCK_TIMEOUT_S)
 
@@ -248,7 +248,7 @@ def endpoint_clock(url: str) -> Callable[[], float]:
 
 
 def _check_clock_skew(response_dict: dict[str, Any] | None, **_: object) -> None:
-    """Compare this machine's clock with the date of an answer that AWS gave.
+    """Compare this machine's clock with the date of a response of AWS.
 
     Raises:
         ClockError: they are more than two minutes apart.
@@ -271,12 +271,12 @@ def _check_clock_skew(response_dict: dict[str, Any] | None, **_: object) -> None
 
 @contextmanager
 def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BindableLedger]:
-    """The ledger at this address; a file that is not there is made, a table is not.
+    """Open the ledger at this address; a missing file is created, a missing table is not.
 
-    Its calls are not counted: what a pass takes is to be the same whatever holds its ledger.
+    Its calls are not counted, so that the count of a pass does not depend on the kind of its ledger.
 
     Raises:
-        LedgerError: it cannot be used; of a table that is not there, whoever reads it first is told.
+        LedgerError: it cannot be used; a missing table is found by the first read.
     """
     if address.kind is LedgerKind.SQLITE:
         from burstwatch.adapters.ledger.sqlite import SqliteLedger  # noqa: PLC0415 - one of two is used
@@ -291,32 +291,32 @@ def open_ledger(session: Session, address: LedgerAddress) -> Iterator[BindableLe
 
 
 def build_ledger_client(session: Session) -> Any:
-    """The client of a function's ledger; its calls are not counted: they are no reads of AWS's state."""
+    """The client of a function's ledger; its calls are not counted, because they do not read AWS's state."""
     return build_client(session, "dynamodb", CallCounter(), config=_LEDGER_CONFIG)
 
 
 def ledger_origin(account: str, region: str) -> str:
-    """What a ledger is bound to: every process that shares one must say the same."""
+    """The origin to which a ledger is bound: the same for every process that shares it."""
     return f"account {account} in {region}"
 
 
 def build_parameters_client(session: Session, calls: CallCounter) -> Any:
-    """A client of SSM Parameter Store that does not wait long: what it is asked for can be named instead."""
+    """A client of SSM Parameter Store with short waits: what it reads can also be given as an option."""
     return build_client(session, "ssm", calls, config=_SHORT_CONFIG)
 
 
 def build_topic_client(session: Session, calls: CallCounter) -> Any:
-    """A client of SNS that is sent to once: an alert that it does not take waits in the ledger."""
+    """A client of SNS without retries: an alert that SNS does not take waits in the ledger."""
     return build_client(session, "sns", calls, config=_SHORT_NO_RETRY_CONFIG)
 
 
 def build_queue_client(session: Session, calls: CallCounter) -> Any:
-    """The client for flip requests: a request must go back to the queue also in the last seconds."""
+    """A client for flip requests with short waits: a request must be put back even in the last seconds."""
     return build_client(session, "sqs", calls, config=_QUEUE_CONFIG)
 
 
 class _LazyClient:
-    """A client built when it is first used, so that nothing waits for it before."""
+    """A client that is built when it is first used, so that nothing waits for it before."""
 
     def __init__(self, build: Callable[[], Any]) -> None:
         self._build = build
@@ -330,7 +330,7 @@ class _LazyClient:
 
 
 def build_modifier(session: Session, calls: CallCounter, *, endpoint_url: str | None = None) -> Ec2Modifier:
-    """What modifies volumes; its client is built when the first one is to be modified."""
+    """Build what modifies volumes; its client is built when the first volume is modified."""
 
     def build() -> Any:
         client = build_client(session, "ec2", calls, endpoint_url=endpoint_url, config=_NO_RETRY_CONFIG)
@@ -348,10 +348,10 @@ def build_client(
     endpoint_url: str | None = None,
     config: Config = _DEFAULT_CONFIG,
 ) -> Any:
-    """A client with explicit timeouts and retries, its calls counted.
+    """Build a client with explicit timeouts and retries, whose calls are counted.
 
     Raises:
-        SettingsError: the AWS configuration holds something that no client can be made of.
+        SettingsError: the AWS configuration has an invalid value.
     """
     try:
         client: BaseClient = session.client(service, config=config, endpoint_url=endpoint_url)
@@ -365,7 +365,7 @@ def build_client(
 def build_client_with_credentials(
     session: AwsSession, service: str, calls: CallCounter, credentials: Mapping[str, str]
 ) -> Any:
-    """A client of a role that was assumed, its calls counted."""
+    """Build a client with the credentials of an assumed role, whose calls are counted."""
     client = session.client_with_credentials(service, config=_DEFAULT_CONFIG, credentials=credentials)
     calls.attach(client)
     return client
@@ -373,17 +373,17 @@ def build_client_with_credentials(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallerIdentity:
-    """Whom AWS takes the caller for: the account's id, and the name of the user or role there."""
+    """The identity of the caller: the ID of the account, and the name of the user or role."""
 
     account: str
     arn: str
 
 
 def get_caller_identity(session: Session, calls: CallCounter) -> CallerIdentity:
-    """Whom these credentials belong to; needs no permission, and waits for no AWS that is out of reach.
+    """The identity of these credentials; it needs no permission, and waits briefly if AWS is unreachable.
 
     Raises:
-        AwsError: AWS does not say.
+        AwsError: the identity could not be read.
     """
     with translate_errors("sts:GetCallerIdentity"):
         response = build_client(session, "sts", calls, config=_SHORT_CONFIG).get_caller_identity()
@@ -391,7 +391,7 @@ def get_caller_identity(session: Session, calls: CallCounter) -> CallerIdentity:
 
 
 def build_channels(session: Session, settings: Settings, calls: CallCounter) -> list[AlertChannel]:
-    """The ways to people that the settings name."""
+    """Build the alert channels that the settings name."""
     channels: list[AlertChannel] = []
     if settings.topic_arn:
         from burstwatch.adapters.notify.sns import SnsChannel  # noqa: PLC0415 - most runs of burstctl send nothing

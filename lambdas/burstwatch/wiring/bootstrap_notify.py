@@ -1,4 +1,4 @@
-"""What the notify function stands on: beside ``bootstrap`` the only place that builds clients."""
+"""Builds the services of the notify function: the only place that builds clients, besides ``bootstrap``."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -24,12 +24,12 @@ _QUICK_CONFIG: Final = Config(
     retries={"mode": "standard", "total_max_attempts": 2},
     user_agent_extra="burstwatch",
 )
-"""An alert waits for no table: where AWS is slow it may come twice, and is tried again."""
+"""Short waits, because an alert must not wait for the table: if AWS is slow, it may be sent twice."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifyServices:
-    """What notify stands on; ``remaining_s`` is that of the invocation."""
+    """The services of the notify function; ``remaining_s`` is the remaining time of the invocation."""
 
     channels: Sequence[ChatChannel]
     sent_log: SentLog
@@ -40,7 +40,7 @@ class NotifyServices:
 def build_chat_channels(
     settings: NotifySettings, session: Session, *, sleep: Callable[[float], None] = time.sleep
 ) -> tuple[list[ChatChannel], SentLog]:
-    """The ways to people that the settings name, and what remembers what they took."""
+    """Build the chat channels that the settings name, and the log of what was sent to them."""
     calls = CallCounter()
     dynamodb_client = build_client(session, "dynamodb", calls, config=_QUICK_CONFIG)
     channels: list[ChatChannel] = []
@@ -60,5 +60,5 @@ def build_chat_channels(
 
 
 def open_notify(settings: NotifySettings) -> tuple[list[ChatChannel], SentLog]:
-    """The same, in the region and with the credentials of the function."""
+    """The same, with the region and the credentials of the function."""
     return build_chat_channels(settings, open_session(None, settings.region))

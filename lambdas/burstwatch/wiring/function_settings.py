@@ -1,4 +1,4 @@
-"""How the deployed functions are wired: what the stack writes into their environment, checked."""
+"""The settings of the deployed functions: what the stack writes into their environment, validated."""
 
 import re
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ FLIP_QUEUE_URL: Final = "BURSTWATCH_FLIP_QUEUE_URL"
 SLACK_SECRET: Final = "BURSTWATCH_SLACK_SECRET"  # noqa: S105 - where the secret is, not what it is
 CHAT_TOPIC_ARN: Final = "BURSTWATCH_CHAT_TOPIC_ARN"
 REGION: Final = "AWS_REGION"
-"""Lambda's own; so is whatever begins with AWS_."""
+"""Set by Lambda, like every variable that begins with AWS_."""
 
 _TABLE_PATTERN: Final = re.compile(r"dynamodb:([A-Za-z0-9_.-]{3,255})")
 _TOPIC_PATTERN: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")
@@ -28,7 +28,7 @@ _SECRET_PATTERN: Final = re.compile(
 
 
 class FunctionClock(StrEnum):
-    """Where a function takes *now* from: its machine, or the event (the lab's time-lapse)."""
+    """The source of the present time: the machine, or the event (the time-lapse of the lab)."""
 
     WALL = "wall"
     EVENT = "event"
@@ -36,7 +36,7 @@ class FunctionClock(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionSettings:
-    """What watch, flip and settle are told; without a ``flip_queue_url`` nobody flips, they only propose."""
+    """The settings of watch, flip and settle; without a ``flip_queue_url`` flips are only proposed."""
 
     region: str
     table: str
@@ -48,7 +48,7 @@ class FunctionSettings:
 
     @property
     def pushed_policy_parameter(self) -> str:
-        """Where ``burstctl policy push`` puts the policy that wins."""
+        """The parameter to which ``burstctl policy push`` writes, which takes precedence."""
         return pushed_parameter_name(self.policy_parameter)
 
     @classmethod
@@ -76,7 +76,7 @@ class FunctionSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifySettings:
-    """What notify is told; a way to people that is not named is not used."""
+    """The settings of notify; a channel that is not named is not used."""
 
     region: str
     table: str
@@ -108,7 +108,7 @@ class NotifySettings:
 
 
 class _EnvironmentReader:
-    """Reads variables and remembers what was wrong with them; what is missing reads as empty meanwhile."""
+    """Reads variables and collects their faults; a missing variable counts as empty meanwhile."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._environ = environ
@@ -117,7 +117,7 @@ class _EnvironmentReader:
     def read_optional(
         self, name: str, pattern: re.Pattern[str], expectation: str, *, is_shown: bool = True
     ) -> str | None:
-        """What may be left out; somebody may have put the secret itself where its name belongs."""
+        """An optional variable; an error does not show its value, which may be a secret by mistake."""
         value = self._environ.get(name) or None
         if value is not None and not pattern.fullmatch(value):
             self._faults.append(f"{name}{f'={value!r}' if is_shown else ''} is not {expectation}")
@@ -146,10 +146,10 @@ class _EnvironmentReader:
         return FunctionClock(value)
 
     def raise_faults(self) -> None:
-        """Name every fault at once.
+        """Report every fault at once.
 
         Raises:
-            SettingsError: there are some.
+            SettingsError: there is a fault.
         """
         if self._faults:
             raise SettingsError(

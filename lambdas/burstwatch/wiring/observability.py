@@ -1,7 +1,7 @@
-"""What the deployed functions say of themselves: log lines, metrics and traces, and every name in them.
+"""Log lines, metrics and traces of the deployed functions, and every name in them.
 
-Nothing here looks at the environment before a function is invoked, and X-Ray's SDK, which takes longer to
-import than all the rest, is left alone unless an invocation is traced.
+Nothing here reads the environment before a function is invoked. X-Ray's SDK, which takes longer to import
+than everything else, is imported only if an invocation is traced.
 """
 
 import json
@@ -18,7 +18,7 @@ from aws_lambda_powertools.logging import Logger
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 Handler: TypeAlias = Callable[[Any, Any], Any]
-"""As Lambda calls it: with the event and the context."""
+"""A handler as Lambda calls it, with the event and the context."""
 
 SERVICE: Final = "POWERTOOLS_SERVICE_NAME"
 NAMESPACE: Final = "POWERTOOLS_METRICS_NAMESPACE"
@@ -28,14 +28,14 @@ _TASK_ROOT: Final = "LAMBDA_TASK_ROOT"
 _TRACE_ID: Final = "_X_AMZN_TRACE_ID"
 
 _CALLER_STACK_LEVEL: Final = 3
-"""How far up the stack a line comes from: Powertools and we are in between."""
+"""The number of stack frames between a log line and its caller: those of Powertools and of this module."""
 
 _WEBHOOK_PATTERN: Final = re.compile(r"/(services|workflows|triggers)/[^\s\"'\\]+")
-"""The part of a webhook's address that is its secret."""
+"""The secret part of a webhook's address."""
 
 
 class Metric(StrEnum):
-    """Every metric, in the namespace ``Burstwatch``, by the dimension ``service``."""
+    """Every metric, in the namespace ``Burstwatch``, with the dimension ``service``."""
 
     VOLUMES_WATCHED = "VolumesWatched"
     VOLUMES_IN_FOCUS = "VolumesInFocus"
@@ -74,11 +74,11 @@ _UNITS: Final = {
     Metric.SOONEST_TIME_TO_EMPTY: MetricUnit.Seconds,
     Metric.LOWEST_BURST_BALANCE: MetricUnit.Percent,
 }
-"""Of those that are no counts."""
+"""The units of metrics that are not counts."""
 
 
 class Field(StrEnum):
-    """Every field of our log lines beside those that Powertools writes."""
+    """Every field of our log lines, besides those that Powertools writes."""
 
     ACTION_TAKEN = "action_taken"
     ALERT_ID = "alert_id"
@@ -97,7 +97,7 @@ class Field(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telemetry:
-    """What a function speaks with, and how many seconds are left of its invocation."""
+    """The logger, metrics and tracer of a function, and the remaining seconds of its invocation."""
 
     logger: Logger
     metrics: EphemeralMetrics
@@ -105,16 +105,16 @@ class Telemetry:
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Self:
-        """As the stack names things; a name that is missing stops no function."""
+        """From the environment that the stack writes; a missing name does not stop the function."""
         return cls(logger=make_logger(environ, stream=stream), metrics=make_metrics(environ))
 
     def emit_metric(self, metric: Metric, value: float | None) -> None:
-        """Tell a metric; what is not known is not told."""
+        """Send a metric; an unknown value (None) is not sent."""
         if value is not None:
             self.metrics.add_metric(name=metric, unit=_UNITS.get(metric, MetricUnit.Count), value=value)
 
     def flush(self) -> None:
-        """Write the metrics that were told, in one line of the log."""
+        """Write the collected metrics in one line of the log."""
         if self.metrics.metric_set:
             self.metrics.flush_metrics()
 
@@ -130,12 +130,12 @@ class Telemetry:
     def internal_error(
         self, message: str, error: Exception, fields: Mapping[Field, Any] | None = None
     ) -> None:
-        """A mistake of ours, with its traceback."""
+        """Log a mistake of burstwatch, with its traceback."""
         self.logger.error(message, extra=_log_fields(fields), exc_info=error, stacklevel=_CALLER_STACK_LEVEL)
 
 
 def make_logger(environ: Mapping[str, str], *, stream: IO[str] | None = None) -> Logger:
-    """Lines of JSON, with the time in UTC, in which no webhook's address ever stands."""
+    """A logger of JSON lines with the time in UTC, which removes the addresses of webhooks."""
     return Logger(
         service=environ.get(SERVICE) or "burstwatch",
         level=environ.get(LOG_LEVEL) or "INFO",
@@ -147,16 +147,16 @@ def make_logger(environ: Mapping[str, str], *, stream: IO[str] | None = None) ->
 
 
 def make_metrics(environ: Mapping[str, str]) -> EphemeralMetrics:
-    """Metrics in the embedded format: CloudWatch reads them from the log, and no call is made."""
+    """Metrics in the embedded metric format: CloudWatch reads them from the log, without a call."""
     return EphemeralMetrics(
         namespace=environ.get(NAMESPACE) or "Burstwatch", service=environ.get(SERVICE) or "burstwatch"
     )
 
 
 def make_tracer(environ: Mapping[str, str]) -> Callable[[Handler], Handler]:
-    """What wraps a handler so that an invocation which Lambda samples is traced, with its calls to AWS.
+    """A wrapper of handlers that traces invocations which Lambda samples, with their calls to AWS.
 
-    Outside Lambda, and where the stack has tracing off, it leaves the handler as it is.
+    Outside Lambda, and if the stack has tracing off, it returns the handler unchanged.
     """
     is_off = environ.get(TRACE_DISABLED, "").lower() in {"1", "true", "yes", "on"}
     if is_off or not environ.get(_TASK_ROOT):
@@ -182,9 +182,9 @@ def make_tracer(environ: Mapping[str, str]) -> Callable[[Handler], Handler]:
 
 
 def with_telemetry(handle: Callable[[Any, Any, Telemetry], Any]) -> Handler:
-    """The handler that Lambda calls; instruments are made by its first call, and kept.
+    """Make the handler that Lambda calls; its first call builds the telemetry, which later calls reuse.
 
-    Metrics are written whatever becomes of an invocation; what a handler raises fails it.
+    Metrics are written even if the invocation fails; an exception of the handler fails it.
     """
 
     @cache
@@ -213,7 +213,7 @@ def with_telemetry(handle: Callable[[Any, Any, Telemetry], Any]) -> Handler:
 
 
 def _log_fields(fields: Mapping[Field, Any] | None) -> dict[str, Any]:
-    """Fields by their plain names; those without a value are left out."""
+    """The fields by their names; those without a value are left out."""
     return {str(name): value for name, value in (fields or {}).items() if value is not None}
 
 

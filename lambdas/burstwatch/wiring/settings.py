@@ -1,4 +1,4 @@
-"""How a process is wired: names and places, never thresholds."""
+"""The settings of a process: names and addresses, never thresholds."""
 
 import re
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ _TABLE_PATTERN: Final = re.compile(r"[A-Za-z0-9_.-]{3,255}")
 
 
 class Clock(StrEnum):
-    """Where *now* comes from: this machine, or the endpoint's ``Date`` header (the lab's time-lapse)."""
+    """The source of the present time: this machine, or the endpoint's ``Date`` header (in the lab)."""
 
     WALL = "wall"
     ENDPOINT = "endpoint"
@@ -29,7 +29,7 @@ class SettingsError(BurstwatchError):
 
 
 class LedgerKind(StrEnum):
-    """What holds a ledger."""
+    """The kind of a ledger's store."""
 
     SQLITE = "sqlite"
     DYNAMODB = "dynamodb"
@@ -37,7 +37,7 @@ class LedgerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerAddress:
-    """Where a ledger is; ``name`` is the path of a file, or the name of a table."""
+    """The address of a ledger; ``name`` is the path of a file, or the name of a table."""
 
     kind: LedgerKind
     name: str
@@ -51,10 +51,10 @@ class LedgerAddress:
 
 
 def parse_ledger(text: str) -> LedgerAddress:
-    """Read ``sqlite:PATH`` or ``dynamodb:TABLE``.
+    """Parse ``sqlite:PATH`` or ``dynamodb:TABLE``.
 
     Raises:
-        SettingsError: it is neither.
+        SettingsError: the text is neither.
     """
     kind, _, name = text.partition(":")
     if kind == LedgerKind.DYNAMODB and name and not _TABLE_PATTERN.fullmatch(name):
@@ -69,7 +69,7 @@ def parse_ledger(text: str) -> LedgerAddress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """What the environment says, checked."""
+    """The settings from the environment, validated."""
 
     ledger: LedgerAddress
     clock: Clock = Clock.WALL
@@ -80,12 +80,13 @@ class Settings:
     def from_env(
         cls, environ: Mapping[str, str], *, home: Path, default_ledger_id: str, deployed: str | None = None
     ) -> Self:
-        """Read the settings from ``environ``; ``default_ledger_id`` tells one default ledger from another.
+        """Read the settings from ``environ``; ``default_ledger_id`` distinguishes default ledgers.
 
-        ``deployed`` is the ledger of the stack, where one was found; what the environment names comes first.
+        ``deployed`` is the ledger of the stack, if one was found; a ledger that the environment names takes
+        precedence.
 
         Raises:
-            SettingsError: naming every fault.
+            SettingsError: a setting is invalid; the message names every fault.
         """
         faults: list[str] = []
         file_name = f"ledger-{re.sub(r'[^A-Za-z0-9._-]', '_', default_ledger_id)}.sqlite"

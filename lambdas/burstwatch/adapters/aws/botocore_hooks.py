@@ -1,4 +1,4 @@
-"""Between botocore and the adapters: answers read cheaply and page by page."""
+"""Hooks into botocore: responses are parsed quickly, strictly and page by page."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
     from botocore.session import Session
 
 MAX_PAGES: Final = 1_000
-"""Of one listing: 500,000 volumes. A listing that goes on for longer than that does not end."""
+"""Pages of one listing: 500,000 volumes. A listing with more pages is assumed to be an endless loop."""
 
 _FIRST_ERROR_STATUS: Final = 300
 
 
 def use_fast_timestamps(session: "Session") -> None:
-    """Make the clients of this session read instants quickly, as aware UTC datetimes.
+    """Make the clients of this session parse instants quickly, as aware UTC datetimes.
 
-    botocore's own parser takes 20 microseconds for each, which is most of the time that it spends on an
-    answer: a page of 500 volumes takes 120 ms with it and 35 ms without.
+    botocore's own parser takes 20 microseconds for each instant, which is most of the time that it spends on
+    a response: a page of 500 volumes takes 120 ms with it and 35 ms without.
     """
     session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=_parse_timestamp)
 
 
 def use_strict_parser(session: "Session") -> None:
-    """Make the clients of this session say of bytes that are no answer of AWS's that they are none.
+    """Make the clients of this session raise ResponseParserError for bytes that are not a response of AWS.
 
-    botocore does so of broken XML; over other bytes its parsers stumble with whatever exception it may be,
-    which nobody takes for an answer that failed.
+    botocore does so for broken XML. For other bytes, its parsers raise arbitrary exceptions, which callers
+    would not recognise as a failed call.
     """
     factory = session.get_component("response_parser_factory")
     factory.create_parser = partial(_create_strict_parser, factory.create_parser)
@@ -72,11 +72,11 @@ def _parse_timestamp(value: Any) -> datetime:
 
 
 def install_hooks(client: "BaseClient") -> None:
-    """Make this client read metrics and listings quickly, and its errors say when their request was signed.
+    """Make this client parse metrics and listings quickly, and add the time of signing to its errors.
 
-    The first saves botocore's walk over each datapoint and each element, half of the time that an answer
-    takes; where the wire is not as expected, botocore reads the answer as ever. By the second a wrong clock
-    shows without a clock.
+    The first avoids botocore's walk over each datapoint and each element, which is half of the time that a
+    response takes. If the response has an unexpected form, botocore parses it as usual. The second shows a
+    wrong clock of this machine.
     """
     events = client.meta.events
     service = client.meta.service_model.service_id.hyphenize()
@@ -93,7 +93,7 @@ def install_hooks(client: "BaseClient") -> None:
 def _read_metrics(
     response_dict: dict[str, Any], customized_response_dict: dict[str, Any], **_: object
 ) -> None:
-    """Take the body as it is, instants as seconds since the epoch, and leave botocore an empty one."""
+    """Take the body as it is, with instants in seconds since the epoch; botocore parses an empty one."""
     is_json = response_dict["headers"].get("Content-Type", "").startswith("application/x-amz-json")
     if response_dict["status_code"] >= _FIRST_ERROR_STATUS or not is_json:
         return
@@ -112,7 +112,7 @@ def _read_listing(
     customized_response_dict: dict[str, Any],
     **_: object,
 ) -> None:
-    """The same for a listing of EC2's."""
+    """The same for a listing of EC2."""
     if response_dict["status_code"] >= _FIRST_ERROR_STATUS:
         return
     try:
@@ -136,11 +136,12 @@ def _record_signing_time(
 def paginate(
     call: Callable[..., Any], max_pages: int = MAX_PAGES, /, *, list_key: str, **request: Any
 ) -> Iterator[dict[str, Any]]:
-    """Every page of an operation with NextToken, each with the list that it is a page ``list_key``.
+    """Every page of an operation with NextToken; each contains the list ``list_key``.
 
     Raises:
-        PaginationError: a token came twice, or there are more pages than ``max_pages``: it would never end.
-        ResponseParserError: the answer is no page; read as an empty one, a fleet would be taken for deleted.
+        PaginationError: a token came twice, or there are more than ``max_pages`` pages.
+        ResponseParserError: the response is not a page. Read as an empty page, it would mean that every
+            volume was deleted.
     """
     seen_tokens: set[str] = set()
     token = ""

@@ -1,4 +1,4 @@
-"""What a pass asks of AWS, counted as it is sent."""
+"""Counts the requests of a pass to AWS as they are sent."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -14,18 +14,19 @@ if TYPE_CHECKING:
 
 
 _LIMITED_CALLS: Final = ("ec2:Describe", "cloudwatch:Get")
-"""What a pass reads: it can do without an answer, and reports that."""
+"""The reads of a pass: it can go on without an answer, and reports what is missing."""
 
 
 class CallCounter:
-    """Counts the requests of every client it is attached to, from any number of threads, and ends the reads.
+    """Counts the requests of every client that it is attached to, and limits the time of reads; thread-safe.
 
-    ``calls`` holds each request that went out, botocore's own retries as well, under names such as
+    ``calls`` counts each request that was sent, including botocore's own retries, by names such as
     ``ec2:DescribeVolumes``. ``metrics_requested`` is what CloudWatch bills: the queries of each GetMetricData
-    call, once for each page, but not again for a retry, because a refused request is not billed.
+    call, once for each page. Retries are not counted, because a refused request is not billed.
+    Source: the Amazon CloudWatch pricing page.
 
-    After ``limit_reads`` the reads of EC2 and CloudWatch fail once the time is over, further tries of one
-    under way as well. Modifications, the ledger and deliveries are not limited.
+    After ``limit_reads``, reads of EC2 and CloudWatch fail when the time is over, including retries of a read
+    under way. Modifications, the ledger and deliveries are not limited.
     """
 
     def __init__(self, monotonic: Callable[[], float] = monotonic) -> None:
@@ -56,14 +57,14 @@ class CallCounter:
             return self._metrics_requested
 
     def reset(self) -> None:
-        """Begin anew, for a client that outlives one pass; reads are not limited any more."""
+        """Start again at zero, for a client that is used in several passes; reads are no longer limited."""
         self.limit_reads(inf)
         with self._lock:
             self._calls.clear()
             self._metrics_requested = 0
 
     def limit_reads(self, seconds: float) -> None:
-        """Let no read be sent after so many seconds from now."""
+        """Let no read be sent later than ``seconds`` from now."""
         self._read_limit_s, self._read_deadline_s = seconds, self._monotonic() + seconds
 
     def _count_call(self, event_name: str, **_: object) -> None:

@@ -1,4 +1,8 @@
-"""One-minute samples of volume metrics, read from CloudWatch many at a time."""
+"""One-minute samples of volume metrics, read from CloudWatch in batches.
+
+Source of the limits: the CloudWatch API reference, GetMetricData, and the CloudWatch user guide, "CloudWatch
+service quotas".
+"""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +24,19 @@ if TYPE_CHECKING:
     from types_boto3_cloudwatch import CloudWatchClient
 
 BATCH_SIZE: Final = 500
-"""Queries in one GetMetricData call at most. With spans up to 201 minutes the answer fits on one page."""
+"""The most queries that one GetMetricData call takes.
+
+A page has 100,800 datapoints, so with spans of up to 201 minutes (500 x 201) the response fits on one page.
+"""
 
 DATAPOINTS_PER_S: Final = 150_000
-"""Our share of the 180,000 that an account may ask for in a second; AWS counts what a query could return."""
+"""Our share of the 180,000 datapoints per second of an account; AWS counts what a query could return.
+
+The rest is left to other users of the account, such as dashboards. The quota holds for the last three hours.
+"""
 
 CALLS_PER_S: Final = 50
-"""GetMetricData calls in a second that every account allows; newer ones have 500."""
+"""GetMetricData calls per second that every account allows; the present default is 500, the older was 50."""
 
 _ACTION: Final = "cloudwatch:GetMetricData"
 _BAD_REQUEST_CODES: Final = error_codes(
@@ -35,25 +45,29 @@ _BAD_REQUEST_CODES: Final = error_codes(
     MissingRequiredParameterException ParamValidationError"""
 )
 _MAX_PAGES: Final = 100
-"""Of one call: ten million datapoints. A day of 500 metrics takes eight pages."""
+"""Pages of one call: ten million datapoints. A day of 500 metrics takes eight pages."""
 
 _MAX_CALLS_PER_BATCH: Final = 64
-"""Three bad queries among 500 are singled out in 50 calls; when all are bad, there is no use in going on."""
+"""Three bad queries among 500 are found by bisection in 50 calls; if all are bad, searching is of no use."""
 
 _NAMESPACES: Final = {"VolumeId": "AWS/EBS", "InstanceId": "AWS/EC2"}
 _VALUE_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteBalance%"), (0.0, 100.0))
 _MAX_TIMESTAMP_S: Final = 32_503_680_000
-"""The year 3000: what is later is no time of a datapoint."""
+"""The year 3000: a later instant is not the time of a datapoint."""
 
 _MAX_MESSAGE_CHARS: Final = 400
 _MAX_SHOWN_CHARS: Final = 40
 _TOLERANCE: Final = 0.5
-"""How far outside its limits a value may be to count as rounding, and is then moved to the limit."""
+"""A value up to this far outside its limits counts as a rounding error and is moved to the limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricQuery:
-    """One statistic of one metric that is published under one id alone: a volume's, or an instance's."""
+    """One statistic of one metric that has a single dimension: ``VolumeId``, or ``InstanceId``.
+
+    Dimensions must match exactly: a query for VolumeId alone finds nothing of a metric that is published with
+    InstanceId and VolumeId. Source: the CloudWatch user guide, "CloudWatch concepts", dimensions.
+    """
 
     resource_id: str
     metric: str
@@ -63,9 +77,9 @@ class MetricQuery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricsResult:
-    """Each query is either in ``series``, perhaps empty (a gap), or in ``unread`` for a reason.
+    """Each query is either in ``series``, which is empty if there is a gap, or in ``unread`` with the reason.
 
-    ``messages`` are what AWS says about a call as a whole.
+    ``messages`` are AWS's messages about a call as a whole.
     """
 
     series: Mapping[MetricQuery, Series] = field(default_factory=dict)
@@ -76,9 +90,10 @@ class MetricsResult:
 class CloudWatchReader:
     """Reads the samples of one region.
 
-    Throttling is for the client to retry, because only botocore sees each answer: build it with
-    ``Config(retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=workers)``. It
-    waits exponentially longer each time, at random up to 20 s; a batch still refused then is unread alone.
+    The client must retry throttled calls, because only botocore sees each response. Build it with
+    ``Config(retries={"mode": "standard", "total_max_attempts": 5}, max_pool_connections=workers)``: the
+    random delay before each retry grows exponentially up to 20 s. A batch that is still refused is unread;
+    the others are not affected.
     """
 
     def __init__(
@@ -102,7 +117,9 @@ class CloudWatchReader:
         *,
         on_batch: Callable[[], None] = lambda: None,
     ) -> MetricsResult:
-        """The samples whose minute begins in ``[start_s, end_s)``, which is at most 15 days ago.
+        """Read the samples whose minute begins in ``[start_s, end_s)``, at most 15 days ago.
+
+        CloudWatch keeps one-minute datapoints for 15 days.
 
         ``on_batch`` is called after each batch of 500 queries.
         """
@@ -119,9 +136,9 @@ class CloudWatchReader:
     def read_batches(
         self, queries: Iterable[MetricQuery], start_s: float, end_s: float
     ) -> Iterator[MetricsResult]:
-        """The same, 500 queries at a time and in the order they are answered.
+        """The same in batches of 500 queries, in the order in which they are answered.
 
-        Neither all queries nor all samples are ever held: ``queries`` may be a generator.
+        ``queries`` may be a generator: neither all queries nor all samples are in memory at once.
         """
         if not start_s < end_s:
             raise ValueError(f"the span from {start_s} to {end_s} is empty: its end must be after its start")
@@ -140,7 +157,7 @@ class CloudWatchReader:
             pool.shutdown(cancel_futures=True)
 
     def _read_batch(self, batch: Sequence[MetricQuery], start_s: float, end_s: float) -> MetricsResult:
-        """One call, or as many as it takes to single out the queries that make it fail."""
+        """Make one call, or as many as needed to find the queries that make it fail."""
         series: dict[MetricQuery, Series] = {}
         unread: dict[MetricQuery, AwsFailure] = {}
         messages: list[str] = []
@@ -183,7 +200,7 @@ class CloudWatchReader:
 
 
 class _RateLimiter:
-    """Lets callers through no faster than AWS allows; the first goes at once."""
+    """Delays callers so that they stay within AWS's quota; the first is not delayed."""
 
     def __init__(
         self, datapoints_per_s: float, monotonic: Callable[[], float], sleep: Callable[[float], None]
@@ -208,7 +225,7 @@ def _query_id(index: int) -> str:
 
 
 def _to_data_query(index: int, query: MetricQuery) -> dict[str, Any]:
-    """Without a unit: a wrong one would silently bring nothing."""
+    """Build the query without a unit: with a wrong one, CloudWatch returns no datapoints and no error."""
     metric = {
         "Namespace": _NAMESPACES[query.dimension],
         "MetricName": query.metric,
@@ -222,7 +239,7 @@ def _to_data_query(index: int, query: MetricQuery) -> dict[str, Any]:
 
 @dataclass(slots=True)
 class _QueryResult:
-    """What the pages so far say about one query."""
+    """What the pages so far contain about one query."""
 
     times: list[Any] = field(default_factory=list)
     values: list[Any] = field(default_factory=list)
@@ -237,7 +254,11 @@ class _Response:
 
 
 def _merge_pages(pages: Iterable[Mapping[str, Any]]) -> _Response:
-    """The pages of one call put together; the newest status of a query counts, as AWS means it."""
+    """Merge the pages of one call; the newest status of a query counts.
+
+    A query is ``PartialData`` on each page but the last. Source: the CloudWatch API reference,
+    MetricDataResult.
+    """
     response = _Response()
     for page in pages:
         response.messages += _message_texts(page)
@@ -253,7 +274,7 @@ def _merge_pages(pages: Iterable[Mapping[str, Any]]) -> _Response:
 
 
 def _mappings(document: Mapping[str, Any], name: str) -> list[Mapping[str, Any]]:
-    """What of a list can be read on: an answer in JSON comes as it was sent."""
+    """The elements of a list that are mappings: botocore does not check the types in a JSON response."""
     entries = document.get(name)
     return (
         [entry for entry in entries if isinstance(entry, Mapping)]
@@ -280,7 +301,7 @@ _STATUS_KINDS: Final = {
 def _to_series_or_failure(query: MetricQuery, result: _QueryResult | None) -> Series | AwsFailure:
     """The samples, or why they cannot be trusted.
 
-    Partial data is not used: what is missing is the newest part, and old samples would pass for a gap.
+    Partial data is not used: the newest part may be missing, and the older samples would look like a gap.
     """
     if result is None:
         return _unusable(query, "NoResult", "CloudWatch left it out of its answer")
@@ -297,7 +318,7 @@ def _to_series_or_failure(query: MetricQuery, result: _QueryResult | None) -> Se
 
 
 def _to_series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) -> Series | AwsFailure:
-    """A value a little outside its limits is rounding; one far outside, or no number, discredits the rest."""
+    """The samples; a value far outside its limits, or not a number, makes the whole series unread."""
     minimum, maximum = _VALUE_LIMITS.get(query.metric, (0.0, float_info.max))
     low, high = minimum - _TOLERANCE, maximum + _TOLERANCE
     for value in values:
@@ -317,10 +338,10 @@ def _to_series(query: MetricQuery, times: Sequence[Any], values: Sequence[Any]) 
 
 
 def _minute_start_s(timestamp: Any) -> int:
-    """The start of its minute: of a number as ``wire`` leaves it, or a datetime as botocore makes it.
+    """The start of the minute of a timestamp: a number from our own parser, or a datetime from botocore.
 
     Raises:
-        TypeError, ValueError, OverflowError: it is no instant of this age.
+        TypeError, ValueError, OverflowError: it is not an instant, or not one before the year 3000.
     """
     at_s = timestamp.timestamp() if isinstance(timestamp, datetime) else timestamp
     if not 0 <= at_s < _MAX_TIMESTAMP_S:

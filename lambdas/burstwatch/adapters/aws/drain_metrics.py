@@ -1,4 +1,4 @@
-"""What drained a few volumes, asked of CloudWatch: an alert waits for the answer, but not for long."""
+"""Reads from CloudWatch what drained a few volumes: their alerts wait for the response, but not for long."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,10 @@ from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.ebs.usage import MetricHistory
 
 MAX_VOLUMES: Final = 40
-"""The days of so many fit on one page of GetMetricData: two calls tell it all."""
+"""The balances of this many volumes fit on one page: eight days of 5-minute samples are 2,304 each.
+
+So two calls are enough: one for the balances, one for the operations.
+"""
 
 _OPERATION_METRICS: Final = ("read_ops", "write_ops", "read_bytes", "write_bytes")
 _BALANCE_METRICS: Final = ("balance",)
@@ -30,7 +33,7 @@ _MergeFunction = Callable[[DrainMetrics, MetricHistory], DrainMetrics]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainMetricsResult:
-    """The traces of each volume asked about; those that are ``unread`` in part say so themselves too."""
+    """The metrics of each volume; one that is partly ``unread`` also has a ``read_error``."""
 
     drain_metrics: Mapping[str, DrainMetrics] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
@@ -39,8 +42,8 @@ class DrainMetricsResult:
 class DrainMetricsReader:
     """Reads one region, in two calls of GetMetricData at most.
 
-    Build the client with ``retries={"total_max_attempts": 1}`` and short timeouts: better to alert without an
-    answer than late.
+    Build the client with ``retries={"total_max_attempts": 1}`` and short timeouts: an alert without this
+    information is better than a late alert.
     """
 
     def __init__(self, client: Any) -> None:
@@ -52,9 +55,9 @@ class DrainMetricsReader:
         )
 
     def read(self, volume_ids: Sequence[str], now_s: float) -> DrainMetricsResult:
-        """What the first 40 of these volumes did in the last hour, and their balance of the last days.
+        """Read the operations of the last hour and the balance of the last days, for the first 40 volumes.
 
-        After a call that nobody answered the second is not made.
+        If the first call gets no response, the second is not made.
         """
         queried_ids, end_s = list(volume_ids[:MAX_VOLUMES]), int(now_s)
         drain_metrics = {i: DrainMetrics(read_error=_TOO_MANY_VOLUMES) for i in volume_ids} | {
@@ -75,7 +78,7 @@ class DrainMetricsReader:
 def _merge_results(
     drain_metrics: dict[str, DrainMetrics], results: Iterable[HistoryResult], merge: _MergeFunction
 ) -> dict[str, AwsFailure]:
-    """Add the answers to what is known of each volume; what could not be read comes back."""
+    """Add the responses to what is known of each volume; return what could not be read."""
     unread: dict[str, AwsFailure] = {}
     for result in results:
         unread.update(result.unread)

@@ -29,23 +29,23 @@ if TYPE_CHECKING:
 
 Description: TypeAlias = Mapping[str, Any]
 FailureCallback: TypeAlias = Callable[[str, AwsFailure], None]
-"""Takes the id of a volume that could not be read, and why; the others are unaffected."""
+"""Takes the ID of a volume that could not be read, and the failure; other volumes are not affected."""
 
 PAGE_SIZE: Final = 500
-"""What DescribeVolumes and DescribeVolumesModifications give at most in one page."""
+"""The largest page of DescribeVolumes and DescribeVolumesModifications (EC2 API reference)."""
 
 _MAX_FILTER_VALUES: Final = 200
-"""What one filter of EC2 takes at most."""
+"""The most values that one filter of an EC2 call takes."""
 
 _INSTANCE_TYPES_PER_PAGE: Final = 100
-"""What DescribeInstanceTypes gives at most in one page."""
+"""The largest page of DescribeInstanceTypes (EC2 API reference)."""
 
 _MAX_TRIES_BY_ID: Final = 3
 _NON_ID_CHARS: Final = re.compile(r"[^\w-]+")
 
 _MODIFICATIONS_KEY: Final = "VolumesModifications"
 _MAX_NUMBER: Final = 2**31 - 1
-"""EC2's numbers are no larger."""
+"""The largest number that an EC2 integer holds."""
 
 _MAX_ID_CHARS: Final = 64
 _MAX_SHOWN_CHARS: Final = 80
@@ -58,7 +58,7 @@ _Read = TypeVar("_Read")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumesResult:
-    """Of each id asked for there is the volume, or it is ``missing``, or ``unread`` for a reason."""
+    """Each requested ID is in ``volumes``, in ``missing``, or in ``unread`` with the reason."""
 
     volumes: Sequence[Volume] = ()
     missing: Sequence[str] = ()
@@ -67,9 +67,9 @@ class VolumesResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceStates:
-    """AWS's word for the state of each instance; one that AWS no longer knows is ``terminated``.
+    """EC2's state of each instance; an instance that EC2 no longer knows is ``terminated``.
 
-    ``types`` has the type of each instance that AWS still knows, such as ``m5.large``, and ``names`` the Name
+    ``types`` has the type of each instance that EC2 still knows, such as ``m5.large``; ``names`` has the Name
     tag of those that have one.
     """
 
@@ -81,7 +81,10 @@ class InstanceStates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModificationsResult:
-    """The newest modification of each volume; a volume in neither has none that AWS remembers."""
+    """The newest modification of each volume; EC2 remembers none of a volume that is in neither field.
+
+    EC2 keeps only the newest modification, and does not document for how long.
+    """
 
     modifications: Mapping[str, Modification] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
@@ -89,14 +92,14 @@ class ModificationsResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EbsLimitsResult:
-    """What each instance type allows its volumes together; a type in neither has no limits that AWS tells."""
+    """What each instance type allows its volumes together; EC2 shows no limits of a type in neither field."""
 
     limits: Mapping[str, InstanceLimits] = field(default_factory=dict)
     unread: Mapping[str, AwsFailure] = field(default_factory=dict)
 
 
 class _Lookup(NamedTuple):
-    """How EC2 is asked for things of one kind by their ids."""
+    """How EC2 describes resources of one kind by their IDs."""
 
     operation: str
     list_key: str
@@ -125,7 +128,7 @@ _INSTANCE_LOOKUP: Final = _Lookup(
 
 
 class Ec2Reader:
-    """Reads one region; the client brings the retries."""
+    """Reads one region; the client must retry."""
 
     def __init__(self, client: "EC2Client") -> None:
         self._client = client
@@ -139,13 +142,13 @@ class Ec2Reader:
         report_failure: FailureCallback,
         on_page: Callable[[], None] = lambda: None,
     ) -> Iterator[Volume]:
-        """Every volume of the region that passes EC2's own filters, such as ``{"volume-type": ["gp2"]}``.
+        """Every volume of the region that matches EC2's filters, such as ``{"volume-type": ["gp2"]}``.
 
-        EC2 may apply a filter after it has cut a page of all volumes: pages come short or empty, and their
-        number follows all volumes of the region. ``on_page`` is called after each.
+        EC2 may apply a filter after it has divided all volumes into pages. So pages can be short or empty,
+        and their number depends on all volumes of the region. ``on_page`` is called after each page.
 
         Raises:
-            AwsError: A page could not be read; the volumes yielded until then are not all there are.
+            AwsError: a page could not be read; the volumes yielded until then are incomplete.
         """
         action = "ec2:DescribeVolumes"
         for page in self._list_pages("describe_volumes", "Volumes", action, filters):
@@ -153,7 +156,11 @@ class Ec2Reader:
             yield from _parse_each(page["Volumes"], parse_volume, action, report_failure)
 
     def volumes_by_id(self, volume_ids: Iterable[str]) -> VolumesResult:
-        """These volumes, whatever has become of some of them."""
+        """Describe these volumes, even if some of them no longer exist.
+
+        DescribeVolumes with IDs fails as a whole if one of them does not exist, so such a call is repeated
+        without that ID.
+        """
         requested_ids = list(dict.fromkeys(volume_ids))
         unread: dict[str, AwsFailure] = {}
         volumes = [
@@ -168,7 +175,7 @@ class Ec2Reader:
         return VolumesResult(volumes=volumes, missing=missing, unread=unread)
 
     def instance_states(self, instance_ids: Iterable[str]) -> InstanceStates:
-        """Whether these instances are running, stopped or gone, and of what type they are."""
+        """Read whether these instances are running, stopped or gone, and their types."""
         requested_ids = list(dict.fromkeys(instance_ids))
         unread: dict[str, AwsFailure] = {}
         instances = {
@@ -199,10 +206,10 @@ class Ec2Reader:
         return InstanceStates(states=states | terminated, types=types, names=names, unread=unread)
 
     def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsResult:
-        """What these instance types allow their volumes together; each is asked for once in a reader's life.
+        """Read what these instance types allow their volumes together; each type is read once per reader.
 
-        Asked for by filter: an unknown type fails a call that names it. A type without limits of its own (a
-        t2, or an older one that is EBS-optimized on demand only) is left out.
+        The call uses a filter, because a call that names an unknown type fails. A type without limits of its
+        own is left out: a t2, or an older type that is EBS-optimized only on demand.
         """
         requested_types = list(dict.fromkeys(instance_types))
         unread: dict[str, AwsFailure] = {}
@@ -238,12 +245,13 @@ class Ec2Reader:
         }
 
     def modifications_in_progress(self, *, report_failure: FailureCallback) -> Iterator[Modification]:
-        """Every modification of the region that is not over yet.
+        """Every modification of the region that is in progress.
 
-        Asked for by state and never by volume: one volume that was never modified fails a call with ids.
+        The call filters by state and never names volumes: with IDs it fails as a whole
+        (``InvalidVolumeModification.NotFound``) if one of the volumes was never modified.
 
         Raises:
-            AwsError: A page could not be read; what was yielded until then is not all there is.
+            AwsError: a page could not be read; what was yielded until then is incomplete.
         """
         action = "ec2:DescribeVolumesModifications"
         filters = {"modification-state": _IN_PROGRESS_STATES}
@@ -253,7 +261,7 @@ class Ec2Reader:
     def modifications_by_id(self, volume_ids: Iterable[str]) -> ModificationsResult:
         """The newest modification of each of these volumes.
 
-        Asked for by filter: one volume that was never modified fails a call that names it.
+        The call uses a filter: with IDs it fails as a whole if one of the volumes was never modified.
         """
         action = "ec2:DescribeVolumesModifications"
         newest: dict[str, Modification] = {}
@@ -273,10 +281,10 @@ class Ec2Reader:
         return ModificationsResult(modifications=newest, unread=unread)
 
     def provisioned_iops(self, volume_type: VolumeType) -> int:
-        """What all volumes of this type in the region are provisioned for together.
+        """The sum of the provisioned IOPS of all volumes of this type in the region.
 
         Raises:
-            AwsError: The volumes could not be listed.
+            AwsError: the volumes could not be listed.
         """
         filters = {"volume-type": [volume_type]}
         listing = self._list_pages("describe_volumes", "Volumes", "ec2:DescribeVolumes", filters)
@@ -285,7 +293,7 @@ class Ec2Reader:
     def _list_pages(
         self, operation: str, list_key: str, action: str, filters: Mapping[str, Sequence[str]]
     ) -> Iterator[Description]:
-        """Every page of what passes the filters, also what AWS services manage and hide."""
+        """Every page of what matches the filters, including what AWS services manage and hide."""
         call = partial(self._call_with_managed, getattr(self._client, operation))
         filter_parameters = [{"Name": name, "Values": list(values)} for name, values in filters.items()]
         with translate_errors(action):
@@ -297,7 +305,11 @@ class Ec2Reader:
             )
 
     def _call_with_managed(self, call: Callable[..., Any], **request: Any) -> Any:
-        """Ask for managed resources too, until an endpoint or an SDK turns out not to know of them."""
+        """Include managed resources, until an endpoint or an SDK turns out not to support that.
+
+        EC2 hides volumes that a service such as EKS Auto Mode manages from lists, unless
+        ``IncludeManagedResources`` is set. Source: the EC2 user guide, "Amazon EC2 managed instances".
+        """
         if self._includes_managed:
             try:
                 return call(**request, IncludeManagedResources=True)
@@ -310,7 +322,7 @@ class Ec2Reader:
     def _describe_by_id(
         self, lookup: _Lookup, ids: Sequence[str], unread: dict[str, AwsFailure]
     ) -> Iterator[Description]:
-        """The answers for these ids, batch by batch; a batch that fails for good goes to ``unread``."""
+        """The descriptions of these IDs, in batches; a batch that finally fails is added to ``unread``."""
         for batch in _batches(ids, PAGE_SIZE):
             try:
                 with translate_errors(lookup.action):
@@ -321,10 +333,10 @@ class Ec2Reader:
                 yield from described_pages
 
     def _describe_batch(self, lookup: _Lookup, batch: Sequence[str]) -> list[Description]:
-        """One call by id, and another without the ids that AWS names as bad.
+        """Make one call by ID, and another without the IDs that EC2 names as unknown.
 
-        A filter leaves bad ids out by itself, but EC2 applies it to page after page of everything the region
-        has. So it is used only where the errors do not say which ids are bad.
+        A filter would leave unknown IDs out, but EC2 applies it to page after page of all resources in the
+        region. So it is used only if the errors do not say which IDs are unknown.
         """
         call = getattr(self._client, lookup.operation)
         remaining_ids = list(batch)
@@ -361,7 +373,7 @@ def _parse_each(
     action: str,
     report_failure: FailureCallback,
 ) -> Iterator[_Read]:
-    """What can be read; the rest is reported one by one."""
+    """Parse each description; those that cannot be parsed are reported one by one."""
     for description in descriptions:
         try:
             value = parse(_require_mapping(description))
@@ -382,15 +394,15 @@ def _parse_each(
 
 
 def parse_volume(description: Description) -> Volume:
-    """One entry of DescribeVolumes.
+    """Parse one entry of DescribeVolumes.
 
-    Any attachment that is not over counts, the first that is complete comes first. A volume without a
-    creation time counts as old, so that missing data is a fault and not put down to its youth. What is told
-    besides, and cannot be, counts as not told.
+    Every attachment that is not detached counts, and a complete one comes first. A volume without a creation
+    time counts as old: otherwise its missing data would count as ``too_new`` instead of as a fault. An
+    optional value that is invalid counts as absent.
 
     Raises:
-        KeyError: It has no id, type or size.
-        ValueError: One of these, or where it is attached, cannot be.
+        KeyError: it has no ID, type or size.
+        ValueError: one of these, or its attachment, is invalid.
     """
     attachments = [
         attachment for attachment in _attachments(description) if attachment.get("State") != "detached"
@@ -422,11 +434,11 @@ def parse_volume(description: Description) -> Volume:
 
 
 def parse_modification(description: Description) -> Modification:
-    """One entry of DescribeVolumesModifications.
+    """Parse one entry of DescribeVolumesModifications.
 
     Raises:
-        KeyError: It has no id or state, or lacks the type or size on one side.
-        ValueError: One of these cannot be.
+        KeyError: it has no ID or state, or its original or its target has no type or size.
+        ValueError: one of these is invalid.
     """
     return Modification(
         volume_id=_parse_volume_id(description),
@@ -441,9 +453,9 @@ def parse_modification(description: Description) -> Modification:
 
 
 def parse_ebs_limits(description: Description) -> InstanceLimits | None:
-    """One entry of DescribeInstanceTypes; None where the limits are not there or do not always apply.
+    """Parse one entry of DescribeInstanceTypes; None if it has no limits, or if they do not always apply.
 
-    AWS tells megabytes per second, volumes are given mebibytes.
+    EC2 gives the throughput of instances in MB/s and that of volumes in MiB/s.
     """
     ebs_info = _nested(description, "EbsInfo")
     limits = _nested(ebs_info, "EbsOptimizedInfo")
@@ -470,10 +482,10 @@ def _parse_provision(description: Description, side: str) -> VolumeSpec:
 
 
 def _attachments(description: Description) -> list[Description]:
-    """Where it is attached, of which nothing may be missed.
+    """The attachments; none of them may be missed, because a detached volume is treated differently.
 
     Raises:
-        ValueError: that is not told in a way to be read.
+        ValueError: they cannot be parsed.
     """
     raw = description.get("Attachments", ())
     attachments = _mappings(description, "Attachments")
@@ -495,11 +507,11 @@ def _to_utc(value: Any) -> datetime | None:
 
 
 def _parse_volume_id(description: Description) -> str:
-    """The id of the volume; what is none must not become a key of the ledger.
+    """The ID of the volume; invalid text must not become a key of the ledger.
 
     Raises:
-        KeyError: there is none.
-        ValueError: it is none.
+        KeyError: there is no ID.
+        ValueError: the ID is invalid.
     """
     volume_id = _required(description, "VolumeId", _string)
     if len(volume_id) > _MAX_ID_CHARS or not volume_id.isascii() or not volume_id.isprintable():
@@ -514,11 +526,11 @@ def _require_mapping(value: Any) -> Description:
 
 
 def _required(description: Description, name: str, read: Callable[[Description, str], _Read | None]) -> _Read:
-    """What there must be.
+    """Read a required value.
 
     Raises:
-        KeyError: it is not there.
-        ValueError: it is something else.
+        KeyError: it is missing.
+        ValueError: it is invalid.
     """
     value = read(description, name)
     if value is None:
@@ -541,13 +553,13 @@ def _is_valid_number(value: Any) -> bool:
 
 
 def _nested(description: Description, name: str) -> Description:
-    """What is described further below a name; nothing, where that is something else."""
+    """The mapping below a name; an empty one if the value is not a mapping."""
     value = description.get(name)
     return value if isinstance(value, Mapping) else {}
 
 
 def _mappings(description: Description, name: str) -> list[Description]:
-    """What of a list can be read on."""
+    """The elements of a list that are mappings."""
     entries = description.get(name)
     return (
         [entry for entry in entries if isinstance(entry, Mapping)]

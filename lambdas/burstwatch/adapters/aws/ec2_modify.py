@@ -1,4 +1,8 @@
-"""ModifyVolume, sent once, and what its answer means for whoever must not send it again."""
+"""ModifyVolume, sent once, and what its response means for a caller that must not send it again.
+
+ModifyVolume takes no client token, so a repeated request is a second modification.
+Source: the EC2 API reference, ModifyVolume.
+"""
 
 import re
 from dataclasses import dataclass, replace
@@ -34,12 +38,12 @@ _UNSUPPORTED_PATTERN: Final = re.compile(
     r"|\bunsupported\b|\bunavailable\b"
 )
 _LOCATION_PATTERN: Final = re.compile(r"(?i)\b(?:zones?|outposts?|regions?|[a-z]{2}(?:-[a-z]+)+-\d[a-z]?)\b")
-"""The word for a place, or a name such as us-east-1a."""
+"""The word for a location, or a name such as us-east-1a."""
 
 _OTHER_CAUSE_PATTERN: Final = re.compile(
     r"(?i)\b(?:parameter|iops|throughput|multi-?attach|instance|managed|kms|snapshot|restore|boot|root|size)\b"
 )
-"""Other things that a volume may be refused for; then it is not remembered of the place."""
+"""Other causes of a refusal; a refusal for one of them is not remembered for the zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,12 +55,12 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DryRunAllowed:
-    """A dry run: this identity may do it; whether the volume can be modified now, AWS does not say."""
+    """A dry run was allowed: this identity has the permission; AWS does not check anything else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
-    """AWS surely did nothing; ``retry_at`` is when it will, where it says so."""
+    """AWS certainly did nothing; ``retry_at`` is the time from which it will, if AWS states one."""
 
     failure: AwsFailure
     retry_at: datetime | None = None
@@ -64,7 +68,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutcomeUnknown:
-    """It may or may not have been done; only DescribeVolumesModifications tells, never a second try."""
+    """It may or may not have been done: DescribeVolumesModifications shows which; a retry never does."""
 
     failure: AwsFailure
 
@@ -73,13 +77,17 @@ ModifyResult: TypeAlias = Accepted | DryRunAllowed | Refused | OutcomeUnknown
 
 
 class Ec2Modifier:
-    """Modifies volumes of one region; the client must not retry: ``bootstrap.build_modifier`` makes it so."""
+    """Modifies volumes of one region; the client must not retry (see ``bootstrap.build_modifier``)."""
 
     def __init__(self, client: "EC2Client") -> None:
         self._client = client
 
     def modify(self, volume_id: str, configuration: Configuration, *, dry_run: bool = False) -> ModifyResult:
-        """Ask, in one request, for a type and all the numbers that the type takes; never for a size."""
+        """Request a type and all numbers that the type takes, in one call; never a size.
+
+        Both numbers are always sent. If they are left out, the user guide and the API reference disagree
+        about what AWS chooses: the performance of the source volume, or 125 MiB/s for gp3 and 3,000 IOPS.
+        """
         request: dict[str, Any] = {"VolumeId": volume_id, "VolumeType": configuration.volume_type.value}
         if configuration.iops is not None:
             request["Iops"] = configuration.iops
@@ -97,11 +105,14 @@ class Ec2Modifier:
 
 
 def guard_for_error(code: str, message: str = "") -> str | None:
-    """The guard that would have said what AWS refuses with this code; None where no guard would.
+    """The guard that corresponds to a refusal by AWS; None if no guard does.
 
-    What AWS says of a type that a zone or an Outpost does not have is not documented: one of a few codes, and
-    words that name the place and nothing else. It is remembered of the place for a week, so words about the
-    type alone do not count: they may be about this volume's size, snapshot or attachment.
+    AWS does not document how it refuses a type that a zone or an Outpost does not have. It is recognised by
+    one of a few codes together with words that name the location and no other cause. The refusal is
+    remembered for the location for a week. So words about the type alone are not enough: they may be about
+    the size, the snapshot or the attachment of this volume.
+
+    ``VolumeModificationRateExceeded`` is not in AWS's list of error codes either, but is what EC2 returns.
     """
     code = code.removeprefix("Client.")
     if (guard := _GUARD_BY_CODE.get(code)) is not None or code not in _TYPE_ERROR_CODES:
@@ -116,10 +127,10 @@ def guard_for_error(code: str, message: str = "") -> str | None:
 
 
 def close_connection_after_modify(client: "BaseClient") -> None:
-    """Have the connection closed after each modification.
+    """Close the connection after each modification.
 
-    They are hours apart, and a connection that a gateway has forgotten meanwhile breaks when it is used: the
-    answer would be unclear although nothing was sent.
+    Modifications are hours apart. A gateway may drop an idle connection, which then breaks on the next use:
+    the outcome would be unknown although nothing was sent.
     """
     client.meta.events.register("before-send.ec2.ModifyVolume", _set_connection_close)
 
@@ -140,7 +151,7 @@ def _to_result(error: Exception, volume_id: str, *, dry_run: bool) -> ModifyResu
 
 
 def _retry_at(message: str) -> datetime | None:
-    """When AWS's quota allows the next modification; its older words name no time."""
+    """When AWS's quota allows the next modification; None if the message names no time, as the older one."""
     match = _WAIT_UNTIL_PATTERN.search(message)
     try:
         retry_at = datetime.fromisoformat(match[1]) if match else None

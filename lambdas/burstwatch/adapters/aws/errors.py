@@ -1,4 +1,4 @@
-"""What AWS refused or failed to answer, sorted, and said in one sentence that a person can act on."""
+"""Failures of calls to AWS: classified, and described in one sentence that a person can act on."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -17,22 +17,22 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise
 
 AWS_ERRORS: Final = (botocore.ClientError, botocore.BotoCoreError, ResponseParserError)
-"""Everything botocore raises when a call to AWS does not succeed."""
+"""Every exception that botocore raises when a call to AWS does not succeed."""
 
 
 class OutOfTimeError(botocore.BotoCoreError):
-    """A request that was not sent, or not sent again, because there is no time left for it."""
+    """A request was not sent, or not retried, because there is no time left for it."""
 
     fmt = "it was not sent: {why}"
 
 
 def error_codes(text: str) -> frozenset[str]:
-    """A set of AWS's error codes, written one after the other."""
+    """A set of AWS's error codes, from a text in which they are separated by spaces."""
     return frozenset(text.split())
 
 
 class FailureKind(StrEnum):
-    """What sort of failure it is, that is: what can be done about it."""
+    """The kind of a failure, by what can be done about it."""
 
     RETRYABLE = "retryable"
     REFUSED = "refused"
@@ -48,8 +48,8 @@ class FailureKind(StrEnum):
 class AwsFailure:
     """One call to AWS that did not succeed; ``str()`` is a sentence with action, cause and next step.
 
-    ``code`` is AWS's error code or the name of botocore's exception. No field holds credentials, signatures
-    or an encoded authorization message. ``resource`` is what the call was about, where that is known.
+    ``code`` is AWS's error code or the name of botocore's exception. No field contains credentials,
+    signatures or an encoded authorization message. ``resource`` is what the call was about, if that is known.
     """
 
     kind: FailureKind
@@ -64,7 +64,7 @@ class AwsFailure:
 
 
 class AwsError(BurstwatchError):
-    """A call to AWS that did not succeed, where the caller has nothing to go on with."""
+    """A call to AWS did not succeed, and the caller cannot go on without it."""
 
     def __init__(self, failure: AwsFailure) -> None:
         super().__init__(str(failure))
@@ -73,7 +73,7 @@ class AwsError(BurstwatchError):
 
 @contextmanager
 def translate_errors(action: str) -> Iterator[None]:
-    """Turn what botocore raises inside into an ``AwsError``."""
+    """Convert what botocore raises in the block into an ``AwsError``."""
     try:
         yield
     except AWS_ERRORS as error:
@@ -81,11 +81,11 @@ def translate_errors(action: str) -> Iterator[None]:
 
 
 def to_aws_failure(error: Exception, action: str = "") -> AwsFailure:
-    """Sort an exception of botocore's.
+    """Classify an exception of botocore.
 
     Args:
-        error: One of ``AWS_ERRORS``.
-        action: What was called, such as ``ec2:DescribeVolumes``; botocore knows the operation at most.
+        error: one of ``AWS_ERRORS``.
+        action: the call, such as ``ec2:DescribeVolumes``; an exception contains the operation at most.
     """
     if isinstance(error, botocore.ClientError):
         return _explain_error_response(error, action or error.operation_name)
@@ -102,12 +102,12 @@ def to_aws_failure(error: Exception, action: str = "") -> AwsFailure:
 
 
 def had_no_effect(error: Exception) -> bool:
-    """Whether a call that changes something surely changed nothing: it was refused, or never sent.
+    """Whether a call that changes something certainly changed nothing: it was refused, or never sent.
 
-    Where this is false it may have been carried out, and only asking AWS tells.
+    If this is false, the call may have been carried out, and only a read shows whether it was.
 
     Args:
-        error: One of ``AWS_ERRORS``.
+        error: one of ``AWS_ERRORS``.
     """
     if not isinstance(error, botocore.ClientError):
         return isinstance(error, _NOT_SENT_ERRORS) or _explain_before_sending(error) is not None
@@ -159,7 +159,7 @@ def _explain_unexpected(text: str) -> _Explanation:
 
 
 def _explain_before_sending(error: Exception) -> _Explanation | None:
-    """What goes wrong before anything is sent: credentials, configuration, no time left."""
+    """Failures before anything is sent: credentials, configuration, no time left."""
     text = _sanitise(str(error))
     match error:
         case botocore.NoCredentialsError() | botocore.NoAuthTokenError():
@@ -204,7 +204,7 @@ _NO_RESPONSE_ERRORS: Final = (
 
 
 def _explain_no_response(error: Exception) -> _Explanation | None:
-    """No answer, or half of one: the endpoint is the thing to name."""
+    """No response, or half of one: the message names the endpoint."""
     for error_type, kind, message in _NO_RESPONSE_ERRORS:
         if isinstance(error, error_type):
             endpoint = _endpoint(error.kwargs.get("endpoint_url") or error.kwargs.get("proxy_url"))
@@ -214,7 +214,7 @@ def _explain_no_response(error: Exception) -> _Explanation | None:
 
 
 def _endpoint(url: object) -> str:
-    """Where it was sent, without user, password, path or query."""
+    """The address of the endpoint, without user, password, path and query."""
     if not url:
         return "the endpoint"
     parts = urlsplit(str(url))
@@ -243,7 +243,7 @@ _BAD_CREDENTIALS_CODES: Final = error_codes(
 _BAD_SIGNATURE_CODES: Final = error_codes("SignatureDoesNotMatch InvalidSignature InvalidSignatureException")
 _CLOCK_SKEW_CODES: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
 _MIN_SUSPECT_SKEW_S: Final = 240.0
-"""AWS tolerates five minutes; less than four is no reason to suspect the clock."""
+"""AWS tolerates about five minutes; below four, the clock is not the cause."""
 _FIRST_CLIENT_ERROR_STATUS: Final = 400
 _FIRST_SERVER_ERROR_STATUS: Final = 500
 _MAX_MESSAGE_CHARS: Final = 400
@@ -251,7 +251,7 @@ _MAX_CODE_CHARS: Final = 80
 
 
 def _explain_error_response(error: botocore.ClientError, action: str) -> AwsFailure:
-    """Sort an error that AWS answered with."""
+    """Classify an error response of AWS."""
     details = error.response.get("Error", {})
     metadata = error.response.get("ResponseMetadata", {})
     code = sanitise(str(details.get("Code") or ""), _MAX_CODE_CHARS) or "Unknown"
@@ -284,7 +284,11 @@ _REFUSAL_NEXT_STEPS: Final = {
     "VolumeLimitExceeded": _RAISE_QUOTA_STEP,
     "VolumeIOPSLimit": "ask for fewer IOPS, or spread them over several volumes",
 }
-"""What AWS does not do for this volume now, and what helps."""
+"""Error codes of refusals, each with what a person can do.
+
+Source: the EC2 API reference, "Error codes for the Amazon EC2 API". ``VolumeModificationRateExceeded`` is not
+in that list, but EC2 returns it when the four modifications in 24 hours are used up.
+"""
 
 
 def _explain_other(code: str, message: str, metadata: Mapping[str, Any]) -> _Explanation:
@@ -312,7 +316,7 @@ _ENCODED_MESSAGE: Final = re.compile(r"\s*Encoded authorization failure message:
 
 
 def _explain_refusal(text: str, action: str) -> tuple[_Explanation, str | None]:
-    """Who may not do what, and on what, as far as AWS tells."""
+    """Which identity may not do what, and on which resource, as far as AWS states it."""
     match = _PERMISSION_PATTERN.search(_ENCODED_MESSAGE.sub("", text))
     groups = match.groupdict() if match else {}
     principal, denied = groups.get("who") or "this identity", groups.get("action") or action
@@ -328,7 +332,7 @@ def _explain_refusal(text: str, action: str) -> tuple[_Explanation, str | None]:
 
 
 def _explain_credentials(code: str, text: str, metadata: Mapping[str, Any]) -> _Explanation:
-    """A wrong clock looks like bad credentials, and EC2 calls a request with expired credentials expired."""
+    """Explain a credentials error; a wrong clock looks the same, and so do expired credentials in EC2."""
     is_about_time = code in _CLOCK_SKEW_CODES or (
         code in _BAD_SIGNATURE_CODES and re.search(r"expired|not yet current", text) is not None
     )
@@ -360,7 +364,7 @@ _SIGNED_AT_PATTERN: Final = re.compile(r"(?:expired|not yet current): (\d{8}T\d{
 
 
 def _skew_s(text: str, metadata: Mapping[str, Any], server_at: datetime | None) -> float | None:
-    """Seconds that this machine's clock is ahead of AWS's, None where the answer does not let one tell."""
+    """Seconds that this machine's clock is ahead of AWS's; None if the response does not show it."""
     match = _SIGNED_AT_PATTERN.search(text)
     signed_text = match[1] if match else metadata.get("SignedAt")
     if signed_text is None or server_at is None:
@@ -388,7 +392,7 @@ _SECRET_PATTERNS: Final = (
 
 
 def _sanitise(text: str) -> str:
-    """AWS's words as part of a sentence: one line, of bearable length, nothing secret in it."""
+    """AWS's message as part of a sentence: one line, truncated, without secrets."""
     for pattern, replacement in _SECRET_PATTERNS:
         text = pattern.sub(replacement, text)
     return sanitise(text, _MAX_MESSAGE_CHARS).rstrip(".;: ") or "AWS gave no reason"

@@ -1,4 +1,4 @@
-"""Requests to flip a volume, on their way through an SQS FIFO queue: one group for each volume."""
+"""Requests to flip a volume, sent through an SQS FIFO queue with a message group for each volume."""
 
 import json
 import re
@@ -23,7 +23,7 @@ SCHEMA: Final = "burstwatch.flip_request/v1"
 
 _MAX_BATCH_SIZE: Final = 10
 _MAX_BYTES: Final = 25_000
-"""Of one message, so that ten are within what a batch may hold."""
+"""The largest message: a batch of ten then fits into the 256 KiB that SQS once allowed."""
 _MAX_SHOWN_CHARS: Final = 60
 _MAX_MESSAGE_CHARS: Final = 200
 _MAX_ERROR_CHARS: Final = 900
@@ -31,18 +31,18 @@ _VOLUME_ID_PATTERN: Final = re.compile(r"vol-[0-9a-f]{8,17}")
 _MINUTE_S: Final = 60
 
 _MAX_TIMESTAMP_S: Final = 253_402_300_800
-"""The end of the year 9999."""
+"""The end of the year 9999, the last that Python's datetime can hold."""
 
 
 class MalformedRequestError(BurstwatchError):
-    """A message that is no flip request; it names everything that is wrong."""
+    """A message is not a flip request; the text names every fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipRequest:
-    """Which volume to look at and for which change, why, and the time of the tick that asked.
+    """Which volume to decide about, for which change, why, and the time of the tick that requests it.
 
-    It is advisory: whoever may modify decides again. So it has no target, demand or override.
+    It is advice: the flip function decides again. So it contains no target, demand or override.
     """
 
     volume_id: str
@@ -53,15 +53,16 @@ class FlipRequest:
 
     @property
     def deduplication_id(self) -> str:
-        """How the queue recognises a repeat, for five minutes: the volume, the direction and the minute.
+        """The ID by which SQS drops repeats for five minutes: volume, direction and minute.
 
-        A request that was given up or refused can so be sent again a minute later.
+        Because of the minute, a request that was given up or refused can be sent again a minute later.
+        Source: the SQS developer guide, "Using the message deduplication ID".
         """
         parts = (self.volume_id, str(self.direction), str(self.requested_at_s // _MINUTE_S))
         return sha256("\n".join(parts).encode()).hexdigest()
 
     def to_body(self) -> str:
-        """The request as the body of a message: ASCII, as SQS refuses some of Unicode."""
+        """The request as the body of a message: ASCII, because SQS rejects some Unicode characters."""
         document: dict[str, Any] = {
             "schema": SCHEMA,
             "time": format_instant(self.requested_at_s),
@@ -75,10 +76,10 @@ class FlipRequest:
 
     @classmethod
     def from_body(cls, body: str) -> Self:
-        """The inverse of ``to_body``; what older senders add is accepted where it means nothing more.
+        """The inverse of ``to_body``; fields that older versions sent are accepted with the value they had.
 
         Raises:
-            PoisonError: the watchdog sends no such message; names everything that is wrong with it.
+            MalformedRequestError: the watchdog never sends such a message; the text names every fault.
         """
         if len(body) > _MAX_BYTES:
             raise MalformedRequestError(
@@ -100,7 +101,7 @@ class FlipRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """The volumes whose request the queue has, and why it has not that of the others."""
+    """The volumes whose requests the queue took, and for each of the others the reason why it did not."""
 
     sent: frozenset[str] = frozenset()
     failed: Mapping[str, str] = field(default_factory=dict)
@@ -112,14 +113,14 @@ class _SendFailure(NamedTuple):
 
 
 class FlipQueue:
-    """Sends flip requests; what the queue does not take is in the answer, never lost in silence."""
+    """Sends flip requests; the result names every request that the queue did not take."""
 
     def __init__(self, client: "SQSClient", queue_url: str) -> None:
         self._client = client
         self._queue_url = queue_url
 
     def send(self, requests: Sequence[FlipRequest]) -> SendResult:
-        """Send them in batches; what AWS itself failed to take goes once more, and no repeat counts twice."""
+        """Send requests in batches; after a failure of AWS once more, because the queue drops repeats."""
         failed: dict[str, str] = {}
         for offset in range(0, len(requests), _MAX_BATCH_SIZE):
             batch = requests[offset : offset + _MAX_BATCH_SIZE]
@@ -132,7 +133,7 @@ class FlipQueue:
         return SendResult(sent=requested_ids - failed.keys(), failed=failed)
 
     def put_back(self, receipt_handle: str, after_s: int) -> str | None:
-        """Let a message under way be received again after so long; the error message if that failed."""
+        """Let a message in flight be received again after ``after_s`` seconds; the error if that failed."""
         try:
             self._client.change_message_visibility(
                 QueueUrl=self._queue_url, ReceiptHandle=receipt_handle, VisibilityTimeout=after_s
@@ -142,7 +143,10 @@ class FlipQueue:
         return None
 
     def _send_batch(self, batch: Sequence[FlipRequest]) -> dict[str, _SendFailure]:
-        """Send at most ten, and say which volumes' requests were refused."""
+        """Send at most ten requests; return those that were refused, by volume.
+
+        SQS answers 200 even if some entries of a batch failed, so each entry is checked.
+        """
         bodies = {str(number): request.to_body() for number, request in enumerate(batch)}
         volume_ids = {str(number): request.volume_id for number, request in enumerate(batch)}
         failures = {
@@ -178,7 +182,7 @@ class FlipQueue:
 
 
 def _entries_by_id(response: Mapping[str, Any], list_key: str) -> dict[str, Mapping[str, Any]]:
-    """What the queue says of each entry of a batch; of one that it does not name, nothing."""
+    """The result of each entry of a batch; an entry that the response does not name is left out."""
     raw = response.get(list_key)
     entries = raw if isinstance(raw, list) else []
     return {str(entry.get("Id")): entry for entry in entries if isinstance(entry, Mapping)}
@@ -195,7 +199,7 @@ def _oversize_failure(body: str) -> _SendFailure:
 
 
 def _to_failure(entry: Mapping[str, Any] | None) -> _SendFailure:
-    """Why one entry of a batch was not taken; one that AWS says nothing of may have been."""
+    """Why one entry of a batch was not taken; one that the response does not name may have been."""
     if entry is None:
         message = "sqs:SendMessage failed: AWS did not say what became of it; a later tick asks again."
         return _SendFailure(message, is_transient=True)
@@ -216,10 +220,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def _parse_object(value: Any, required: "_Parsers", optional: "_Parsers | None" = None) -> dict[str, Any]:
-    """The parts of an object, each by its reader, and no others; ``optional`` may be left out.
+    """Parse the fields of an object, and allow no others; those in ``optional`` may be missing.
 
     Raises:
-        ValueError: naming everything that is wrong.
+        ValueError: the text names every fault.
     """
     if not isinstance(value, dict):
         raise ValueError(f"{_quote(value)} is no object")  # noqa: TRY004 - all that is wrong with a message is one kind
@@ -310,10 +314,10 @@ _LEGACY_PARSERS: Final[_Parsers] = {
     "by": _exact_value(WATCHDOG),
     "overridden": _exact_value([]),
 }
-"""What requests had before the flip function measured the demand itself."""
+"""Fields that requests had before the flip function measured the demand itself."""
 
 _LEGACY_VALUES: Final[Mapping[str, Any]] = {
     "demand": {"peak_iops": None, "peak_throughput_mib_s": None, "pinned": False, "ahead": False},
     "urgency": [],
 }
-"""Without these an older flip function, which may still run while a stack is updated, rejects a request."""
+"""An older flip function, which may still run while a stack is updated, rejects a request without these."""

@@ -1,8 +1,8 @@
-"""HTTP answers that must be complete by a deadline, however slowly they are sent.
+"""HTTP responses that must be complete by a deadline, however slowly they are sent.
 
-A socket's timeout starts again with every byte, so a server that sends one byte every few seconds, or
-``100 Continue`` again and again, holds its caller for as long as it likes. Here the time left is set before
-each read: no thread is needed, and none is left behind.
+The timeout of a socket starts again with every byte. So a server that sends one byte every few seconds, or
+``100 Continue`` again and again, can block its caller without end. Here the remaining time is set as the
+timeout before each read, so no thread is needed.
 """
 
 import socket
@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSHTTPConnection, AWSHTTPSConnection
 
 
 class TimedResponse(HTTPResponse):
-    """A response of which status, headers and body arrive within the timeout of its socket, all together."""
+    """A response whose status, headers and body must all arrive within the timeout of its socket."""
 
     def __init__(self, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
         super().__init__(sock, *args, **kwargs)
@@ -26,7 +26,7 @@ class TimedResponse(HTTPResponse):
 
 
 class _TimedReader(RawIOBase):
-    """The bytes of a socket until its timeout, counted from now, is over."""
+    """Reads from a socket until its timeout, counted from the creation of the reader, is over."""
 
     def __init__(self, raw: socket.SocketIO, sock: socket.socket) -> None:
         self._raw = raw
@@ -46,7 +46,7 @@ class _TimedReader(RawIOBase):
         return self._raw.readinto(buffer)
 
     def close(self) -> None:
-        """Leave a connection that is kept with the timeout that it had."""
+        """Give a connection that is kept alive its original timeout back."""
         if not self.closed:
             with suppress(OSError):
                 self._sock.settimeout(self._timeout_s)
@@ -55,19 +55,19 @@ class _TimedReader(RawIOBase):
 
 
 def limit_response_time() -> None:
-    """Make the read timeout of every client of botocore's the limit of the whole answer.
+    """Make the read timeout of every client of botocore the limit of the whole response.
 
-    Set on botocore's own connections because it makes clients of its own for credentials (STS, SSO, instance
-    metadata), which hooks on our clients do not reach.
+    It is set on botocore's own connection classes, because botocore builds clients of its own for credentials
+    (STS, SSO, instance metadata), which hooks on our clients do not reach.
     """
     for connection_class in (AWSHTTPConnection, AWSHTTPSConnection):
         connection_class.response_class = TimedResponse  # type: ignore[assignment]
 
 
 class _TimedConnection(HTTPConnection):
-    """A connection for one exchange: name, connect, proxy, TLS and answer share its timeout.
+    """A connection for one exchange: connect, proxy, TLS and response share its timeout.
 
-    Only the lookup of the name is left to the resolver, which has time limits of its own.
+    Only the lookup of the name is not limited by it: the resolver has time limits of its own.
     """
 
     response_class = TimedResponse
@@ -86,7 +86,7 @@ class _TimedConnection(HTTPConnection):
         return super().getresponse()
 
     def _connect_before_deadline(self, address: tuple[str, int], *_: object) -> socket.socket:
-        """Try the addresses in turn: ``socket.create_connection`` would give each of them the whole time."""
+        """Try the addresses in turn; ``socket.create_connection`` would give each of them the whole time."""
         host, port = address
         last_error: OSError = OSError(f"{host} has no address")
         for *_kind, socket_address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
@@ -99,11 +99,11 @@ class _TimedConnection(HTTPConnection):
 
 
 class _TimedTlsConnection(HTTPSConnection, _TimedConnection):
-    """The same with TLS; its handshake has the time that ``_TimedConnection.connect`` leaves it."""
+    """The same with TLS; its handshake has the time that remains after connecting."""
 
 
 class TimedHttpHandler(HTTPHandler):
-    """Opens http:// addresses; the timeout of a request limits its whole exchange."""
+    """Opens http:// addresses; the timeout of a request limits the whole exchange."""
 
     def http_open(self, req: Request) -> HTTPResponse:
         return self.do_open(_TimedConnection, req)

@@ -1,4 +1,4 @@
-"""Days of metrics of many volumes, a few volumes to a call."""
+"""Reads days of metrics of many volumes, with a few volumes in each call."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -11,10 +11,13 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.usage import MetricHistory
 
 DATAPOINTS_PER_CALL: Final = 100_800
-"""What GetMetricData answers on one page: each page more would be billed like a call more."""
+"""The datapoints on one page of GetMetricData: a further page would be billed like a further call."""
 
 DATAPOINTS_PER_S: Final = 300_000
-"""Our share of the 396,000 that an account may ask for in a second where they are older than three hours."""
+"""Our share of the 396,000 datapoints per second of an account, for data older than three hours.
+
+Source: the CloudWatch user guide, "CloudWatch service quotas".
+"""
 
 _METRIC_AND_STAT: Final = {
     "read_ops": ("VolumeReadOps", "Sum"),
@@ -28,7 +31,7 @@ METRICS_PER_VOLUME: Final = len(_METRIC_AND_STAT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HistoryResult:
-    """The histories of some volumes by id; a volume of which any metric could not be read is ``unread``."""
+    """The histories of some volumes by ID; a volume is ``unread`` if any of its metrics could not be read."""
 
     histories: Mapping[str, MetricHistory]
     unread: Mapping[str, AwsFailure]
@@ -36,11 +39,11 @@ class HistoryResult:
 
 
 class HistoryReader:
-    """Reads long spans of one region, by the minute (15 days kept) or by five minutes (63 days).
+    """Reads long spans of one region by periods of a minute (kept for 15 days) or five minutes (63 days).
 
-    Few queries and long spans, because CloudWatch bills by the metric asked for, however many datapoints it
-    has: five metrics of a volume cost $0.00005 for a day as for nine weeks. ``metrics`` are those wanted, by
-    their names in ``History``; the others stay empty.
+    CloudWatch bills each requested metric, however many datapoints it has, so the queries are few and the
+    spans long: five metrics of a volume cost $0.00005, for a day or for nine weeks. ``metrics`` are the
+    wanted fields of ``MetricHistory``; the others stay empty.
     """
 
     def __init__(
@@ -59,11 +62,9 @@ class HistoryReader:
         self._reader = CloudWatchReader(fixed_period_client, workers=1, datapoints_per_s=datapoints_per_s)
 
     def read(self, volume_ids: Sequence[str], start_s: int, end_s: int) -> Iterator[HistoryResult]:
-        """The histories of all these volumes, as they are answered.
+        """The histories of these volumes, in the order in which they are answered.
 
-        ``start_s`` is a multiple of the period.
-
-        No more than a few volumes' datapoints are ever held.
+        ``start_s`` must be a multiple of the period. Only a few volumes' datapoints are in memory at once.
         """
         queries_per_call = DATAPOINTS_PER_CALL // max(1, -(-(end_s - start_s) // self._period_s))
         volumes_per_batch = max(1, min(queries_per_call, BATCH_SIZE) // len(self._metrics))
@@ -106,7 +107,7 @@ class HistoryReader:
 
 
 class _FixedPeriodClient:
-    """A client of CloudWatch whose queries are all for periods of this length."""
+    """A client of CloudWatch all of whose queries have periods of this length."""
 
     def __init__(self, client: Any, period_s: int) -> None:
         self._client = client

@@ -1,10 +1,14 @@
-"""A region's prices as AWS's price list has them; where it does not say, the built-in ones, and that is said.
+"""A region's prices from AWS's price list; built-in prices replace those that are missing, with a note.
 
-What the Price List API calls things: io1 is ``piops``; every region but us-east-1 puts a prefix to its usage
-types (``EUC1-EBS:VolumeUsage.gp3``); io2 counts storage in ``GB-month`` and not ``GB-Mo``, and each tier of
-its IOPS is a product of its own; throughput of gp3 costs 1,024 times as much as it seems, for GiB/s. Local
-Zones and Outposts stand among the rows of their region, reserved terms among the others, and each product is
-JSON inside JSON.
+Peculiarities of the Price List API (AWS Price List API reference; EBS user guide, "Understanding EBS
+billing"):
+
+- io1 is called ``piops``.
+- Every region but us-east-1 has a prefix in its usage types (``EUC1-EBS:VolumeUsage.gp3``).
+- The storage of io2 is in ``GB-month`` instead of ``GB-Mo``; each tier of its IOPS is a product.
+- The throughput of gp3 is priced per GiB/s, which is 1,024 times the price per MiB/s.
+- Local Zones and Outposts are among the rows of their region, and reserved terms among the on-demand ones.
+- Each product is a JSON text inside the JSON response.
 """
 
 import json
@@ -20,7 +24,7 @@ from burstwatch.core.ebs.pricing import US_EAST_1, PriceTable, TypePrice, Volume
 from burstwatch.core.text import sanitise
 
 ENDPOINT_REGION: Final = "us-east-1"
-"""The API has endpoints in three regions only; each knows the prices of all."""
+"""The API has endpoints in three regions only; each has the prices of all regions."""
 
 _ACTION: Final = "pricing:GetProducts"
 _PAGE_SIZE: Final = 100
@@ -37,7 +41,7 @@ _UNITS: Final = {_STORAGE: _GIB_UNITS, _IOPS: _IOPS_UNITS, _THROUGHPUT: _MIB_S_U
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricesResult:
-    """The prices to reckon with; ``faults`` say what of them is not the region's own, and why."""
+    """The prices to calculate with; ``faults`` name those that are not the region's own, and why."""
 
     table: PriceTable
     region: str
@@ -45,7 +49,7 @@ class PricesResult:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether nothing of it comes from AWS's price list."""
+        """Whether none of the prices is from AWS's price list."""
         return self.table is US_EAST_1
 
 
@@ -56,15 +60,15 @@ class _Price:
 
 
 class _UnreadablePrice(Exception):  # noqa: N818 - a row that says something else than we know, no error of ours
-    """Why a row of the list gives no price."""
+    """Why a row of the list yields no price."""
 
 
 def read_prices(client: Any, region: str) -> PricesResult:
-    """What volumes cost in ``region``; never fails, but says so where it had to fall back.
+    """Read what volumes cost in ``region``; never raises, but reports each price that is a built-in one.
 
     Args:
-        client: of the service ``pricing``, in ``ENDPOINT_REGION``.
-        region: the volumes' own.
+        client: a client of the service ``pricing`` in ``ENDPOINT_REGION``.
+        region: the region of the volumes.
     """
     prices: dict[tuple[str, str], _Price] = {}
     faults: list[str] = []
@@ -105,7 +109,7 @@ def _describe_built_in() -> str:
 def _read_family_prices(
     client: Any, region: str, family: str, faults: list[str]
 ) -> dict[tuple[str, str], _Price]:
-    """The prices of one product family by family and usage type; what is odd goes to ``faults``."""
+    """The prices of one product family, by family and usage type; unexpected rows are added to ``faults``."""
     prices: dict[tuple[str, str], _Price] = {}
     for product in _list_products(client, region, family, faults):
         usage_name = _usage_name(product, region)
@@ -146,7 +150,7 @@ def _list_products(client: Any, region: str, family: str, faults: list[str]) -> 
 
 
 def _usage_name(product: Mapping[str, Any], region: str) -> str | None:
-    """What is used, without the region's prefix; None where it is not for volumes of the region itself."""
+    """The usage type without the region's prefix; None if it is not for volumes of the region itself."""
     attributes = _nested(product, "product", "attributes")
     usage = str(attributes.get("usagetype", ""))
     prefix, separator, name = usage.partition("EBS:")
@@ -173,14 +177,14 @@ _PRICE_COMPONENTS: Final = {
         (_IOPS, "VolumeP-IOPS.io2.tier3"),
     ),
 }
-"""What makes up the price of a type; storage, then its IOPS from the lowest tier up, then throughput."""
+"""The components of the price of a type: storage, then IOPS from the lowest tier up, then throughput."""
 
 
 def _read_price(product: Mapping[str, Any], family: str) -> _Price:
-    """The one price on demand of a product, for a unit we know.
+    """The on-demand price of a product, for a known unit.
 
     Raises:
-        _Unreadable: there is none, or more than one, or it is for something else.
+        _UnreadablePrice: there is none, or more than one, or its unit is unknown.
     """
     terms = _nested(product, "terms", "OnDemand")
     dimensions = [
@@ -205,7 +209,7 @@ def _read_price(product: Mapping[str, Any], family: str) -> _Price:
 
 
 def _nested(mapping: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """What stands below these names, one below the other; nothing, where that is something else."""
+    """The mapping at a path of names; an empty one if the value is not a mapping."""
     for name in names:
         value = mapping.get(name)
         mapping = value if isinstance(value, Mapping) else {}
@@ -231,7 +235,7 @@ def _publication_date(product: Mapping[str, Any]) -> date:
 
 
 def _type_price(volume_type: VolumeType, prices: Mapping[tuple[str, str], _Price]) -> TypePrice | None:
-    """The price of a type, with what is included as ever; None where a part of it is missing."""
+    """The price of a type, with the included amounts of the built-in one; None if a component is missing."""
     built_in = US_EAST_1.by_type[volume_type]
     parts = [prices.get(name) for name in _PRICE_COMPONENTS[volume_type]]
     usd = [part.usd for part in parts if part is not None]

@@ -9,10 +9,10 @@ if TYPE_CHECKING:
 
 
 def enabled_regions(client: "EC2Client") -> list[str]:
-    """Every region that is enabled for the account, by name.
+    """The names of the regions that are enabled for the account, sorted.
 
     Raises:
-        AwsError: AWS does not say.
+        AwsError: the regions could not be read.
     """
     with translate_errors("ec2:DescribeRegions"):
         regions = client.describe_regions(AllRegions=False).get("Regions", ())

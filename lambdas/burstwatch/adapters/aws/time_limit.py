@@ -1,4 +1,4 @@
-"""Calls to AWS from a process that is ended at a known time, as Lambda ends an invocation."""
+"""Limits calls to AWS in a process that ends at a known time, as Lambda ends an invocation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
 _FINISH_RESERVE_S: Final = 2.0
-"""What is left for the process itself after a call that takes as long as it may."""
+"""The time that remains for the process after a call that takes as long as it may."""
 
 _SLOW_CALL_S: Final = 5.0
 _STARTED_AT_KEY: Final = "burstwatch-began"
@@ -20,17 +20,17 @@ _STARTED_AT_KEY: Final = "burstwatch-began"
 
 @dataclass(slots=True)
 class TimeLimit:
-    """Sends no request that could outlive the invocation, and reports each slow call by its name.
+    """Prevents requests that could outlast the invocation, and reports each slow call by its name.
 
-    Without this Lambda ends the process in the middle of a call, and no log line says which one it was.
-    ``remaining_s`` answers with the seconds that are left; until there is an invocation there is no limit.
+    Without it, Lambda ends the process in the middle of a call, and no log line names that call.
+    ``remaining_s`` returns the seconds that remain; before the first invocation there is no limit.
     """
 
     remaining_s: Callable[[], float] = lambda: inf
     report: Callable[[str], object] = lambda _message: None
 
     def attach(self, client: "BaseClient") -> None:
-        """Check each attempt of this client, which may take as long as its configuration says."""
+        """Check each attempt of this client against the timeouts of its configuration."""
         events = client.meta.events
         config: Any = client.meta.config
         service = client.meta.service_model.service_id.hyphenize()

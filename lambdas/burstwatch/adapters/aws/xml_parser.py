@@ -1,4 +1,4 @@
-"""EC2's listings read by tables made of their shapes once: what botocore reads, in a third of the time."""
+"""Parses EC2's listings by tables made once from botocore's shapes, in a third of botocore's time."""
 
 import re
 from collections.abc import Callable
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from botocore.model import OperationModel
 
 LISTING_OPERATIONS: Final = ("DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances")
-"""What is large in a large fleet."""
+"""The operations whose responses are large in a large fleet."""
 
 _NAMESPACE: Final = re.compile(rb'\A(\s*(?:<\?xml[^>]*>\s*)?<\w+)\sxmlns="[^"]*"')
 _ElementReader: TypeAlias = Callable[[Element], Any]
@@ -20,10 +20,10 @@ _TimestampParser: TypeAlias = Callable[[str], Any]
 def read_listing(
     body: bytes, operation: "OperationModel", parse_timestamp: _TimestampParser
 ) -> tuple[Any, bytes]:
-    """What botocore would read of this body, and what is left for it to read: the id of the request.
+    """The parsed body as botocore would return it, and the rest for botocore to parse: the request ID.
 
     Raises:
-        ValueError: there is something strange about it: botocore is to have it whole.
+        ValueError: the body has an unexpected form, so botocore must parse all of it.
     """
     parser = XMLParser(encoding="utf-8")  # noqa: S314 - AWS's own words, and botocore parses them no other way
     try:
@@ -45,10 +45,10 @@ def _listing_reader(operation: "OperationModel", parse_timestamp: _TimestampPars
 
 
 def _reader_for_shape(shape: Any, parse_timestamp: _TimestampParser) -> _ElementReader:
-    """How an element of this shape is read.
+    """Make the function that parses an element of this shape.
 
     Raises:
-        ValueError: the shape is one that EC2's listings do not have.
+        ValueError: the listings of EC2 have no such shape.
     """
     match shape.type_name:
         case "string" | "character":
@@ -80,7 +80,7 @@ def _read_text(element: Element) -> str:
 
 
 def _structure_reader(members: dict[str, tuple[str, _ElementReader]]) -> _ElementReader:
-    """Members by their tags; one that comes twice, or from elsewhere, is nothing that EC2 says."""
+    """Make the parser of a structure; a member that occurs twice or is qualified is unexpected."""
 
     def read(element: Element) -> dict[str, Any]:
         parsed: dict[str, Any] = {}

@@ -75,25 +75,25 @@ from burstwatch.core.ledger.ledger import (
 )
 
 LAYOUT: Final = 1
-"""Of the items in the table; a ledger with a later one is left alone."""
+"""The layout of the items in the table; a ledger with a later layout is rejected."""
 
 _ROUNDING_TOLERANCE_MICRO_USD: Final = 1
-"""What dollars may be off by, in millionths."""
+"""The rounding error of a sum of dollars, in millionths."""
 
 _MAX_PLAUSIBLE_VOLUMES: Final = 1_000_000
 _MAX_PLAUSIBLE_MICRO_USD: Final = 10**9 * MICROS_PER_USD
-"""Totals from here on, a billion dollars a month, are damage: they would refuse every flip."""
+"""Totals above this (a billion dollars a month) are damaged: they would make the caps refuse every flip."""
 
 _MAX_ENTRY_ACTIONS: Final = MAX_ACTIONS - 5
 _MAX_FAILURES: Final = 3
-"""Changes that may fail in one commit before the others are not tried any more."""
+"""Changes that may fail in one commit; after that, the remaining ones are not tried."""
 
 
 class DynamoLedger:
     """The ``Ledger`` of ``core.ledger`` in a table with the keys ``pk`` and ``sk``, both text.
 
-    Every read is strongly consistent, every write conditional, and nothing is ever scanned. What it costs, in
-    read (r) and write (w) units of 4 KB and 1 KB, begun ones counted whole:
+    Every read is strongly consistent, every write is conditional, and nothing is ever scanned. The cost in
+    read (r) and write (w) units of 4 KB and 1 KB, rounded up:
 
     ===========================================  ==========================================================
     a quiet focus tick, however large the fleet  13 r, 2 r for each channel, 4 w
@@ -106,8 +106,8 @@ class DynamoLedger:
     a process that starts                        1 r for each 512 volumes: it reads the roster once
     ===========================================  ==========================================================
 
-    ``away`` repeats of the states what counts against the caps, in one item that changes with them in the
-    same transaction. A claim belongs to the object that took it, as in the SQLite ledger.
+    The item ``away`` holds the sum of what the states count against the caps. It changes in the same
+    transaction as they do. A claim belongs to the object that took it, as in the SQLite ledger.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class DynamoLedger:
     ) -> None:
         """The client should retry in ``standard`` mode, and keep a connection for each of the ``workers``.
 
-        ``clock`` is only for what lasts a minute at most; whoever calls tells the time of everything else.
+        ``clock`` is only for leases of at most a minute; callers pass every other time.
         """
         self._table = Table(client, table_name, workers=workers, sleep=sleep)
         self._owner = urandom(8).hex()
@@ -152,10 +152,10 @@ class DynamoLedger:
         return parse_states(self._table.get_many(map(state_key, volume_ids)).values(), self._unreadable_items)
 
     def commit(self, changes: Sequence[Change], *, channels: Sequence[str]) -> set[str]:
-        """Each change in a transaction of its own, several at once; those of one volume in their order.
+        """Write each change in a transaction of its own, in parallel; those of one volume in their order.
 
         Raises:
-            LedgerError: some were not written, and says how many were.
+            LedgerError: some were not written; the message says how many were.
         """
         known_channels = self._all_channels(channels, refresh=any(change.alerts for change in changes))
         by_volume: dict[str, list[_Write]] = {}
@@ -182,7 +182,7 @@ class DynamoLedger:
     def record_intent(
         self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
     ) -> IntentResult:
-        """As the port says: what was read decides, and the transaction fails if it is not so any more."""
+        """See ``Ledger``: the transaction fails if what was read before has changed."""
         write = self._prepare(change, self._all_channels(channels, refresh=bool(change.alerts)))
         registration = self._channel_registration(channels)
         hold_keys = [hold_key(None), hold_key(change.volume_id)] if respects_holds else []
@@ -215,14 +215,14 @@ class DynamoLedger:
         return sorted((hold for hold in holds if hold.until_s > now_s), key=lambda hold: -hold.until_s)
 
     def place_hold(self, hold: Hold) -> None:
-        """Keep a volume, or everything, as it is; a hold on the same is replaced."""
+        """Place a hold on a volume, or on everything; a hold on the same subject is replaced."""
         body = {"by": hold.by, "reason": hold.reason, "until_s": hold.until_s}
         item = hold_item(hold, written=self._next_write_name())
         self._write_with_entry(item["sk"], EntryKind.HELD, hold.placed_at_s, body, put(item))
         self._unreadable_items.discard(describe_key((HOLDS_PARTITION, item["sk"])))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
-        """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
+        """End a hold and return it; None if it had expired before ``at_s``."""
         lifted_hold = self._lift_key(hold_key(volume_id), by=by, at_s=at_s)
         if volume_id is not None:
             return lifted_hold
@@ -254,7 +254,7 @@ class DynamoLedger:
         return {override.name: override for override in overrides}
 
     def record_manual_override(self, override: ManualWindowOverride) -> None:
-        """Start or stop a window by hand: what was said last counts, whatever the clocks say."""
+        """Start or stop a window by hand: the last order counts, whatever its time is."""
         body = {"starts": override.is_start, "by": override.by, "until_s": override.until_s}
         self._write_with_entry(
             f"window {override.name}",
@@ -265,10 +265,10 @@ class DynamoLedger:
         )
 
     def bind(self, origin: str) -> None:
-        """Keep this ledger to one account and region: what is not seen there counts as deleted.
+        """Bind this ledger to one account and region: a volume that is not found there counts as deleted.
 
         Raises:
-            LedgerError: the ledger is that of another, or of a later burstwatch.
+            LedgerError: the ledger belongs to another account or region, or to a later version.
         """
         item = {"pk": ORIGIN_KEY[0], "sk": ORIGIN_KEY[1], "origin": origin, "layout": LAYOUT}
         current = self._table.get(ORIGIN_KEY)
@@ -291,7 +291,7 @@ class DynamoLedger:
             )
 
     def entries(self, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
-        """The history of one volume, oldest first; all of it is read, whatever is asked for."""
+        """The history of one volume, the oldest entry first; all of it is read, whatever ``since_s`` is."""
         condition = Condition("at_s >= :since", {":since": since_s})
         items = self._table.query(history_key(volume_id), filter_condition=condition)
         return parse_entries(volume_id, items, self._unreadable_items)
@@ -300,28 +300,28 @@ class DynamoLedger:
         return self._tick_leases.fleet_snapshot()
 
     def claim_tick(self, kind: TickKind, tick_at_s: int, *, now_s: float, lease_s: float) -> bool:
-        """As the port says; what a clock that was ahead has left in the future stops nobody."""
+        """See ``Ledger``; a claim in the future, left by a clock that was ahead, does not count."""
         return self._tick_leases.claim(kind, tick_at_s, now_s=now_s, lease_s=lease_s)
 
     def renew_tick(
         self, kind: TickKind, tick_at_s: int, *, until_s: float, now_s: float, lease_s: float
     ) -> bool:
-        """As the port says: a claim is known by its tick and its end."""
+        """See ``Ledger``: a claim is identified by its tick and its end."""
         return self._tick_leases.renew(kind, tick_at_s, until_s=until_s, now_s=now_s, lease_s=lease_s)
 
     def complete_tick(
         self, kind: TickKind, tick_at_s: int, *, fleet_fingerprints: frozenset[int] | None = None
     ) -> None:
-        """Record that a claimed tick did all its work.
+        """Record that a claimed tick is completed; without ``fleet_fingerprints`` the roster stays.
 
-        Without a ``fleet_fingerprints`` the one before stays.
+        The roster is the set of volumes that the last completed sweep knew.
         """
         self._tick_leases.complete(kind, tick_at_s, fleet_fingerprints=fleet_fingerprints)
 
     def replace_with_digest(
         self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]
     ) -> None:
-        """Send ``digest`` in place of these alerts, on each channel that has begun to send none of them."""
+        """Send ``digest`` instead of these alerts, on each channel that has not begun to send one of them."""
         for channel in channels:
             self._outbox.replace_with_digest(alert_ids, digest, channel)
 
@@ -332,24 +332,24 @@ class DynamoLedger:
         return self._outbox.claim_delivery(delivery, now_s=now_s, lease_s=lease_s)
 
     def mark_delivered(self, delivery: Delivery, *, at_s: int) -> None:
-        """Record that the channel took the alert, and with a digest every alert that is in it."""
+        """Record that the channel took the alert, and for a digest every alert that it contains."""
         self._outbox.mark_delivered(delivery, at_s=at_s)
 
     def mark_undelivered(self, delivery: Delivery, *, error: str) -> None:
-        """Give the claim back; ``error`` stands in the DELIVERED entry should a later send succeed."""
+        """Release the claim; ``error`` is noted in the DELIVERED entry if a later attempt succeeds."""
         self._outbox.mark_undelivered(delivery, error=error)
 
     def _read_shard(self, shard: int) -> list[Item]:
         return list(self._table.query(shard_key(shard), attributes=STATE_ATTRIBUTES))
 
     def _all_channels(self, channels: Sequence[str], *, refresh: bool) -> list[str]:
-        """Every channel ever sent to: a process with fewer must not keep an alert from the others."""
+        """Every known channel: a process with fewer channels must not withhold an alert from the others."""
         if refresh or not self._channels.issuperset(channels):
             self._channels = self._read_channels()
         return sorted(self._channels.union(channels))
 
     def _read_channels(self) -> frozenset[str]:
-        """The channels ever sent to; what is not a set of text is removed, so that names can be added."""
+        """The known channels; an invalid attribute is removed, so that names can be added again."""
         item = self._table.get(CHANNELS_KEY) or {}
         names = item.get("channels", frozenset())
         if isinstance(names, frozenset):
@@ -362,7 +362,7 @@ class DynamoLedger:
         return frozenset()
 
     def _channel_registration(self, channels: Sequence[str]) -> list[Action]:
-        """What tells others of the channels that are new."""
+        """The action that registers new channels for other processes."""
         new_channels = frozenset(channels) - self._channels
         return [update(CHANNELS_KEY, "ADD channels :new", {":new": new_channels})] if new_channels else []
 
@@ -370,7 +370,7 @@ class DynamoLedger:
         return f"{self._owner} {next(self._write_numbers)}"
 
     def _prepare(self, change: Change, channels: Sequence[str]) -> "_Write":
-        """The items of a change, before anything is sent."""
+        """Build the items of a change, before anything is sent."""
         item = None if change.state is None else state_item(change.state, written=self._next_write_name())
         write = _Write(change, item, reserved_amount(change.state), entry_actions(change, channels))
         if (action_count := len(write.entry_actions)) > _MAX_ENTRY_ACTIONS:
@@ -382,7 +382,7 @@ class DynamoLedger:
         return write
 
     def _apply(self, write: "_Write") -> bool:
-        """Write a change; what it reserved before is taken to be the same, and looked up if it was not."""
+        """Write a change, assuming that its old reservation is unchanged; if that fails, read it."""
         old_reservation, tries = write.new_reservation, count()
         while True:
             state_actions = write.state_actions(old_reservation)
@@ -406,9 +406,9 @@ class DynamoLedger:
             self._table.pause(next(tries), "states changed")
 
     def _repair_totals(self, totals: Item | None) -> bool:
-        """Whether totals that cannot be were counted again from the states, and written.
+        """Sum up damaged totals again from the states; whether that was necessary and done.
 
-        While they are damaged no state that counts changes, or it shows in them: then nothing is written.
+        If a state that counts changes meanwhile, the condition of the write fails and nothing is written.
 
         Raises:
             LedgerError: what a state reserves cannot be read either.
@@ -441,7 +441,7 @@ class DynamoLedger:
         return True
 
     def _try_record(self, write: "_Write", preconditions: Sequence[Action]) -> bool:
-        """Try it once: who met others looks again first, as they have changed what was looked at."""
+        """Try once; after a conflict, the caller must read again, because others changed what was read."""
         try:
             failed = self._table.write_now([*preconditions, *write.entry_actions])
         except ContentionError:
@@ -450,7 +450,7 @@ class DynamoLedger:
         return not failed
 
     def _write_change(self, write: "_Write", state_actions: Sequence[Action]) -> frozenset[int]:
-        """A state that changes alone, as most do when they are looked at, needs no transaction."""
+        """Write a change; a state that changes alone, as most do, needs no transaction."""
         actions = [*state_actions, *write.entry_actions]
         if len(actions) > 1 or write.item is None:
             return self._table.write(actions)
@@ -460,7 +460,7 @@ class DynamoLedger:
     def _evaluate_intent(
         self, write: "_Write", items: Mapping[Key, Item], caps: Caps, now_s: float
     ) -> IntentResult:
-        """What these items say about an intent."""
+        """Decide by these items whether an intent may be recorded."""
         state, totals = items.get(write.key), items.get(TOTALS_KEY, {})
         old_reservation = state.get("away") if state else None
         volumes = totals.get("volumes", 0) - (old_reservation is not None)
@@ -479,10 +479,10 @@ class DynamoLedger:
     def _write_with_entry(
         self, subject: str, kind: EntryKind, at_s: int, body: Mapping[str, Any], action: Action
     ) -> bool:
-        """Do this with an entry that belongs to no revision; each of one second has a name of its own.
+        """Write this action with an entry that belongs to no revision; its key is unique within a second.
 
         Returns:
-            Whether it is done: not where the condition of the action does not hold.
+            False if the condition of the action does not hold.
         """
         entry = LedgerEntry(volume_id=subject, revision=at_s, kind=kind, at_s=at_s, body=body)
         entry_action = put(
@@ -493,7 +493,7 @@ class DynamoLedger:
 
 @dataclass(slots=True)
 class _Write:
-    """A change on its way: the state's new item, what that reserves, and what is told of it."""
+    """A change to be written: the new item of the state, its reservation, its entries and its alerts."""
 
     change: Change
     item: Item | None
@@ -514,7 +514,7 @@ class _Write:
         return bool(current.get("revision") == self.change.expected_revision)
 
     def expected_condition(self, old_reservation: int | None) -> Condition:
-        """That the state is the expected one, and reserves this."""
+        """The condition that the state is the expected one and has this reservation."""
         expected = self.change.expected_revision
         if expected is None:
             return IF_ABSENT
@@ -526,7 +526,7 @@ class _Write:
     def state_actions(
         self, old_reservation: int | None, totals_condition: Condition | None = None
     ) -> list[Action]:
-        """The state, and the ``totals_condition`` if what it reserves has changed; both must be as seen."""
+        """The write of the state, and of the totals if its reservation changed; both must be as read."""
         old_reservation = None if self.change.expected_revision is None else old_reservation
         condition = self.expected_condition(old_reservation)
         if self.item is not None:
@@ -548,14 +548,14 @@ class _Write:
 
 
 def _are_plausible(totals: Item) -> bool:
-    """Whether totals can be what burstwatch added up; an item with neither is one that begins."""
+    """Whether totals can be a sum that burstwatch wrote; an item without numbers is a new one."""
     limits = {"volumes": _MAX_PLAUSIBLE_VOLUMES, "micro_usd": _MAX_PLAUSIBLE_MICRO_USD}
     numbers = {name: totals.get(name, 0) for name in limits}
     return all(type(numbers[name]) is int and 0 <= numbers[name] < limit for name, limit in limits.items())
 
 
 def _check_caps(write: _Write, caps: Caps, volumes: int, micro_usd: int) -> IntentStatus:
-    """Whether one more volume is within the caps; one that returns is counted already."""
+    """Whether one more volume is within the caps; one that returns is already counted."""
     flip = write.change.state.flip if write.change.state else None
     if flip is None or flip.direction is Direction.FLIP_BACK:
         return IntentStatus.RECORDED

@@ -1,4 +1,4 @@
-"""What the DynamoDB ledger keeps, as the items of one table."""
+"""The items of the DynamoDB ledger's table, and their conversion from and to core values."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,17 +27,20 @@ from burstwatch.core.ledger.ledger import Change, EntryKind, ItemKind, LedgerEnt
 from burstwatch.core.stored_values import DECODE_ERRORS
 
 SHARDS: Final = 8
-"""How many partitions the states are spread over: each takes some 1,000 of them in a second."""
+"""Partitions over which the states are spread: DynamoDB allows each 1,000 write units per second.
+
+Source: the DynamoDB developer guide, "Best practices for designing partition keys".
+"""
 
 HOLDS_PARTITION: Final = "holds"
 WINDOWS_PARTITION: Final = "windows"
 ORIGIN_KEY: Final[Key] = ("ledger", "origin")
 CHANNELS_KEY: Final[Key] = ("ledger", "channels")
 TOTALS_KEY: Final[Key] = ("ledger", "away")
-"""How many volumes count against the caps, and what they cost more: the sum over the states."""
+"""The number of volumes that count against the caps, and their extra cost: the sum over the states."""
 
 MICROS_PER_USD: Final = 1_000_000
-"""Dollars are summed in millionths: whole numbers add up to the same in any order."""
+"""Dollars are summed in millionths: a sum of integers does not depend on the order."""
 
 _MAX_USD: Final = 1e12
 
@@ -45,17 +48,17 @@ format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def shard_key(shard: int) -> str:
-    """The partition of every eighth state."""
+    """The partition key of a shard, which holds every eighth state."""
     return f"states {shard}"
 
 
 def state_key(volume_id: str) -> Key:
-    """Where the state of a volume is."""
+    """The key of the state of a volume."""
     return shard_key(crc32(volume_id.encode()) % SHARDS), volume_id
 
 
 def state_item(state: VolumeState, *, written: str) -> Item:
-    """``away`` is what the state reserves; ``written`` names this write, to know it again."""
+    """The item of a state; ``away`` is its reservation, ``written`` identifies this write."""
     pk, sk = state_key(state.volume_id)
     body = format_json(state.to_document())
     item = {"pk": pk, "sk": sk, "revision": state.revision, "body": body, "written": written}
@@ -64,7 +67,7 @@ def state_item(state: VolumeState, *, written: str) -> Item:
 
 
 def reserved_amount(state: VolumeState | None) -> int | None:
-    """What a state counts against the caps, in millionths of a dollar a month; None: it does not count."""
+    """What a state counts against the caps, in millionths of a dollar a month; None if it does not count."""
     flip = state.flip if state else None
     if flip is None or not flip.counts_against_caps:
         return None
@@ -72,11 +75,11 @@ def reserved_amount(state: VolumeState | None) -> int | None:
 
 
 STATE_ATTRIBUTES: Final = ("sk", "revision", "body", "away")
-"""What ``parse_states`` needs of an item."""
+"""The attributes of an item that ``parse_states`` needs."""
 
 
 def parse_states(items: Iterable[Item], unreadable_items: UnreadableItems) -> States:
-    """By volume id; those that cannot be read are noted as well."""
+    """The states by volume ID; those that cannot be read are noted as unreadable."""
     stored = [
         (item["sk"], item.get("revision"), item.get("body") if type(item.get("away", 0)) is int else None)
         for item in items
@@ -88,7 +91,7 @@ def parse_states(items: Iterable[Item], unreadable_items: UnreadableItems) -> St
 
 
 def describe_key(key: Key) -> str:
-    """Where an item is, as people look it up."""
+    """The key of an item in words, for people who look it up."""
     return f"pk {key[0]!r}, sk {key[1]!r}"
 
 
@@ -102,7 +105,7 @@ def history_key(subject: str) -> str:
 
 
 def entry_item(entry: LedgerEntry, *, fingerprint: str, sequence_ns: int) -> Item:
-    """No two entries of a volume share revision, kind and what they are about: the key is made of these."""
+    """The item of an entry; revision, kind and fingerprint make its key unique within a volume."""
     digest = sha256(fingerprint.encode()).hexdigest()[:32]
     return {
         "pk": history_key(entry.volume_id),
@@ -116,14 +119,14 @@ def entry_item(entry: LedgerEntry, *, fingerprint: str, sequence_ns: int) -> Ite
 
 
 def entry_fingerprint(entry: LedgerEntry) -> str:
-    """What tells an entry from others of its revision and kind."""
+    """What distinguishes an entry from others of the same revision and kind."""
     return " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
 
 
 def parse_entries(
     volume_id: str, items: Iterable[Item], unreadable_items: UnreadableItems
 ) -> list[LedgerEntry]:
-    """Oldest first; those of one second as they were told."""
+    """The entries, the oldest first; those of one second in the order in which they were written."""
     parsed = (
         (item, read_entry(volume_id, item, key=_describe(item), unreadable_items=unreadable_items))
         for item in sorted(items, key=_sequence_ns)
@@ -132,18 +135,18 @@ def parse_entries(
 
 
 def _sequence_ns(item: Item) -> int:
-    """When it was told, which only puts things of one second in order."""
+    """The time of the write in nanoseconds, which only orders items of one second."""
     sequence_ns = item.get("told_ns")
     return sequence_ns if isinstance(sequence_ns, int) else 0
 
 
 def waiting_key(channel: str) -> str:
-    """The partition of what a channel has not taken yet."""
+    """The partition key of the alerts that a channel has not taken yet."""
     return f"waiting {channel}"
 
 
 def delivery_item(alert: Alert, channel: str, *, revision: int, sequence_ns: int) -> Item:
-    """An alert on its way to a channel; those of one second go in the order in which they were told."""
+    """The item of an alert that waits for a channel; those of one second keep their order."""
     item = {
         "pk": waiting_key(channel),
         "sk": alert.alert_id,
@@ -157,12 +160,12 @@ def delivery_item(alert: Alert, channel: str, *, revision: int, sequence_ns: int
 
 
 def parse_alert(item: Item) -> Alert:
-    """The inverse of ``delivery_item``, of an item that ``is_readable_delivery`` let pass."""
+    """The inverse of ``delivery_item``, for an item that ``is_readable_delivery`` accepted."""
     return read_alert(item["document"], item.get("volume_id"))
 
 
 def is_readable_delivery(item: Item, unreadable_items: UnreadableItems) -> bool:
-    """Whether an item on its way to a channel can be read; one that cannot stays, and is noted."""
+    """Whether the item of a waiting alert can be read; one that cannot is kept and noted as unreadable."""
     try:
         alert = parse_alert(item)
         if alert.alert_id != item["sk"]:
@@ -183,7 +186,7 @@ def is_readable_delivery(item: Item, unreadable_items: UnreadableItems) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ActionGroup:
-    """An action and those that only make sense with it: what was done before is left out with them."""
+    """An action and those that depend on it: if the first was done before, all are left out."""
 
     primary: Action
     dependents: tuple[Action, ...] = ()
@@ -196,7 +199,7 @@ class ActionGroup:
 def drop_failed(
     groups: Sequence[ActionGroup], failed: frozenset[int], *, offset: int = 0
 ) -> list[ActionGroup]:
-    """What is left to do when these places of all actions, counted from ``offset``, need not be done."""
+    """The remaining groups if the actions at these positions, counted from ``offset``, are not needed."""
     remaining, index = [], offset
     for group in groups:
         remaining_actions = [
@@ -209,7 +212,7 @@ def drop_failed(
 
 
 def entry_actions(change: Change, channels: Sequence[str]) -> list[ActionGroup]:
-    """The entries of a change, each with the deliveries it brings to these channels; no item comes twice."""
+    """The entries of a change, each with its deliveries to these channels; every item occurs once."""
     clock = count(time_ns())
     alerts = {alert.alert_id: alert for alert in change.alerts}
     seen_keys: set[Key] = set()
@@ -239,7 +242,7 @@ def _mark_seen(item: Item, seen_keys: set[Key]) -> bool:
 
 
 def _entries_with_alerts(change: Change) -> Iterator[LedgerEntry]:
-    """The entries of a change, with one for each alert that came without."""
+    """The entries of a change, and one more for each alert that has none."""
     yield from change.entries
     alert_ids = {entry.body.get("alert_id") for entry in change.entries if entry.kind is EntryKind.ALERT}
     revisions = [entry.revision for entry in change.entries] or [(change.expected_revision or 0) + 1]
@@ -255,12 +258,12 @@ def _entries_with_alerts(change: Change) -> Iterator[LedgerEntry]:
 
 
 def hold_key(volume_id: str | None) -> Key:
-    """Where the hold on a volume is, or on everything."""
+    """The key of the hold on a volume, or on everything."""
     return HOLDS_PARTITION, FLEET if volume_id is None else volume_id
 
 
 def hold_item(hold: Hold, *, written: str) -> Item:
-    """``written`` names this write, to know it again."""
+    """The item of a hold; ``written`` identifies this write."""
     pk, sk = hold_key(hold.volume_id)
     return {
         "pk": pk,
@@ -279,7 +282,7 @@ def parse_hold(item: Item, unreadable_items: UnreadableItems) -> Hold:
 
 
 def manual_override_item(override: ManualWindowOverride) -> Item:
-    """What was last said of a window by hand."""
+    """The item of the last manual start or stop of a window."""
     item = {
         "pk": WINDOWS_PARTITION,
         "sk": override.name,

@@ -1,4 +1,4 @@
-"""Which ticks are claimed and completed in the DynamoDB ledger, and the roster of the last sweep."""
+"""Claimed and completed ticks in the DynamoDB ledger, and the roster of the last completed sweep."""
 
 import json
 import struct
@@ -14,16 +14,16 @@ from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, FleetSnapshot, ItemKind, TickKind
 
 _CHUNK_BYTES: Final = 360_000
-"""An item holds 400 KB at most."""
+"""Less than the 400 KB that an item may have (DynamoDB developer guide, "Constraints")."""
 
 
 class TickLeases:
-    """One small item for each schedule; the roster is in items of its own, so that a tick stays cheap.
+    """One small item for each schedule; the roster is in separate items, so that a tick stays cheap.
 
-    A new roster is written whole under a new name, then the tick names it, then the old one goes. A fleet
-    that is the same as before is not written again, and what was read of it is kept.
+    A new roster is written completely under a new name, then the tick refers to it, then the old one is
+    removed. The roster of an unchanged fleet is not written again, and is cached after it was read.
 
-    What cannot be read of a tick is taken for absent, and written over by the next.
+    What cannot be read of a tick counts as absent, and the next tick overwrites it.
     """
 
     def __init__(self, table: Table, *, unreadable_items: UnreadableItems) -> None:
@@ -112,10 +112,10 @@ class TickLeases:
         return None
 
     def _read_snapshot(self, tick: Item) -> FleetSnapshot:
-        """What a tick names.
+        """Read the roster that a tick refers to.
 
         Raises:
-            one of ``DECODE_ERRORS``: it cannot be read, or another has taken its place meanwhile.
+            one of ``DECODE_ERRORS``: it cannot be read, or was replaced meanwhile.
         """
         name, size_bytes = (
             stored_values.read_text(tick["roster"]),
@@ -131,7 +131,7 @@ class TickLeases:
         )
 
     def _read_claims(self, kind: TickKind, tick: Item) -> list[tuple[int, float]]:
-        """Which ticks are claimed, and until when."""
+        """The claimed ticks, each with the end of its claim."""
 
         def read() -> list[tuple[int, float]]:
             claims = json.loads(tick.get("claims", "[]"))
@@ -143,7 +143,7 @@ class TickLeases:
         return self._unreadable_items.try_read(ItemKind.TICK, kind, _describe(kind), read) or []
 
     def _read_completed_s(self, kind: TickKind, tick: Item) -> int | None:
-        """The last tick that was completed; None before the first."""
+        """The last completed tick; None before the first."""
         return (
             self._unreadable_items.try_read(
                 ItemKind.TICK, kind, _describe(kind), lambda: stored_values.read_count(tick["completed_s"])
@@ -153,7 +153,7 @@ class TickLeases:
         )
 
     def _store_snapshot(self, packed: bytes) -> str:
-        """The name that the roster is found under."""
+        """Store a roster; return the name under which it is found."""
         name = urandom(8).hex()
         for key, start in _chunks(name, len(packed)):
             chunk = {"pk": key[0], "sk": key[1], "fingerprints": packed[start : start + _CHUNK_BYTES]}
@@ -161,7 +161,7 @@ class TickLeases:
         return name
 
     def _remove_snapshot(self, tick: Item) -> None:
-        """Let go of the roster that this tick named."""
+        """Remove the roster to which this tick referred."""
         name, size_bytes = tick.get("roster", ""), tick.get("roster_bytes", 0)
         if isinstance(size_bytes, int):  # else where it ends is not known, and its items stay
             for key, _ in _chunks(str(name), size_bytes):
@@ -194,7 +194,7 @@ def _digest(packed: bytes) -> str:
 
 
 def _pack(fingerprints: frozenset[int]) -> bytes:
-    """Eight bytes each, in order: the same fleet is the same bytes."""
+    """Pack fingerprints as eight bytes each, sorted: the same fleet yields the same bytes."""
     return struct.pack(f"<{len(fingerprints)}Q", *sorted(fingerprints))
 
 

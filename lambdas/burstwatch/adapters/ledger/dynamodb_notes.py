@@ -1,4 +1,4 @@
-"""What a function must still know after a cold start: a few small texts in the ledger's table."""
+"""A few small texts in the ledger's table that a function must still know after a cold start."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _UNCONDITIONAL: Final = Condition("")
 
 
 class KeyValueStore(Protocol):
-    """Keeps texts for the next cold start."""
+    """Stores texts for the next cold start."""
 
     def read(self, name: str) -> str | None: ...
 
@@ -19,7 +19,7 @@ class KeyValueStore(Protocol):
 
 
 class DynamoKeyValueStore:
-    """Texts by name; the last word counts."""
+    """Texts by name; the last write wins."""
 
     def __init__(
         self, client: Client, table_name: str, *, sleep: Callable[[float], None] = time.sleep
@@ -27,7 +27,7 @@ class DynamoKeyValueStore:
         self._table = Table(client, table_name, workers=1, sleep=sleep)
 
     def read(self, name: str) -> str | None:
-        """What was noted last.
+        """The text that was written last; None if there is none.
 
         Raises:
             LedgerError: the table cannot be read.
@@ -37,7 +37,7 @@ class DynamoKeyValueStore:
             return None if item is None else str(item["body"])
 
     def write(self, name: str, value: str) -> None:
-        """Note it, in place of what was noted before.
+        """Write a text; it replaces the previous one.
 
         Raises:
             LedgerError: the table cannot be written.

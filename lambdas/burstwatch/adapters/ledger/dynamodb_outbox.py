@@ -1,4 +1,4 @@
-"""What waits in the DynamoDB ledger to be sent: claims, deliveries, and digests in place of many alerts."""
+"""The outbox of the DynamoDB ledger: claims, deliveries, and digests that replace many alerts."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
@@ -44,19 +44,19 @@ _IF_UNTOUCHED: Final = (
 )
 _NO_BUNDLE: Final = "none"
 _DRAFT_LEASE_S: Final = 60.0
-"""How long a bundle may be in the making before others take its parts back."""
+"""How long the draft of a digest may exist before others may cancel it."""
 
 
 class Outbox:
-    """One item for each alert and channel, gone when the channel has taken it.
+    """One item for each alert and channel, which is removed when the channel has taken the alert.
 
-    A digest may take the place of more alerts than a transaction takes items, so it does in three steps: a
-    draft of it, which is not sent; each part bound to this bundle; the draft published, in one write. A draft
-    that its maker left is given up by whoever wants one of its parts. Bundles have names that never come
-    again, so what was given up can never be published: no alert is lost or told twice in any race.
+    A digest may replace more alerts than a transaction has actions, so it is made in three steps. A draft is
+    written, which is not sent; each part is bound to it; the draft is published in one write. A process that
+    needs a part of an abandoned draft cancels the draft. The names of drafts are unique, so a cancelled draft
+    can never be published: no alert is lost or sent twice in any race.
 
-    An item that cannot be read is left where it is, as if it were not there; the parts of a digest that
-    cannot be read go out by themselves.
+    An item that cannot be read is kept and ignored; the parts of a digest that cannot be read are sent one by
+    one.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Outbox:
         self._table.write([release_action])
 
     def mark_delivered(self, delivery: Delivery, *, at_s: int) -> None:
-        """Record it of every part, and of the digest last: one that stops half-way is sent again."""
+        """Record the delivery of every part, and of the digest last: after a crash it is sent again."""
         key = _delivery_key(delivery)
         sent_item = self._table.get(key)
         if sent_item is None or not is_readable_delivery(sent_item, self._unreadable_items):
@@ -131,7 +131,7 @@ class Outbox:
         self._apply_groups(last_group)
 
     def replace_with_digest(self, alert_ids: Iterable[str], digest: Alert, channel: str) -> None:
-        """All or nothing: a digest that names an alert already sent would send it twice."""
+        """Replace all of these alerts or none: a digest with an alert that was sent would send it twice."""
         items, now_s = self._read_items(channel), self._clock()
         self._remove_stale_drafts(items.values(), now_s)
         wanted_ids = set(alert_ids)
@@ -151,13 +151,13 @@ class Outbox:
             self._table.write([delete(key, if_own)])
 
     def _remove_stale_drafts(self, items: Iterable[Item], now_s: float) -> None:
-        """Remove the drafts that were left: one whose parts went out by themselves has nobody else to."""
+        """Remove abandoned drafts; if all parts of a draft were sent one by one, nothing else would."""
         for item in items:
             if item.get("draft_until_s", inf) <= now_s:
                 self._remove_draft(item)
 
     def _bind_parts(self, parts: Sequence[Item], draft: Item) -> bool:
-        """Bind each part to the bundle, or say that one is not to be had."""
+        """Bind each part to the draft; False if one of them is not available."""
         if not all(self._cancel_digest(part) for part in parts):
             return False
         bind_actions = [
@@ -175,7 +175,7 @@ class Outbox:
         return not any(self._table.map_parallel(self._table.write, chunks))
 
     def _cancel_digest(self, item: Item) -> bool:
-        """Make sure that the bundle an item is bound to is never published; False while that may be."""
+        """Ensure that the draft to which an item is bound is never published; False while it may be."""
         if "sent_in" not in item:
             return True
         key, now_s = (item["pk"], item["sent_as"]), self._clock()
@@ -190,7 +190,7 @@ class Outbox:
             self._remove_draft(digest)
 
     def _remove_draft(self, draft: Item) -> None:
-        """Remove a draft, unless it was published meanwhile, or made anew."""
+        """Remove a draft, unless it was published or replaced meanwhile."""
         if_same = if_unchanged(draft, "bundle", "draft_until_s")
         self._table.write([delete((draft["pk"], draft["sk"]), if_same)])
 
@@ -199,7 +199,7 @@ class Outbox:
         return {item["sk"]: item for item in items if is_readable_delivery(item, self._unreadable_items)}
 
     def _apply_groups(self, groups: Sequence[ActionGroup]) -> None:
-        """Do what another process has not done before."""
+        """Apply the groups that no other process has applied."""
         remaining = list(groups)
         while remaining and (
             failed := self._table.write([action for group in remaining for action in group.actions])
@@ -212,13 +212,13 @@ def _delivery_key(delivery: Delivery) -> Key:
 
 
 def _digest_of(item: Item, items: Mapping[str, Item]) -> Item | None:
-    """The digest that an alert is bound to, published or in the making."""
+    """The digest or draft to which an alert is bound."""
     digest = items.get(item.get("sent_as", ""))
     return digest if digest is not None and digest.get("bundle") == item["sent_in"] else None
 
 
 def _is_in_digest(item: Item, items: Mapping[str, Item], now_s: float) -> bool:
-    """Whether it goes out in a digest; one that stayed a draft for too long is none."""
+    """Whether an alert is sent in a digest; a draft that is too old does not count."""
     digest = _digest_of(item, items)
     return digest is not None and digest.get("draft_until_s", inf) > now_s
 
@@ -228,7 +228,7 @@ def _is_new(item: Item, items: Mapping[str, Item], now_s: float) -> bool:
 
 
 def _sent_item(item: Item, items: Mapping[str, Item]) -> Item:
-    """What is sent for this alert: itself, its digest, or the digest that this one is in."""
+    """What is sent for this alert: itself, its digest, or the digest that contains that one."""
     while digest := _digest_of(item, items):
         item = digest
     return item
@@ -237,7 +237,7 @@ def _sent_item(item: Item, items: Mapping[str, Item]) -> Item:
 def _delivered_group(
     item: Item, sent_item: Item, channel: str, *, at_s: int, sequence_ns: int
 ) -> ActionGroup:
-    """That it is out of the outbox, and in the history of its volume."""
+    """The actions that remove an alert from the outbox and add the delivery to the volume's history."""
     delete_action = delete((item["pk"], item["sk"]), IF_PRESENT)
     if "volume_id" not in item:
         return ActionGroup(delete_action)
@@ -262,7 +262,7 @@ def _delivered_group(
 
 
 def _split_into_transactions(groups: Sequence[ActionGroup]) -> list[list[ActionGroup]]:
-    """In order, as many together as a transaction takes."""
+    """Split groups, in order, into transactions of at most ``MAX_ACTIONS`` actions."""
     transactions: list[list[ActionGroup]] = []
     remaining_actions = 0
     for group in groups:

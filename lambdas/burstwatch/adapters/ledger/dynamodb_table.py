@@ -1,4 +1,4 @@
-"""The table under the DynamoDB ledger: consistent reads, conditional writes, and words for what fails."""
+"""The table of the DynamoDB ledger: consistent reads, conditional writes, and messages for failures."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,14 +26,14 @@ Item: TypeAlias = dict[str, Any]
 """An item with its keys, in Python's types: text, whole numbers, floats, bytes and sets of text."""
 
 Action: TypeAlias = dict[str, dict[str, Any]]
-"""One part of a transaction, as DynamoDB takes it but for the table's name."""
+"""One action of a transaction, as DynamoDB takes it, without the name of the table."""
 
 MAX_ACTIONS: Final = 100
-"""What one transaction takes at most."""
+"""The most actions of one transaction (DynamoDB API reference, TransactWriteItems)."""
 
 _MAX_KEYS: Final = 100
 _MAX_PAGES: Final = 1_000
-"""Of one query: 1 GB, hundreds of thousands of volumes under one of the keys that they are spread over."""
+"""Pages of one query: a page has 1 MB, so 1 GB, or hundreds of thousands of volumes in one shard."""
 
 _MAX_TRIES: Final = 24
 _FIRST_WAIT_S: Final = 0.02
@@ -42,11 +42,11 @@ _MAX_MESSAGE_CHARS: Final = 200
 _TRANSIENT_REASONS: Final = frozenset(
     {"TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded"}
 )
-"""Why a transaction was cancelled that may go through the next time; no client retries these by itself."""
+"""Reasons of a cancelled transaction that may succeed the next time; no client retries these by itself."""
 
 
 class Client(Protocol):
-    """What is used of boto3's client for DynamoDB."""
+    """The used part of boto3's client for DynamoDB."""
 
     @property
     def meta(self) -> Any: ...
@@ -65,12 +65,12 @@ class Client(Protocol):
 
 
 class ContentionError(BurstwatchError):
-    """A transaction met others, or the table was asked for too much; it may go through the next time."""
+    """A transaction conflicted with another, or the table was throttled; it may succeed the next time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must hold of an item as it is: DynamoDB's own words, and the values they name."""
+    """A condition on the stored item: an expression of DynamoDB, with its names and values."""
 
     text: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -83,9 +83,9 @@ IF_PRESENT: Final = Condition("attribute_exists(pk)")
 
 
 def if_unchanged(item: Item | None, *names: str) -> Condition:
-    """That these attributes still are what they were when the item was read.
+    """The condition that these attributes are what they were when the item was read.
 
-    One of a type that no burstwatch writes only has to be there still.
+    An attribute of a type that burstwatch never writes only has to exist.
     """
     seen_values = {name: item[name] for name in names if item and name in item}
     comparable = {name: value for name, value in seen_values.items() if type(value) in _COMPARABLE_TYPES}
@@ -108,7 +108,7 @@ def put(item: Item, condition: Condition | None = None) -> Action:
 def update(
     key: Key, expression: str, values: Mapping[str, Any], condition: Condition | None = None
 ) -> Action:
-    """Change parts of an item; one that is not there begins empty."""
+    """Change attributes of an item; an item that does not exist is created."""
     merged = Condition(condition.text, {**condition.values, **values}) if condition else Condition("", values)
     return {"Update": {"Key": _key(key), "UpdateExpression": expression, **_condition_parameters(merged)}}
 
@@ -119,15 +119,15 @@ def delete(key: Key, condition: Condition) -> Action:
 
 
 def check(key: Key, condition: Condition) -> Action:
-    """Let the other parts of the transaction happen only if this holds."""
+    """Make the other actions of the transaction depend on this condition."""
     return {"ConditionCheck": {"Key": _key(key), **_condition_parameters(condition)}}
 
 
 class Table:
     """One table, read consistently and written conditionally.
 
-    Throttling is for the client to retry; what it does not retry, such as a transaction that met another on
-    the same item, is tried again here for some five seconds.
+    The client must retry throttled calls. What it does not retry, such as a transaction that conflicted with
+    another on the same item, is retried here for about five seconds.
     """
 
     def __init__(self, client: Client, name: str, *, workers: int, sleep: Callable[[float], None]) -> None:
@@ -138,7 +138,7 @@ class Table:
         self._sleep = sleep
 
     def map_parallel(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
-        """What comes of each of these, several at once."""
+        """Call the function for each of these items, in parallel; the results are in their order."""
         if len(items) <= 1:
             return [function(item) for item in items]
         with ThreadPoolExecutor(self._workers, thread_name_prefix="ledger") as pool:
@@ -150,7 +150,7 @@ class Table:
         return _from_wire(response["Item"]) if "Item" in response else None
 
     def get_many(self, keys: Iterable[Key]) -> dict[Key, Item]:
-        """Those of these items that are there."""
+        """Read those of these items that exist."""
         request_keys = [_key(key) for key in dict.fromkeys(keys)]
         batches = [
             request_keys[offset : offset + _MAX_KEYS] for offset in range(0, len(request_keys), _MAX_KEYS)
@@ -175,9 +175,9 @@ class Table:
     def query(
         self, pk: str, *, filter_condition: Condition | None = None, attributes: Sequence[str] = ()
     ) -> Iterator[Item]:
-        """Every item under a partition key, by sort key.
+        """Every item of a partition, by sort key.
 
-        ``filter_condition`` filters what was read and paid for.
+        DynamoDB applies ``filter_condition`` after the read, so filtered items are paid for.
         """
         request: dict[str, Any] = {
             "TableName": self._name,
@@ -205,9 +205,10 @@ class Table:
         )
 
     def put(self, item: Item, condition: Condition) -> bool:
-        """Write one item for half of what a transaction costs; False where the condition does not hold.
+        """Write one item for half the price of a transaction; False if the condition does not hold.
 
-        The client sends it again when an answer is lost, and may then meet the item that it wrote itself.
+        After a lost response the client sends it again, and the condition may then fail because of the item
+        that the first attempt wrote.
         """
         tries = count()
         while True:
@@ -225,15 +226,15 @@ class Table:
                 return True
 
     def remove(self, key: Key) -> None:
-        """Remove an item that nobody needs any more, whatever is in it."""
+        """Remove an item that is no longer needed, whatever it contains."""
         with self._translate_errors("DeleteItem"):
             self._client.delete_item(TableName=self._name, Key=_key(key))
 
     def write(self, actions: Sequence[Action]) -> frozenset[int]:
-        """Do all of these or nothing; however often the client sends them, they happen once.
+        """Apply all of these actions or none; they are applied once, however often the client sends them.
 
         Returns:
-            Nothing where all is done; else the places of those whose condition does not hold.
+            Empty if all were applied; otherwise the positions of those whose condition does not hold.
         """
         tries = count()
         while True:
@@ -246,7 +247,7 @@ class Table:
         """The same, tried once.
 
         Raises:
-            BusyError: others were at the same items; nothing was written.
+            ContentionError: other processes wrote the same items; nothing was written.
         """
         request = [
             {kind: {"TableName": self._name, **parameters} for kind, parameters in action.items()}
@@ -267,10 +268,10 @@ class Table:
         return frozenset()
 
     def pause(self, attempt: int, cause: str) -> None:
-        """Wait before the next try, longer each time and at random, so that rivals do not meet again.
+        """Wait before the next attempt: longer each time and at random, so that rivals do not collide again.
 
         Raises:
-            LedgerError: it was the last.
+            LedgerError: that was the last attempt.
         """
         if attempt == _MAX_TRIES - 1:
             raise LedgerError(
@@ -282,7 +283,7 @@ class Table:
 
     @contextmanager
     def translate_unreadable(self) -> Iterator[None]:
-        """Say which table it is that holds what cannot be read."""
+        """Add the name of the table to errors about what cannot be read."""
         try:
             yield
         except DECODE_ERRORS as error:
@@ -301,7 +302,7 @@ class Table:
             raise self._to_ledger_error(error, operation) from error
 
     def _to_ledger_error(self, error: Exception, operation: str) -> LedgerError:
-        """What happened, whether it may have been written, and the next step."""
+        """Describe what happened, whether it may have been written, and the next step."""
         failure = to_aws_failure(error, f"dynamodb:{operation}")
         if failure.kind is FailureKind.NOT_FOUND:
             return LedgerError(
@@ -326,7 +327,7 @@ class Table:
 
 _READ_OPERATIONS: Final = frozenset({"GetItem", "BatchGetItem", "Query"})
 _KEY_SCHEMA_ERROR: Final = re.compile(r"key element|key schema|Missing the key|Type mismatch for key")
-"""In what DynamoDB says where a request has other keys than the table."""
+"""Words of DynamoDB's message when the keys of a request are not those of the table."""
 
 
 def _condition_parameters(condition: Condition | None) -> dict[str, Any]:
@@ -381,6 +382,6 @@ def _error_code(error: Exception) -> str | None:
 
 
 def _cancellation_reasons(error: Exception, part: str = "Code") -> list[str]:
-    """Why each action of a transaction was cancelled; nothing where it failed for another reason."""
+    """Why each action of a transaction was cancelled; empty if it failed for another reason."""
     reasons = error.response.get("CancellationReasons", ()) if isinstance(error, ClientError) else ()
     return [str(reason.get(part)) for reason in reasons]

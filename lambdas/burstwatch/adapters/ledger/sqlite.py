@@ -62,16 +62,16 @@ _MAX_MESSAGE_CHARS: Final = 200
 _MEMORY: Final = Path(":memory:")
 _MAX_USD: Final = 1e12
 _ROUNDING_TOLERANCE_USD: Final = 1e-6
-"""What adding up dollars may be off by."""
+"""The rounding error of a sum of dollars."""
 
 
 class SqliteLedger:
     """The ``Ledger`` of ``burstwatch.core.ledger.ledger`` in an SQLite file.
 
-    ``deliveries`` holds only what is still to be delivered: a row goes when its DELIVERED entry comes. An
-    alert is ``sent_as`` itself, or as the digest that took its place. A claim belongs to the object that
-    took it: one whose lease ran out cannot give back the claim of its successor. ``reservations`` repeats of
-    the states what counts against the caps; it changes with them, in the same transaction.
+    ``deliveries`` holds only what still has to be delivered: a row is removed when its DELIVERED entry is
+    written. An alert is ``sent_as`` itself, or as the digest that replaced it. A claim belongs to the object
+    that took it: one whose lease has expired cannot release the claim of its successor. ``reservations``
+    holds what the states count against the caps; it changes in the same transaction as they do.
     """
 
     def __init__(self, connection: sqlite3.Connection, *, path: Path, lock_timeout_s: float) -> None:
@@ -86,10 +86,10 @@ class SqliteLedger:
 
     @classmethod
     def open(cls, path: Path, *, lock_timeout_s: float = 5.0) -> Self:
-        """Open the ledger in this file, or make a new one where there is no file.
+        """Open the ledger in this file, or create it if the file does not exist.
 
         Raises:
-            LedgerError: The file or its directory cannot be used; it is neither changed nor replaced.
+            LedgerError: the file or its directory cannot be used; it is neither changed nor replaced.
         """
         path = path.absolute()
         try:
@@ -103,13 +103,13 @@ class SqliteLedger:
 
     @classmethod
     def in_memory(cls) -> Self:
-        """A ledger that is gone when it is closed."""
+        """A ledger in memory, which is lost when it is closed."""
         connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
         connection.executescript(SCHEMA)
         return cls(connection, path=_MEMORY, lock_timeout_s=0.0)
 
     def close(self) -> None:
-        """Let go of the file; closing again does nothing."""
+        """Close the file; closing again has no effect."""
         with self._lock:
             self._connection.close()
 
@@ -176,7 +176,7 @@ class SqliteLedger:
             return result
 
     def _repair_reservations(self, connection: sqlite3.Connection, excluded_id: str) -> bool:
-        """Count damaged reservations of other volumes again from their states; whether some state is, too."""
+        """Restore damaged reservations of others from their states; whether a state is damaged too."""
         rows = connection.execute(
             "SELECT volume_id, usd_per_month, states.revision, body FROM reservations"
             " LEFT JOIN states USING (volume_id) WHERE volume_id != ?"
@@ -199,7 +199,7 @@ class SqliteLedger:
             return sorted(holds, key=lambda hold: -hold.until_s)
 
     def _read_holds(self, connection: sqlite3.Connection) -> dict[Any, Hold]:
-        """Every hold that nobody lifted, by what it is filed under."""
+        """Every hold that was not lifted, by its key."""
         names = ("placed_by", "reason", "placed_at_s", "until_s")
         rows = connection.execute(
             "SELECT subject, placed_by, reason, placed_at_s, until_s FROM holds ORDER BY subject"
@@ -215,7 +215,7 @@ class SqliteLedger:
         }
 
     def place_hold(self, hold: Hold) -> None:
-        """Keep a volume, or everything, as it is; a hold on the same is replaced."""
+        """Place a hold on a volume, or on everything; a hold on the same subject is replaced."""
         subject = _subject(hold.volume_id)
         with self._transaction() as connection:
             connection.execute(
@@ -227,7 +227,7 @@ class SqliteLedger:
         self._unreadable_items.discard(_describe_row("holds", subject))
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
-        """End a hold, and say which it was; one that ended by itself before ``at_s`` only goes."""
+        """End a hold and return it; None if it had expired before ``at_s``."""
         subject = _subject(volume_id)
         with self._transaction() as connection:
             holds = self._read_holds(connection)
@@ -273,7 +273,7 @@ class SqliteLedger:
             return {override.name: override for override in overrides}
 
     def record_manual_override(self, override: ManualWindowOverride) -> None:
-        """Start or stop a window by hand: what was said last counts, whatever the clocks say."""
+        """Start or stop a window by hand: the last order counts, whatever its time is."""
         with self._transaction() as connection:
             connection.execute(
                 "INSERT OR REPLACE INTO window_marks VALUES (?, ?, ?, ?, ?)",
@@ -283,10 +283,10 @@ class SqliteLedger:
             _append_event(connection, f"window {override.name}", EntryKind.WINDOW, override.at_s, body)
 
     def bind(self, origin: str) -> None:
-        """Keep this ledger to one account and region: what is not seen there counts as deleted.
+        """Bind this ledger to one account and region: a volume that is not found there counts as deleted.
 
         Raises:
-            LedgerError: the ledger is that of another.
+            LedgerError: the ledger belongs to another account or region.
         """
         with self._transaction() as connection:
             row = connection.execute("SELECT name FROM origin").fetchone()
@@ -336,7 +336,7 @@ class SqliteLedger:
             )
 
     def claim_tick(self, kind: TickKind, tick_at_s: int, *, now_s: float, lease_s: float) -> bool:
-        """As the port says; what a clock that was ahead has left in the future stops nobody."""
+        """See ``Ledger``; a claim in the future, left by a clock that was ahead, does not count."""
         with self._transaction() as connection:
             latest_s = now_s + lease_s + MAX_CLOCK_SKEW_S
             connection.execute(
@@ -365,7 +365,7 @@ class SqliteLedger:
     def renew_tick(
         self, kind: TickKind, tick_at_s: int, *, until_s: float, now_s: float, lease_s: float
     ) -> bool:
-        """As the port says: a claim is known by its tick and its end."""
+        """See ``Ledger``: a claim is identified by its tick and its end."""
         with self._transaction() as connection:
             cursor = connection.execute(
                 "UPDATE claimed_ticks SET claimed_until_s = ?"
@@ -377,9 +377,9 @@ class SqliteLedger:
     def complete_tick(
         self, kind: TickKind, tick_at_s: int, *, fleet_fingerprints: frozenset[int] | None = None
     ) -> None:
-        """Record that a claimed tick did all its work.
+        """Record that a claimed tick is completed; without ``fleet_fingerprints`` the roster stays.
 
-        Without a ``fleet_fingerprints`` the one before stays.
+        The roster is the set of volumes that the last completed sweep knew.
         """
         fingerprints = None if fleet_fingerprints is None else _pack(fleet_fingerprints)
         with self._transaction() as connection:
@@ -393,20 +393,20 @@ class SqliteLedger:
     def replace_with_digest(
         self, alert_ids: Sequence[str], digest: Alert, *, channels: Sequence[str]
     ) -> None:
-        """Send ``digest`` in place of these alerts, on each channel that has begun to send none of them."""
+        """Send ``digest`` instead of these alerts, on each channel that has not begun to send one of them."""
         with self._transaction() as connection:
             for channel in channels:
                 _replace_with_digest(connection, set(alert_ids), digest, channel)
 
     def pending_deliveries(self, *, channels: Sequence[str]) -> list[Delivery]:
-        """As the port says; the parts of a digest that cannot be read go out by themselves."""
+        """See ``Ledger``; the parts of a digest that cannot be read are sent one by one."""
         deliveries, unreadable_digests = self._read_pending(channels)
         if unreadable_digests and self._release_parts(unreadable_digests):
             deliveries, _ = self._read_pending(channels)
         return deliveries
 
     def _read_pending(self, channels: Sequence[str]) -> tuple[list[Delivery], list[tuple[str, str]]]:
-        """What waits, and the channel and id of each that cannot be read."""
+        """What waits to be delivered, and the channel and ID of each alert that cannot be read."""
         with self._read_access() as connection:
             rows = connection.execute(
                 "SELECT id, alert_id, document, volume_id, revision, time_s, channel, attempts,"
@@ -446,7 +446,7 @@ class SqliteLedger:
         return deliveries, unreadable_alerts
 
     def _release_parts(self, digests: Sequence[tuple[str, str]]) -> bool:
-        """Let the parts of these digests go out by themselves; False where they have none."""
+        """Let the parts of these digests be sent one by one; False if they have none."""
         with self._transaction() as connection:
             cursor = connection.executemany(
                 "UPDATE deliveries SET sent_as = alert_id"
@@ -466,12 +466,12 @@ class SqliteLedger:
             return cursor.rowcount == 1
 
     def mark_delivered(self, delivery: Delivery, *, at_s: int) -> None:
-        """Record that the channel took the alert, and with a digest every alert that is in it."""
+        """Record that the channel took the alert, and for a digest every alert that it contains."""
         with self._transaction() as connection:
             _record_delivered(connection, delivery.alert.alert_id, delivery.channel, at_s)
 
     def mark_undelivered(self, delivery: Delivery, *, error: str) -> None:
-        """Give the claim back; ``error`` stands in the DELIVERED entry should a later send succeed."""
+        """Release the claim; ``error`` is noted in the DELIVERED entry if a later attempt succeeds."""
         with self._transaction() as connection:
             connection.execute(
                 "UPDATE deliveries SET claimed_by = NULL, claimed_until_s = NULL, last_error = ?"
@@ -513,7 +513,7 @@ class SqliteLedger:
 
 
 def _all_channels(connection: sqlite3.Connection, channels: Sequence[str]) -> list[str]:
-    """Every channel that was ever sent to: a process with fewer must not keep an alert from the others."""
+    """Every known channel: a process with fewer channels must not withhold an alert from the others."""
     connection.executemany("INSERT OR IGNORE INTO channels VALUES (?)", [(name,) for name in channels])
     return [name for (name,) in connection.execute("SELECT name FROM channels ORDER BY name")]
 
@@ -548,7 +548,7 @@ def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence
 
 
 def _reserve(connection: sqlite3.Connection, volume_id: str, state: VolumeState | None) -> None:
-    """Count the volume against the caps exactly while its flip ``reserves``."""
+    """Count the volume against the caps exactly while its flip ``counts_against_caps``."""
     connection.execute("DELETE FROM reservations WHERE volume_id = ?", (volume_id,))
     flip = state.flip if state else None
     if flip is not None and flip.counts_against_caps:
@@ -564,7 +564,7 @@ def _evaluate_intent(
     *,
     has_unreadable_amounts: bool,
 ) -> IntentResult:
-    """What the ledger says about an intent; an amount that is not known counts as all that the cap allows."""
+    """Decide whether an intent may be recorded; an unknown amount counts as all that the cap allows."""
     volumes, usd_per_month = connection.execute(
         "SELECT count(*), total(iif(usd_per_month BETWEEN 0 AND ?, usd_per_month, 0)) FROM reservations"
         " WHERE volume_id != ?",
@@ -581,7 +581,7 @@ def _evaluate_intent(
 
 
 def _check_caps(change: Change, caps: Caps, result: IntentResult) -> IntentStatus:
-    """Whether one more volume is within the caps; one that returns is counted already."""
+    """Whether one more volume is within the caps; one that returns is already counted."""
     flip = change.state.flip if change.state else None
     if flip is None or flip.direction is Direction.FLIP_BACK:
         return IntentStatus.RECORDED
@@ -598,14 +598,14 @@ def _subject(volume_id: str | None) -> str:
 
 
 def _describe_row(table: str, name: Any) -> str:
-    """Where a row is, as people look it up."""
+    """The place of a row in words, for people who look it up."""
     return f"table {table}, {name!s}"
 
 
 def _append_event(
     connection: sqlite3.Connection, subject: str, kind: EntryKind, at_s: int, body: Mapping[str, Any]
 ) -> None:
-    """Add an entry that belongs to no revision; those of one second are numbered."""
+    """Add an entry that belongs to no revision; those of the same second are numbered."""
     connection.execute(
         "INSERT INTO entries (volume_id, revision, kind, about, at_s, body)"
         " SELECT :subject, :at_s, :kind, count(*), :at_s, :body FROM entries"
@@ -615,7 +615,7 @@ def _append_event(
 
 
 def _entries_with_alerts(change: Change) -> list[LedgerEntry]:
-    """The entries of a change, with one for each alert that came without."""
+    """The entries of a change, and one more for each alert that has none."""
     alert_ids = {entry.body.get("alert_id") for entry in change.entries if entry.kind is EntryKind.ALERT}
     revisions = [entry.revision for entry in change.entries] or [(change.expected_revision or 0) + 1]
     missing_entries = (
@@ -633,7 +633,7 @@ def _entries_with_alerts(change: Change) -> list[LedgerEntry]:
 
 
 def _append_entry(connection: sqlite3.Connection, entry: LedgerEntry) -> bool:
-    """Add an entry; False when it is there already."""
+    """Add an entry; False if it exists already."""
     fingerprint = " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
     cursor = connection.execute(
         "INSERT INTO entries (volume_id, revision, kind, about, at_s, body) VALUES (?, ?, ?, ?, ?, ?)"
@@ -662,7 +662,7 @@ def _enqueue(connection: sqlite3.Connection, alert: Alert, channel: str, *, revi
 def _replace_with_digest(
     connection: sqlite3.Connection, alert_ids: set[str], digest: Alert, channel: str
 ) -> None:
-    """All or nothing: a digest that names an alert already sent would send it twice."""
+    """Replace all of these alerts or none: a digest with an alert that was sent would send it twice."""
     parameters = {"channel": channel, "ids": json.dumps(sorted(alert_ids)), "digest_id": digest.alert_id}
     (untouched_count,) = connection.execute(
         "SELECT count(*) FROM deliveries WHERE channel = :channel AND attempts = 0 AND sent_as = alert_id"

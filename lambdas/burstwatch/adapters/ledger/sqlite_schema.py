@@ -1,4 +1,4 @@
-"""The file under the SQLite ledger: made whole, upgraded whole, and refused with the reason."""
+"""The file of the SQLite ledger: created and upgraded atomically, or refused with the reason."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ from burstwatch.core.text import sanitise
 SCHEMA_VERSION: Final = 2
 _MAX_MESSAGE_CHARS: Final = 200
 _APPLICATION_ID: Final = 0x62757273
-"""The letters ``burs`` in the file's header: other programs' databases are left alone."""
+"""The letters ``burs`` in the header of the file: the databases of other programs are never changed."""
 
 _SCHEMA_2_STATEMENTS: Final = (
     """CREATE TABLE reservations (
@@ -62,7 +62,7 @@ COMMIT;
 
 
 def create(path: Path) -> None:
-    """Make the file under another name and link it in place whole: a kill leaves a ledger or none."""
+    """Create the file under another name and link it into place: after a kill there is a ledger or none."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     leftover_wal = Path(f"{path}-wal")
     if leftover_wal.exists() and not path.exists():
@@ -83,7 +83,11 @@ def create(path: Path) -> None:
 
 
 def check_file(path: Path) -> None:
-    """Refuse what SQLite would take for a new database; without opening it, which would drop its locks."""
+    """Refuse a file that SQLite would take for a new database, without opening it.
+
+    Closing any descriptor of the file would drop the locks that this process holds on it (POSIX advisory
+    locks). Source: SQLite, "How To Corrupt An SQLite Database File".
+    """
     if path.is_dir():
         raise LedgerError(f"ledger {path} is a directory: name a file in it, such as {path / 'ledger.db'}")
     if not path.is_file():
@@ -93,7 +97,7 @@ def check_file(path: Path) -> None:
 
 
 def connect(path: Path, *, lock_timeout_s: float) -> sqlite3.Connection:
-    """Open a ledger that is there, upgraded to the schema of today."""
+    """Open an existing ledger, and upgrade it to the current schema."""
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw",
         uri=True,
@@ -129,7 +133,7 @@ def _check_schema(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """From schema 1, all or nothing; another process may have been first."""
+    """Upgrade from schema 1 in one transaction; another process may have done it already."""
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         if _check_schema(connection, path) < SCHEMA_VERSION:
@@ -139,7 +143,7 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def file_identity(path: Path) -> tuple[int, int] | None:
-    """Which file is there now, None where there is none."""
+    """The identity of the file that is there now; None if there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -148,7 +152,7 @@ def file_identity(path: Path) -> tuple[int, int] | None:
 
 
 def to_ledger_error(error: OSError | sqlite3.Error, path: Path, lock_timeout_s: float) -> LedgerError:
-    """What happened, with what was written and the next step."""
+    """Describe what happened, what was written, and the next step."""
     message = sanitise(str(error), _MAX_MESSAGE_CHARS)
     code = error.sqlite_errorcode & 0xFF if hasattr(error, "sqlite_errorcode") else 0
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:

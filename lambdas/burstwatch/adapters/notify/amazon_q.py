@@ -1,7 +1,8 @@
-"""Notices to AWS's chat service (Amazon Q Developer in chat applications), by an SNS topic of its own.
+"""Messages to AWS's chat service (Amazon Q Developer in chat applications), through a separate SNS topic.
 
 The service shows its custom format, version 1.0, in Slack, Microsoft Teams and Amazon Chime. It passes markup
-on to them, so what comes from outside is broken up where any of them would act on it.
+on to them. So text from outside is changed where one of them would interpret it as markup. Source: the Amazon
+Q Developer in chat applications guide, "Custom notifications".
 """
 
 import json
@@ -19,7 +20,7 @@ _TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
 _MAX_TITLE_CHARS: Final = 250
 _MAX_DESCRIPTION_CHARS: Final = 7_500
-"""The service takes 8,000."""
+"""Less than the 8,000 characters that the service takes."""
 _MAX_LINE_CHARS: Final = 600
 _MAX_STEP_CHARS: Final = 350
 _MAX_KEYWORD_CHARS: Final = 75
@@ -38,13 +39,13 @@ _ESCAPES: Final = {
     "@": "\uff20",
     "\\": "\uff3c",
 }
-"""Look-alikes: each program escapes in a way of its own."""
+"""Similar characters instead of escapes, because each chat program has its own way of escaping."""
 _COMMAND_ESCAPES: Final = {"`": "'", "<": "\u2039", ">": "\u203a", "@": "\uff20"}
-"""Within backticks only what ends them counts, and what Slack takes for a mention even there."""
+"""In backticks, only what would end them is replaced, and what Slack takes for a mention even there."""
 
 
 class AmazonQChannel:
-    """Publishes each notice to the topic that the chat service listens to."""
+    """Publishes each message to the topic to which the chat service subscribes."""
 
     name: Final = "chat"
 
@@ -53,10 +54,10 @@ class AmazonQChannel:
         self._topic_arn = topic_arn
 
     def post(self, message: ChatMessage, *, delay_note: str | None, max_wait_s: float) -> None:  # noqa: ARG002 - SNS takes any number at once
-        """Hand the notice over.
+        """Publish the message.
 
         Raises:
-            ChannelError: SNS did not take it.
+            ChannelError: SNS did not accept it.
         """
         body = json.dumps(render_custom_notification(message, delay_note=delay_note))
         try:
@@ -66,7 +67,7 @@ class AmazonQChannel:
 
 
 def render_custom_notification(message: ChatMessage, *, delay_note: str | None = None) -> dict[str, Any]:
-    """The notice in the custom format, version 1.0."""
+    """The message in the custom format, version 1.0."""
     keywords = [message.kind, message.subject] if message.subject != message.kind else [message.kind]
     return {
         "version": "1.0",
@@ -110,7 +111,7 @@ def _format_code(command: str, used_chars: int = 0) -> str:
 
 
 def _format_address(address: str) -> str:
-    """As it is where it is plain https, so that chat programs make a link of it."""
+    """A plain https address as it is, so that chat programs make it a link; otherwise its escaped text."""
     return address if is_link(address) else _escape(address, _MAX_CONTEXT_CHARS)
 
 

@@ -1,4 +1,4 @@
-"""What alert channels have in common: the port, its error, and an alert made fit for people."""
+"""What alert channels have in common: the port, its error, and alerts made safe to show to people."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ _MAX_LINES: Final = 25
 
 
 class ChannelError(BurstwatchError):
-    """A channel did not take an alert; when it ``is_permanent``, somebody must act before it will."""
+    """A channel did not take an alert; if it ``is_permanent``, a person must act before it will."""
 
     def __init__(self, message: str, *, is_permanent: bool) -> None:
         super().__init__(message)
@@ -24,15 +24,15 @@ class ChannelError(BurstwatchError):
 
 
 class AlertChannel(Protocol):
-    """A way to people."""
+    """A way to notify people."""
 
     @property
     def name(self) -> str:
-        """What the ledger knows the channel by; what waits for another name is not sent here."""
+        """The channel's name in the ledger; alerts that wait for another name are not sent here."""
         ...
 
     def send(self, alert: Alert) -> None:
-        """Hand the alert over.
+        """Send the alert.
 
         Raises:
             ChannelError: the channel did not take it.
@@ -41,7 +41,7 @@ class AlertChannel(Protocol):
 
 
 def sanitise_alert(alert: Alert) -> Alert:
-    """The alert with every text in it printable and short: for people, not for programs."""
+    """The alert with every text printable and truncated: for people, not for programs."""
     return replace(
         alert,
         alert_id=_sanitise(alert.alert_id),
@@ -71,7 +71,7 @@ def _sanitise(value: Any, max_chars: int = _MAX_TEXT_CHARS) -> Any:
 
 
 def body_lines(alert: Alert) -> list[str]:
-    """How the balance went, and the sentences of a readable alert; the last line counts those too many."""
+    """The history of the balance and the sentences of an alert; the last line counts those left out."""
     lines = [*filter(None, [format_balance_history(alert.evidence.get("course"))]), *format_sentences(alert)]
     dropped_count = len(lines) - _MAX_LINES
     return lines if dropped_count <= 0 else [*lines[:_MAX_LINES], f"… and {dropped_count} more"]

@@ -1,6 +1,6 @@
-"""What was sent already, and whose turn it is to send: kept in the ledger's table, apart from the ledger.
+"""What was sent already, and the rate limit of a webhook: in the ledger's table, apart from the ledger.
 
-Alerts must reach people also when the table cannot be used: then one may come twice, and says so in the log.
+Alerts must reach people even if the table cannot be used: then one may be sent twice, which is logged.
 """
 
 import time
@@ -27,20 +27,23 @@ from burstwatch.adapters.notify.slack_webhook import MIN_INTERVAL_S, LocalRateLi
 from burstwatch.core.errors import LedgerError
 
 PARTITION: Final = "sent"
-"""Every partition of ours begins so; notify may touch no other."""
+"""The prefix of these partitions; the notify function may access no others."""
 
 EXPIRY_ATTRIBUTE: Final = "expires_at_s"
-"""The attribute by which DynamoDB removes items, some time after that second."""
+"""The TTL attribute: DynamoDB removes an item some time, within a few days, after that second.
+
+Source: the DynamoDB developer guide, "Using time to live (TTL)".
+"""
 
 _RETENTION_S: Final = 15 * 24 * 3600
-"""Longer than any queue keeps what was not delivered."""
+"""Longer than any queue keeps a message: SQS keeps one for at most 14 days."""
 _RATE_LIMIT_PARTITION: Final = f"{PARTITION} turns"
 _MAX_PAUSE_S: Final = 3600.0
-"""A turn farther off is one of a clock that was wrong."""
+"""A turn farther off than this was reserved by a clock that was wrong."""
 
 
 class SendStatus(StrEnum):
-    """What became of something to send; what is sent ``elsewhere`` is tried again there, should it fail."""
+    """What became of a message; one that is being sent ``elsewhere`` is retried there if it fails."""
 
     SENT = "sent"
     SENT_BEFORE = "sent before"
@@ -49,14 +52,14 @@ class SendStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendResult:
-    """What became of it, and what is wrong with the table that should remember it."""
+    """What became of a message, and the problem of the table that should remember it, if any."""
 
     status: SendStatus
     problem: str | None = None
 
 
 class _LambdaContextStub:
-    """As much of a Lambda context as Powertools asks for."""
+    """The part of a Lambda context that Powertools uses."""
 
     def __init__(self, seconds: float) -> None:
         self._milliseconds = max(0, int(seconds * 1000))
@@ -66,7 +69,7 @@ class _LambdaContextStub:
 
 
 class SentLog:
-    """Remembers for 15 days what each channel has taken."""
+    """Remembers for 15 days which messages each channel has taken."""
 
     def __init__(self, client: Client, table_name: str) -> None:
         self._location = f"dynamodb:{table_name}"
@@ -82,13 +85,13 @@ class SentLog:
     def send_once(
         self, channel: str, message_id: str, send: Callable[[], None], *, lease_s: float
     ) -> SendResult:
-        """Send, unless the channel has taken this before.
+        """Send a message, unless the channel has taken it before.
 
         Args:
-            channel: by its name.
-            message_id: what is the same whenever the same is sent again.
-            send: what raises when the channel does not take it; then it may be tried again at once.
-            lease_s: how long others leave it to this call, should it never come back.
+            channel: the name of the channel.
+            message_id: an ID that is the same whenever the same message is sent again.
+            send: sends the message; it raises if the channel does not take it, and may then be called again.
+            lease_s: how long other processes wait for this call if it never returns.
 
         Raises:
             Exception: what ``send`` raises.
@@ -112,7 +115,7 @@ class SentLog:
         return SendResult(status=SendStatus.SENT if attempt.is_started else SendStatus.SENT_BEFORE)
 
     def _send_unrecorded(self, attempt: "_Attempt", error: IdempotencyPersistenceLayerError) -> SendResult:
-        """What could not be claimed is sent all the same; what was sent and not marked counts as sent."""
+        """Send a message that could not be claimed; one that was sent and not marked counts as sent."""
         if not attempt.is_started:
             attempt.run()
         if attempt.error is not None:
@@ -144,7 +147,7 @@ class _Attempt:
 
 
 class SharedRateLimiter:
-    """Turns among all who send to one webhook; of this process alone while the table cannot be used."""
+    """A rate limit for all processes of one webhook; for this process alone while the table is unusable."""
 
     def __init__(
         self,
@@ -161,14 +164,14 @@ class SharedRateLimiter:
         self._local_limiter = LocalRateLimiter(clock)
 
     def acquire(self, max_wait_s: float) -> float:
-        """As the port says."""
+        """See ``RateLimiter``."""
         try:
             return self._reserve(max_wait_s=max_wait_s, delay_s=0.0)
         except LedgerError:
             return self._local_limiter.acquire(max_wait_s)
 
     def back_off(self, seconds: float) -> None:
-        """Let there be no turn for so long, for anybody."""
+        """Let no process send for ``seconds``."""
         self._local_limiter.back_off(seconds)
         try:
             self._reserve(max_wait_s=None, delay_s=min(seconds, _MAX_PAUSE_S) - MIN_INTERVAL_S)
@@ -176,7 +179,7 @@ class SharedRateLimiter:
             return
 
     def _reserve(self, *, max_wait_s: float | None, delay_s: float) -> float:
-        """Take the first turn from so many seconds on, unless it is too far off; others may be at it too."""
+        """Reserve the first turn after ``delay_s``, unless it is too far off; other processes do the same."""
         tries = count()
         while True:
             now_s = self._clock()

@@ -1,4 +1,4 @@
-"""What people are told by chat, in words: our alerts, and CloudWatch's alarms about the watchdog itself."""
+"""Chat messages in words: our alerts, and CloudWatch's alarms about the watchdog itself."""
 
 import json
 import re
@@ -28,14 +28,14 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_duration, format_instant, sanitise
 
 ALARM_KIND: Final = "CloudWatchAlarm"
-"""The kind of a notice that is no alert of ours."""
+"""The kind of a message that is an alarm of CloudWatch and not an alert of ours."""
 
 _DELAY_THRESHOLD_S: Final = 300
 _MAX_NAME_CHARS: Final = 120
 _MAX_TEXT_CHARS: Final = 600
 _MAX_ADDRESS_CHARS: Final = 500
 _MAX_DESCRIPTION_CHARS: Final = 1_100
-"""A little more than CloudWatch allows."""
+"""Slightly more than the 1,024 characters of a CloudWatch alarm's description."""
 _MAX_CONTRIBUTORS: Final = 3
 
 _EMOJI: Final = {
@@ -58,23 +58,23 @@ _ALARM_ARN_PATTERN: Final = re.compile(
 )
 
 _ACTIVE_COLON_PATTERN: Final = re.compile(r":(?=//|(?!\d\d:\d\d)[\w+'-]+:)")
-"""The colon that makes an address or an emoji of what follows; in the time of day 12:30:00 there is none."""
+"""A colon that would begin an address or an emoji; the colons in a time such as 12:30:00 do not."""
 _COLON_LOOKALIKE: Final = "\u2236"
 _LINK_PATTERN: Final = re.compile(r"https://[A-Za-z0-9][A-Za-z0-9._~/%:@?#=&,+-]{0,400}")
 
 
 class ChatMessageError(BurstwatchError):
-    """A message that is neither an alert nor an alarm; says what it is instead."""
+    """A message is neither an alert nor an alarm; the text says what it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChatMessage:
-    """A message to people, in printable and short words that are not yet safe for any one channel.
+    """A message to people: printable and short texts, not yet escaped for a channel.
 
-    ``message_id`` is the same whenever the same is told again. ``subject`` is what it is about: a volume, an
-    alarm. ``footer`` has the time of the message and its id. ``balance_pct`` is there
-    where no line tells how the balance went. ``extra_commands`` are commands after the ``action``, ``links``
-    are labels with addresses, which may be no more than the path of a page.
+    ``message_id`` is the same whenever the same message is sent again. ``subject`` is what it is about: a
+    volume or an alarm. ``footer`` has the time of the message and its ID. ``balance_pct`` is set if no line
+    shows the history of the balance. ``extra_commands`` follow the ``action``. ``links`` are labels with
+    addresses; an address may be only the path of a page.
     """
 
     message_id: str
@@ -109,27 +109,27 @@ class ChatMessage:
 
 
 class ChatChannel(Protocol):
-    """A way to people for notices."""
+    """A way to send chat messages to people."""
 
     @property
     def name(self) -> str:
-        """What its marks of what was sent are filed under."""
+        """The name under which the sent messages are remembered."""
         ...
 
     def post(self, message: ChatMessage, *, delay_note: str | None, max_wait_s: float) -> None:
         """Post the message within ``max_wait_s``; ``delay_note`` says how late it is.
 
         Raises:
-            ChannelError: it was not taken.
+            ChannelError: the channel did not take it.
         """
         ...
 
 
 def parse_message(message: str) -> ChatMessage:
-    """What a message of the alerts topic tells, as a function gets it.
+    """Parse a message of the alerts topic as a function receives it.
 
     Raises:
-        NoticeError: it is neither an alert of ours nor an alarm of CloudWatch's.
+        ChatMessageError: it is neither an alert of ours nor an alarm of CloudWatch.
     """
     try:
         document = json.loads(message)
@@ -165,7 +165,7 @@ def _parse_alert(document: Mapping[str, Any]) -> ChatMessage:
 
 
 def message_from_alert(alert: Alert) -> ChatMessage:
-    """An alert as people are told of it."""
+    """The chat message about an alert."""
     safe_alert = sanitise_alert(alert)
     balance_pct = None if safe_alert.evidence.get("course") else safe_alert.reading.get("burst_balance_pct")
     return ChatMessage(
@@ -210,13 +210,13 @@ def _facts(alert: Alert) -> tuple[tuple[str, str], ...]:
 
 
 def _kubernetes(volume: Mapping[str, Any]) -> list[str]:
-    """The claim, its namespace and the cluster, as far as they are known."""
+    """The Kubernetes claim, its namespace and the cluster, as far as they are known."""
     pairs = ((label, volume.get(label)) for label in ("claim", "namespace", "cluster"))
     return [f"{label} {name}" for label, name in pairs if name]
 
 
 def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
-    """An alarm as CloudWatch publishes it; all that it needs is its name and state."""
+    """The chat message about an alarm as CloudWatch publishes it; only its name and state are required."""
     name, state = sanitise(alarm["AlarmName"], _MAX_NAME_CHARS), sanitise(alarm["NewStateValue"], 40)
     emoji, state_label = _ALARM_STATES.get(state, ("⚪", f"alarm in state {state}"))
     description = sanitise(_string(alarm, "AlarmDescription"), _MAX_DESCRIPTION_CHARS)
@@ -256,7 +256,7 @@ def message_from_alarm(alarm: Mapping[str, Any]) -> ChatMessage:
 
 
 def _contributor_fact(alarm: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Which of many an alarm on a query is about, such as a volume."""
+    """The contributor, such as a volume, that an alarm on a Metrics Insights query is about."""
     attributes = alarm.get("AlarmContributorAttributes")
     if not isinstance(attributes, Mapping):
         return []
@@ -270,7 +270,7 @@ def _string(alarm: Mapping[str, Any], key: str) -> str:
 
 
 def _url_quote(name: str) -> str:
-    """For an address; a surrogate in it hides no alarm."""
+    """Quote a name for an address; a lone surrogate in it must not prevent the message."""
     return quote(name, safe="", errors="replace")
 
 
@@ -282,17 +282,17 @@ def _format_timestamp(text: str) -> str:
 
 
 def describe_delay(delay_s: float) -> str | None:
-    """What to say of a message that comes so long after it was published; None where it is in time."""
+    """Describe the delay of a message since it was published; None if it is in time."""
     return f"delivered {format_duration(delay_s)} late" if delay_s >= _DELAY_THRESHOLD_S else None
 
 
 def escape(text: str, limit: int, escapes: Mapping[str, str]) -> str:
-    """Text in which nothing makes an address or an emoji, with these characters replaced.
+    """Make a text in which nothing is an address or an emoji, and replace these characters.
 
     Args:
-        text: Printable text.
-        limit: At most so long, in UTF-16 units: the largest of the ways in which characters are counted.
-        escapes: What a channel acts on, and what stands for it instead; never cut in the middle.
+        text: printable text.
+        limit: the largest length in UTF-16 units; no channel counts a character as more than that.
+        escapes: characters that a channel interprets, with their replacements, which are never cut.
     """
     pieces = [
         escapes.get(character, character) for character in _ACTIVE_COLON_PATTERN.sub(_COLON_LOOKALIKE, text)
@@ -304,12 +304,12 @@ def escape(text: str, limit: int, escapes: Mapping[str, str]) -> str:
 
 
 def utf16_length(text: str) -> int:
-    """Length in UTF-16 units."""
+    """The length in UTF-16 units."""
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def truncate_lines(lines: Sequence[str], limit: int) -> list[str]:
-    """As many lines as fit, and the number of the others."""
+    """As many lines as fit into ``limit``, and a last line with the number of the others."""
     end_offsets = accumulate(utf16_length(line) + 1 for line in lines)
     kept_count = sum(end_offset <= limit for end_offset in end_offsets)
     dropped_count = len(lines) - kept_count
@@ -317,5 +317,5 @@ def truncate_lines(lines: Sequence[str], limit: int) -> list[str]:
 
 
 def is_link(address: str) -> bool:
-    """Whether it is plain enough to be made a link of."""
+    """Whether an address is plain enough to become a link."""
     return _LINK_PATTERN.fullmatch(address) is not None

@@ -1,7 +1,10 @@
-"""Messages to a Slack channel, by an incoming webhook.
+"""Messages to a Slack channel through an incoming webhook.
 
-What comes from outside (names, tags, error messages) is shown in plain text elements or in code, where Slack
-parses nothing, and what could be a mention, a link or an emoji is broken up besides.
+Text from outside (names, tags, error messages) is in plain-text elements or in code, which Slack does not
+parse. In addition, whatever could be a mention, a link or an emoji is changed.
+
+The limits below are less than Slack's: 150 characters in a header, 3,000 in a section, 2,000 in a field, and
+50 blocks. Source: Slack's Block Kit reference.
 """
 
 import time
@@ -28,7 +31,7 @@ _MAX_ACTION_CHARS: Final = 500
 _MAX_FOOTER_CHARS: Final = 250
 _BAR_CELLS: Final = 20
 _MAX_WAIT_S: Final = 5.0
-"""A pass waits no longer for a turn: the alert stays in the ledger, and the next pass sends it."""
+"""How long a pass waits for its turn; after that the alert stays in the ledger for the next pass."""
 
 _ESCAPES: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "`": "'", "@": "\uff20"}
 
@@ -49,7 +52,7 @@ class SlackChannel:
         """Check the address, which is a secret.
 
         Raises:
-            ChannelError: it is neither https:// nor, for the lab, http:// to this machine.
+            ChannelError: it is neither https:// nor (for the lab) http:// to this machine.
         """
         self._webhook = SlackWebhook(webhook_url, open_url=open_url, sleep=sleep, clock=clock)
 
@@ -58,7 +61,7 @@ class SlackChannel:
 
 
 class SlackChatChannel:
-    """Posts each notice as one message, to the webhook whose address a secret holds."""
+    """Posts each message to the webhook whose address is stored in a secret."""
 
     name: Final = "slack"
 
@@ -67,7 +70,7 @@ class SlackChatChannel:
         self._open_webhook = open_webhook
 
     def post(self, message: ChatMessage, *, delay_note: str | None, max_wait_s: float) -> None:
-        """Post it; where Slack does not know the address any more, the secret may hold a new one already.
+        """Post the message; if Slack no longer knows the address, read the secret again: it may be rotated.
 
         Raises:
             ChannelError: Slack did not take it, or there is no address.
@@ -85,14 +88,14 @@ class SlackChatChannel:
 
 
 def render(alert: Alert) -> dict[str, Any]:
-    """The message about an alert."""
+    """The Slack message about an alert."""
     return render_message(message_from_alert(alert))
 
 
 def render_message(message: ChatMessage, *, delay_note: str | None = None) -> dict[str, Any]:
-    """The message for an incoming webhook: Block Kit, and a line of text for notifications.
+    """The payload for an incoming webhook: Block Kit, and a line of text for notifications.
 
-    ``delay_note`` says how long after its time it comes, where that matters.
+    ``delay_note`` says how late the message is, if that matters.
     """
     header = _escape(f"{message.emoji} {message.title}", _MAX_HEADER_CHARS)
     blocks: list[dict[str, Any]] = [{"type": "header", "text": _plain(header)}]
@@ -132,7 +135,7 @@ def _body(message: ChatMessage) -> str:
 
 
 def _bar(balance_pct: float) -> str:
-    """Never fuller than the bucket is."""
+    """A bar of the balance, rounded down."""
     filled = max(0, min(_BAR_CELLS, int(balance_pct * _BAR_CELLS / 100)))
     return "▓" * filled + "░" * (_BAR_CELLS - filled)
 
@@ -142,7 +145,7 @@ def _steps(message: ChatMessage) -> list[tuple[str, str]]:
 
 
 def _command(label: str, command: str) -> str:
-    """In code, where a tap or three clicks take all of it."""
+    """A command as code, which a tap or a triple click selects as a whole."""
     return f"*{label}*\n```{_escape(command, _MAX_ACTION_CHARS)}```"
 
 
@@ -151,12 +154,12 @@ def _field(label: str, text: str) -> dict[str, Any]:
 
 
 def _link(label: str, address: str) -> str:
-    """A link where the address is plain https, the bare text of a page's path otherwise."""
+    """A link if the address is plain https, otherwise the path of the page as text."""
     if is_link(address):
         return f"<{address.replace('&', '&amp;')}|{label}>"
     return f"{label}: `{_escape(address, _MAX_FIELD_CHARS)}`"
 
 
 def _escape(text: str, limit: int) -> str:
-    """Printable text with nothing in it that Slack acts on, within ``limit`` as Slack counts."""
+    """Escape a text so that Slack interprets nothing in it, within ``limit`` as Slack counts."""
     return escape(text, limit, _ESCAPES)

@@ -1,4 +1,4 @@
-"""The address of a Slack webhook, kept in Secrets Manager; it never stands in an error."""
+"""The address of a Slack webhook in Secrets Manager; no error contains it."""
 
 import json
 from dataclasses import replace
@@ -18,11 +18,11 @@ _NEXT_STEPS: Final = {
     "InvalidRequestException": "if it was deleted, restore it: aws secretsmanager restore-secret",
     "DecryptionFailure": "allow kms:Decrypt on its key to the notify function, and enable the key",
 }
-"""For the errors that only Secrets Manager gives."""
+"""The next steps for errors that only Secrets Manager returns."""
 
 
 class WebhookSecret:
-    """A secret that holds the address, read again every few minutes; it may be rotated at any time."""
+    """A secret that holds the address, read again every few minutes, because it may be rotated."""
 
     def __init__(self, client: Any, secret_id: str) -> None:
         self._client = client
@@ -30,10 +30,10 @@ class WebhookSecret:
         self._provider: SecretsProvider | None = None
 
     def read(self, *, force_refresh: bool = False) -> str:
-        """The address, as it was stored.
+        """The address as it was stored.
 
         Raises:
-            ChannelError: there is none to be had, with the next step.
+            ChannelError: it could not be read; the message has the next step.
         """
         from aws_lambda_powertools.utilities.parameters.exceptions import (  # noqa: PLC0415 - burstctl has its address from elsewhere
             GetParameterError,

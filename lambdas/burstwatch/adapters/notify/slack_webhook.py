@@ -1,4 +1,7 @@
-"""A Slack incoming webhook: one message at a time and a second apart, its answers read for what they mean."""
+"""A Slack incoming webhook: one message per second, and an explanation of each response.
+
+Source of the rate and of ``Retry-After``: Slack's API documentation, "Rate limits".
+"""
 
 import json
 import re
@@ -16,11 +19,11 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise
 
 MIN_INTERVAL_S: Final = 1.0
-"""Slack takes one message a second from a webhook."""
+"""Slack accepts one message per second from a webhook; short bursts are tolerated."""
 MAX_WAIT_S: Final = 30.0
 
 _TIMEOUT_S: Final = 5.0
-"""Of one whole exchange: connecting, TLS and every byte of the answer."""
+"""The limit of one exchange: connecting, TLS and every byte of the response."""
 
 _MAX_REASON_CHARS: Final = 150
 
@@ -28,7 +31,7 @@ _ADDRESS_PATTERN: Final = re.compile(
     r"(https://([A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}|http://(127\.[0-9.]{5,11}|localhost|\[::1\]))"
     r"(:[0-9]{1,5})?/[A-Za-z0-9._~/%-]{0,500}"
 )
-"""https:// anywhere; http:// only to this machine, for the lab."""
+"""https:// to any host; http:// only to this machine, for the lab."""
 _CODE_PATTERN: Final = re.compile(r"[a-z_]{1,60}")
 
 _NEW_WEBHOOK_STEP: Final = (
@@ -60,7 +63,7 @@ _NEXT_STEPS: Final = {
 
 
 class RateLimitedError(BurstwatchError):
-    """The next turn is farther off than one may wait."""
+    """The next turn is farther off than the caller may wait."""
 
     def __init__(self, retry_after_s: float) -> None:
         super().__init__(f"the next turn is {retry_after_s:.0f} s off")
@@ -68,23 +71,23 @@ class RateLimitedError(BurstwatchError):
 
 
 class RateLimiter(Protocol):
-    """Spaces messages out, among all who send to one webhook."""
+    """Delays messages so that all senders to one webhook stay within its rate."""
 
     def acquire(self, max_wait_s: float) -> float:
-        """Take the next turn, and say how many seconds it is off.
+        """Take the next turn; return the seconds until it.
 
         Raises:
-            PauseError: it is more than ``max_wait_s`` off; it is not taken.
+            RateLimitedError: it is more than ``max_wait_s`` off; it was not taken.
         """
         ...
 
     def back_off(self, seconds: float) -> None:
-        """Let there be no turn for so long."""
+        """Let there be no turn for ``seconds``."""
         ...
 
 
 class LocalRateLimiter:
-    """Turns of this process alone."""
+    """A rate limit for this process alone."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -104,7 +107,7 @@ class LocalRateLimiter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Response:
-    """What Slack said, in its own short words."""
+    """The response of Slack: its status, and the short code in its body."""
 
     status: int
     body: str
@@ -116,7 +119,7 @@ class _Response:
 
 
 class SlackWebhook:
-    """Posts messages; the address is a secret and stands in no error."""
+    """Posts messages; the address is a secret, and no error contains it."""
 
     def __init__(
         self,
@@ -127,10 +130,10 @@ class SlackWebhook:
         sleep: Callable[[float], None] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Check the address; without ``rate_limiter`` nobody else sends to it.
+        """Check the address; without a ``rate_limiter``, this process is assumed to be the only sender.
 
         Raises:
-            ChannelError: it is neither https:// nor, for the lab, http:// to this machine.
+            ChannelError: it is neither https:// nor (for the lab) http:// to this machine.
         """
         if not _ADDRESS_PATTERN.fullmatch(url):
             message = (
@@ -144,7 +147,7 @@ class SlackWebhook:
         self._clock = clock
 
     def post(self, payload: Mapping[str, Any], *, max_wait_s: float = MAX_WAIT_S) -> None:
-        """Post one message, waiting for its turn and for pauses that Slack asks for.
+        """Post one message; wait for its turn, and as long as Slack's ``Retry-After`` says.
 
         Raises:
             ChannelError: Slack did not take it, or not in time.
@@ -188,7 +191,7 @@ class SlackWebhook:
 
 
 def _make_opener(*, is_local: bool) -> OpenerDirector:
-    """Takes any answer as an answer: with no handler for redirects and errors none is followed or raised."""
+    """An opener without handlers for redirects and errors: it follows none and raises none."""
     opener = OpenerDirector()
     for handler in (ProxyHandler({} if is_local else None), TimedHttpHandler(), TimedHttpsHandler()):
         opener.add_handler(handler)
@@ -203,14 +206,14 @@ def _parse_response(response: Any) -> _Response:
 
 
 def _reason(error: OSError | HTTPException) -> str:
-    """What went wrong, without anything the other side could have echoed."""
+    """The reason of a failure, without anything that the other side could have echoed."""
     if not isinstance(error, OSError):
         return "the answer was not HTTP"
     return sanitise(str(error.reason if isinstance(error, URLError) else error), _MAX_REASON_CHARS)
 
 
 def _to_channel_error(response: _Response) -> ChannelError | None:
-    """What an answer other than 429 means; Slack explains itself by a code in the body."""
+    """The meaning of a response other than 429; its body is a code such as ``invalid_payload``."""
     status_text = f"HTTP {response.status}" + (f", {response.code}" if response.code else "")
     if response.code in _NEXT_STEPS:
         message = f"Slack refused the alert ({status_text}): {_NEXT_STEPS[response.code]}"

@@ -1,4 +1,4 @@
-"""Alerts to an SNS topic: words for people, the alert document for programs."""
+"""Alerts to an SNS topic: a text for people, the alert document for programs."""
 
 import json
 import unicodedata
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types_boto3_sns.type_defs import MessageAttributeValueTypeDef
 
 _MAX_BYTES: Final = 256 * 1024
-"""Of body and attributes together; a topic may allow more, none allows less."""
+"""The limit of body and attributes together; a topic may allow more (up to 1 MiB), but none allows less."""
 
 _MAX_SUBJECT_CHARS: Final = 99
 _MAX_TEXT_CHARS: Final = 200
@@ -37,13 +37,13 @@ _NEXT_STEPS: Final = {
     "KMSOptInRequired": "sign the account up for KMS, or take the key from the topic",
     "InvalidSecurity": "the topic demands HTTPS and a signature of version 4: check the client's endpoint",
 }
-"""For the errors that only SNS gives."""
+"""The next steps for errors that only SNS returns."""
 _TRANSIENT_CODES: Final = ("Throttled", "KMSThrottling")
 _TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
 
 class SnsChannel:
-    """Publishes each alert once; what is subscribed to the topic decides the form it gets."""
+    """Publishes each alert once; the protocol of a subscription determines the form that it receives."""
 
     name: Final = "sns"
 
@@ -84,14 +84,17 @@ def render(alert: Alert) -> str:
 
 
 def _subject(alert: Alert) -> str:
-    """ASCII, so that every mail program and telephone shows it."""
+    """The subject of an e-mail: ASCII and under 100 characters, as SNS requires."""
     unaccented = unicodedata.normalize("NFKD", format_title(sanitise_alert(alert)))
     plain = "".join(c for c in unaccented if not unicodedata.combining(c)).encode("ascii", "replace").decode()
     return plain if len(plain) <= _MAX_SUBJECT_CHARS else plain[: _MAX_SUBJECT_CHARS - 3].rstrip() + "..."
 
 
 def _attributes(alert: Alert) -> "dict[str, MessageAttributeValueTypeDef]":
-    """Always all five: a filter policy on an absent one would drop the alert, and SNS takes no ``""``."""
+    """The message attributes, always all of them: a filter policy on a missing one would drop the alert.
+
+    SNS does not accept an empty value.
+    """
     values = {
         "kind": str(alert.kind),
         "level": str(alert.level),
@@ -110,7 +113,7 @@ def _size(attributes: "Mapping[str, MessageAttributeValueTypeDef]") -> int:
 
 
 def _message(alert: Alert, max_bytes: int) -> str:
-    """The body, one form per protocol; what is too long loses evidence first, then long texts anywhere."""
+    """The body, in a form for each protocol; one that is too long loses evidence, then ends of texts."""
     document = alert.to_document()
     trimmed_document = document | {"evidence": {**_truncate(document["evidence"]), "is_cut": True}}
     for candidate in (document, trimmed_document):

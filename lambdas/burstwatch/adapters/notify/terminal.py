@@ -1,4 +1,4 @@
-"""Alerts as a few plain lines on a terminal, or on whatever the stream leads to."""
+"""Alerts as a few plain lines on a terminal or another stream."""
 
 import os
 import re
@@ -32,7 +32,7 @@ _COLOURS: Final = {
 
 
 class TerminalChannel:
-    """Writes each alert to a stream, in colour only on a terminal that wants it (https://no-color.org)."""
+    """Writes each alert to a stream, in colour only on a terminal without NO_COLOR (https://no-color.org)."""
 
     name: Final = "terminal"
 
@@ -55,7 +55,7 @@ class TerminalChannel:
 
 
 def render(alert: Alert) -> list[str]:
-    """The lines of one alert, the word for its level first; 80 columns, but for a long runbook address."""
+    """The lines of one alert, beginning with its level; at most 80 columns, except a long runbook address."""
     safe_alert = sanitise_alert(alert)
     first, *rest = wrap(format_title(safe_alert).split(), _WIDTH - len(_INDENT))
     lines = list(rest)
@@ -78,7 +78,7 @@ def render(alert: Alert) -> list[str]:
 
 
 def wrap_action(action: str, width: int) -> list[str]:
-    """An action on lines of at most so many columns; a command stays one for the shell it is pasted into."""
+    """Wrap an action at ``width`` columns; a wrapped command is still one command for a shell."""
     if not is_command(action):
         return wrap(action.split(), width)
     first, *rest = wrap(_BEFORE_OPTION_PATTERN.split(action), width - len(_INDENT) - len(" \\"))
@@ -91,7 +91,7 @@ def _colour(line: str, level: Level) -> str:
 
 
 def _encode_safely(text: str, stream: TextIO) -> str:
-    """An alert is not lost over a character that the stream's encoding lacks; a picture is drawn plainer."""
+    """Replace characters that the stream's encoding lacks; a sparkline is drawn in ASCII."""
     encoding = getattr(stream, "encoding", None) or "utf-8"
     if GLYPHS.encode(encoding, "ignore").decode(encoding) != GLYPHS:
         text = text.translate(_ASCII_GLYPHS)

@@ -1,4 +1,4 @@
-"""Which watchdogs are deployed in this account and region, and which of them stands: it alone may flip."""
+"""Which watchdogs are deployed in this account and region, and which of them may flip: only one of them."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
 DEPLOYMENTS_PATH: Final = "/burstwatch/deployments"
 SCHEMA: Final = "burstwatch.deployment/v1"
 _REGISTERED_AT_SUFFIX: Final = "/since"
-"""How parameters end that are not cards: of CloudFormation's by its date, of the functions' by its value."""
+"""The suffix of parameters that hold a date: CloudFormation's by its own date, the functions' as a value."""
 
 HANDOVER_S: Final = 600.0
-"""How long a deployment that begins to stand waits before it flips: until every warm function of the one that
-stood before has read the list again, and what it had begun is over."""
+"""How long a deployment that receives the authority to flip waits before it uses it.
+
+By then every warm function of the previous one has read the list again, and what it had begun is over.
+"""
 
 _HAS_AUTHORITY: Final = "stands"
 _AUTHORITY_FROM: Final = "stands from "
@@ -35,12 +37,12 @@ _MAX_TIMESTAMP_S: Final = 1e11
 
 
 class DeploymentError(BurstwatchError):
-    """What a deployment says of itself cannot be read."""
+    """The parameter in which a deployment describes itself cannot be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deployment:
-    """What a stack says of itself."""
+    """A stack's description of itself."""
 
     name: str
     ledger: str
@@ -51,10 +53,10 @@ class Deployment:
 
     @classmethod
     def from_document(cls, text: str) -> Self:
-        """Read what the stack wrote; keys that are not known are those of a later version.
+        """Parse what the stack wrote; unknown keys belong to a later version and are ignored.
 
         Raises:
-            DeploymentError: it is something else.
+            DeploymentError: the text is something else.
         """
         try:
             document = json.loads(text)
@@ -83,12 +85,11 @@ _STRING_KEYS: Final = ("name", "ledger", "policy", "topic_arn")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeploymentRecord:
-    """A parameter of a deployment: its name, since when it is there, and what it says.
+    """A parameter of a deployment: its name, its age and its text.
 
-    ``registered_at_s`` is the date of a parameter, which moves when CloudFormation updates it, for a changed
-    tag too. ``first_registered_at_s`` is the first such date, which the deployment wrote once into its
-    parameter ``origin_parameter``. ``arn`` is that of the parameter: it names the account and region that
-    were asked.
+    ``registered_at_s`` is the date of the parameter, which changes whenever CloudFormation updates it, even
+    for a tag. ``first_registered_at_s`` is the first such date, which the deployment wrote once into its
+    parameter ``origin_parameter``. ``arn`` is the ARN of the parameter: it names the account and region.
     """
 
     name: str
@@ -100,17 +101,17 @@ class DeploymentRecord:
 
     @property
     def may_flip(self) -> bool:
-        """Whether it has what it takes to flip, for all that can be told."""
+        """Whether it is able to flip; true if that cannot be determined."""
         try:
             return self.read().flips
         except DeploymentError:
             return True
 
     def read(self) -> Deployment:
-        """What the deployment says of itself.
+        """The description of the deployment.
 
         Raises:
-            DeploymentError: it cannot be read, and where it is.
+            DeploymentError: it cannot be read; the message says where it is.
         """
         try:
             return Deployment.from_document(self.text)
@@ -123,27 +124,27 @@ class DeploymentRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipAuthority:
-    """Whether a deployment may flip; ``reason`` is a sentence for people where it may not."""
+    """Whether a deployment may flip; ``reason`` is a sentence for people if it may not."""
 
     may_flip: bool
     reason: str = ""
     is_only_deployment: bool = False
     """Whether no other deployment flips here."""
     first_registered_at_s: float = inf
-    """Since when a deployment that may flip is there."""
+    """Since when a deployment that may flip exists."""
     recheck_at_s: float = inf
-    """When it may be asked again: a deployment that takes over flips from then on."""
+    """When to check again: a deployment that takes over flips from then on."""
 
 
 def find_deployments(client: "SSMClient") -> list[DeploymentRecord]:
-    """Every deployment of this account and region, the one that stands first.
+    """Every deployment of this account and region; the first is the one that may flip.
 
-    They are ordered by the date that each wrote once. While one of those that flip is of a version that
-    writes none, all are ordered by the dates of their parameters, as that version orders them: by two orders,
-    two deployments would flip.
+    They are ordered by the date that each of them wrote once. If one of those that can flip has a version
+    that writes no date, all are ordered by the dates of their parameters, as in that version: with two
+    different orders, two deployments would flip.
 
     Raises:
-        AwsError: Parameter Store does not say.
+        AwsError: Parameter Store could not be read.
     """
     with translate_errors("ssm:GetParametersByPath"):
         parameter_pages = botocore_hooks.paginate(
@@ -167,15 +168,15 @@ def find_deployments(client: "SSMClient") -> list[DeploymentRecord]:
 
 
 def _first_registered_at_s(record: DeploymentRecord) -> float:
-    """What it wrote once, or what it is about to write."""
+    """The date that it wrote once, or that it is about to write."""
     return record.registered_at_s if record.first_registered_at_s is None else record.first_registered_at_s
 
 
 def write_origin(client: "SSMClient", record: DeploymentRecord) -> None:
-    """Write once since when a deployment is there; a value that is there already stays.
+    """Write once since when a deployment exists; an existing value is kept.
 
     Raises:
-        AwsError: Parameter Store does not take it.
+        AwsError: Parameter Store did not accept it.
     """
     if record.origin_parameter is None or record.first_registered_at_s is not None:
         return
@@ -195,10 +196,10 @@ def write_origin(client: "SSMClient", record: DeploymentRecord) -> None:
 
 
 def _require_complete(parameter: Any) -> dict[str, Any]:
-    """A parameter of which nothing is missing: who stands first must not be guessed.
+    """Require a complete parameter: which deployment is first must not be guessed.
 
     Raises:
-        ResponseParserError: something is.
+        ResponseParserError: a field is missing.
     """
     match parameter:
         case {"Name": str(), "Value": str(), "LastModifiedDate": datetime()}:
@@ -209,7 +210,7 @@ def _require_complete(parameter: Any) -> dict[str, Any]:
 def _to_record(
     parameter: dict[str, Any], modified_at_s: Mapping[str, float], origin_values: Mapping[str, str]
 ) -> DeploymentRecord:
-    """A card with the parameters beside it that say since when it is there."""
+    """The record of a deployment, with the dates from the parameters beside its description."""
     name = parameter["Name"]
     registered_at_s = modified_at_s.get(f"{name}{_REGISTERED_AT_SUFFIX}", modified_at_s[name])
     origin_parameter = _origin_parameter(parameter)
@@ -226,7 +227,7 @@ def _to_record(
 
 
 def _origin_parameter(parameter: dict[str, Any]) -> str | None:
-    """The parameter that the functions of this deployment write once, by its card; it lies below the card."""
+    """The name of the parameter that the functions of this deployment write once, below its description."""
     try:
         origin = json.loads(parameter["Value"])["origin"]
     except (ValueError, LookupError, TypeError, RecursionError):
@@ -248,10 +249,10 @@ def _parse_timestamp(text: str) -> float | None:
 
 
 def flip_authority(name: str, records: Sequence[DeploymentRecord]) -> FlipAuthority:
-    """Whether this deployment may flip: of several only the first, by when they came and then by name.
+    """Whether this deployment may flip: of several only the first, by date and then by name.
 
-    One that was deployed without flips stands in nobody's way. One that cannot be read does: a later version
-    may have written it. Where none is registered, not even this one, there is nobody to give way to.
+    One that was deployed without flips does not count. One that cannot be read does count, because a later
+    version may have written it. If none is registered, not even this one, this deployment may flip.
     """
     flipping_records = [record for record in records if record.name == name or record.may_flip]
     if not flipping_records:
@@ -280,12 +281,12 @@ def flip_authority(name: str, records: Sequence[DeploymentRecord]) -> FlipAuthor
 
 
 def apply_handover(authority: FlipAuthority, note: str | None, now_s: float) -> tuple[FlipAuthority, str]:
-    """What counts now and what is to be noted, by what this deployment noted the last time.
+    """The authority that counts now and the note to write, from the note of the last time.
 
-    One that did not stand so far waits before it flips, so that at no moment two do. Without a note it is
-    new, or was of a version that left none until this look. That version orders deployments by dates that
-    only move later than the first ones, so an old deployment that stands now stood under it as well. A note
-    that cannot be read makes a deployment wait, unless it is the only one.
+    A deployment that had no authority before waits before it flips, so that two never flip at the same time.
+    Without a note it is new, or had a version that wrote none. That version orders deployments by dates that
+    only become later than the first ones, so an old deployment that has the authority now had it in that
+    version as well. A note that cannot be read makes a deployment wait, unless it is the only one.
     """
     if not authority.may_flip:
         return authority, f"{_YIELDS}{authority.reason}"
@@ -316,5 +317,5 @@ def apply_handover(authority: FlipAuthority, note: str | None, now_s: float) -> 
 
 
 def had_authority(note: str | None) -> bool:
-    """Whether this deployment stood when it last noted it."""
+    """Whether this deployment had the authority to flip when it last wrote its note."""
     return note == _HAS_AUTHORITY

@@ -1,4 +1,4 @@
-"""Names of the parameters of a deployed policy: apart, so that functions without a policy import no YAML."""
+"""Names of the parameters of a deployed policy, in a separate module that does not import a YAML parser."""
 
 from typing import Final
 
@@ -6,5 +6,5 @@ _PUSHED_SUFFIX: Final = "-pushed"
 
 
 def pushed_parameter_name(policy_parameter: str) -> str:
-    """The parameter of the pushed policy that belongs to this deployed one."""
+    """The name of the pushed policy's parameter, from that of the deployed policy."""
     return f"{policy_parameter}{_PUSHED_SUFFIX}"

@@ -1,7 +1,7 @@
-"""The policy of a deployed watchdog: two parameters of SSM, read again while it runs, the last good one kept.
+"""The policy of a deployed watchdog: two SSM parameters, which are read again while it runs.
 
-The stack writes the deployed policy; ``burstctl policy push`` writes the pushed one, which wins while it is
-there. Whatever becomes of them, a watchdog that ever had a good policy goes on with that.
+The stack writes the deployed policy. ``burstctl policy push`` writes the pushed one, which takes precedence
+while it exists. If both become invalid or unreadable, a watchdog continues with its last valid policy.
 """
 
 import json
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from types_boto3_ssm import SSMClient
 
 MAX_AGE_S: Final = 30.0
-"""How long a function that stays warm goes on with what it read."""
+"""How long a warm function uses what it has read."""
 
 SUBJECT: Final = "policy"
-"""What troubles with the policy are filed under in the ledger."""
+"""The subject of problems with the policy in the ledger."""
 
 _LAST_GOOD_KEY: Final = "policy"
 _PUSHED_OVER_PATTERN: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
@@ -41,8 +41,8 @@ _REVISION_DIGITS: Final = 15
 class PolicyProblemKind(StrEnum):
     """What is wrong with the policy.
 
-    ``rejected``: the text is. ``missing``: it is gone. ``unread``: AWS does not give it. ``outdated``: the
-    deployed one has changed since another was pushed over it.
+    ``rejected``: its text is invalid. ``missing``: it does not exist. ``unread``: it could not be read.
+    ``outdated``: the deployed one has changed since another was pushed over it.
     """
 
     REJECTED = "rejected"
@@ -63,10 +63,10 @@ _DAILY_KINDS: Final = (PolicyProblemKind.MISSING, PolicyProblemKind.UNREAD)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyProblem:
-    """Something wrong with the policy; people are told unless it ``is_transient`` by itself.
+    """A problem with the policy; people are notified unless it ``is_transient``.
 
-    ``fingerprint`` names what was found: the same trouble found again has the same, so it is told once; what
-    a person did to SSM or to a role is told once a day.
+    ``fingerprint`` identifies the problem: the same problem has the same fingerprint, so it is reported once.
+    What a person did to a parameter or to a role is reported once a day.
     """
 
     kind: PolicyProblemKind
@@ -80,7 +80,7 @@ class PolicyProblem:
         return f"{_SUMMARIES[self.kind]}: {'; '.join(self.faults)} (in force: {self.active_source})"
 
     def to_change(self, *, policy: Policy, location: AwsLocation, now_s: float) -> Change | None:
-        """What goes into the ledger, with the alert; committing it again changes nothing."""
+        """The change for the ledger, with the alert; committing it again has no effect."""
         if self.is_transient:
             return None
         day = format_instant(now_s)[:10] if self.kind in _DAILY_KINDS else ""
@@ -121,7 +121,7 @@ class PolicyProblem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActivePolicy:
-    """The policy to go by, where it comes from, and what is wrong with one that should be in its place."""
+    """The policy in force, its source, and the problem of the one that should be in force instead, if any."""
 
     policy: Policy
     source: str
@@ -130,7 +130,7 @@ class ActivePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Document:
-    """A policy as it was written, where, and when."""
+    """The text of a policy, with its source and its date."""
 
     name: str
     modified_at: str
@@ -150,7 +150,7 @@ class _Document:
 
     @property
     def pushed_over(self) -> str | None:
-        """The digest of the deployed policy that was there when this one was pushed."""
+        """The digest of the deployed policy at the time when this one was pushed."""
         match = _PUSHED_OVER_PATTERN.match(self.text)
         return match[1] if match else None
 
@@ -159,7 +159,7 @@ class _Document:
 
     @classmethod
     def from_parameter(cls, parameter: Any) -> Self:
-        """As Parameter Store tells it."""
+        """From a parameter as Parameter Store returns it."""
         modified_at = format_instant(parameter["LastModifiedDate"].timestamp())
         return cls(name=parameter["Name"], modified_at=modified_at, text=parameter["Value"])
 
@@ -168,7 +168,7 @@ class _Document:
 
     @classmethod
     def from_note(cls, note: str | None) -> Self | None:
-        """The inverse of ``to_note``; None for what was noted by who knows whom."""
+        """The inverse of ``to_note``; None if the note has another form."""
         try:
             values = json.loads(note) if note else None
             if isinstance(values, dict) and all(isinstance(value, str) for value in values.values()):
@@ -179,7 +179,7 @@ class _Document:
 
 
 class PolicyParameter:
-    """The policy in force, read again when what is known of it is older than ``max_age_s``."""
+    """The policy in force; it is read again when the last read is older than ``max_age_s``."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class PolicyParameter:
         max_age_s: float = MAX_AGE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``name`` is that of the deployed policy's parameter; ``store`` outlive this process."""
+        """``name`` is the deployed policy's parameter; what is in ``store`` outlives this process."""
         self._client = client
         self._name = name
         self._deployment = deployment
@@ -204,10 +204,10 @@ class PolicyParameter:
         self._has_read_note = False
 
     def get_active(self) -> ActivePolicy:
-        """The policy to go by now.
+        """The policy in force now.
 
         Raises:
-            LedgerError: the ledger, which remembers the last good one, cannot be used.
+            LedgerError: the ledger, which remembers the last valid policy, cannot be used.
         """
         now_s = self._clock()
         if self._active is None or now_s - self._read_at_s >= self._max_age_s:
@@ -236,7 +236,7 @@ class PolicyParameter:
         return ActivePolicy(policy=policy, source=document.source, problem=problem)
 
     def _read_parameters(self) -> tuple[_Document | None, _Document | None]:
-        """The deployed policy and the pushed one, as they are at one moment."""
+        """Read the deployed policy and the pushed one in one call, so that they belong together."""
         names = [self._name, pushed_parameter_name(self._name)]
         response = self._client.get_parameters(Names=names)
         documents = {
@@ -247,7 +247,7 @@ class PolicyParameter:
     def _reject_invalid(
         self, rejected: _Document, deployed: _Document | None, faults: Sequence[str]
     ) -> ActivePolicy:
-        """What stays in force beside a text that is wrong."""
+        """Reject an invalid text; another policy stays in force."""
         policy, source = self._last_good(deployed if rejected is not deployed else None)
         step = "mend it and push it again"
         if rejected is deployed:
@@ -264,7 +264,7 @@ class PolicyParameter:
     def _reject_other_tag(
         self, pushed_document: _Document, policy: Policy, deployed_policy: "_DeployedPolicy"
     ) -> ActivePolicy:
-        """The deployed policy holds: only the volumes that carry its tag may be modified, says IAM."""
+        """Reject another opt-in tag: IAM allows modifications only with the tag of the deployed policy."""
         self._remember(deployed_policy.document)
         pushed_tag, deployed_tag = (
             "=".join(candidate.mode.opt_in_tag) for candidate in (policy, deployed_policy.policy)
@@ -286,7 +286,7 @@ class PolicyParameter:
         )
 
     def _fall_back(self, kind: PolicyProblemKind, failure: AwsFailure | None = None) -> ActivePolicy:
-        """What stays in force while there is no text at all."""
+        """The policy that stays in force while there is no text at all."""
         policy, source = self._last_good(None)
         missing = f"neither {self._name} nor {pushed_parameter_name(self._name)} is there"
         problem = PolicyProblem(
@@ -300,7 +300,7 @@ class PolicyParameter:
         return ActivePolicy(policy=policy, source=source, problem=problem)
 
     def _last_good(self, deployed: _Document | None) -> tuple[Policy, str]:
-        """The last policy that was in force, else the deployed one, else what is built in, without flips."""
+        """The last valid policy, or else the deployed one, or else the defaults without flips."""
         for document in (self._read_note(), deployed):
             try:
                 if document is not None:
@@ -326,14 +326,14 @@ class PolicyParameter:
 
 @dataclass(frozen=True, slots=True)
 class _DeployedPolicy:
-    """The deployed policy, read."""
+    """The parsed deployed policy."""
 
     document: _Document
     policy: Policy
 
 
 def _conflicting_deployed_policy(pushed_policy: Policy, deployed: _Document | None) -> _DeployedPolicy | None:
-    """The deployed policy where its opt-in tag is another than the pushed one's."""
+    """The deployed policy if its opt-in tag differs from that of the pushed one; None otherwise."""
     if deployed is None:
         return None
     try:
@@ -347,7 +347,7 @@ def _conflicting_deployed_policy(pushed_policy: Policy, deployed: _Document | No
 def _outdated_problem(
     pushed_document: _Document, deployed: _Document | None, deployment: str
 ) -> PolicyProblem | None:
-    """Whether the deployed policy is another one than that over which this one was pushed."""
+    """The problem that the deployed policy has changed since this one was pushed; None if it has not."""
     if deployed is None or pushed_document.pushed_over in {None, deployed.digest}:
         return None
     return PolicyProblem(

@@ -1,4 +1,4 @@
-"""A policy as YAML text: every scalar read as text, every fault with its line."""
+"""A policy as YAML text: every scalar is read as text, and every fault has its line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,11 +11,14 @@ from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import sanitise
 
 MAX_BYTES: Final = 8 * 1024
-"""As much as a parameter of SSM Parameter Store holds; the deployed stack keeps the policy there."""
+"""The size of an advanced parameter of SSM Parameter Store, in which the deployed stack keeps the policy.
+
+Source: the Systems Manager user guide, "Managing parameter tiers".
+"""
 
 _MAX_DEPTH: Final = 8
 _MAX_SETTINGS: Final = 1_000
-"""Aliases make more of a short document than anybody can have written."""
+"""A limit for YAML aliases, with which a short document can expand to an enormous one."""
 
 _MAX_FAULTS: Final = 50
 _MAX_PATH_CHARS: Final = 120
@@ -26,7 +29,7 @@ def read_policy(path: Path) -> Policy:
     """Read a policy file.
 
     Raises:
-        PolicyError: the file cannot be read, is no YAML, or holds a wrong policy; with every fault at once.
+        PolicyError: it cannot be read, is not YAML, or contains an invalid policy; with every fault.
     """
     try:
         text = path.read_bytes()
@@ -41,7 +44,7 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
     """Parse a policy document; ``source`` names it in messages.
 
     Raises:
-        PolicyError: with every fault found, each with its line where it has one.
+        PolicyError: the document is invalid; the error has every fault, with its line if it has one.
     """
     if len(document) > MAX_BYTES:
         raise _single_fault_error(f"{source}: {len(document)} bytes, at most {MAX_BYTES}; shorten it")
@@ -75,12 +78,12 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
 
 
 def render_policy(policy: Policy) -> str:
-    """The policy as YAML, every default spelled out."""
+    """The policy as YAML, with every default."""
     return yaml.safe_dump(_unquote_numbers(policy.to_mapping()), sort_keys=False, allow_unicode=True)
 
 
 def _unquote_numbers(value: Any) -> Any:
-    """Numbers as numbers, so that the YAML reads without quotes; they come back as the same text."""
+    """Convert numeric texts to numbers, so that the YAML has no quotes; they are parsed to the same text."""
     if isinstance(value, dict):
         return {key: _unquote_numbers(inner) for key, inner in value.items()}
     return int(value) if value.isascii() and value.isdigit() else value
@@ -91,7 +94,7 @@ def _single_fault_error(message: str) -> PolicyError:
 
 
 def _shorten(text: str) -> str:
-    """What stands in a document is shown safely, and at both ends: the advice stands behind it."""
+    """Truncate a message in the middle: the text of the document is first, the advice is last."""
     safe_text = sanitise(text, len(text) + 1)
     half = _MAX_MESSAGE_CHARS // 2
     return safe_text if len(safe_text) <= _MAX_MESSAGE_CHARS else f"{safe_text[:half]} … {safe_text[-half:]}"
@@ -100,7 +103,7 @@ def _shorten(text: str) -> str:
 def _to_mapping(
     node: yaml.MappingNode, path: str, lines: dict[str, int], faults: list[PolicyFault]
 ) -> dict[str, Any]:
-    """Keys and text scalars of a mapping node; other nodes become the text that names their kind."""
+    """The keys and scalars of a mapping node as text; another node becomes the name of its kind."""
     mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
         if len(lines) > _MAX_SETTINGS:
@@ -125,7 +128,7 @@ def _node_kind(node: yaml.Node) -> str:
 
 
 def _locate_faults(faults: list[PolicyFault], lines: dict[str, int], source: str) -> Iterator[PolicyFault]:
-    """Each fault with its line; only the number of those that nobody would read to the end."""
+    """Each fault with its line; beyond ``_MAX_FAULTS``, only the number of the others."""
     for fault in faults[:_MAX_FAULTS]:
         yield _with_line(fault, lines, source)
     if (omitted_count := len(faults) - _MAX_FAULTS) > 0:

@@ -1,4 +1,4 @@
-"""What is known of one volume now: facts, no opinion."""
+"""What is known about one volume now: facts, without a judgement of how bad they are."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,7 +12,7 @@ from burstwatch.core.policy.policy import TelemetryPolicy
 
 
 class UnknownReason(StrEnum):
-    """Why there is no basis to judge; never read as zero and never as healthy."""
+    """Why there is no basis to judge a volume; never treated as zero and never as healthy."""
 
     DETACHED = "detached"
     INSTANCE_STOPPED = "instance_stopped"
@@ -30,23 +30,31 @@ class UnknownReason(StrEnum):
 
 _FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
 _MAX_OPERATIONS_AGE_S: Final = 600
-"""Operations older than this say nothing about what a volume serves now."""
+"""Older operations say nothing about the present load; twice ``metric_lag``, so late datapoints count."""
 STOPPED_STATES: Final = frozenset({"stopping", "stopped", "shutting-down", "terminated"})
+"""States of an instance in which its volumes serve nothing, and so publish no metrics."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeReading:
-    """What one look brought back about a volume.
+    """What one poll returned about a volume. Instants are in seconds since the epoch.
 
-    ``balance`` is None where the read failed, ``read_error`` then says why; an empty series is a gap.
-    ``instance_state`` is asked for volumes with a gap only. ``arrived_at_s`` is when it was found new
-    or changed, ``modified_at_s`` when it was last seen in modification, both None when that is long ago;
-    ``smaller_size_gib`` is the lesser size of that modification: AWS does not say which one earns meanwhile.
-    ``changing_to`` is what a flip under way makes of it, in words: until it is back its balance says nothing.
-    ``known_at_s`` is the end of the newest datapoint that an earlier look brought back. ``unused_since_s`` is
-    when earlier looks first found no running instance that has it, None if the last look found one.
-    ``is_idle`` says that a volume that may be idle (``decide.may_be_idle``) serves no operations: it need
-    not publish.
+    Attributes:
+        balance: the samples in per cent; None if the read failed, empty if there is a gap.
+        read_ops: sums of operations by the minute; None if they were not read.
+        write_ops: the same for writes.
+        read_error: why the read failed.
+        instance_state: EC2's state of its instance; read only if there is a gap or the demand is unknown.
+        arrived_at_s: when the volume was found new or changed; None if that is long ago.
+        modified_at_s: when it was last seen in modification; None if that is long ago.
+        smaller_size_gib: the smaller size of a resize. AWS does not document which of the two sizes
+            determines the refill meanwhile, so the worse one counts.
+        changing_to: the configuration of a flip under way, in words. CloudWatch documents BurstBalance for
+            gp2, st1 and sc1 only, so no datapoint is expected until the volume is gp2 again.
+        known_at_s: the end of the newest datapoint that an earlier poll returned.
+        unused_since_s: when polls first found no running instance that has the volume; None if the last poll
+            found one.
+        is_idle: whether a volume that may be idle serves no operations: then it need not publish.
     """
 
     balance: Series | None = None
@@ -65,12 +73,13 @@ class VolumeReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """Facts about a volume; either ``sample`` and ``forecast`` are there, or ``unknown_reason`` is.
+    """Facts about a volume: either ``sample`` and ``forecast`` are set, or ``unknown_reason`` is.
 
-    ``arrived_at_s`` to ``smaller_size_gib`` are the evidence's: a volume stays in focus for a while after
-    it arrived or was modified. ``spacing_s`` is the time between the datapoints of its balance.
-    ``served_iops`` are operations per second in each minute, where they were read. ``unused_since_s`` is set
-    while it is detached or its instance is stopped: when a look first found that.
+    ``age_s`` counts from the end of the newest sample's minute. ``spacing_s`` is the time between the
+    datapoints of its balance. ``arrived_at_s``, ``modified_at_s`` and ``smaller_size_gib`` are those of the
+    reading: a volume stays in focus for a while after it arrived or was modified. ``served_iops`` are
+    operations per second in each minute, if they were read. ``unused_since_s`` is set while the volume is
+    detached or its instance is stopped: when a poll first found that.
     """
 
     volume: Volume
@@ -100,7 +109,7 @@ class Assessment:
 
     @property
     def time_to_empty_s(self) -> float | None:
-        """The estimated time until it is empty, in seconds from now; None if it is not draining."""
+        """The estimated time until the bucket is empty, in seconds from now; None if it is not draining."""
         return self.forecast.time_to_empty_s if self.forecast else None
 
     @property
@@ -109,7 +118,7 @@ class Assessment:
 
 
 def not_polled_reason(volume: Volume, size_gib: int | None = None) -> UnknownReason | None:
-    """Why there is no use in reading this volume's balance, or None where there is."""
+    """Why reading this volume's balance is of no use; None if it is of use."""
     if not volume.is_gp2:
         return UnknownReason.NOT_BURSTABLE_TYPE
     if baseline_iops(size_gib or volume.size_gib) >= BURST_IOPS:
@@ -118,9 +127,18 @@ def not_polled_reason(volume: Volume, size_gib: int | None = None) -> UnknownRea
 
 
 def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: TelemetryPolicy) -> Assessment:
-    """Turn one look at a volume into facts.
+    """Turn the reading of one poll into facts.
 
-    A datapoint older than ``telemetry.gap_after`` is no datapoint; one whose minute is still open is ignored.
+    A datapoint older than ``telemetry.gap_after`` counts as missing. One whose minute is still open is
+    ignored, because CloudWatch may still change it. CloudWatch reports BurstBalance "only when the volume is
+    active", without defining that, so a missing datapoint proves nothing: the reasons are checked one after
+    the other. Source: the EBS user guide, "Amazon CloudWatch metrics for Amazon EBS".
+
+    Args:
+        volume: the volume as EC2 described it in this poll.
+        reading: what was read about it.
+        now_s: the present time in seconds since the epoch.
+        telemetry: when missing data is a fault.
     """
     size_gib = min(volume.size_gib, reading.smaller_size_gib or volume.size_gib)
     baseline = baseline_iops(size_gib)
@@ -170,9 +188,9 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
 
 
 def _unused_since_s(volume: Volume, reading: VolumeReading, now_s: float) -> int | None:
-    """When a look first found no running instance that has the volume; None if one has it.
+    """When a poll first found no running instance that has the volume; None if one has it.
 
-    A time ahead of now was written by a clock that was wrong, and counts as now.
+    A time in the future was written by a machine whose clock was wrong, and counts as now.
     """
     if volume.attached and reading.instance_state not in STOPPED_STATES:
         return None
@@ -184,6 +202,7 @@ def _missing_datapoint_reason(
 ) -> tuple[UnknownReason, str | None]:
     if reading.instance_state in STOPPED_STATES:
         return UnknownReason.INSTANCE_STOPPED, f"instance {volume.instance_id} is {reading.instance_state}"
+    # A datapoint that an earlier poll saw is missing now: the answer is incomplete, the volume is not idle.
     known_age_s = None if reading.known_at_s is None else now_s - reading.known_at_s
     if known_age_s is not None and known_age_s < telemetry.gap_after.total_seconds():
         detail = (
@@ -205,12 +224,15 @@ def _missing_datapoint_reason(
 
 
 def has_no_operations(read_ops: Series | None, write_ops: Series | None) -> bool:
-    """Whether both were read, and no operation is in them; a metric that is absent counts as none."""
+    """Whether both were read and contain no operation; a metric without datapoints counts as no operation.
+
+    On Xen instances, EBS publishes some metrics only while there is activity.
+    """
     return read_ops is not None and write_ops is not None and not any((*read_ops.values, *write_ops.values))
 
 
 def _consumed_iops(ops: Series | None, now_s: float) -> float | None:
-    """Mean operations per second over the newest five closed minutes; None where there are none of late."""
+    """Mean operations per second over the newest five closed minutes; None if the newest are too old."""
     closed = ops.closed_by(now_s) if ops else Series()
     if closed.newest is None or now_s - closed.newest.end_at_s > _MAX_OPERATIONS_AGE_S:
         return None

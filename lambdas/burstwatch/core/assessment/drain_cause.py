@@ -1,4 +1,7 @@
-"""What drained a volume: since when, with which operations, and whether the hour is like that every day."""
+"""What drained a volume: since when, by which operations, and whether it is so at this hour every day.
+
+The constants are judgements. They decide only what an alert says about a drain, never its level or a flip.
+"""
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
@@ -8,43 +11,47 @@ from typing import Final
 from burstwatch.core.buckets.series import PERIOD_S, Series
 
 COMPARED_DAYS: Final = 7
-"""So many earlier days are compared."""
+"""Earlier days that are compared: a week contains each weekday once."""
 BALANCE_HISTORY_S: Final = (COMPARED_DAYS + 1) * 24 * 3600
+"""How far back the balance is read for the comparison: today as well."""
 BALANCE_HISTORY_PERIOD_S: Final = 300
-"""How far back the balance is read for that, and the width of its samples."""
+"""Width of those samples. Eight days of minutes would be five times as many datapoints.
+
+CloudWatch keeps one-minute datapoints for 15 days. Source: the CloudWatch user guide, "CloudWatch concepts".
+"""
 OPERATIONS_HISTORY_S: Final = 3600
-"""How far back the operations are read, and their bytes, by the minute."""
+"""How far back operations and bytes are read, by the minute: a full bucket lasts half an hour at least."""
 
 _DAY_S: Final = 24 * 3600
 _KIB: Final = 2**10
 _EMPTY_PCT: Final = 1.0
-"""A bucket with so little counts as empty: from there on its balance falls no further."""
+"""A bucket with at most this balance counts as empty: from there on its balance hardly falls further."""
 _RATE_SAMPLES: Final = (5, 15)
-"""Over so many samples a pace is measured, so that neither a pause nor the teeth of a saw end a fall."""
+"""Numbers of samples over which a rate is measured, so that neither a pause nor a sawtooth ends a fall."""
 _STEADY_SHARE: Final = 0.5
-"""Where it fell at less than this share of its present pace, the fall had not begun."""
+"""While the rate was below this share of the present one, the drain had not begun."""
 _MAX_MISSING_SAMPLES: Final = 5
-"""More samples missing than this, and nobody knows what was before."""
+"""If more samples in a row are missing, what happened before them is unknown."""
 _SAME_HOUR_TOLERANCE_S: Final = 1800
-"""What began so much earlier or later than today is at the same hour."""
+"""A drain that began up to this much earlier or later than today's is at the same hour."""
 _MATCHING_SHARE: Final = 0.5
-"""A day whose balance fell by this share of today's fall did the same."""
+"""A day whose balance fell by at least this share of today's fall had the same drain."""
 _MIN_DRAIN_PCT: Final = 2.0
-"""Less than this is nothing to compare days by."""
+"""A smaller fall is too small to compare days by: almost every day has one."""
 _MAX_DURATION_S: Final = 12 * 3600
-"""What lasts longer has no hour of its own."""
+"""A longer drain is not specific to an hour of the day."""
 _OTHER_HOUR_OFFSETS_S: Final = (6 * 3600, 12 * 3600, 18 * 3600)
 _MIN_KNOWN_SHARE: Final = 0.75
-"""Of a day with a smaller share of its samples nobody can say what it did."""
+"""A day with a smaller share of its samples is unknown, and is not counted as a day without a drain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainEpisode:
-    """The drain that a balance is in, or that emptied it.
+    """The drain that a balance is in, or the one that emptied it.
 
-    It lasts until ``ended_at_s``: the newest sample, or the first that is empty.
-
-    With ``began_before_samples`` it was falling where the samples begin already.
+    It lasts until ``ended_at_s``: the end of the newest sample, or of the first empty one. With
+    ``began_before_samples`` the balance was falling already when the samples begin. Instants are in seconds
+    since the epoch, balances in per cent.
     """
 
     began_at_s: int
@@ -60,7 +67,7 @@ class DrainEpisode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedOperations:
-    """What was served a second in the ``minutes`` of a fall that are known, and the mean sizes or None."""
+    """Operations per second in the known ``minutes`` of a drain; mean sizes in KiB, None if unknown."""
 
     minutes: int
     read_iops: float
@@ -71,9 +78,9 @@ class ServedOperations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SameHourHistory:
-    """On how many of the ``known_days`` earlier days the balance fell alike at this hour.
+    """On how many of the ``known_days`` earlier days the balance fell in the same way at this hour.
 
-    ``is_hour_specific``: at other hours of these days it did so less than half as often.
+    ``is_hour_specific``: at other hours of these days it fell so less than half as often.
     """
 
     known_days: int
@@ -83,7 +90,7 @@ class SameHourHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainMetrics:
-    """What CloudWatch has about a volume that drains: sums by the minute, and its minimum balance.
+    """What CloudWatch has about a draining volume: sums by the minute, and the minimum balance.
 
     ``read_error`` says why some of it is missing.
     """
@@ -97,10 +104,11 @@ class DrainMetrics:
 
 
 def find_drain(balance: Series, *, period_s: int = PERIOD_S) -> DrainEpisode | None:
-    """The fall that the balance is in, or that emptied it; None where there is none.
+    """Find the drain that the balance is in, or that emptied it; None if there is none.
 
-    Its pace is the faster of those over the newest 5 and 15 samples. Going back, it lasts for as long as one
-    of these stretches fell at half that pace; it began at the knee before.
+    The present rate is the faster of those over the newest 5 and 15 samples. Going back, the drain lasts as
+    long as one of these two rates, measured from there, is at least half of that. It began at the knee
+    before: the sample that lies highest above a line of half the rate.
     """
     starts_at_s, values = balance.starts_at_s, balance.values
     last = _drain_end_index(values)
@@ -124,7 +132,7 @@ def find_drain(balance: Series, *, period_s: int = PERIOD_S) -> DrainEpisode | N
 
 
 def _drain_end_index(values: Sequence[float]) -> int:
-    """The newest sample, or the one with which the bucket was empty; -1 where there is none."""
+    """The index of the newest sample, or of the one with which the bucket was empty; -1 without samples."""
     last = len(values) - 1
     while last > 0 and values[last] <= _EMPTY_PCT and values[last - 1] <= _EMPTY_PCT:
         last -= 1
@@ -132,7 +140,7 @@ def _drain_end_index(values: Sequence[float]) -> int:
 
 
 def _unbroken_start_index(starts_at_s: Sequence[int], last: int, period_s: int) -> int:
-    """The first sample before which too many are missing."""
+    """The index of the first sample of the newest stretch in which not too many samples are missing."""
     first = last
     while first > 0 and starts_at_s[first] - starts_at_s[first - 1] <= (_MAX_MISSING_SAMPLES + 1) * period_s:
         first -= 1
@@ -152,7 +160,7 @@ def _rate_between(balance: Series, first: int, last: int) -> float:
 def measure_operations(
     episode: DrainEpisode, metrics: DrainMetrics, *, now_s: float
 ) -> ServedOperations | None:
-    """What was served in the minutes of the fall whose operations are known; None where there are none."""
+    """Measure what was served in the known minutes of the drain; None if no minute is known."""
     ops = (
         _samples_within(episode, metrics.read_ops, now_s),
         _samples_within(episode, metrics.write_ops, now_s),
@@ -177,17 +185,17 @@ def _samples_within(episode: DrainEpisode, series: Series, now_s: float) -> dict
 
 
 def _mean_kib(ops: Mapping[int, float], transferred: Mapping[int, float]) -> float | None:
-    """Bytes by operations, over the minutes of which both are known."""
+    """Mean KiB per operation, over the minutes for which both are known."""
     minutes = ops.keys() & transferred.keys()
     count = sum(ops[minute] for minute in minutes)
     return sum(transferred[minute] for minute in minutes) / count / _KIB if count else None
 
 
 def compare_same_hour(days: Series, episode: DrainEpisode) -> SameHourHistory | None:
-    """How often the balance fell alike around the same hour of earlier days.
+    """Compare the drain with the same hour of earlier days.
 
-    A day counts as known by three quarters of its samples: what is missing is no "no". None where there is
-    nothing to compare by: a fall that is small, or has lasted too long to have an hour.
+    A day is known if three quarters of its samples are there: missing data does not mean "no drain". None if
+    there is nothing to compare by, because the fall is small or has lasted too long to be at an hour.
     """
     if (
         episode.began_before_samples
@@ -212,7 +220,7 @@ def compare_same_hour(days: Series, episode: DrainEpisode) -> SameHourHistory | 
 
 
 def _has_matching_drain(days: Series, episode: DrainEpisode, offset_s: int) -> bool | None:
-    """Whether it fell so much, or was empty, so many seconds earlier; None where that is not known."""
+    """Whether it fell as much, or was empty, ``offset_s`` seconds earlier; None if that is not known."""
     begins_at_s = episode.began_at_s - offset_s - _SAME_HOUR_TOLERANCE_S
     end_at_s = episode.ended_at_s - offset_s + _SAME_HOUR_TOLERANCE_S
     values = days.values[bisect_left(days.starts_at_s, begins_at_s) : bisect_left(days.starts_at_s, end_at_s)]

@@ -1,6 +1,7 @@
-"""What a host says of a volume that stands still: evidence for people, never a reason to flip.
+"""What a host reports about a stalled volume: evidence for people, never a reason to flip.
 
-It comes from machines that anybody may run anything on, so it is read strictly, cut short and made inert.
+A report comes from a machine on which anybody may run anything. So it is validated strictly, its texts are
+truncated, and characters that could be markup are replaced.
 """
 
 import math
@@ -17,28 +18,29 @@ from burstwatch.core.text import format_duration, format_instant, sanitise
 SCHEMA: Final = "burstwatch.probe/v1"
 
 STALL_EVIDENCE_S: Final = 3600
-"""For so long a stall is evidence in the alerts about its volume."""
+"""How long a stall is evidence in the alerts about its volume."""
 
 MIN_REPORT_INTERVAL_S: Final = 60
-"""Of one volume no more reports are taken than one in so many seconds."""
+"""At most one report of a volume is accepted in this time, so that a host cannot flood the ledger."""
 
 MAX_TASKS: Final = 10
-"""Of the tasks in state D only so many are kept; the probe tells the most frequent first."""
+"""How many of the tasks in state D are kept; the probe reports the most frequent first."""
 
 VERDICTS: Final = ("warn", "crit")
 CAUSES: Final = ("throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io_error")
-"""What ddprobe says of a stall: its ``EVENT_CAUSES``. Nothing else is taken, as people read it."""
+"""The causes that ddprobe reports (its ``EVENT_CAUSES``); any other text is rejected: people read it."""
 
 _MAX_TEXT_CHARS: Final = 40
+"""Longer than the names that Linux gives: a task's has 15 characters."""
 _MAX_STALL_S: Final = 30 * 24 * 3600
 _MAX_COUNT: Final = 1_000_000
 _MAX_CLOCK_SKEW_S: Final = 300
-"""A host's clock may be so far ahead of ours."""
+"""How far a host's clock may be ahead of ours."""
 
 _INSTANCE_ID: Final = re.compile(r"i-[0-9a-f]{8,17}")
 _VOLUME_ID: Final = re.compile(r"vol-[0-9a-f]{8,17}")
 _FORBIDDEN_IN_NAME: Final = re.compile(r"[^\w./:+@()-]", re.ASCII)
-"""Names of tasks and of places in the kernel have none of these: no name can be made a sentence."""
+"""Characters that names of tasks and kernel functions do not contain: a name cannot become a sentence."""
 
 
 class StallError(BurstwatchError):
@@ -47,7 +49,7 @@ class StallError(BurstwatchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StuckTask:
-    """So many tasks of one name that wait at one place in the kernel."""
+    """A number of tasks with one name (``comm``) that wait in one kernel function (``wchan``)."""
 
     comm: str
     wchan: str
@@ -60,9 +62,10 @@ class StuckTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stall:
-    """One report of ddprobe: a synchronous write that took ``total_s`` so far, begun at ``started_at_s``.
+    """One report of ddprobe: a synchronous write that began at ``started_at_s`` and took ``total_s`` so far.
 
-    ``total_s`` is None where the probe only watched, and did not write. ``received_at_s`` is by our clock.
+    ``total_s`` is None if the probe only observed and did not write. ``received_at_s`` is by our clock.
+    Instants are in seconds since the epoch.
     """
 
     instance_id: str
@@ -98,9 +101,9 @@ class Stall:
 
     @property
     def seen_at_s(self) -> float:
-        """When the host last saw it: one that lasts is reported again, with the start that it had.
+        """When the host last observed it: a stall that lasts is reported again with the same start.
 
-        Never later than the report itself: a clock that is ahead must not silence the reports that follow.
+        It is never later than the report itself: a clock that is ahead must not suppress later reports.
         """
         return min(self.started_at_s + (self.total_s or 0.0), self.received_at_s or math.inf)
 
@@ -109,7 +112,7 @@ class Stall:
         return now_s - self.seen_at_s < STALL_EVIDENCE_S
 
     def is_repeat_of(self, previous: "Stall") -> bool:
-        """Whether it says no more than another one, or comes too soon after it."""
+        """Whether it adds nothing to a previous report, or came too soon after it."""
         return (
             self.seen_at_s <= previous.seen_at_s
             or self.received_at_s < previous.received_at_s + MIN_REPORT_INTERVAL_S
@@ -126,7 +129,7 @@ class Stall:
         return cls(**stored_values.read_known_fields(document, _STALL_READERS, _STALL_FIELD_NAMES))
 
     def to_sentences(self, now_s: float) -> list[str]:
-        """What the host saw, with its age."""
+        """Describe what the host observed, and how long ago."""
         ago = format_duration(max(0.0, now_s - self.seen_at_s))
         verdict_text = f"{self.verdict}: {self.cause}"
         event_text = verdict_text
@@ -137,7 +140,7 @@ class Stall:
         return [f"Its host {self.instance_id} reported {ago} ago: {event_text}.", *stuck_sentences]
 
     def to_facts(self, now_s: float) -> dict[str, Any]:
-        """What programs want to know of it."""
+        """The values of it for programs, as JSON."""
         return {
             "instance_id": self.instance_id,
             "verdict": self.verdict,
@@ -173,7 +176,7 @@ _STALL_FIELD_NAMES: Final[Mapping[str, str]] = {
 
 
 class _ReportReader:
-    """Takes a report apart, and remembers what was wrong with it."""
+    """Reads a report field by field, and collects every fault."""
 
     def __init__(self, detail: Mapping[str, Any]) -> None:
         self._detail = detail
@@ -196,7 +199,7 @@ class _ReportReader:
         return ""
 
     def read_seconds(self, name: str, *, maximum: float) -> float | None:
-        """Null is none; no write can have taken longer than from its start until now."""
+        """A number of seconds, or None for null; no write can have taken longer than since its start."""
         value = self._detail.get(name)
         if value is None and name in self._detail:
             return None
@@ -234,7 +237,7 @@ class _ReportReader:
 
 
 def _parse_task(value: Any) -> StuckTask | None:
-    """A task as the probe names it; None for what is none, which hides no other."""
+    """A task as the probe reports it; None for an invalid one, so that it does not hide the others."""
     if not isinstance(value, Mapping):
         return None
     comm, wchan, count = value.get("comm"), value.get("wchan") or "", value.get("count")

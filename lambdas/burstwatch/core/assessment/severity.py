@@ -1,4 +1,19 @@
-"""How bad it is: levels, and the hysteresis that keeps them from flapping."""
+"""How severe it is: levels, and the hysteresis that keeps them from flapping.
+
+Each level has a rule to enter it and a farther limit to leave it. With the default policy::
+
+    level      enter                                                leave
+    exhausted  balance at most 1 %                                  5 % or more for two minutes
+    critical   confirmed drain, empty within 15 min; or empty       empty after more than 30 min,
+               within 8 min, both by the rate of the last ten       or no fall for 10 min
+               minutes and at full burst
+    warning    empty within 60 min; or draining, and full burst     empty after more than 90 min,
+               would empty it within 8 min                          or no fall for 10 min
+    watch      balance below 95 %                                   97 % or more for two minutes
+
+If full burst could empty the bucket within 16 minutes, "no fall for 10 min" becomes "no fall for an hour".
+``docs/decisions/0015`` explains why ``critical`` waits until a drain is confirmed.
+"""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -12,7 +27,7 @@ from burstwatch.core.text import format_duration
 
 
 class Level(StrEnum):
-    """In rising order of urgency; ``unknown`` stands apart and is never kept as a volume's last level."""
+    """In rising order of urgency; ``unknown`` is apart, and is never kept as a volume's last level."""
 
     UNKNOWN = "unknown"
     OK = "ok"
@@ -33,21 +48,28 @@ class Level(StrEnum):
 _RANKS = {level: rank for rank, level in enumerate(Level)}
 
 NEAR_EMPTY_FACTOR: Final = 2
-"""Below this many times ``act_lead`` a volume keeps its level until it has rested for an hour."""
+"""A volume that full burst could empty within this many times ``act_lead`` keeps its level for longer."""
 
 SETTLING_TIME: Final = timedelta(hours=1)
+"""How long such a volume must not fall, so that a load in bursts is one incident (decision 0015)."""
 _LONG_HORIZON_S: Final = 30 * 60
+"""Only a horizon of at least this length can show that a level is over: a shorter one may be a pause."""
 
 
 def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level:
-    """The level a volume is at now, given the one it was at when last judged.
+    """Classify a volume, given its level at the last poll.
 
     A level is entered by its own rule and kept until its leaving rule holds. A balance is an integral, so one
-    reading of it decides; an estimate rests on horizons of three minutes and more, so one noisy
-    minute neither enters nor leaves, except where ``soonest_empty`` leaves no time to wait.
+    reading of it decides. An estimate needs horizons of three minutes and more, so one noisy minute neither
+    enters nor leaves a level, unless ``soonest_empty`` leaves no time to wait.
 
-    A warning believes a drain early. A critical wakes people and flips volumes, and most drains end by
+    A warning is given early. A critical level wakes people and flips volumes, and most drains end by
     themselves: it waits until the drain is confirmed, or until there is no time left to wait.
+
+    Args:
+        assessment: the facts of this poll.
+        last_level: the level at the last poll that could judge it; never ``unknown``.
+        policy: the thresholds.
     """
     if assessment.unknown_reason is not None:
         return Level.UNKNOWN
@@ -62,7 +84,7 @@ def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level
 
 
 def explain_level(assessment: Assessment, level: Level, policy: Policy) -> str:
-    """The rule that put the volume at this level, in words."""
+    """Explain in words which rule put the volume at this level."""
     forecast, levels = assessment.forecast, policy.levels
     if forecast is None or assessment.unknown_reason is not None:
         return assessment.unknown_because or str(assessment.unknown_reason)
@@ -143,14 +165,14 @@ def _is_critical(assessment: Assessment, last_level: Level, policy: Policy) -> b
 
 
 def _may_leave_level(assessment: Assessment, forecast: Forecast, policy: Policy, leave: timedelta) -> bool:
-    """Whether a level is left: it rests, or is dry later than the level's leaving limit."""
+    """Whether a level is left: the balance no longer falls, or it is empty later than the leaving limit."""
     if _needs_settling_time(assessment, policy):
         return has_not_fallen_for(assessment.balance, int(SETTLING_TIME.total_seconds()), allowed_falls=0)
     return _has_stopped_falling(assessment, policy) or _is_empty_after(forecast, leave.total_seconds())
 
 
 def _needs_settling_time(assessment: Assessment, policy: Policy) -> bool:
-    """Full burst could soon empty it; a volume that is calm again has rested, however long acting takes."""
+    """Whether full burst could empty it soon; not if it is calm again, however long ``act_lead`` is."""
     assert assessment.forecast is not None
     is_calm = min(assessment.balance.last(2)) >= policy.cadence.calm_from_pct
     return not is_calm and _is_soonest_empty_within(
@@ -176,12 +198,12 @@ def _is_confirmed(forecast: Forecast, policy: Policy) -> bool:
 
 
 def _is_at_risk(forecast: Forecast, policy: Policy) -> bool:
-    """It drains, and full burst could empty it before anything helps."""
+    """Whether it drains, and full burst could empty it before anybody can act."""
     return forecast.is_draining and _is_soonest_empty_within(forecast, policy.cadence.act_lead)
 
 
 def _is_out_of_time(forecast: Forecast, policy: Policy) -> bool:
-    """It is threatened, and its own pace is enough; or nothing is known of its pace."""
+    """Whether it is at risk and its own rate is enough to empty it in time; or its rate is unknown."""
     if not _is_at_risk(forecast, policy):
         return False
     act_lead_s = policy.cadence.act_lead.total_seconds()
@@ -191,7 +213,10 @@ def _is_out_of_time(forecast: Forecast, policy: Policy) -> bool:
 
 
 def _is_empty_within(forecast: Forecast, limit_s: float) -> bool:
-    """Only a believed estimate enters a level: of a short history one noisy minute is too large a part."""
+    """Whether an estimate predicts it; only one within its extrapolation counts.
+
+    In a short history, one noisy minute is too large a share.
+    """
     return (
         forecast.is_within_extrapolation
         and forecast.time_to_empty_s is not None
@@ -200,7 +225,7 @@ def _is_empty_within(forecast: Forecast, limit_s: float) -> bool:
 
 
 def _is_empty_after(forecast: Forecast, limit_s: float) -> bool:
-    """Dry later than this, or not at all: over half an hour and more it has lost nothing."""
+    """Whether it is empty later than this, or not at all: it lost nothing over half an hour or more."""
     if forecast.time_to_empty_s is not None:
         return forecast.time_to_empty_s > limit_s
     longest = forecast.drain_rates[-1] if forecast.drain_rates else None

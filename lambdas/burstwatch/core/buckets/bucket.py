@@ -1,15 +1,16 @@
-"""A bucket of burst credits, whichever service fills it: what it holds, and how fast it fills and drains."""
+"""A bucket of burst credits of any service: its capacity, its refill rate and its highest drain rate."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bucket:
-    """What a resource may save of a limit that it does not use, and spend on bursts above it.
+    """The credits that a resource saves while it is below its sustained limit, and spends above it.
 
-    ``capacity`` is in credits, ``refill_per_s`` in credits per second. ``burst_per_s`` is how fast credits
-    are spent at most; they refill meanwhile. Example: a gp2 volume of 100 GiB has a capacity of 5.4 million
-    I/O credits, refills 300 and spends at most 3,000 a second, so a full bucket lasts 2,000 s at the least.
+    ``capacity`` is in credits, ``refill_per_s`` in credits per second. ``burst_per_s`` is the highest rate at
+    which credits are spent; the bucket refills at the same time. All are positive. Example: a gp2 volume of
+    100 GiB has a capacity of 5.4 million I/O credits, refills 300 and spends at most 3,000 a second. So a
+    full bucket lasts at least 5,400,000 / (3,000 - 300) = 2,000 s.
     """
 
     capacity: float
@@ -18,9 +19,9 @@ class Bucket:
 
     @property
     def highest_drain_per_s(self) -> float:
-        """Credits per second that leave at most; 0 for a resource that may burst for ever."""
+        """The highest net loss in credits per second; 0 for a resource that can burst without end."""
         return max(0, self.burst_per_s - self.refill_per_s)
 
     def credits_in(self, pct: float) -> float:
-        """How many credits a balance in per cent of the capacity stands for."""
+        """The credits in a balance of ``pct`` per cent of the capacity (0 to 100)."""
         return pct * self.capacity / 100

@@ -1,4 +1,4 @@
-"""Recorded datapoints: one-minute values with explicit gaps."""
+"""Recorded datapoints: one-minute values, in which a missing minute is a gap and not a zero."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,14 +8,20 @@ from itertools import pairwise
 from typing import Final
 
 PERIOD_S: Final = 60
-"""Width of one sample in seconds; CloudWatch collects EBS metrics every minute."""
+"""Width of one sample in seconds: CloudWatch collects the metrics of all volume types every minute.
+
+Source: the EBS user guide, "Amazon CloudWatch metrics for Amazon EBS".
+"""
 _SPACING_GAPS: Final = 5
-"""Enough for the median not to change when one datapoint is missing."""
+"""The spacing is the median of this many gaps, so one missing datapoint does not change it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One datapoint: the minute it covers begins at ``start_at_s`` (seconds since the epoch)."""
+    """One datapoint: the minute that it covers begins at ``start_at_s`` (seconds since the epoch, UTC).
+
+    CloudWatch, too, stamps a datapoint with the start of its period. Its age counts from ``end_at_s``.
+    """
 
     start_at_s: int
     value: float
@@ -31,9 +37,12 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One-minute samples of one metric, oldest first; a minute without a sample is a gap.
+    """One-minute samples of one metric, the oldest first; a minute without a sample is a gap.
 
-    Kept as two flat tuples because a pass over a large fleet holds millions of datapoints.
+    The samples are two flat tuples of equal length, because a pass over a large fleet holds millions of them.
+
+    Raises:
+        ValueError: the tuples differ in length.
     """
 
     starts_at_s: tuple[int, ...] = ()
@@ -47,7 +56,7 @@ class Series:
 
     @classmethod
     def from_pairs(cls, pairs: Iterable[tuple[int, float]]) -> "Series":
-        """Build from (start, value) pairs in any order; of two with one start the later given wins."""
+        """Build a series from (start, value) pairs in any order; of two with one start, the last wins."""
         ordered = sorted(dict(pairs).items())
         return cls(tuple(start_at_s for start_at_s, _ in ordered), tuple(value for _, value in ordered))
 
@@ -63,7 +72,11 @@ class Series:
         return Sample(start_at_s=self.starts_at_s[-1], value=self.values[-1]) if self.starts_at_s else None
 
     def closed_by(self, now_s: float) -> "Series":
-        """The samples whose minute is over at ``now_s``: a newer one may still change."""
+        """The samples whose minute is over at ``now_s``.
+
+        A datapoint is visible from the start of its minute and may change until the minute is over.
+        Source: the CloudWatch user guide, "CloudWatch concepts", periods.
+        """
         keep = bisect_right(self.starts_at_s, now_s - PERIOD_S)
         return self if keep == len(self.starts_at_s) else Series(self.starts_at_s[:keep], self.values[:keep])
 
@@ -74,12 +87,12 @@ class Series:
 
     @property
     def spacing_s(self) -> int | None:
-        """Seconds between datapoints: the median of the newest few gaps, None where there is no gap yet."""
+        """Seconds between datapoints: the median of the newest five gaps; None below two samples."""
         gaps = sorted(later - earlier for earlier, later in pairwise(self.starts_at_s[-_SPACING_GAPS - 1 :]))
         return gaps[len(gaps) // 2] if gaps else None
 
     def last(self, count: int) -> Sequence[float]:
-        """The newest ``count`` values, oldest first; fewer where there are fewer."""
+        """The newest ``count`` values, the oldest first; all of them if there are fewer."""
         return self.values[-count:]
 
     def since(self, start_at_s: float) -> "Series":
@@ -89,7 +102,11 @@ class Series:
 
 
 def served_iops_by_minute(read_ops: Series | None, write_ops: Series | None, now_s: float) -> Series:
-    """Mean operations per second in each closed minute of which both halves are known."""
+    """Mean operations per second in each closed minute for which both reads and writes are known.
+
+    Its arguments are sums by the minute. Source of the formula (sum / period): the EBS user guide, "Amazon
+    CloudWatch metrics for Amazon EBS".
+    """
     if read_ops is None or write_ops is None:
         return Series()
     writes = dict(zip(write_ops.starts_at_s, write_ops.values, strict=True))

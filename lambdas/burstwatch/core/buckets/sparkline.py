@@ -1,4 +1,4 @@
-"""How a balance went lately, in a line that reads with and without its picture."""
+"""The recent history of a balance as one line that can be read with and without its sparkline."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -7,16 +7,18 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.text import format_instant
 
 GLYPHS: Final = "▁▂▃▅▆▇"
-"""From empty to full; the half and the full block are left out, as many fonts set them lower or wider."""
+"""From empty to full, without the half and the full block: many fonts draw those two lower or wider."""
 GAP_GLYPH: Final = "·"
 MAX_POINTS: Final = 16
+"""So that the line with its times fits into the 80 columns of a terminal."""
 _MIN_POINTS: Final = 4
+"""Fewer points show no shape."""
 
 
 def describe_balance_history(balance: Series) -> dict[str, Any] | None:
-    """At most 16 points of a balance up to its newest, as alerts carry it; None where there are too few.
+    """At most 16 points of a balance, up to its newest sample; None if there are too few for a shape.
 
-    Each is the newest sample of its stretch of minutes, or None where there is none.
+    Each point is the newest sample of its step (a whole number of minutes), or None if the step has none.
     """
     newest = balance.newest
     if newest is None:
@@ -40,7 +42,7 @@ def describe_balance_history(balance: Series) -> dict[str, Any] | None:
 
 
 def format_balance_history(history: Mapping[str, Any] | None) -> str | None:
-    """``Balance from 08:49 to 09:49 UTC: 100.0 % ▇▇▇▇▇▆▅▃▂ 46.0 %``; None where there is none."""
+    """Format a history: ``Balance from 08:49 to 09:49 UTC: 100.0 % ▇▇▇▇▇▆▅▃▂ 46.0 %``."""
     if not history:
         return None
     pct, (first_at, last_at) = history["pct"], (history[name][11:16] for name in ("first_at", "last_at"))
@@ -48,10 +50,10 @@ def format_balance_history(history: Mapping[str, Any] | None) -> str | None:
 
 
 def draw_sparkline(points: Sequence[float | None]) -> str:
-    """A glyph to a point, between 0 and 100 whatever the points are; a gap is a dot."""
+    """One glyph for each point, on a fixed scale from 0 to 100; a gap is a dot."""
     return "".join(GAP_GLYPH if point is None else _glyph(point) for point in points)
 
 
 def _glyph(pct: float) -> str:
-    """Six steps of equal height."""
+    """One of six glyphs, each for a sixth of the scale."""
     return GLYPHS[max(0, min(len(GLYPHS) - 1, int(pct * len(GLYPHS) / 100)))]

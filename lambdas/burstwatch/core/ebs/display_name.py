@@ -1,7 +1,7 @@
-"""What a volume is called: by people, by Kubernetes, or by where it is attached.
+"""The name of a volume: given by people, by Kubernetes, or derived from its attachment.
 
-The tags are those of the EBS CSI driver and of Kubernetes' own volume plugin before it; the claim is among
-them where the provisioner was started with ``--extra-create-metadata``.
+The tags are those of the EBS CSI driver, and of the in-tree volume plugin that Kubernetes had before it. The
+tag with the claim exists only if the provisioner was started with ``--extra-create-metadata``.
 """
 
 import re
@@ -13,7 +13,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.text import display_width
 
 MAX_NAME_WIDTH: Final = 40
-"""Longer names are shortened wherever people read them."""
+"""Longer names are shortened in every output: a table with an ID beside it fits into 80 columns."""
 
 _CLAIM_TAG: Final = "kubernetes.io/created-for/pvc/name"
 _NAMESPACE_TAG: Final = "kubernetes.io/created-for/pvc/namespace"
@@ -22,18 +22,18 @@ _CLUSTER_TAG: Final = "KubernetesCluster"
 _OWNING_CLUSTER_PREFIX: Final = "kubernetes.io/cluster/"
 
 _GENERATED_NAME: Final = re.compile(r"(.*-)?pvc-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""``prod-dynamic-pvc-0b1f…``: what the driver writes into the Name tag of a volume that it made."""
+"""``prod-dynamic-pvc-0b1f…``: the Name tag that the driver writes when it creates a volume."""
 
 _MAX_CHARACTERS_PER_COLUMN: Final = 3
-"""A letter with two marks on it takes one column: what is longer is cut before it is measured."""
+"""A letter with two combining marks takes one column; longer text is cut before it is measured."""
 
 _ORDINAL_SUFFIX: Final = re.compile(r"-\d{1,5}$")
-"""What tells the volumes of one StatefulSet apart, and hosts of one role."""
+"""The number that distinguishes the volumes of one StatefulSet, or the hosts of one role."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The claim in Kubernetes that a volume was made for; ``namespace`` is None where no tag tells it."""
+    """The Kubernetes claim that a volume was created for; ``namespace`` is None if no tag contains it."""
 
     name: str
     namespace: str | None = None
@@ -43,13 +43,13 @@ class Claim:
 
 
 def claim_of(volume: Volume) -> Claim | None:
-    """The claim that the volume's tags tell of."""
+    """The claim that the volume's tags name; None if they name none."""
     name = _tag(volume, _CLAIM_TAG)
     return Claim(name=name, namespace=_tag(volume, _NAMESPACE_TAG)) if name else None
 
 
 def cluster_of(volume: Volume) -> str | None:
-    """The cluster of Kubernetes that owns the volume, where its tags name exactly one."""
+    """The Kubernetes cluster that owns the volume; None unless its tags name exactly one."""
     owning_clusters = {
         key.removeprefix(_OWNING_CLUSTER_PREFIX)
         for key in volume.tags
@@ -61,10 +61,11 @@ def cluster_of(volume: Volume) -> str | None:
 
 
 def display_name_of(volume: Volume, max_width: int = MAX_NAME_WIDTH) -> str | None:
-    """What people call the volume, in at most so many columns; None where nobody has named it.
+    """What people call the volume, in at most ``max_width`` columns; None if it has no name.
 
-    Its Name tag, unless a machine wrote that and the claim is known; then the claim, such as
-    ``claim data-etcd-0 in kube-system``; then the persistent volume. As it was tagged: not yet safe to show.
+    It is the Name tag, unless a machine wrote that tag and the claim is known. Then it is the claim, such as
+    ``claim data-etcd-0 in kube-system``, or else the persistent volume. The text is as it was tagged: callers
+    must sanitise it before they print it.
     """
     forms = _name_forms(volume)
     fitting = next((form for form in forms if display_width(form) <= max_width), None)
@@ -72,18 +73,18 @@ def display_name_of(volume: Volume, max_width: int = MAX_NAME_WIDTH) -> str | No
 
 
 def describe_attachment(volume: Volume) -> str | None:
-    """Where it is attached: ``/dev/sdf on i-0123456789abcdef0 build-3``; None where it is not."""
+    """Where it is attached: ``/dev/sdf on i-0123456789abcdef0 build-3``; None if it is not attached."""
     return format_attachment(volume.device, volume.instance_id, volume.instance_name)
 
 
 def format_attachment(device: str | None, instance_id: str | None, instance_name: str | None) -> str | None:
-    """The same from its parts; the instance's own name comes last, as it is seldom known."""
+    """Format an attachment from its parts; the instance's name comes last, because it is seldom known."""
     instance = " ".join(filter(None, (instance_id, instance_name)))
     return " on ".join(filter(None, (device, instance))) or None
 
 
 def shorten(text: str, width: int) -> str:
-    """The text in at most so many columns; a cut shows as ``…``, and a number at the end stays."""
+    """The text in at most ``width`` columns; a cut shows as ``…``, and a number at the end is kept."""
     if display_width(text) <= width:
         return text
     ordinal = _ORDINAL_SUFFIX.search(text)
@@ -95,7 +96,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def _name_forms(volume: Volume) -> Sequence[str]:
-    """The same name, from the fullest form to the shortest."""
+    """The forms of one name, from the longest to the shortest."""
     name, claim = _tag(volume, "Name"), claim_of(volume)
     if claim is not None and (name is None or _is_generated(volume, name)):
         namespaced = f"{claim.namespace}/{claim.name}" if claim.namespace else claim.name

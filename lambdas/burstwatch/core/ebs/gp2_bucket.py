@@ -5,7 +5,7 @@ from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS
 
 
 def gp2_bucket(baseline: int) -> Bucket:
-    """The bucket of a gp2 volume with this baseline in IOPS, which is its refill in credits per second.
+    """The bucket of a gp2 volume; its refill in credits per second is its ``baseline`` in IOPS.
 
     Example: ``gp2_bucket(baseline_iops(100)).highest_drain_per_s`` is 2,700.
     """

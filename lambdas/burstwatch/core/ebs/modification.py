@@ -1,4 +1,8 @@
-"""AWS's record of a volume's modification, and what it makes of the volume."""
+"""AWS's record of a volume's modification, and the configuration that the volume has after it.
+
+Source of the states: the EBS user guide, "Monitor the progress of volume modifications". AWS keeps only the
+newest record of a volume, so earlier modifications are known from our ledger only.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +17,7 @@ _FINISHED_STATES: Final = ("completed", _FAILED_STATE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSpec:
-    """What a volume is made to be, before or after a modification; AWS tells numbers no one set as well."""
+    """A volume before or after a modification; AWS also fills in derived numbers, such as the IOPS of gp2."""
 
     volume_type: str
     size_gib: int
@@ -21,9 +25,9 @@ class VolumeSpec:
     throughput_mib_s: int | None = None
 
     def configuration(self) -> Configuration | None:
-        """What ModifyVolume would be told for it; None for a type that volumes are not moved between.
+        """What ModifyVolume would be given for it; None for a type that burstwatch never changes to or from.
 
-        A number that AWS did not tell is read as the least of its type.
+        A number that AWS did not send is read as the minimum of the type.
         """
         if self.volume_type not in frozenset(VolumeType):
             return None
@@ -35,7 +39,11 @@ class VolumeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Modification:
-    """AWS's record of a volume's newest modification; ``state`` is AWS's word."""
+    """AWS's record of a volume's newest modification.
+
+    ``state`` is AWS's word: ``modifying``, ``optimizing``, ``completed`` or ``failed``. ``progress_pct`` is 0
+    to 100 and may stand still for long on small volumes.
+    """
 
     volume_id: str
     state: str
@@ -52,7 +60,11 @@ class Modification:
 
     @property
     def is_in_progress(self) -> bool:
-        """Modifying, optimizing, or in a state we do not know, which allows no other modification either."""
+        """Whether it is modifying, optimizing, or in a state that we do not know.
+
+        AWS refuses another modification until this one is ``completed`` or ``failed``, so an unknown state
+        counts as in progress.
+        """
         return not self.is_finished
 
     @property

@@ -3,6 +3,9 @@
 ``US_EAST_1`` holds AWS's list prices for us-east-1: gp3 and io2 from the bulk price list of EC2 published on
 30 September 2026, gp2 and io1 from AWS's price tables of the same year. EBS bills by the second, at least a
 minute; a month has 730 hours. The GB of AWS's price list is a GiB.
+
+Examples, in dollars a month for 100 GiB: gp2 10.00; gp3 with 3,000 IOPS and 125 MiB/s 8.00, with 250 MiB/s
+13.00; io1 with 3,000 IOPS 12.50 + 195.00 = 207.50.
 """
 
 from collections.abc import Mapping
@@ -14,11 +17,13 @@ from math import inf
 from typing import Final
 
 HOURS_PER_MONTH: Final = 730
+"""AWS's own convention: 365 * 24 / 12."""
 MIN_BILLED_DURATION: Final = timedelta(minutes=1)
+"""Source: the Amazon EBS pricing page (billed by the second, at least 60 s)."""
 
 
 class VolumeType(StrEnum):
-    """The types a volume is moved between."""
+    """The volume types that burstwatch changes volumes to or from."""
 
     GP2 = "gp2"
     GP3 = "gp3"
@@ -28,9 +33,13 @@ class VolumeType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """What ModifyVolume is told: a number is there exactly where the type lets it be set.
+    """What ModifyVolume is given: a number is set exactly if the type allows it to be set.
 
-    gp2 follows from its size in both, the throughput of io1 and io2 from their IOPS: None there.
+    IOPS and throughput of gp2 follow from its size, the throughput of io1 and io2 from their IOPS. Those are
+    None. Source: the EC2 API reference, ModifyVolume.
+
+    Raises:
+        ValueError: a number is missing, or is set for a type that does not take it.
     """
 
     volume_type: VolumeType
@@ -55,8 +64,12 @@ class Configuration:
 class TypePrice:
     """Dollars a month for one volume type.
 
-    ``iops_tiers`` are pairs: above so many IOPS, each costs this much until the next tier begins. What lies
-    below the first tier, and throughput up to ``free_mib_s``, is included.
+    ``iops_tiers`` are pairs of a number of IOPS and a price: each of the IOPS above that number costs this
+    much, until the next tier begins. IOPS below the first tier and throughput up to ``free_mib_s`` cost
+    nothing more.
+
+    Raises:
+        ValueError: the tiers are not in ascending order.
     """
 
     usd_per_gib: float
@@ -72,7 +85,7 @@ class TypePrice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTable:
-    """The prices of a region on a day."""
+    """The prices of a region on a day; ValueError if a type has none."""
 
     region: str
     as_of: date
@@ -100,11 +113,15 @@ US_EAST_1: Final = PriceTable(
 
 
 PRICE_SOURCE: Final = f"{US_EAST_1.region} list prices"
-"""Where every dollar of the flip path comes from, in any region: its functions read no price list."""
+"""The source of every dollar in the flip path, in any region: the functions read no price list."""
 
 
 def usd_per_month(configuration: Configuration, size_gib: int, prices: PriceTable) -> float:
-    """Dollars a month, to a millionth: equal prices must compare equal (6 GiB: 0.48 + 0.12 is 0.60)."""
+    """Dollars a month, rounded to a millionth.
+
+    Without rounding, equal prices would not compare equal: 6 GiB of gp3 with 128 MiB/s cost 0.48 + 0.12, and
+    6 GiB of gp2 0.60.
+    """
     price = prices.by_type[configuration.volume_type]
     iops, throughput = configuration.iops or 0, configuration.throughput_mib_s or 0
     ends = [*(above for above, _ in price.iops_tiers[1:]), inf]
@@ -118,7 +135,7 @@ def usd_per_month(configuration: Configuration, size_gib: int, prices: PriceTabl
 
 
 def usd_per_hour(per_month: float) -> float:
-    """Dollars an hour of what costs so much a month."""
+    """Dollars an hour, from dollars a month."""
     return per_month / HOURS_PER_MONTH
 
 
@@ -134,7 +151,7 @@ class PriceChange:
         return round(self.after_usd_per_month - self.before_usd_per_month, 6)
 
     def difference_usd_over(self, duration: timedelta) -> float:
-        """Dollars that a stay of this length adds to the bill; negative where it saves."""
+        """Dollars that a change for this long adds to the bill; negative if it saves money."""
         return usd_per_hour(self.difference_usd_per_month) * (
             max(duration, MIN_BILLED_DURATION) / timedelta(hours=1)
         )

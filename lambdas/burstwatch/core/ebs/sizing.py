@@ -1,14 +1,26 @@
-"""What to change a volume to, and why: the configuration, its price and what else there was.
+"""What to change a volume to, and why: the configuration, its price and the alternatives.
 
 Source of the limits: the EBS user guide, "Amazon EBS volume types", and the EC2 API reference, ModifyVolume.
 
-Demand cannot be seen, only what was *served*. Where the volume was not held back the two are the same. Where
-it was (``Demand.pinned``) the peak served is the least that demand can be, and the target is never below what
-the volume serves at best: pinned at 3,000 it gets 3,000 with headroom, pinned to a baseline of 300 the 3,000
-it had while it had credits, because nothing says that it wants more.
+CloudWatch shows what was *served*, not what was wanted. If the volume was not throttled, the two are equal.
+If it was (``Demand.is_throttled``), the peak that was served is the least that the demand can be. The target
+is then never below what the volume serves at best.
 
-A wish replaces the computed number. From a tag it is raised to what the volume needs and clamped to what AWS
-allows, with the reason; insisted on by an operator it is taken exactly, with a warning, or refused.
+IOPS of a gp2 volume of 100 GiB (300 baseline, 3,000 burst) by ``choose_target`` with 25 % headroom::
+
+    peak served   throttled     gp3      io1 and io2   why
+            800   no           3,000         1,000     gp3 includes 3,000; io1 is priced by IOPS: 800 + 25 %
+          2,600   no           3,000         3,250     2,600 + 25 %
+            300   yes          3,000         3,000     throttled to its baseline: its demand is unknown
+          3,000   yes          3,750         3,750     throttled at full burst: 3,000 + 25 %
+    not measured  -            3,000         3,000     what the volume serves at best
+
+The throughput of gp3 is at least that of the gp2 volume, 128 MiB/s here. The 125 MiB/s that the price of gp3
+includes are less than any gp2 volume has.
+
+An override (from a tag or a person) replaces the computed number. From a tag it is raised to what the volume
+needs and clamped to what AWS allows, and the reasons say so. From a person (``exact``) it is taken as it is,
+with a warning, or refused.
 """
 
 from collections.abc import Mapping
@@ -21,26 +33,32 @@ from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, 
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, gp2_throughput_mib_s
 
 EMPTY_PCT: Final = 1.0
-"""An EBSIOBalance% or EBSByteBalance% at or below this is empty."""
+"""An EBSIOBalance% or EBSByteBalance% at or below this is empty: as for the level ``exhausted``."""
 
 THROTTLED_SHARE: Final = 0.9
-"""A pinned volume that served this share of its ceiling was held back there: AWS delivers as much.
+"""A throttled volume that served this share of its ceiling was held back by that ceiling.
 
-gp3 alone asks: it serves 3,000 IOPS anyway, and more are bought only for a demand that is known to be there.
+AWS designs gp2 to deliver at least 90 % of its performance, 99 % of the time (EBS user guide, "Amazon
+EBS-optimized instances"). Only gp3 asks for this: it serves 3,000 IOPS anyway, and more are bought only for a
+demand that was observed.
 """
 
 GP3_MIN_MIB_S: Final = 125
 GP3_MAX_MIB_S: Final = 2_000
+"""AWS raised it from 1,000 in September 2025; on Outposts it is still 1,000."""
 IO1_LARGE_OPERATION_MAX_MIB_S: Final = 500
-"""Up to here io1 moves 256 KiB an operation, above it 16 KiB."""
+"""Up to here io1 moves 256 KiB with each operation, above it 16 KiB."""
 
 IOPS_PER_MIB_S: Final = 4
-"""Operations of 256 KiB; a rule for gp3, what io1 reaches, and a little more than io2 needs."""
+"""IOPS for each MiB/s: operations of 256 KiB, the largest that EBS counts as one on an SSD.
+
+It is AWS's rule for gp3, what io1 reaches, and slightly more than io2 needs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class TypeLimits:
-    """What AWS allows for a volume type."""
+    """What AWS allows for a volume type; ``iops_per_gib`` is the highest ratio of IOPS to size."""
 
     min_gib: int
     max_gib: int
@@ -49,10 +67,16 @@ class TypeLimits:
     iops_per_gib: int
 
     def max_iops_at(self, size_gib: int) -> int:
-        """The ratio to the size binds only above the least, which every size may have."""
+        """The highest IOPS at this size; every size may have ``min_iops``, whatever the ratio says.
+
+        Examples: io1 allows 50 IOPS per GiB, so 100 GiB may have 5,000 and 8 GiB 400. gp3 allows 3,000 at any
+        size and 4,000 at 8 GiB.
+        """
         return max(self.min_iops, min(self.max_iops, self.iops_per_gib * size_gib))
 
 
+# gp3 was limited to 16 TiB and 16,000 IOPS until September 2025; io2 to 500 IOPS per GiB until 2025.
+# Source: the EBS user guide, "Document history".
 TYPE_LIMITS: Final = {
     VolumeType.GP3: TypeLimits(1, 65_536, 3_000, 80_000, 500),
     VolumeType.IO1: TypeLimits(4, 16_384, 100, 64_000, 50),
@@ -62,12 +86,15 @@ TYPE_LIMITS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """The most that was served of late; None where it was not measured.
+    """The highest rates that were served recently; None if they were not measured.
 
-    ``peak_iops`` is that of the busiest of the last five minutes; measured for an order that comes without
-    it, the mean of the busiest five minutes in a row. ``is_throttled``: the volume was held back meanwhile,
-    at its ceiling or (exhausted) at its baseline. ``is_future``: what matters is still to come, and nobody
-    has seen it.
+    ``peak_iops`` is that of the busiest of the last five minutes. If it is measured for an order of a person,
+    it is the mean of the busiest five minutes in a row. ``is_throttled`` says that the volume was at its
+    ceiling meanwhile, or at its baseline because it was exhausted. ``is_future`` says that the demand that
+    matters is still to come, as before a window.
+
+    Raises:
+        ValueError: a peak is negative or not finite.
     """
 
     peak_iops: float | None = None
@@ -83,7 +110,11 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstanceLimits:
-    """What the instance allows all its volumes together; the baselines, once its own bucket is empty."""
+    """What the instance allows all its volumes together.
+
+    The baselines apply while its own bucket is empty. Source: DescribeInstanceTypes, EbsOptimizedInfo. The
+    balances are percentages; None for an instance type that has no bucket.
+    """
 
     max_iops: int
     max_throughput_mib_s: float
@@ -95,7 +126,7 @@ class InstanceLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetOverride:
-    """What a tag or an operator asks for; None leaves it to us."""
+    """What a tag or a person asks for; None leaves the choice to burstwatch; ValueError for gp2."""
 
     volume_type: VolumeType | None = None
     iops: int | None = None
@@ -120,13 +151,13 @@ class TargetRefusalCode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRefusal:
-    """A change that makes no sense; ``reason`` has the value and the limit."""
+    """Why there is no target: ``reason`` states the value and the limit, ``next_step`` what to do instead."""
 
     code: TargetRefusalCode
     reason: str
     next_step: str
     command: str | None = None
-    """What a person can run instead, where another type would do."""
+    """What a person can run instead, if another type would help."""
 
     @property
     def sentence(self) -> str:
@@ -135,7 +166,7 @@ class TargetRefusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A configuration the volume could have; a sentence in ``reasons`` for each number and each clamp."""
+    """A configuration that the volume could have; ``reasons`` explains each number and each limit applied."""
 
     configuration: Configuration
     usd_per_month: float
@@ -144,7 +175,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What to change the volume to; ``alternatives`` has gp3, io1, io2 and ``stay`` side by side."""
+    """What to change the volume to; ``alternatives`` has the keys gp3, io1, io2 and ``stay``."""
 
     configuration: Configuration
     reasons: tuple[str, ...]
@@ -158,7 +189,7 @@ class Target:
 
 
 class ReturnMode(StrEnum):
-    """Whether a flipped volume goes back to gp2; ``auto`` leaves a gp3 that costs no more."""
+    """Whether a flipped volume returns to gp2; with ``auto`` a gp3 that costs no more stays."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -167,7 +198,7 @@ class ReturnMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReturnDecision:
-    """Whether a volume stays where it was flipped to, and why in words."""
+    """Whether a volume stays on its target, and the reason in words."""
 
     is_permanent: bool
     reason: str
@@ -184,10 +215,23 @@ def choose_target(
     exact: bool = False,
     unavailable: Mapping[VolumeType, str] | None = None,
 ) -> Target | TargetRefusal:
-    """Choose what to change the volume to; gp3 unless the wish names a type.
+    """Choose what to change the volume to: gp3, unless the override names a type.
 
-    A type that the size rules out, or allows only below the burst, becomes gp3; with ``exact`` a refusal.
-    So does one of those ``unavailable`` where the volume is, each with its reason.
+    A type that the volume's size rules out, or for which it allows fewer than 3,000 IOPS, is replaced by gp3.
+    So is a type that is unavailable. With ``exact`` such a type is refused instead.
+
+    Args:
+        volume: the volume as it is now.
+        demand: what it served recently.
+        override: what a tag or a person asks for.
+        prices: the list prices to compare with.
+        instance: the limits of its instance; None if they are not known or do not matter.
+        headroom_pct: what is added to an observed demand, in per cent.
+        exact: take the numbers of the override as they are, or refuse.
+        unavailable: the types that do not exist in the volume's zone or Outpost, each with the reason.
+
+    Returns:
+        The target, or the reason why there is none.
     """
     if volume.volume_type not in frozenset(VolumeType):
         return TargetRefusal(
@@ -231,9 +275,9 @@ def choose_target(
 def suggest_alternative(
     candidates: Mapping[str, Candidate | TargetRefusal], volume: Volume, prices: PriceTable
 ) -> tuple[str, str | None]:
-    """What to do where a type does not exist, and the command: the first of ``candidates`` that helps.
+    """What to do if a type does not exist in the volume's zone, and the command for it.
 
-    They are gp3, io1, which exists everywhere, and io2, in this order.
+    It is the first of ``candidates`` that is not a refusal: gp3, io1 (which exists everywhere) or io2.
     """
     helpful_candidates = [candidate for candidate in candidates.values() if isinstance(candidate, Candidate)]
     if not helpful_candidates:
@@ -249,7 +293,7 @@ def suggest_alternative(
 
 
 def return_decision(target: Target, return_mode: ReturnMode) -> ReturnDecision:
-    """Whether the volume stays on its target when demand is calm again."""
+    """Decide whether the volume stays on its target when the demand is calm again."""
     kind = target.configuration.volume_type
     prices = f"${target.price.after_usd_per_month:,.2f} a month, gp2 ${target.gp2_usd_per_month:,.2f}"
     match return_mode:
@@ -268,7 +312,7 @@ def return_decision(target: Target, return_mode: ReturnMode) -> ReturnDecision:
 
 
 def configuration_of(volume: Volume) -> Configuration:
-    """How the volume is now; a number that AWS did not tell is read as the least of its type.
+    """The volume's present configuration; a number that AWS did not send is read as the minimum of the type.
 
     Raises:
         ValueError: the volume is neither gp2, gp3, io1 nor io2.
@@ -280,9 +324,11 @@ def configuration_of(volume: Volume) -> Configuration:
 
 
 def reachable_mib_s(configuration: Configuration, size_gib: int) -> float:
-    """Throughput with large operations.
+    """The highest throughput with large operations, in MiB/s.
 
-    io1 counts 256 KiB an operation, 16 KiB above 500 MiB/s; io2 has 0.256 MiB/s for each IOPS, to 4,000.
+    io1 moves 256 KiB with each operation up to 500 MiB/s, and 16 KiB above that: 2,000 IOPS reach 500, and
+    64,000 IOPS reach 1,000. io2 has 0.256 MiB/s for each IOPS, at most 4,000.
+    Source: the EBS user guide, "Provisioned IOPS SSD volumes".
     """
     iops = configuration.iops or 0
     match configuration.volume_type:
@@ -299,10 +345,11 @@ def reachable_mib_s(configuration: Configuration, size_gib: int) -> float:
 def _instance_bottleneck_refusal(
     volume: Volume, demand: Demand, instance: InstanceLimits
 ) -> TargetRefusal | None:
-    """Why the instance is the bottleneck: a faster volume would cost and not help.
+    """Why the instance is the bottleneck, so that a faster volume would cost money and not help.
 
-    Its limits are held against what the volume sustains, *without* credits: where they allow more, a flip
-    helps. Throughput is judged at the operation size that was seen, and not at all without one.
+    The instance's limits are compared with what the volume sustains *without* credits: if they allow more
+    than that, a flip helps. Throughput is compared at the observed size of operations, and not at all if none
+    was observed.
     """
     current = configuration_of(volume)
     iops = current.iops or baseline_iops(volume.size_gib)
@@ -343,7 +390,7 @@ def _redirect_to_gp3(refusal: TargetRefusal, gp3: Candidate | TargetRefusal) -> 
 def _build_target(
     chosen: Candidate, candidates: Mapping[str, Candidate | TargetRefusal], volume: Volume, prices: PriceTable
 ) -> Target | TargetRefusal:
-    """The offer beside what the volume is and costs now."""
+    """The chosen candidate, beside what the volume is and costs now."""
     current = configuration_of(volume)
     if chosen.configuration == current:
         return TargetRefusal(
@@ -371,7 +418,7 @@ def _build_target(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SizingInput:
-    """All that the numbers of an offer follow from."""
+    """Everything that the numbers of a candidate depend on."""
 
     volume: Volume
     demand: Demand
@@ -382,7 +429,7 @@ class _SizingInput:
 
     @property
     def current_max_iops(self) -> int:
-        """The most it serves as it is: a gp2's burst, or its baseline where that is more."""
+        """The most that it serves now: the burst of a gp2, or its baseline if that is higher."""
         return configuration_of(self.volume).iops or max(BURST_IOPS, baseline_iops(self.volume.size_gib))
 
     @property
@@ -391,13 +438,13 @@ class _SizingInput:
 
     @property
     def required_mib_s(self) -> int:
-        """What it has, or more where more was seen."""
+        """The throughput that it has, or more if more was observed."""
         return ceil(max(self.current_mib_s, self.demand.peak_throughput_mib_s or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SizedValue:
-    """A number being settled, and every reason it became what it is; ``is_exact`` ones yield to AWS only."""
+    """A number that is being determined, and its reasons; only AWS's limits change one that ``is_exact``."""
 
     value: int
     unit: str
@@ -509,7 +556,7 @@ def _iops_for_demand(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
 
 
 def _min_iops_reasons(kind: VolumeType, inputs: _SizingInput) -> tuple[tuple[int, str], ...]:
-    """Below what the IOPS should not be, and why: slower than it is now, or too few for the throughput."""
+    """The lower bounds of the IOPS with their reasons: what it serves now, and what its throughput needs."""
     if kind is VolumeType.GP3:
         slowest = (inputs.current_max_iops, "what it serves at best")
         mib_s = min(GP3_MAX_MIB_S, max(inputs.required_mib_s, inputs.override.throughput_mib_s or 0))
@@ -522,7 +569,7 @@ def _min_iops_reasons(kind: VolumeType, inputs: _SizingInput) -> tuple[tuple[int
 
 
 def _size_throughput(kind: VolumeType, inputs: _SizingInput, iops: int) -> _SizedValue:
-    """What gp3 is given; what io1 and io2 reach, whatever was asked."""
+    """The throughput that gp3 is given; for io1 and io2 the one that follows from their IOPS."""
     requested, needed = inputs.override.throughput_mib_s, inputs.required_mib_s
     if kind is not VolumeType.GP3:
         derived_mib_s = int(

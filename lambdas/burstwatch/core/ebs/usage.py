@@ -1,4 +1,4 @@
-"""What a volume was seen to do over many days: percentiles, peaks, and how long it was held back."""
+"""What a volume served over many days: percentiles, peaks, and how long it was throttled."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class MetricHistory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """A value and when it was; the period begins at ``at_s``."""
+    """A value and the start of its period, ``at_s``, in seconds since the epoch."""
 
     at_s: int
     value: float
@@ -36,9 +36,9 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateSummary:
-    """What was served a second: at the percentile, and when it was most; means of a period or a clock hour.
+    """What was served per second: the percentile of the periods, the busiest of them, the busiest clock hour.
 
-    ``periods_above`` is how many periods were busier than the percentile.
+    ``periods_above`` is the number of periods that were busier than the percentile.
     """
 
     at_percentile: float
@@ -49,11 +49,11 @@ class RateSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """The days seen of a volume, summed up; None where CloudWatch says nothing.
+    """The known days of a volume, summed up; a field is None if CloudWatch has no data for it.
 
-    ``empty_s`` is how long the bucket was empty, ``throttled_s`` how long the volume served its baseline
-    meanwhile: what it wanted then nobody saw. ``throttled_share`` is that of all periods known,
-    ``throttled_operation_mib`` the largest mean operation of them.
+    ``empty_s`` is how long the bucket was empty. ``throttled_s`` is how long the volume also served its
+    baseline meanwhile: its demand in that time is unknown. ``throttled_share`` is that share of all known
+    periods (0 to 1). ``throttled_operation_mib`` is the largest mean operation in those periods.
     """
 
     period_s: int
@@ -71,7 +71,7 @@ class Usage:
 
     @property
     def days(self) -> float:
-        """Days of which the operations are known; gaps do not count."""
+        """Days whose operations are known; gaps do not count."""
         return self.periods * self.period_s / _DAY_S
 
     @property
@@ -80,7 +80,7 @@ class Usage:
 
     @property
     def is_throttled(self) -> bool:
-        """Whether it was held to its baseline for longer than the percentile leaves out."""
+        """Whether it was throttled to its baseline for a larger share than the percentile leaves out."""
         return self.throttled_share > 1 - self.percentile / 100
 
     @property
@@ -90,9 +90,14 @@ class Usage:
 
 
 def summarise_usage(volume: Volume, history: MetricHistory, *, percentile: float) -> Usage | None:
-    """The usage in a history; None where there is neither an operation count nor a balance in it.
+    """Sum up a history; None if it contains neither operations nor a balance.
 
-    Of a period with one half known, reads or writes, that half is the least that was served.
+    If only reads or only writes of a period are known, they count alone: at least that much was served.
+
+    Args:
+        volume: the volume that the history is about.
+        history: sums and minima of periods of equal length.
+        percentile: above 0, at most 100.
     """
     operations = _add_series(history.read_ops, history.write_ops)
     if not operations and not history.balance:
@@ -122,7 +127,10 @@ def summarise_usage(volume: Volume, history: MetricHistory, *, percentile: float
 
 
 def nearest_rank_percentile(ordered: Sequence[float], percentile: float) -> float:
-    """The least of these, in ascending order, that so many per cent of them do not exceed."""
+    """The smallest of the ``ordered`` values (ascending) that ``percentile`` per cent of them do not exceed.
+
+    Example: the 95th percentile of 100 values is the 95th, and of 10 values the 10th.
+    """
     return ordered[max(0, ceil(len(ordered) * percentile / 100) - 1)]
 
 
@@ -154,7 +162,7 @@ def _summarise_rate(sums: Series, unit: int, period_s: int, percentile: float) -
 
 
 def _busiest_hour(sums: Series, scale: int) -> Peak:
-    """The mean of the periods known of a clock hour, in the hour where it is most."""
+    """The highest mean of the known periods of one clock hour."""
     hours: dict[int, list[float]] = {}
     for start_at_s, value in _pairs(sums):
         hours.setdefault(start_at_s // _HOUR_S, []).append(value)

@@ -1,6 +1,14 @@
 """What an EBS volume is, and the arithmetic of gp2.
 
 Source of the numbers: the EBS user guide, "General Purpose SSD volumes" (I/O credits and burst performance).
+AWS's own table has these rows, which the functions below yield::
+
+    GiB           baseline IOPS   a full bucket lasts at 3,000 IOPS   refill of an empty one, idle
+    1 to 33                 100                1,862 s                        54,000 s
+    100                     300                2,000 s                        18,000 s
+    334                   1,002                2,703 s                         5,389 s
+    750                   2,250                7,200 s                         2,400 s
+    1,000 and more        3,000                never empty                        -
 """
 
 from collections.abc import Mapping
@@ -12,9 +20,10 @@ BUCKET_CREDITS: Final = 5_400_000
 """I/O credits in a full gp2 bucket, whatever the volume's size."""
 
 BURST_IOPS: Final = 3_000
-"""Operations per second a gp2 volume may serve while it has credits."""
+"""Operations per second that a gp2 volume may serve while it has credits."""
 
 CREDITS_PER_PCT: Final = BUCKET_CREDITS / 100
+"""54,000: ``BurstBalance`` is a percentage of the bucket."""
 
 _IOPS_PER_GIB: Final = 3
 _MIN_BASELINE_IOPS: Final = 100
@@ -22,25 +31,38 @@ _MAX_BASELINE_IOPS: Final = 16_000
 
 
 def baseline_iops(size_gib: int) -> int:
-    """Sustained operations per second of a gp2 volume; also its refill rate in credits per second.
+    """Sustained operations per second of a gp2 volume: ``clamp(3 * GiB, 100, 16000)``.
 
-    Computed from the size because AWS's own ``Iops`` field shows 24 on old 8 GiB volumes.
+    It is also the refill rate in credits per second. Examples: 8 GiB have 100, 100 GiB have 300, 334 GiB
+    have 1,002, and 5,334 GiB and more have 16,000. It is computed from the size, because the ``Iops`` field
+    of DescribeVolumes was recorded as 24 (3 x 8, below the minimum) on old volumes of 8 GiB.
     """
     return max(_MIN_BASELINE_IOPS, min(_MAX_BASELINE_IOPS, _IOPS_PER_GIB * size_gib))
 
 
 def highest_drain_per_s(baseline: int) -> int:
-    """Credits per second that leave the bucket at most: full burst less baseline; 0 if it cannot drain."""
+    """The highest net loss in credits per second: full burst less baseline; 0 if the bucket cannot drain.
+
+    So no volume of 1,000 GiB or more can drain: its baseline is at least 3,000. (A sentence of the user guide
+    says "1 TiB"; its table and this arithmetic say 1,000 GiB.)
+    """
     return max(0, BURST_IOPS - baseline)
 
 
 def refill_time_s(baseline: int, from_pct: float = 0.0) -> float:
-    """Seconds until a bucket that holds ``start_pct`` is full, if nothing is taken from it."""
+    """Seconds until a bucket that holds ``from_pct`` per cent is full if the volume is idle.
+
+    Example: an empty bucket of 100 GiB needs 5,400,000 / 300 = 18,000 s, which is five hours.
+    """
     return max(0.0, 100 - from_pct) * CREDITS_PER_PCT / baseline
 
 
 def gp2_throughput_mib_s(size_gib: int) -> int:
-    """Throughput a gp2 volume of this size may reach in MiB/s: 128 up to 170 GiB, 250 above."""
+    """Highest throughput of a gp2 volume in MiB/s: 128 up to 170 GiB, 250 above.
+
+    Between 170 and 334 GiB, a volume reaches 250 only while it has credits. Older texts give other thresholds
+    (214 GiB); AWS raised the limits in December 2018.
+    """
     return 128 if size_gib <= 170 else 250  # noqa: PLR2004 - AWS's own threshold, used here only
 
 
@@ -48,10 +70,14 @@ def gp2_throughput_mib_s(size_gib: int) -> int:
 class Volume:
     """An EBS volume as AWS describes it.
 
-    ``attached`` is true for service-owned attachments too, which carry no ``instance_id``, and until a detach
-    is complete: ``detaching`` is true while one is in progress. ``instance_name``
-    is the instance's Name tag, known only where the instance had to be asked about for another reason.
-    ``zone`` is the Availability Zone or Local Zone, ``outpost_arn`` None for a volume that is in none.
+    ``attached`` stays true until a detachment is complete; ``detaching`` is true while one is in progress. An
+    attachment that belongs to an AWS service counts as well, although EC2 shows no ``instance_id`` for it
+    (EC2 API reference, VolumeAttachment). ``instance_name`` is the instance's Name tag, which is known only
+    if the instance was described for another reason. ``zone`` is an Availability Zone or a Local Zone.
+    ``outpost_arn`` is None for a volume that is not on an Outpost.
+
+    Raises:
+        ValueError: ``size_gib`` is below 1.
     """
 
     volume_id: str
@@ -78,7 +104,7 @@ class Volume:
 
     @property
     def name(self) -> str | None:
-        """The Name tag, or None where there is none; ``naming.display_name_of`` tells what people call it."""
+        """The Name tag, or None if there is none; ``display_name_of`` returns what people call the volume."""
         return self.tags.get("Name") or None
 
     @property

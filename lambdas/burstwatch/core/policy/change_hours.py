@@ -1,4 +1,4 @@
-"""Change hours: the days and hours in which changes may be made, by the clocks of one place."""
+"""Change hours: the days and hours in which changes may be made, in the local time of one zone."""
 
 import re
 from collections.abc import Iterator
@@ -22,10 +22,13 @@ _EXAMPLE: Final = "mon-fri 08:00-18:00 Europe/Berlin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeHours:
-    """Open on ``days``, 1 for Monday to 7 for Sunday, from ``start`` to ``end`` by the clocks of ``zone``.
+    """Open on ``days``, 1 for Monday to 7 for Sunday, between two local times of ``zone``.
 
-    An ``end`` that is not after ``start`` is on the following day. A time that the clocks skip stands for the
-    end of the skipped hour, one that comes twice for its first passing.
+    An ``end`` that is not after ``start`` is on the following day. A local time that is skipped when clocks
+    go forward means the end of the skipped hour. One that occurs twice means its first occurrence.
+
+    Raises:
+        ValueError: there is no day, or one outside 1 to 7.
     """
 
     days: frozenset[int]
@@ -46,13 +49,13 @@ class ChangeHours:
         return self.opens_at(now) <= now
 
     def opens_at(self, now: datetime) -> datetime:
-        """The next instant in UTC at which it is open; ``now``, where it is open already."""
+        """The next instant in UTC at which it is open; ``now`` if it is open already."""
         yesterday = now.astimezone(self.zone).date() - _DAY
         openings = self._openings(yesterday)
         return next(max(now.astimezone(UTC), start_at) for start_at, end_at in openings if end_at > now)
 
     def _openings(self, first: date) -> Iterator[tuple[datetime, datetime]]:
-        """When it opens and closes, from the day ``first`` on; not at all on a day that skips these hours."""
+        """When it opens and closes, from the day ``first`` on; a day that skips these hours is left out."""
         for day in (first + number * _DAY for number in count()):
             if day.isoweekday() in self.days:
                 last = day if self.start < self.end else day + _DAY
@@ -87,7 +90,7 @@ def parse_change_hours(text: str) -> ChangeHours | None:
 
 
 def _parse_days(text: str) -> frozenset[int]:
-    """Read ``mon-fri`` or ``sat,sun``; a range may pass the end of the week."""
+    """Read ``mon-fri`` or ``sat,sun``; a range may go beyond the end of the week."""
     days: set[int] = set()
     for part in text.lower().split(","):
         match = _DAYS.fullmatch(part)
@@ -111,7 +114,7 @@ def _parse_time(text: str) -> time:
 
 
 def _format_days(days: frozenset[int]) -> str:
-    """Runs of days as ranges: ``mon-wed,fri``."""
+    """Format days, consecutive ones as ranges: ``mon-wed,fri``."""
     firsts = [day for day in sorted(days) if day - 1 not in days]
     lasts = [day for day in sorted(days) if day + 1 not in days]
     return ",".join(

@@ -9,7 +9,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 SEARCH_YEARS: Final = 40
-"""How far a next occurrence is looked for: the longest wait for a 29 February on a given weekday."""
+"""How far the next occurrence is searched: the longest wait for a 29 February on a given weekday."""
 
 _DAY: Final = timedelta(days=1)
 _LEAP_YEAR: Final = 2000
@@ -27,9 +27,9 @@ _CRON_FIELDS: Final[tuple[tuple[str, int, int, Sequence[str]], ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CronSchedule:
-    """Starts on the local clock; weekdays run from 1 for Monday to 7 for Sunday.
+    """Starts in local time; weekdays are 1 for Monday to 7 for Sunday.
 
-    As in cron(5), a day must fit both its fields; only one of them where neither begins with ``*``.
+    As in cron(5), a day must match both of its fields, or only one of them if neither begins with ``*``.
     """
 
     times: tuple[time, ...] = field(repr=False)
@@ -39,7 +39,7 @@ class CronSchedule:
     matches_either_day: bool
 
     def days_from(self, first: date) -> Iterator[date]:
-        """The days with starts, as far as ``SEARCH_YEARS`` ahead."""
+        """The days with starts, up to ``SEARCH_YEARS`` ahead."""
         for year in range(first.year, first.year + SEARCH_YEARS + 1):
             for month in sorted(self.months):
                 if (year, month) >= (first.year, first.month):
@@ -48,7 +48,7 @@ class CronSchedule:
                     yield from filter(self._matches, days)
 
     def find_wait_below(self, duration: timedelta) -> timedelta | None:
-        """A time from one start to the next, on the local clock, that is shorter than the duration."""
+        """A time between two starts, in local time, below the duration; None if there is none."""
         starts = [timedelta(hours=at.hour, minutes=at.minute) for at in self.times]
         overnight = starts[0] - starts[-1]
         days = self.days_from(date(_LEAP_YEAR, 1, 1)) if duration > _DAY + overnight else ()
@@ -64,10 +64,10 @@ class CronSchedule:
 
 
 def parse_cron(text: str) -> CronSchedule:
-    """Read minute, hour, day of month, month and day of week, where 0 and 7 are both Sunday.
+    """Read minute, hour, day of month, month and day of week; 0 and 7 are both Sunday.
 
     Raises:
-        ValueError: the text is not five such fields, or no day ever fits them.
+        ValueError: the text is not five such fields, or no day ever matches them.
     """
     fields = text.split()
     if len(fields) != len(_CRON_FIELDS):

@@ -1,7 +1,8 @@
 """How the sections of a policy are read from text and written back.
 
-A section is a dataclass; the metadata of a field holds ``parse``, what it ``says`` to people, and its ``key``
-in the document where that is not its name.
+A section is a dataclass. The metadata of a field holds ``parse`` (text to value), ``says`` (its description)
+and ``key`` (its key in the document, if that is not the field's name). Parsers raise ValueError with a
+message for people: the value, what is wrong with it, and what to write instead.
 """
 
 import re
@@ -14,6 +15,7 @@ from typing import Any, Final, TypeVar
 from burstwatch.core.durations import format_duration_literal
 
 MAX_DOLLARS: Final = 9_999_999
+"""Seven digits: more than any fleet costs, and short enough for a table."""
 
 _PCT = re.compile(r"[0-9]{1,3}(\.[0-9]{1,4})?")
 _DOLLARS = re.compile(r"[0-9]{1,7}(\.[0-9]{1,2})?")
@@ -27,7 +29,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFault:
-    """One thing wrong with a policy document, at ``path`` (``levels.warning_within``)."""
+    """One fault of a policy document, at ``path`` (such as ``levels.warning_within``)."""
 
     path: str
     message: str
@@ -37,14 +39,14 @@ class PolicyFault:
 
 
 def parse_pct(text: str) -> float:
-    """A share, as per cent: 0 to 100."""
+    """A percentage from 0 to 100, with up to four decimals."""
     if not _PCT.fullmatch(text) or float(text) > 100:  # noqa: PLR2004 - per cent
         raise ValueError(f"{text!r} is not a percentage; write a number from 0 to 100, without a sign")
     return float(text)
 
 
 def parse_dollars(text: str) -> float:
-    """An amount in dollars, to the cent."""
+    """An amount of dollars, to the cent."""
     if not _DOLLARS.fullmatch(text) or float(text) > MAX_DOLLARS:
         raise ValueError(
             f"{text!r} is not an amount of dollars; write a number from 0 to {MAX_DOLLARS}, without a sign"
@@ -53,14 +55,18 @@ def parse_dollars(text: str) -> float:
 
 
 def parse_count(text: str, digits: int = 6) -> int:
-    """A whole number from 1 up."""
+    """A whole number of at least 1, with at most ``digits`` digits."""
     if not (text.isascii() and text.isdigit() and len(text) <= digits and int(text) > 0):
         raise ValueError(f"{text!r} is not a count; write a whole number from 1 to {'9' * digits}")
     return int(text)
 
 
 def parse_tag(text: str) -> tuple[str, str]:
-    """Key and value, as EC2 takes them."""
+    """The key and value of a tag.
+
+    A key has up to 128 characters, a value up to 256 (EC2 user guide, "Tag restrictions"). The tag also
+    becomes a condition of an IAM policy, in which ``$`` begins a variable.
+    """
     if not _TAG.fullmatch(text):
         raise ValueError(f"{text!r} is not a tag; write key=value, such as burstwatch:mode=auto")
     if "$" in text:
@@ -70,14 +76,14 @@ def parse_tag(text: str) -> tuple[str, str]:
 
 
 def parse_url(text: str) -> str:
-    """An ``https://`` address, or a path relative to where the link stands."""
+    """An ``https://`` address, or a path relative to the page that contains the link."""
     if not _URL.fullmatch(text):
         raise ValueError(f"{text!r} is not a place for links; write an https:// address or a relative path")
     return text
 
 
 def choice_parser(noun: str, *choices: _Choice) -> Callable[[str], _Choice]:
-    """A parser for one of a few words; ``noun`` names them in its message (``a mode``)."""
+    """Make a parser for one of a few words; ``noun`` names them in its message (``a mode``)."""
     by_text = {str(choice): choice for choice in choices}
     *others, last = by_text
 
@@ -90,7 +96,7 @@ def choice_parser(noun: str, *choices: _Choice) -> Callable[[str], _Choice]:
 
 
 def range_faults(path: str, duration: timedelta, minimum: timedelta, maximum: timedelta) -> list[PolicyFault]:
-    """A fault where the span is not from ``minimum`` to ``maximum``."""
+    """A fault if the duration is not from ``minimum`` to ``maximum``."""
     if minimum <= duration <= maximum:
         return []
     reason = (
@@ -103,7 +109,7 @@ def range_faults(path: str, duration: timedelta, minimum: timedelta, maximum: ti
 def unknown_key_faults(
     path: str, mapping: Mapping[str, Any], known_keys: Collection[str]
 ) -> list[PolicyFault]:
-    """A fault for each key that nobody reads, naming those that are."""
+    """A fault for each unknown key; its message lists the known ones."""
     return [
         PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known_keys))}")
         for key in mapping
@@ -112,7 +118,7 @@ def unknown_key_faults(
 
 
 def section_settings(name: str, value: Any, faults: list[PolicyFault]) -> Mapping[str, Any]:
-    """What stands below the section's name; nothing, with a fault, where that is no mapping."""
+    """The settings of a section; none, and a fault, if the value is not a mapping."""
     if isinstance(value, Mapping):
         return value
     if value not in ("", None):
@@ -123,7 +129,7 @@ def section_settings(name: str, value: Any, faults: list[PolicyFault]) -> Mappin
 
 
 def read_section(name: str, section_type: Any, value: Any, faults: list[PolicyFault]) -> Any:
-    """Parse one section, adding to ``faults``; a faulty setting falls back to its default meanwhile."""
+    """Parse one section and add to ``faults``; a faulty setting keeps its default meanwhile."""
     settings = section_settings(name, value, faults)
     by_key = {_document_key(setting): setting for setting in fields(section_type)}
     faults += unknown_key_faults(f"{name}.", settings, by_key.keys())
@@ -139,7 +145,7 @@ def read_section(name: str, section_type: Any, value: Any, faults: list[PolicyFa
 
 
 def write_section(section: Any, show: Callable[[Any], str]) -> dict[str, str]:
-    """The settings that the section would be read from, every default spelled out."""
+    """The settings from which the section would be read, with every default."""
     return {_document_key(setting): show(getattr(section, setting.name)) for setting in fields(section)}
 
 

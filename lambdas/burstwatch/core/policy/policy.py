@@ -1,6 +1,10 @@
 """The operator's policy: thresholds, cadence and modes, valid by construction.
 
-One YAML document; its scalars arrive here as text (``22:00`` is a time, not a number), nested in mappings.
+It is one YAML document. Its scalars arrive here as text, nested in mappings, because YAML 1.1 reads an
+unquoted ``22:00`` as the number 1320.
+
+The defaults are judgements. Those of the cadence follow from the rule in ``docs/guarantee.md``; those of the
+levels were compared on recorded workloads (``docs/benchmarks.md``).
 """
 
 from collections.abc import Callable, Mapping
@@ -37,10 +41,14 @@ from burstwatch.core.tag_keys import MODE
 
 VERSION: Final = "1"
 SCHEMA: Final = "burstwatch.policy/v1"
-"""What `policy show --json` begins with; a document may say so."""
+"""The schema of ``policy show --json``; a document may contain it."""
 
 FOCUS_TICK: Final = timedelta(minutes=1)
-"""The finest schedule AWS offers; a focus tick also takes over a sweep tick that was lost."""
+"""The finest schedule of EventBridge Scheduler, ``rate(1 minute)``.
+
+A focus tick also takes over a sweep tick that was lost. Source: the EventBridge Scheduler user guide,
+"Schedule types".
+"""
 
 _WINDOWS: Final = "windows"
 _DAY: Final = timedelta(days=1)
@@ -48,10 +56,11 @@ _MINUTE: Final = timedelta(minutes=1)
 _HOUR: Final = timedelta(hours=1)
 _ZERO: Final = timedelta(0)
 _MAX_RESERVED_PCT: Final = 90.0
+"""Beyond this, windows and critical volumes would have no room in the caps."""
 
 
 class Mode(StrEnum):
-    """What the watchdog may do for a volume, in rising order of daring."""
+    """What the watchdog may do for a volume, in rising order of permission."""
 
     OBSERVE = "observe"
     PROPOSE = "propose"
@@ -82,7 +91,12 @@ class ActAt(StrEnum):
 
 
 class QuotaRule(StrEnum):
-    """How often AWS lets a volume be modified: four times in any 24 h, or, as it used to, once in 6 h."""
+    """How often AWS allows a volume to be modified: four times in any 24 h, or once in 6 h.
+
+    AWS replaced the second rule by the first on 15 January 2026, but some accounts still had the old one
+    weeks later. Source: the EBS user guide, "Requirements for EBS volume modifications" and "Document
+    history".
+    """
 
     FOUR_PER_DAY = "four_per_day"
     SIX_HOURS = "six_hours"
@@ -93,13 +107,13 @@ _parse_iops: Final = partial(parse_count, digits=9)
 
 
 def _setting(parse: Callable[[str], Any], default: Any, description: str, key: str | None = None) -> Any:
-    """A setting that the document calls ``key``, or as the attribute is called."""
+    """A setting; its key in the document is ``key``, or else the name of the attribute."""
     return field(default=default, metadata={"parse": parse, "says": description, "key": key})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModePolicy:
-    """Who may be modified at all."""
+    """Which volumes may be modified at all."""
 
     default: Mode = _setting(_parse_mode, Mode.PROPOSE, "for volumes without a mode tag; never auto")
     highest: Mode = _setting(_parse_mode, Mode.AUTO, "the most a tag may ask for; propose stops all flips")
@@ -123,7 +137,12 @@ class ModePolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CadencePolicy:
-    """When to look again, so that nothing runs dry unseen (docs/guarantee.md)."""
+    """When to poll a volume again, so that no bucket is empty without having been in focus.
+
+    With the defaults, for a volume of up to 33 GiB at 95 %: 5,130,000 credits / (3,000 - 100) = 1,769 s.
+    Sweep tick, lag, slack and lead together need 5 + 5 + 1 + 8 min = 1,140 s. So the policy is accepted, and
+    such a volume is polled every 15 min. See ``docs/guarantee.md``.
+    """
 
     watch_below_pct: float = _setting(
         parse_pct, 95.0, "below this balance a volume is looked at closely (focus)"
@@ -148,11 +167,11 @@ class CadencePolicy:
 
     @property
     def reserve(self) -> timedelta:
-        """What must remain after a look interval: lag, slack and lead."""
+        """The time that must remain after a poll interval: lag, slack and lead."""
         return self.metric_lag + self.tick_slack + self.act_lead
 
     def faults(self) -> list[PolicyFault]:
-        """Settings that contradict each other, the look rule with its arithmetic last."""
+        """Settings that contradict each other; the rule of the poll interval is last, with its numbers."""
         faults = [
             PolicyFault(
                 path=f"cadence.{name}",
@@ -234,7 +253,7 @@ class TelemetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LevelPolicy:
-    """When a volume enters and leaves each level; leaving is farther out, so that levels do not flap."""
+    """When a volume enters and leaves each level: the limit to leave is farther, to prevent flapping."""
 
     exhausted_pct: float = _setting(parse_pct, 1.0, "exhausted at or below this balance")
     exhausted_leave_pct: float = _setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
@@ -283,7 +302,7 @@ class LevelPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertPolicy:
-    """How often people hear of it."""
+    """How often alerts are sent."""
 
     remind_every: timedelta = _setting(
         parse_duration, timedelta(hours=2), "repeat an alert while its level lasts, this often"
@@ -301,7 +320,11 @@ class AlertPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipPolicy:
-    """What opted-in volumes are flipped to, and what forbids it."""
+    """What opted-in volumes are flipped to, and the limits on that.
+
+    ``io1_iops_limit`` and ``io2_iops_limit`` are the default quotas of an AWS account, per Region. Source:
+    the EBS user guide, "Quotas for Amazon EBS".
+    """
 
     target: VolumeType = _setting(
         choice_parser("a target", VolumeType.GP3, VolumeType.IO1, VolumeType.IO2),
@@ -406,7 +429,7 @@ def _format_value(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """Everything an operator decides; the default is safe to run anywhere."""
+    """Everything that an operator decides; by default only volumes with the opt-in tag are modified."""
 
     mode: ModePolicy = field(default_factory=ModePolicy)
     cadence: CadencePolicy = field(default_factory=CadencePolicy)
@@ -431,7 +454,7 @@ class Policy:
         """Read a policy document whose scalars are text.
 
         Raises:
-            PolicyError: with every fault found, each at its path.
+            PolicyError: the document is invalid; the error holds every fault, each with its path.
         """
         faults: list[PolicyFault] = []
         version = document.get("version")
@@ -456,7 +479,7 @@ class Policy:
         return cls(**sections, windows=windows)
 
     def to_mapping(self) -> dict[str, Any]:
-        """The document this policy would be read from, every default spelled out."""
+        """The document from which this policy would be read, with every default."""
         sections = {name: write_section(getattr(self, name), _format_value) for name in _section_types()}
         return {"version": VERSION, **sections, _WINDOWS: windows_to_mapping(self.windows)}
 

@@ -1,4 +1,4 @@
-"""Between the clocks on a wall and instants."""
+"""Conversion between local times and instants."""
 
 from bisect import bisect_left
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -9,7 +9,7 @@ def parse_zone(text: str) -> ZoneInfo:
     """Read the IANA name of a time zone.
 
     Raises:
-        ValueError: nobody knows it.
+        ValueError: the name is unknown.
     """
     try:
         return ZoneInfo(text)
@@ -20,9 +20,9 @@ def parse_zone(text: str) -> ZoneInfo:
 
 
 def first_instant(local: datetime, zone: tzinfo) -> datetime:
-    """The first instant at which the clocks of ``zone`` show ``local`` or later.
+    """The first instant at which the local time of ``zone`` is ``local`` or later.
 
-    That is the end of a skipped hour for a time in it, and the first passing of a time that comes twice.
+    That is the end of a skipped hour for a time in it, and the first occurrence of a time that occurs twice.
     """
     at, folded_at = (local.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     if at <= folded_at:

@@ -1,4 +1,4 @@
-"""What a volume's tags ask for; a bad value is reported and read as the safe choice."""
+"""What a volume's tags ask for; an invalid value is reported and read as the safe choice."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _MAX_WINDOWS_NAMED = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeSettings:
-    """How a volume wants to be treated, after the policy's limits; ``faults`` are sentences for people."""
+    """What the tags of a volume ask for, within the policy's limits; ``faults`` are sentences for people."""
 
     mode: Mode
     is_critical: bool = False
@@ -29,10 +29,11 @@ class VolumeSettings:
 def read_tags(
     tags: Mapping[str, str], policy: ModePolicy, *, known_windows: Collection[str] | None = None
 ) -> VolumeSettings:
-    """Read the tags of one volume; with ``known_windows`` one that is called but not known is a fault.
+    """Read the tags of one volume; with ``known_windows``, the name of an unknown window is a fault.
 
-    ``auto`` needs the policy's opt-in tag, matched exactly, and ``mode.highest: auto``; a mode tag can always
-    ask for less. A misspelt ``burstwatch:`` key is a fault too: it does nothing, and somebody thinks it does.
+    ``auto`` needs the policy's opt-in tag, matched exactly, and ``mode.highest: auto``. A mode tag can always
+    ask for less. A misspelt ``burstwatch:`` key is a fault too: it has no effect, although somebody expects
+    one.
     """
     faults: list[str] = []
     opt_in_key, opt_in_value = policy.opt_in_tag

@@ -1,7 +1,8 @@
 """Windows: named critical periods in which volumes are kept flipped.
 
-A window recurs (cron, zone, duration), is dated (from, to), or is only started by hand. What holds for a
-volume is a function of windows, starts by hand and now: a changed policy is simply worked out anew.
+A window recurs (cron, zone, duration), is dated (from, to), or is only started by hand. What applies to a
+volume is a function of the windows, the manual starts and the present time. Nothing is stored, so a changed
+policy takes effect at the next poll.
 """
 
 import re
@@ -27,13 +28,13 @@ UNTIL_STOPPED: Final = datetime.max.replace(tzinfo=UTC)
 """The end of a window that was started by hand without one."""
 
 MAX_UNION_SEARCH: Final = timedelta(days=14)
-"""How far the end of a union of occurrences is looked for."""
+"""How far the end of overlapping occurrences is searched: a window that always runs has none."""
 
 ManualStarts = Mapping[str, tuple[datetime, datetime | None]]
-"""Windows started by hand: name to (started at, until); an ``until`` of None lasts until it is stopped."""
+"""Windows started by hand: name to (start, end); with an end of None it lasts until it is stopped."""
 
 ManualStops = Mapping[str, datetime]
-"""Windows stopped by hand: of that name, what started before the instant is as if it had never been."""
+"""Windows stopped by hand: occurrences of that name that started before the instant do not count."""
 
 NO_MANUAL_STOPS: Final[ManualStops] = {}
 
@@ -56,7 +57,7 @@ _SIZE_RANGE = re.compile(r"(\d{1,5})-(\d{1,5})", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class TimeInterval:
-    """A half-open stretch of time, ``[start_at, end_at)``."""
+    """A half-open interval of time, ``[start_at, end_at)``; ValueError if it is empty."""
 
     start_at: datetime
     end_at: datetime
@@ -68,7 +69,7 @@ class TimeInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recurrence:
-    """Starts by the clocks of ``zone``; ``duration`` is elapsed time."""
+    """Starts by the local time of ``zone``; ``duration`` is elapsed time, even if clocks change."""
 
     cron: CronSchedule
     zone: ZoneInfo
@@ -79,9 +80,9 @@ class Recurrence:
 class Window:
     """A named critical period; without a schedule it is only started by hand.
 
-    Beside those that name it by tag, it holds for the volumes that fit all of ``tags`` (None: any value) and
-    ``sizes_gib``, if one of these is given. A volume's type is no criterion, because a flip changes it.
-    ``settings`` are as written in the policy.
+    It applies to the volumes whose tag names it. If ``tags`` (None: any value) or ``sizes_gib`` are given, it
+    also applies to the volumes that match all of them. The type of a volume is not a criterion, because a
+    flip changes it. ``settings`` are as written in the policy.
     """
 
     name: str
@@ -91,11 +92,11 @@ class Window:
     settings: tuple[tuple[str, str], ...] = field(default=(), compare=False)
 
     def applies_to(self, volume: Volume) -> bool:
-        """Whether the volume is chosen, by its tag or by the window's selector."""
+        """Whether the window applies to the volume, by its tag or by the window's selector."""
         return self.name in window_names_in_tags(volume.tags) or self.selects(volume)
 
     def selects(self, volume: Volume) -> bool:
-        """Whether the volume fits the window's selector; no volume fits none."""
+        """Whether the volume matches the window's selector; an empty selector matches no volume."""
         if self.sizes_gib is not None and volume.size_gib not in self.sizes_gib:
             return False
         for key, value in self.tags:
@@ -110,9 +111,10 @@ Windows = tuple[Window, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadPolicy:
-    """How early to flip. AWS promises no duration: these are estimates, to be set from what is measured.
+    """How early to flip: estimates, to be adjusted by what is measured, because AWS promises no duration.
 
-    The EBS user guide says minutes to hours, up to about 6 h for a fully used 1 TiB, and sometimes over 24 h.
+    A modification takes minutes to hours: a full volume of 1 TiB about 6 h, and sometimes a volume more than
+    24 h. Source: the EBS user guide, "Monitor the progress of volume modifications".
     """
 
     least: timedelta = field(
@@ -145,7 +147,7 @@ class LeadPolicy:
 
 
 class WindowPhase(StrEnum):
-    """Where now lies between the windows of one volume."""
+    """Where the present time is relative to the windows of one volume."""
 
     OUTSIDE = "outside"
     LEADING = "leading"
@@ -156,7 +158,7 @@ class WindowPhase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """One time that a window happens."""
+    """One occurrence of a window."""
 
     window: str
     interval: TimeInterval
@@ -167,9 +169,9 @@ class Occurrence:
 class WindowState:
     """What the windows of one volume ask for now.
 
-    ``upcoming`` is the next to start, several when they start together; ``ended`` the last to end, if less
-    than the margin ago. ``missed_by`` says how much too late a flip that begins only now would be
-    completed for the start it is wanted for; None when it would be in time, or is not wanted.
+    ``upcoming`` is the next occurrence to start, or several if they start together. ``ended`` is the last one
+    to end, if that is less than the margin ago. ``missed_by`` is how late a flip that begins now would be
+    completed for the start for which it is wanted; None if it would be in time, or is not wanted.
     """
 
     phase: WindowPhase
@@ -190,15 +192,19 @@ class WindowState:
 def flip_lead(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
     """How long before a start to flip: ``reserve + least + per_tib * size``, capped at ``at_most``.
 
-    By default 30 min + 6 h per TiB: 65 min for 100 GiB, 6.5 h for 1 TiB, 24 h from 4,011 GiB up. AWS's
-    durations are not linear in the size; the line is meant to lie above most of them.
+    The default is 30 min + 6 h per TiB::
+
+          8 GiB   33 min        500 GiB   3 h 26 min       4,011 GiB and more   24 h
+        100 GiB   65 min      1,024 GiB   6 h 30 min
+
+    AWS's durations are not linear in the size; the line is meant to be above most of them.
     """
     p = policy or LeadPolicy()
     return min(p.at_most, p.reserve + p.least + p.per_tib * size_gib / _GIB_PER_TIB)
 
 
 def expected_flip_duration(size_gib: int, policy: LeadPolicy | None = None) -> timedelta:
-    """How long a modification is expected to take: the lead without its reserve for ticks and retries."""
+    """The longest expected duration of a modification: the lead without its reserve for ticks and retries."""
     return flip_lead(size_gib, policy) - (policy or LeadPolicy()).reserve
 
 
@@ -212,10 +218,10 @@ def format_expected_duration(size_gib: int, policy: LeadPolicy) -> str:
 def describe_flip_duration(
     size_gib: int, policy: LeadPolicy, *, time_to_empty_s: float | None, elapsed_s: float = 0.0
 ) -> str:
-    """How long AWS is expected to take, beside how long the credits last, and what helps until then.
+    """Describe how long AWS is expected to take, how long the credits last, and what helps until then.
 
-    ``time_to_empty_s`` is the time until the volume is empty, in seconds; None if it is not draining. More
-    than a day is not mentioned. ``elapsed_s`` is how long ago AWS was asked.
+    ``time_to_empty_s`` is the time until the volume is empty, in seconds; None if it is not draining. A time
+    of more than a day is not mentioned. ``elapsed_s`` is how long ago the modification was requested.
     """
     max_s, elapsed = expected_flip_duration(size_gib, policy).total_seconds(), format_duration(elapsed_s)
     sentence = f"AWS is expected to take {format_expected_duration(size_gib, policy)}"
@@ -238,24 +244,24 @@ def describe_flip_duration(
 
 
 def window_names_in_tags(tags: Mapping[str, str]) -> frozenset[str]:
-    """The windows that a volume's tag names, known or not."""
+    """The windows that a volume's tag names, whether the policy defines them or not."""
     text = tags.get(WINDOW)
     return frozenset(_NAME_SEPARATOR.split(text)) - {""} if text else _NO_NAMES
 
 
 def window_names_of(windows: Windows, volume: Volume) -> frozenset[str]:
-    """The names of the windows of a volume, those that its tag names and nobody knows included."""
+    """The names of the windows of a volume, including those that its tag names and no policy defines."""
     names = window_names_in_tags(volume.tags)
     return names.union(window.name for window in windows if window.selects(volume)) if windows else names
 
 
 def volumes_in_window(window: Window, volumes: Iterable[Volume]) -> list[Volume]:
-    """The volumes for which a window holds."""
+    """The volumes to which a window applies."""
     return [volume for volume in volumes if window.applies_to(volume)]
 
 
 def occurrences(window: Window, since: datetime) -> Iterator[TimeInterval]:
-    """The scheduled occurrences that end after ``since``, in order, as far as ``SEARCH_YEARS`` ahead."""
+    """The scheduled occurrences that end after ``since``, in order, up to ``SEARCH_YEARS`` ahead."""
     intervals: Iterable[TimeInterval] = ()
     match window.schedule:
         case Recurrence() as recurring:
@@ -266,13 +272,13 @@ def occurrences(window: Window, since: datetime) -> Iterator[TimeInterval]:
 
 
 def occurrence_at(window: Window, now: datetime) -> TimeInterval | None:
-    """The scheduled occurrence that runs at ``now``."""
+    """The scheduled occurrence that runs at ``now``; None if there is none."""
     first = next(occurrences(window, now), None)
     return first if first and first.start_at <= now else None
 
 
 def next_occurrence(window: Window, now: datetime) -> TimeInterval | None:
-    """The first scheduled occurrence that starts after ``now``; looks ``SEARCH_YEARS`` ahead."""
+    """The first scheduled occurrence that starts after ``now``, up to ``SEARCH_YEARS`` ahead."""
     return next((interval for interval in occurrences(window, now) if interval.start_at > now), None)
 
 
@@ -287,10 +293,11 @@ def window_state(
     manual_starts: ManualStarts,
     manual_stops: ManualStops = NO_MANUAL_STOPS,
 ) -> WindowState:
-    """What the windows called ``names`` ask for at ``now``; one only started by hand needs no policy.
+    """What the windows called ``names`` ask for at ``now``.
 
-    A pause is ``between``, not worth a return, when the next start follows within ``lead + margin`` of the
-    last end. Otherwise it is ``over`` for ``margin``, then ``outside``, until it is ``leading`` to a start.
+    A window that is only started by hand need not be in ``windows``. A pause of at most ``lead + margin``
+    between two occurrences is ``between``: a return would not be worth its modifications. Otherwise it is
+    ``over`` for ``margin``, then ``outside``, and ``leading`` from ``lead`` before the next start.
     """
     past: list[Occurrence] = []
     running: list[Occurrence] = []
@@ -340,9 +347,9 @@ def windows_end_at(
     manual_starts: ManualStarts,
     manual_stops: ManualStops = NO_MANUAL_STOPS,
 ) -> datetime | None:
-    """When the union of occurrences that runs now, or comes next, ends; it includes pauses up to ``pause``.
+    """When the occurrences that run now, or come next, end; pauses of up to ``pause`` are included.
 
-    None where nothing comes, or the union goes on for ``MAX_UNION_SEARCH``; it may be ``UNTIL_STOPPED``.
+    None if none comes, or if they go on for ``MAX_UNION_SEARCH``. The result may be ``UNTIL_STOPPED``.
     """
     end_at: datetime | None = None
     limit_at = now + MAX_UNION_SEARCH
@@ -367,9 +374,10 @@ def manual_stop_at(
     manual_starts: ManualStarts,
     manual_stops: ManualStops = NO_MANUAL_STOPS,
 ) -> datetime | None:
-    """What to record in ``manual_stops`` to stop what runs now or, if nothing does, the next that is led to.
+    """The instant to record in ``manual_stops`` to stop the occurrence that runs now, or else the next one.
 
-    What starts later still happens. None where there is nothing to stop: none runs or starts within ``lead``.
+    Later occurrences are not affected. None if there is nothing to stop: none runs, or starts within
+    ``lead``.
     """
     stopped_at: datetime | None = None
     for occurrence in _merge_occurrences(windows, {name}, manual_starts, manual_stops, since=now):
@@ -391,7 +399,7 @@ def _merge_occurrences(
     *,
     since: datetime,
 ) -> Iterator[Occurrence]:
-    """What happens of the named windows and ends after ``since``, in the order of the starts."""
+    """The occurrences of the named windows that end after ``since``, in the order of their starts."""
     scheduled = [_with_window_name(w.name, occurrences(w, since)) for w in windows if w.name in names]
     started = (
         Occurrence(window=name, interval=TimeInterval(started_at, until or UNTIL_STOPPED), is_manual=True)
@@ -413,9 +421,10 @@ def _start_of(occurrence: Occurrence) -> datetime:
 
 
 def _expand_recurrence(recurring: Recurrence, since: datetime) -> Iterator[TimeInterval]:
-    """Occurrences from the first that can end after ``since``.
+    """Occurrences, from the first that can end after ``since``.
 
-    Where clocks going forward bring two starts closer than the duration, the first ends as the second begins.
+    When clocks go forward, two starts may be closer than the duration: then the first ends as the second
+    begins.
     """
     zone, duration = recurring.zone, recurring.duration
     local_start = (since - duration).astimezone(zone).replace(tzinfo=None)
@@ -448,7 +457,7 @@ class _WindowReader:
     faults: list[PolicyFault]
 
     def read(self, key: str, parse: Callable[[str], Any]) -> Any:
-        """The parsed setting; None with a fault where it is missing or wrong."""
+        """The parsed setting; None, and a fault, if it is missing or invalid."""
         if key not in self.settings:
             return self.reject(f".{key}", "is missing; a window has cron, zone and duration, or from and to")
         try:
@@ -520,7 +529,7 @@ def _parse_recurring_duration(cron: CronSchedule | None, text: str) -> timedelta
 
 
 def _parse_instant(zone: tzinfo | None, text: str) -> datetime:
-    """The instant in UTC; without an offset the text is a time on the clocks of ``zone``."""
+    """The instant in UTC; a text without an offset is a local time of ``zone``."""
     try:
         at = datetime.fromisoformat(text) if _INSTANT.fullmatch(text) else None
     except ValueError:
