@@ -12,7 +12,13 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.flip_state import Flip, Hold, ManualWindowOverride, ModificationUse
+from burstwatch.core.ledger.flip_state import (
+    WATCHDOG,
+    Flip,
+    Hold,
+    ManualWindowOverride,
+    ModificationUse,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,7 @@ class VolumeState:
         return has_flip or self.contested_at_s is not None or bool(self.modifications)
 
     def to_document(self, *, is_whole: bool = False) -> dict[str, Any]:
-        """As JSON; what has its default is left out unless the document ``is_whole``."""
+        """As JSON: as the ledger keeps it, or with every key under its own name if it ``is_whole``."""
         document = stored_values.stored_fields(self, _FIELD_READERS, _FIELD_NAMES)
         if not is_whole:
             document = stored_values.without_defaults(document, _DEFAULTS, _FIELD_NAMES)
@@ -81,7 +87,7 @@ class VolumeState:
             document["stall"] = self.stall.to_document()
         if self.modifications:
             document["spent"] = [modification.to_document() for modification in self.modifications]
-        return document
+        return document if is_whole else _move_additions(document)
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> Self:
@@ -90,9 +96,44 @@ class VolumeState:
         So an upgrade can be rolled back. A version that adds something which an older one must not overlook
         raises the layout of the ledger instead, and the older one leaves that ledger alone.
         """
+        document = _restore_additions(document)
         return cls(**stored_values.read_known_fields(document, _FIELD_READERS, _FIELD_NAMES))
 
 
+def _move_additions(document: dict[str, Any]) -> dict[str, Any]:
+    """The document with what the first version does not know where it overlooks it.
+
+    That version gives up the whole ledger over a state with a key or a reason that it does not know, so
+    nobody could go back to it. It ignores unknown keys only in the items of ``spent``. The additions are in
+    an item of their own, so old that it counts as no modification in any version.
+    """
+    additions = {key: document[key] for key in _ADDED_KEYS if key in document}
+    if document.get("unknown_reason") in _ADDED_REASONS:
+        additions["unknown_reason"] = document["unknown_reason"]
+    if not additions:
+        return document
+    kept = {key: value for key, value in document.items() if key not in additions}
+    carrier = {**ModificationUse(at_s=0, by=WATCHDOG).to_document(), _ADDITIONS: additions}
+    return {**kept, "spent": [*kept.get("spent", ()), carrier]}
+
+
+def _restore_additions(document: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The inverse of ``_move_additions``; a document with its additions among its other keys stays as it is.
+
+    Raises:
+        one of ``DECODE_ERRORS``: no version of burstwatch writes this.
+    """
+    spent = document.get("spent")
+    if not spent or _ADDITIONS not in spent[-1]:
+        return document
+    return {**document, "spent": spent[:-1], **stored_values.read_mapping(spent[-1][_ADDITIONS])}
+
+
+_ADDITIONS: Final = "added"
+_ADDED_KEYS: Final = ("unused_since_s",)
+"""The keys of a state that the first version does not know. A further key belongs here as well."""
+_ADDED_REASONS: Final = (UnknownReason.IDLE,)
+"""The values of ``unknown_reason`` that the first version does not know."""
 _DEFAULTS: Final = {field.name: field.default for field in fields(VolumeState)}
 _FIELD_NAMES: Final[Mapping[str, str]] = {
     "lost": "unsent_intent",

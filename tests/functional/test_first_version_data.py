@@ -1,0 +1,581 @@
+"""What the first version stored is read, continued and written so that it can go back to that version.
+
+The first version is a commit of this repository: its code runs in a process of its own. A copy of what it
+stored is kept as well, so that reading is tested in a clone without history, too.
+"""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from operators_desk import ROOT, CliResult, CliSession, modification_targets, start_lab
+
+from burstlab.fake_aws.dynamodb import FakeDynamoDb
+from burstlab.fake_aws.faults import Fault
+from burstlab.model.volume import LabVolume
+from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.ledger.ledger import TickKind, VolumeState
+from burstwatch.core.location import AwsLocation
+from burstwatch.engine.alert_delivery import deliver
+
+FIRST_VERSION = "66f6cb2"
+SUPPORT = Path(__file__).parents[1] / "support" / "first_version"
+RECORDING = SUPPORT / "ledgers.json"
+LEDGER_KINDS = ["sqlite", "dynamodb"]
+
+TABLE = "burstwatch-ledger"
+TOPIC_ARN = "arn:aws:sns:us-east-1:123456789012:alerts"
+CHANNEL = "sns"
+CHANNELS = ["terminal", CHANNEL]
+ANNA = "anna (user/moto)"
+HOST = "i-0123456789abcdef0"
+POLICY = """\
+version: 1
+flip: {cooldown: 4m}
+flip_back: {dwell: 5m, calm_for: 10m}
+windows:
+  nightly: {cron: "0 17 * * *", zone: UTC, duration: 3h}
+"""
+AUTO = {"burstwatch:mode": "auto"}
+PAID = AUTO | {"burstwatch:target": "io1"}
+
+VOLUME_IDS = [f"vol-{number:017x}" for number in range(1, 11)]
+ON_TARGET, RETURNING, UNSENT, HELD, STALLED, IN_WINDOW, CHANGING, SENT, NEVER_SENT, SILENT = VOLUME_IDS
+
+
+class FirstVersion:
+    """A process that runs the code of the first version."""
+
+    def __init__(self, process: subprocess.Popen) -> None:
+        self._process = process
+
+    def __call__(self, command: str, **arguments: Any) -> Any:
+        self._process.stdin.write(json.dumps([command, arguments]) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return answer["answer"]
+
+
+@pytest.fixture(scope="module")
+def first_version(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("first_version")
+    archive = subprocess.run(
+        ["git", "-C", str(ROOT), "archive", FIRST_VERSION, "lambdas", "lab", "runbooks"],
+        capture_output=True,
+        check=False,
+    )
+    if archive.returncode:
+        pytest.skip(
+            f"the history of this clone does not reach back to {FIRST_VERSION}: git fetch --unshallow"
+        )
+    subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)
+    roots = os.pathsep.join(str(directory / root) for root in ("lambdas", "runbooks", "lab"))
+    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    environment = kept | {
+        "PYTHONPATH": roots,
+        "HOME": str(directory),
+        "LOGNAME": "anna",
+        "AWS_EC2_METADATA_DISABLED": "true",
+    }
+    with subprocess.Popen(
+        [sys.executable, str(SUPPORT / "worker.py")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=directory,
+        env=environment,
+    ) as process:
+        yield FirstVersion(process)
+        process.stdin.close()
+        process.wait(timeout=10)
+
+
+@dataclass
+class Story:
+    """A lab, a ledger in it, and what happens to both while the first version watches.
+
+    Without that version its modifications are taken from a recording, so that the lab is the same.
+    """
+
+    lab: Any
+    location: str
+    policy_path: Path
+    first_version: FirstVersion | None = None
+    modifications: Sequence[Sequence[Any]] = ()
+
+    @property
+    def now_s(self) -> int:
+        return self.lab.fleet.now_s()
+
+    def add(self, volume_id: str, load: str, *, balance_pct: float, minutes: int, tags=None) -> None:
+        """A gp2 of 100 GiB that has been living for so many minutes."""
+        starts_at = self.lab.clock.now() - timedelta(minutes=minutes)
+        volume = LabVolume(
+            volume_id=volume_id,
+            size_gib=100,
+            load=load,
+            balance_pct=balance_pct,
+            starts_at=starts_at,
+            tags=tags or {},
+            instance_id=HOST,
+        )
+        self.lab.fleet.add(volume)
+
+    def add_critical(self, volume_id: str, tags=None) -> None:
+        self.add(volume_id, "steady:3000", balance_pct=96, minutes=22, tags=tags or AUTO)
+
+    def fail_modify(self, volume_id: str, *, after_effect: bool) -> None:
+        """Break the connection of the next request to modify a volume, before or after AWS took it."""
+        fault = Fault(
+            action="ModifyVolume", kind="reset", times=1, volume_ids=[volume_id], after_effect=after_effect
+        )
+        self.lab.faults.add(fault)
+
+    def end_modifications(self, *volume_ids: str) -> None:
+        for volume_id in volume_ids:
+            self.lab.fleet.end_modification(volume_id)
+
+    def burstctl(self, *arguments: str) -> None:
+        """What somebody does with the first version's command."""
+        if self.first_version is not None:
+            result = self.first_version("burstctl", arguments=self.with_options(arguments))
+            assert result["code"] in (0, 3, 4), result
+        else:
+            self._replay()
+
+    def watch(self, minutes: int = 0) -> None:
+        """A pass of the first version, so many minutes later; nobody gets its alerts."""
+        self.lab.clock.advance(60 * minutes)
+        if self.first_version is None:
+            self._replay()
+            return
+        arguments = self.with_options(["watch", "--act", "--passes", "1", "--topic-arn", TOPIC_ARN])
+        result = self.first_version("burstctl", arguments=arguments)
+        assert result["out"].startswith("LEVEL "), result
+
+    def with_options(self, arguments) -> list[str]:
+        """With the ledger and the policy of this story."""
+        policy = ["--policy", str(self.policy_path)] if arguments[0] != "policy" else []
+        return [*arguments, "--ledger", self.location, *policy]
+
+    def _replay(self) -> None:
+        """Modify what the first version modified by now."""
+        due = [row for row in self.modifications if row[0] <= self.now_s]
+        self.modifications = self.modifications[len(due) :]
+        for _, volume_id, *target in due:
+            rates = dict(zip(("volume_type", "iops", "throughput_mib_s"), target, strict=True))
+            self.lab.fleet.modify(volume_id, **rates)
+
+
+def live_with_first_version(story: Story) -> None:
+    """Leave a flip in each status, holds, windows by hand, a stall, and an outbox that is half delivered."""
+    story.lab.faults.add(Fault(action="Publish"))
+    story.add_critical(ON_TARGET, PAID)
+    story.add_critical(RETURNING, PAID)
+    story.add_critical(UNSENT)
+    story.add_critical(HELD)
+    story.add(STALLED, "steady:1200", balance_pct=60, minutes=20)
+    story.add(SILENT, "idle", balance_pct=100, minutes=30)
+    story.add(IN_WINDOW, "idle", balance_pct=100, minutes=30, tags=PAID | {"burstwatch:window": "release"})
+    story.burstctl("hold", HELD, "--for", "6h", "--reason", "restore test")
+    story.fail_modify(UNSENT, after_effect=False)
+    story.watch()
+    story.burstctl("hold", UNSENT, "--for", "1d", "--reason", "INC-7")
+    story.watch(5)
+    story.end_modifications(ON_TARGET, RETURNING)
+    story.watch(5)
+    story.burstctl("flip-back", RETURNING, "--yes")
+    story.burstctl("window", "start", "release", "--for", "2h", "--yes")
+    story.burstctl("window", "stop", "nightly")
+    story.add_critical(CHANGING)
+    story.add_critical(SENT)
+    story.add_critical(NEVER_SENT)
+    story.fail_modify(SENT, after_effect=True)
+    story.fail_modify(NEVER_SENT, after_effect=False)
+    story.watch(5)
+    if story.first_version is not None:
+        stop_halfway(story)
+    story.lab.faults.clear()
+
+
+def stop_halfway(story: Story) -> None:
+    """What a process leaves behind that dies: an alert that it was sending, and a claimed tick."""
+    first_version, here = story.first_version, {"location": story.location, "now_s": story.now_s}
+    detail = {
+        "schema": "burstwatch.probe/v1",
+        "instance_id": HOST,
+        "volume_id": STALLED,
+        "verdict": "crit",
+        "cause": "throttled",
+        "total_s": 8.25,
+        "started_at": (story.lab.clock.now() - timedelta(seconds=10)).isoformat(),
+        "top": [{"comm": "kworker/u8:1", "wchan": "blk_mq_get_tag", "count": 3}],
+    }
+    assert first_version("report_stall", detail=detail, **here) == []
+    first_version("claim_delivery", channel=CHANNEL, lease_s=60, **here)
+    assert first_version("claim_tick", kind="focus", tick_s=story.now_s + 60, lease_s=50, **here)
+    story.burstctl("hold", "--all", "--for", "1h", "--reason", "INC-42")
+
+
+@contextmanager
+def opened_ledger(story: Story) -> Iterator[Any]:
+    """As today's code opens it; it finds nothing that cannot be read."""
+    kind, _, place = story.location.partition(":")
+    with ExitStack() as stack:
+        if kind == "sqlite":
+            ledger = stack.enter_context(SqliteLedger.open(Path(place)))
+        else:
+            client = story.lab.client("dynamodb")
+            stack.callback(client.close)
+            ledger = DynamoLedger(client, place)
+        yield ledger
+        assert ledger.take_unreadable() == []
+
+
+def read_ledger(story: Story) -> dict[str, Any]:
+    """All that the ledger holds, as today's code understands it, in the form that the first version gives."""
+    with opened_ledger(story) as ledger:
+        return _read(ledger, story.now_s)
+
+
+def _read(ledger: Any, now_s: float) -> dict[str, Any]:
+    snapshot = ledger.fleet_snapshot()
+    contents = {
+        "states": {volume_id: state.to_document() for volume_id, state in ledger.states().items()},
+        "holds": sorted(
+            [hold.volume_id or "*", hold.by, hold.reason, hold.placed_at_s, hold.until_s]
+            for hold in ledger.holds(now_s)
+        ),
+        "windows": {
+            name: [override.is_start, override.by, override.at_s, override.until_s]
+            for name, override in ledger.manual_overrides().items()
+        },
+        "waiting": [
+            [delivery.channel, delivery.attempts, delivery.alert.to_document()]
+            for delivery in ledger.pending_deliveries(channels=CHANNELS)
+        ],
+        "entries": {
+            volume_id: [
+                [entry.revision, entry.kind, entry.at_s, entry.body] for entry in ledger.entries(volume_id)
+            ]
+            for volume_id in VOLUME_IDS
+        },
+        "roster": [snapshot.tick_at_s, sorted(snapshot.fingerprints)] if snapshot else None,
+    }
+    return json.loads(json.dumps(contents))
+
+
+def read_with_first_version(story: Story) -> dict[str, Any]:
+    return story.first_version(
+        "read_ledger",
+        location=story.location,
+        volume_ids=VOLUME_IDS,
+        now_s=story.now_s,
+        channels=CHANNELS,
+    )
+
+
+@pytest.fixture
+def cli(tmp_path, monkeypatch, capsys):
+    return CliSession(tmp_path, monkeypatch, capsys)
+
+
+@pytest.fixture
+def lab(cli):
+    with start_lab(cli, modifying_s=3000, modify_spread=0, modify_minutes_per_tib=6000) as endpoint:
+        endpoint.tables[TABLE] = FakeDynamoDb(table=TABLE)
+        yield endpoint
+
+
+@pytest.fixture
+def policy_path(tmp_path):
+    path = tmp_path / "policy.yaml"
+    path.write_text(POLICY)
+    return path
+
+
+@pytest.fixture(params=LEDGER_KINDS)
+def location(request, tmp_path):
+    return f"sqlite:{tmp_path}/ledger.sqlite" if request.param == "sqlite" else f"dynamodb:{TABLE}"
+
+
+def deliver_today(story: Story) -> list[str]:
+    """What today's code sends of what waits for people, by its id."""
+    sent: list[str] = []
+    people = SimpleNamespace(name=CHANNEL, send=lambda alert: sent.append(alert.alert_id))
+    with opened_ledger(story) as ledger:
+        deliver(
+            ledger,
+            [people],
+            digest_above=1000,
+            location=AwsLocation(region="us-east-1", account="123456789012"),
+            runbooks_url="https://example.com/runbooks",
+            now_s=story.now_s,
+        )
+    return sent
+
+
+def watch_today(cli: CliSession, story: Story, minutes: int = 5) -> CliResult:
+    story.lab.clock.advance(60 * minutes)
+    result = cli.run(*story.with_options(["watch", "--act", "--passes", "1"]))
+    assert "cannot be read" not in result.err
+    return result
+
+
+def read_states(story: Story) -> dict[str, VolumeState]:
+    with opened_ledger(story) as ledger:
+        return ledger.states()
+
+
+def flip_steps(story: Story) -> dict[str, str]:
+    """How far each flip is, in the words that are stored, by volume id."""
+    states = read_states(story)
+    return {
+        volume_id: f"{state.flip.direction} {state.flip.status}"
+        for volume_id, state in states.items()
+        if state.flip is not None
+    }
+
+
+def entry_kinds(story: Story, volume_id: str) -> list[str]:
+    """What the ledger tells of a volume, without what people were told."""
+    with opened_ledger(story) as ledger:
+        kinds = [str(entry.kind) for entry in ledger.entries(volume_id)]
+    return [kind for kind in kinds if kind not in ("level_changed", "alert", "delivered")]
+
+
+def waiting_ids(story: Story) -> list[str]:
+    """The alerts that wait for people."""
+    with opened_ledger(story) as ledger:
+        return [delivery.alert.alert_id for delivery in ledger.pending_deliveries(channels=[CHANNEL])]
+
+
+def check_handover(cli: CliSession, story: Story) -> None:
+    """Today's code finds all that the first version left behind, and says so to people."""
+    assert flip_steps(story) == {
+        ON_TARGET: "out on_target",
+        RETURNING: "back changing",
+        IN_WINDOW: "out changing",
+        CHANGING: "out changing",
+        SENT: "out asked",
+        NEVER_SENT: "out asked",
+    }
+    with opened_ledger(story) as ledger:
+        states = ledger.states()
+        assert states[UNSENT].unsent_intent.status == "asked"
+        assert (states[UNSENT].failure_count, states[UNSENT].alerted_refusal) == (1, "held")
+        assert [use.by for use in states[RETURNING].modifications] == ["watchdog", ANNA]
+        assert states[RETURNING].flip.previous.status == "on_target"
+        assert states[STALLED].stall.received_at_s == story.now_s
+        assert {hold.volume_id: hold.by for hold in ledger.holds(story.now_s)} == dict.fromkeys(
+            (None, UNSENT, HELD), ANNA
+        )
+        overrides = ledger.manual_overrides()
+        assert (overrides["release"].is_start, overrides["nightly"].is_start) == (True, False)
+        assert ledger.fleet_snapshot().tick_at_s == story.now_s
+        next_tick = {"now_s": story.now_s + 1, "lease_s": 50}
+        assert not ledger.claim_tick(TickKind.FOCUS, story.now_s + 60, **next_tick), "another has claimed it"
+    history = cli.run(*story.with_options(["history", RETURNING])).out
+    assert "asked for by" in history.lower() or ANNA in history
+    explanation = cli.run(*story.with_options(["explain", HELD, "--json"])).document
+    assert "restore test" in json.dumps(explanation)
+    windows = cli.run(*story.with_options(["window", "list"])).out
+    assert "release" in windows
+
+
+def continue_today(cli: CliSession, story: Story) -> None:
+    """Today's code settles the flips, keeps the holds, empties the outbox once and ends the window."""
+    waiting = waiting_ids(story)
+    sent = deliver_today(story)
+    assert len(waiting) == len(sent) + 1 > 1, "another process is sending one of them"
+    story.lab.clock.advance(61)
+    sent += deliver_today(story)
+    assert sorted(sent) == sorted(waiting)
+    assert waiting_ids(story) == []
+
+    story.end_modifications(RETURNING, IN_WINDOW, CHANGING, SENT)
+    story.lab.clock.advance(-story.now_s % 300)
+    watch_today(cli, story, 0)
+    watch_today(cli, story)
+    settled = (ON_TARGET, IN_WINDOW, CHANGING, SENT)
+    assert flip_steps(story) == dict.fromkeys(settled, "out on_target")
+    assert "restored" in entry_kinds(story, RETURNING)
+    assert entry_kinds(story, SENT) == ["intent", "unclear", "accepted", "reached"]
+    assert entry_kinds(story, NEVER_SENT)[:3] == ["intent", "unclear", "not_done"]
+    assert modification_targets(story.lab, NEVER_SENT) == [], "everything is held"
+
+    assert cli.run(*story.with_options(["release", "--all"])).code == 0
+    assert cli.run(*story.with_options(["window", "stop", "release"])).code == 0
+    watch_today(cli, story)
+    watch_today(cli, story)
+    assert modification_targets(story.lab, NEVER_SENT) == ["gp3"]
+    assert modification_targets(story.lab, IN_WINDOW) == ["io1", "gp2"]
+    assert [modification_targets(story.lab, i) for i in (UNSENT, HELD)] == [[], []], "these are held"
+
+
+def write_today(cli: CliSession, story: Story) -> None:
+    """Today's code leaves a hold, a window, flips under way, and volumes that nothing uses."""
+    assert cli.run(*story.with_options(["hold", STALLED, "--for", "6h", "--reason", "INC-8"])).code == 0
+    assert cli.run(*story.with_options(["window", "start", "nightly", "--for", "2h", "--yes"])).code == 0
+    now, horizon = story.lab.clock.now(), timedelta(days=1)
+    story.lab.fleet.hide_metrics(SILENT, from_at=now, to_at=now + horizon)
+    story.lab.fleet.detach(ON_TARGET)
+    for _ in range(2):
+        watch_today(cli, story, 20)
+    states, steps = read_states(story), flip_steps(story)
+    assert states[SILENT].unknown_reason is UnknownReason.IDLE
+    assert states[ON_TARGET].unused_since_s is not None
+    assert (steps[NEVER_SENT], steps[IN_WINDOW]) == ("out changing", "back changing")
+
+
+def go_back(story: Story) -> None:
+    """The first version reads what today's code wrote, word for word, and goes on with it."""
+    contents = read_ledger(story)
+    for state in contents["states"].values():
+        for use in state.get("spent", ()):
+            use.pop("added", None)  # what that version does not know, where it overlooks it
+    assert read_with_first_version(story) == contents
+    story.end_modifications(NEVER_SENT, IN_WINDOW)
+    story.watch(5)
+    steps = flip_steps(story)
+    assert (steps[NEVER_SENT], steps.get(IN_WINDOW)) == ("out on_target", None)
+    assert entry_kinds(story, IN_WINDOW)[-1] == "restored"
+    assert modification_targets(story.lab, STALLED) == [], "it is held"
+    waiting = waiting_ids(story)
+    sent = story.first_version("deliver", location=story.location, channel=CHANNEL, now_s=story.now_s + 61)
+    assert waiting
+    assert sorted(sent) == sorted(waiting)
+
+
+def take_recording(story: Story) -> Any:
+    """What the ledger holds; of what people were told only a few alerts that wait, as each is long."""
+    kind, _, place = story.location.partition(":")
+    if kind == "dynamodb":
+        items = {
+            pk: {sk: item for sk, item in partition.items() if not _is_told(item)}
+            for pk, partition in story.lab.tables[place].items.items()
+        }
+        waiting = items[f"waiting {CHANNEL}"]
+        kept = {sk for sk, item in waiting.items() if {"claimed_until_s", "bundle"} & item.keys()}
+        kept.add(min(sk for sk, item in waiting.items() if "sent_as" in item))
+        items[f"waiting {CHANNEL}"] = {sk: waiting[sk] for sk in kept}
+        return {pk: partition for pk, partition in items.items() if partition}
+    with closing(sqlite3.connect(place)) as connection:
+        connection.execute("DELETE FROM entries WHERE kind IN ('alert', 'delivered')")
+        connection.execute(
+            "DELETE FROM deliveries WHERE claimed_until_s IS NULL AND NOT revision = 0 AND alert_id !="
+            " (SELECT min(alert_id) FROM deliveries WHERE sent_as != alert_id)"
+        )
+        pragmas = [
+            f"PRAGMA {name} = {connection.execute(f'PRAGMA {name}').fetchone()[0]};"
+            for name in ("application_id", "user_version")
+        ]
+        return [*connection.iterdump(), *pragmas]
+
+
+def _is_told(item: Any) -> bool:
+    return item.get("kind", {}).get("S") in ("alert", "delivered")
+
+
+def write_recording(story: Story) -> None:
+    """Keep what the first version wrote, in place of what was kept before."""
+    recording = json.loads(RECORDING.read_text()) if RECORDING.exists() else {}
+    modifications = [
+        [int(m.started_at.timestamp()), volume_id, m.target.volume_type, *rates(m)]
+        for volume_id in VOLUME_IDS
+        for m in story.lab.fleet.modifications(volume_id)
+    ]
+    recording["first_version"] = FIRST_VERSION
+    recording["modifications"] = sorted(modifications)
+    recording[story.location.partition(":")[0]] = take_recording(story)
+    RECORDING.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")
+
+
+def rates(modification: Any) -> list[int | None]:
+    target = modification.target
+    return [None if target.volume_type == "gp2" else target.iops, target.throughput_mib_s]
+
+
+def restore_recording(story: Story) -> None:
+    """A ledger as the first version left it."""
+    kind, _, place = story.location.partition(":")
+    recorded = json.loads(RECORDING.read_text())[kind]
+    if kind == "dynamodb":
+        story.lab.tables[place].items.update(recorded)
+        return
+    with closing(sqlite3.connect(place)) as connection:
+        connection.executescript("\n".join(recorded))
+        connection.execute("PRAGMA journal_mode = WAL")
+
+
+def test_a_recorded_ledger_of_the_first_version_is_continued(cli, lab, location, policy_path):
+    story = Story(
+        lab, location, policy_path, modifications=json.loads(RECORDING.read_text())["modifications"]
+    )
+    live_with_first_version(story)
+    restore_recording(story)
+    check_handover(cli, story)
+    continue_today(cli, story)
+
+
+def test_today_continues_and_the_first_version_takes_over_again(
+    cli, lab, location, policy_path, first_version, pytestconfig
+):
+    first_version("connect", environment=lab.environment)
+    story = Story(lab, location, policy_path, first_version)
+    live_with_first_version(story)
+    assert read_ledger(story) == read_with_first_version(story)
+    if pytestconfig.getoption("--rewrite"):
+        write_recording(story)
+    check_handover(cli, story)
+    continue_today(cli, story)
+    write_today(cli, story)
+    go_back(story)
+
+
+NEWS = {"unknown_reason": "idle", "unknown_since_s": 80, "unused_since_s": 90}
+"""A reason and a key that the first version does not know."""
+
+
+def test_news_in_a_state_are_where_the_first_version_overlooks_them():
+    kept = VolumeState.from_document({"volume_id": IN_WINDOW, "revision": 100} | NEWS).to_document()
+    carrier = {"at_s": 0, "by": "watchdog", "direction": None}
+    assert kept == {
+        "volume_id": IN_WINDOW,
+        "revision": 100,
+        "unknown_since_s": 80,
+        "spent": [carrier | {"added": {"unknown_reason": "idle", "unused_since_s": 90}}],
+    }
+
+
+@pytest.mark.parametrize("spent", [{}, {"spent": [{"at_s": 50, "by": "others", "direction": None}]}])
+def test_news_in_a_state_are_read_where_they_are_kept_and_where_they_were_kept_before(spent):
+    before = {"volume_id": IN_WINDOW, "revision": 100} | NEWS | spent
+    state = VolumeState.from_document(before)
+    assert (state.unknown_reason, state.unused_since_s) == (UnknownReason.IDLE, 90)
+    assert [use.at_s for use in state.modifications] == [50] * bool(spent)
+    assert VolumeState.from_document(json.loads(json.dumps(state.to_document()))) == state
+
+
+def test_a_state_without_news_is_kept_as_the_first_version_keeps_it():
+    for kept in recorded_states():
+        assert VolumeState.from_document(kept).to_document() == kept
+
+
+def recorded_states() -> list[dict[str, Any]]:
+    items = json.loads(RECORDING.read_text())["dynamodb"]
+    partitions = (partition for pk, partition in items.items() if pk.startswith("states "))
+    return [json.loads(item["body"]["S"]) for partition in partitions for item in partition.values()]
