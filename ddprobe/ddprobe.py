@@ -533,9 +533,9 @@ def volume_id_of(model: str, serial: str) -> str | None:
     return f"vol-{digits}" if is_id and serial.startswith("vol") and model.strip() == EBS_MODEL else None
 
 
-def find_site(path: str, within_s: float, volume_id: str | None = None) -> Site:
+def find_site(path: str, within_s: float, volume_id: str | None = None, rooms: Rooms | None = None) -> Site:
     """Map a path to its mount and disks."""
-    return Lookup(path).site(time.monotonic() + within_s, volume_id)
+    return Lookup(path, rooms).site(time.monotonic() + within_s, volume_id)
 
 
 def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
@@ -3807,7 +3807,7 @@ OPTIONS: Final = (
         "DIR",
         "name",
         "",
-        MEASURING,
+        EVERY,
         "where locks and the newest readings are; ours alone, and in memory",
     ),
     (
@@ -4216,8 +4216,10 @@ def open_standard_streams() -> None:
 
 def _do(options: Options, began_s: float) -> int:
     if options.mode == "explain":
+        rooms = _rooms_if_possible(options.run_dir)
+        _rooms_in_use[:] = [rooms] if rooms else []
         for path in options.paths:
-            site = find_site(path, options.crit, options.volume_id)
+            site = find_site(path, options.crit, options.volume_id, rooms)
             write_stream(
                 1, json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
             )
@@ -4260,6 +4262,19 @@ def _do(options: Options, began_s: float) -> int:
         _answer(options, reading, probes[0].lines)
     outlets.finish(FINISH_S if all(one["completed"] for one in readings) else 0.9)
     return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _rooms_if_possible(wanted: str | None) -> Rooms | None:
+    """Give a folder for locks, so that a hundred explains leave one process on a stuck disk, not a hundred.
+
+    Without one explain still answers: it is what somebody runs to find out why nothing else works.
+    """
+    try:
+        return Rooms(wanted)
+    except ProbeError:
+        if wanted:
+            raise
+        return None
 
 
 def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:

@@ -61,9 +61,10 @@ def start_often(probe: Probe, *words: object, times: int = 6, **more: object) ->
     return [tick.communicate(timeout=30)[0] for tick in ticks]
 
 
-@pytest.mark.parametrize("mode", ["run", "passive"])
+@pytest.mark.parametrize("mode", ["run", "passive", "explain"])
 def test_starts_on_a_path_that_cannot_be_looked_up_leave_one_process(box, probe, mode):
-    words = [mode, *(QUICK if mode == "run" else ["--look", "500ms", "--crit", "2s"])]
+    options = {"run": QUICK, "passive": ["--look", "500ms", "--crit", "2s"], "explain": []}
+    words = [mode, "--run-dir", probe.memory, *options[mode]]
     with cold_and_stalled(box, box.path / "a" / "b"):
         start_often(probe, *words, box.path / "a" / "b", stdout=subprocess.DEVNULL)
         left = left_by(probe)
