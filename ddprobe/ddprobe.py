@@ -1568,11 +1568,11 @@ class Tasks(Values):
 class Seen:
     """One thread that was in state D."""
 
-    __slots__ = ("comm", "first_s", "here", "last_s", "still_s", "switches", "unit", "wchan")
+    __slots__ = ("comm", "first_s", "here", "is_root", "last_s", "still_s", "switches", "unit", "wchan")
 
     def __init__(self, now_s: float, switches: int) -> None:
         self.comm = self.wchan = self.unit = ""
-        self.here = False
+        self.here = self.is_root = False
         self.first_s = self.last_s = self.still_s = now_s
         self.switches = switches
 
@@ -1583,8 +1583,13 @@ class Seen:
 
     @property
     def waits_here(self) -> bool:
-        """It waits for I/O or a lock, with a file on this disk: other waits in D any user can bring about."""
-        return self.here and self.wchan.startswith(LOCK_WAITS + IO_WAITS)
+        """It waits for I/O or a lock, with a file on this disk: other waits in D any user can bring about.
+
+        A user with a FUSE server of their own can also bring about the waits that every file system shares.
+        Those count only for root's tasks and the kernel's, which do not enter such a file system.
+        """
+        waits = LOCK_WAITS + IO_WAITS if self.is_root else DISK_WAITS
+        return self.here and self.wchan.startswith(waits)
 
 
 class Observer:
@@ -1662,12 +1667,14 @@ class Observer:
 
     def _note(self, pid: int, tid: int, comm: bytes, now_s: float) -> None:
         folder = f"/proc/{pid}/task/{tid}"
-        switches = _switches(read_text(f"{folder}/status", 8192))
+        status = read_text(f"{folder}/status", 8192)
+        switches = _switches(status)
         seen = self._seen.get(tid)
         if seen is None or now_s - seen.last_s > 3600:  # noqa: PLR2004 - ids are used again
             seen = self._seen[tid] = Seen(now_s, switches)
             seen.comm = plain(comm)
             seen.unit = _unit_of(read_text(f"/proc/{pid}/cgroup", 4096))
+        seen.is_root = is_roots(status)
         wchan = read_text(f"{folder}/wchan", 256)
         seen.wchan = plain(wchan) if wchan not in ("", "0") else seen.wchan or "?"
         if switches != seen.switches:
@@ -1752,6 +1759,14 @@ def _switches(status: str) -> int:
         if "ctxt_switches" in line:
             total += whole(line.rpartition(":")[2]) or 0
     return total
+
+
+def is_roots(status: str) -> bool:
+    """Whether a thread is root's or the kernel's, by its real and effective user in /proc/PID/status."""
+    for line in status.splitlines():
+        if line.startswith("Uid:"):
+            return line.split()[1:3] == ["0", "0"]
+    return False
 
 
 def _unit_of(cgroup: str) -> str:
@@ -1909,6 +1924,11 @@ IO_WAITS: Final = (
     "__iomap_dio", "dio_", "jbd2_", "do_get_write_access", "rq_qos", "wbt_", "balance_dirty", "xfs_", "xlog_",
     "ext4_", "btrfs_",
 )  # fmt: skip
+FREEZE_WAITS: Final = ("percpu_rwsem", "__percpu", "sb_start", "freeze")
+SHARED_IO_WAITS: Final = ("folio_wait", "wait_on", "__wait_on", "io_schedule", "bit_wait_io", "balance_dirty")
+"""Waits for a page or for memory, which a FUSE server can prolong as much as a disk."""
+DISK_WAITS: Final = (*FREEZE_WAITS, *(name for name in IO_WAITS if name not in SHARED_IO_WAITS))
+"""FUSE file systems cannot be frozen, and have no block device below them."""
 SLOW_ENOUGH_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
 """Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
 

@@ -3,6 +3,8 @@
 import json
 import os
 import resource
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -367,6 +369,67 @@ def test_a_user_who_waits_in_vfork_is_no_evidence(box, probe):
         assert reading["verdict"] == "ok"
     finally:
         forged.kill()
+        forged.wait(10)
+
+
+BEHIND_FUSE = """
+import ctypes, mmap, os, signal, struct, sys
+held, server = os.open(sys.argv[1], os.O_RDONLY), os.open("/dev/fuse", os.O_RDWR)
+libc = ctypes.CDLL(None, use_errno=True)
+options = f"fd={server},rootmode=40000,user_id=65534,group_id=65534"
+if libc.mount(b"hung", b"/mnt", b"fuse", 0, options.encode()):
+    sys.exit(f"no mount: {os.strerror(ctypes.get_errno())}")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+libc.prctl(1, signal.SIGKILL)
+for _ in range(3):
+    if os.fork() == 0:
+        libc.prctl(1, signal.SIGKILL)
+        os.close(server)
+        page = mmap.mmap(os.open("/mnt/file", os.O_RDWR), 4096)
+        page[0] = 1
+        page.flush()
+attributes = struct.pack("<6Q10I", 2, 65536, 128, 0, 0, 0, 0, 0, 0, 0o100644, 1, 65534, 65534, 0, 4096, 0)
+folder = struct.pack("<6Q10I", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 65534, 65534, 0, 4096, 0)
+while True:
+    request = os.read(server, 1 << 17)
+    _, kind, unique, node = struct.unpack("<IIQQ", request[:24])
+    if kind in (2, 16):  # FORGET wants no answer, and WRITE gets none
+        continue
+    answer = {
+        26: struct.pack("<4I2H2I2HI28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 16, 0, 0),  # INIT
+        1: struct.pack("<4Q2I", 2, 0, 9, 9, 0, 0) + attributes,  # LOOKUP
+        3: struct.pack("<Q2I", 9, 0, 0) + (attributes if node == 2 else folder),  # GETATTR
+        14: struct.pack("<Q2I", 1, 0, 0),  # OPEN
+        15: bytes(65536),  # READ
+    }.get(kind)
+    size = struct.unpack("<I", request[56:60])[0] if kind == 15 else 1 << 17
+    answer, fault = (answer[:size], 0) if answer else (b"", -38)
+    os.write(server, struct.pack("<IiQ", 16 + len(answer), fault, unique) + answer)
+"""
+
+
+def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(box, probe):
+    if not Path("/dev/fuse").exists() or not shutil.which("unshare"):
+        pytest.skip("needs /dev/fuse and unshare")
+    (box.path / "file").touch(mode=0o644)
+    command = ["unshare", "--mount", sys.executable, "-c", BEHIND_FUSE, box.path / "file"]
+    forged = start(command, start_new_session=True)
+    try:
+        until_s = time.monotonic() + 10
+        while True:
+            reading = probe.read("passive", "--look", "2s", box.path)
+            top = [group for group in reading["dstate"]["top"] if group["here"]]
+            if any(group["wchan"].startswith("folio_wait") for group in top):
+                break
+            if time.monotonic() > until_s:
+                pytest.skip(f"on this kernel nobody waits for a page of FUSE by that name: {top}")
+        assert reading["dstate"]["stuck"] >= 1
+        assert reading["dstate"]["stuck_here"] == 0
+        assert reading["verdict"] == "ok"
+    finally:
+        os.killpg(forged.pid, signal.SIGKILL)
         forged.wait(10)
 
 
