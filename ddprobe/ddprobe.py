@@ -72,8 +72,14 @@ MIB: Final = 1024 * KIB
 LITE_BYTES: Final = 4 * KIB
 CLASSIC_BLOCK: Final = MIB
 CLASSIC_BLOCKS: Final = 10
-BLOCK_BYTES: Final = {"lite": LITE_BYTES, "bulk": MIB, "again": LITE_BYTES, "classic": CLASSIC_BLOCK}
-"""Kinds of writes: again are the lite ones after bulk."""
+BLOCK_BYTES: Final = {
+    "lite": LITE_BYTES,
+    "bulk": MIB,
+    "append": CLASSIC_BLOCK,
+    "again": LITE_BYTES,
+    "classic": CLASSIC_BLOCK,
+}
+"""Kinds of writes: bulk are in place, append makes the file longer as dd does, again are lite after those."""
 LARGEST_EBS_IO: Final = 256 * KIB
 
 WAITS_IN_CLASSIC: Final = 49
@@ -88,14 +94,22 @@ makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
 MOST_BULK_WRITES: Final = 4
 BULK_AGREES: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
+APPENDS: Final = 3
+"""Where a queue makes every lite write slow, this many MiB are written as dd writes them: how long the writes
+of the journal wait there differs between kernels, limits and file systems (lab/bench/probe_compare.py)."""
+SLOW_IN_A_ROW: Final = 5
+"""So many slow lite writes are a queue; of a limit that hands out lumps of operations, some are quick."""
+APPEND_CREDITS: Final = 5
+"""Beside its data: the journal's descriptor and commit, two flushes, and what is written back later."""
 LITE_PER_BULK_ALONE: Final = 2.0
 LITE_PER_BULK_IN_A_QUEUE: Final = 1.3
-"""A MiB of dd is a bulk write and the journal's writes, which take as long as this many lite ones: measured
-on ext4 and xfs (lab/bench/probe_compare.py)."""
+"""Without appends, the journal's writes for a MiB of dd are taken to last as long as this many lite ones."""
 LITE_AFTER_BULK: Final = 3
 """Lite writes after a slow bulk write: the ones before it may have been a limit's burst."""
 SERIES_S: Final = 2.5
 """No further write is begun after this time: what took so long is proof."""
+LONGEST_LITE_S: Final = SERIES_S / 4
+"""A MiB of dd takes up to three lite writes: where those take longer, it would use up the time of the run."""
 NEW_FILE_CREDITS: Final = 6
 """Journal writes and flushes that making our file costs, beside its data."""
 USUAL_WRITES: Final = {"run": 16, "serve": 6}
@@ -771,6 +785,9 @@ def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
 # ---------------------------------------------------------------- the writer
 
 
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
 class Plan(Values):
     """One series of writes; ``extra`` allows more of them where some were slow."""
 
@@ -780,6 +797,7 @@ class Plan(Values):
     data: str
     writes: int
     bulk: int
+    appends: int
     extra: bool
     enough_s: float | None
 
@@ -805,14 +823,19 @@ def write_file(
         took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
         blocks = {size: _block(plan, size) for size in set(BLOCK_BYTES.values())}
         while (kind := next_write(plan, took_s)) is not None and os.getppid() == parent:
-            offset = len(took_s["classic"]) * CLASSIC_BLOCK  # the others are written in place
-            began_s = time.monotonic()
             try:
-                _write_whole(fd, blocks[BLOCK_BYTES[kind]], offset)
+                if kind == "append" and not took_s["append"]:
+                    make_room(fd, plan)
+                began_s = time.monotonic()
+                _write_whole(fd, blocks[BLOCK_BYTES[kind]], offset_of(kind, took_s))
             except OSError as fault:
-                if kind != "bulk":
+                if kind == "bulk":
+                    plan = _without_bulk(plan, fault, send)
+                elif kind == "append" and fault.errno in NO_ROOM:
+                    plan = Plan(**(vars(plan) | {"appends": 0}))
+                    fd = _shrink(fd, BLOCK_BYTES["bulk"], plan)
+                else:
                     raise
-                plan = _without_bulk(plan, fault, send)
                 continue
             took_s[kind].append(time.monotonic() - began_s)
             send(("wrote", kind, took_s[kind][-1]))
@@ -830,18 +853,28 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
     """Name the kind of the next write of a series by how long the others took; None at its end."""
     if plan.level == "classic":
         return "classic" if len(took_s["classic"]) < plan.writes else None
-    lite_s, bulk_s = took_s["lite"], took_s["bulk"]
+    lite_s, bulk_s, append_s = took_s["lite"], took_s["bulk"], took_s["append"]
     if plan.enough_s is None:
         return "lite" if len(lite_s) < plan.writes else None
     if sum(map(sum, took_s.values())) >= SERIES_S:
         return None
     is_proof = len(lite_s) > 1 and min(lite_s[-2:]) >= plan.enough_s  # more would only add to the queue
+    is_queue = is_proof or (len(lite_s) >= SLOW_IN_A_ROW and min(lite_s[-SLOW_IN_A_ROW:]) >= SLOW_WRITE_S)
+    if append_s or (is_queue and not bulk_s and plan.appends and lite_s[-1] <= LONGEST_LITE_S):
+        return "append" if len(append_s) < plan.appends else None
     if not bulk_s and not is_proof and len(lite_s) < wanted_writes(plan, lite_s):
         return "lite"
     if wants_bulk(plan, bulk_s):
         return "bulk"
     is_slow = plan.extra and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not is_proof
     return "again" if is_slow and len(took_s["again"]) < LITE_AFTER_BULK else None
+
+
+def offset_of(kind: str, took_s: dict[str, list[float]]) -> int:
+    """Say where the next write of a kind goes: only classic writes and appends go behind each other."""
+    if kind == "append":
+        return BLOCK_BYTES["bulk"] + len(took_s[kind]) * CLASSIC_BLOCK
+    return len(took_s["classic"]) * CLASSIC_BLOCK
 
 
 def wanted_writes(plan: Plan, lite_s: Sequence[float]) -> int:
@@ -869,6 +902,13 @@ def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
 def agree(bulk_s: Sequence[float]) -> bool:
     """Whether bulk writes show one pace; if the first was quicker, it was the burst of a limit."""
     return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
+
+
+def mean_without_chance(append_s: Sequence[float]) -> float:
+    """Average appends, without one that took more than twice the median: it met another commit."""
+    typical_s = median(append_s)
+    usual_s = [seconds for seconds in append_s if seconds <= 2 * typical_s]
+    return sum(usual_s) / len(usual_s)
 
 
 def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
@@ -934,15 +974,23 @@ def _open_own_file_in(folder: int, name: str, plan: Plan) -> int:
     is_our_size = status.st_size % LITE_BYTES == 0 and status.st_size <= CLASSIC_BLOCK * CLASSIC_BLOCKS
     if status.st_nlink != 1 or status.st_uid != os.geteuid() or not is_our_size:
         raise OSError(errno.EPERM, f"{plan.path} is not ddprobe's own: remove it, or choose another --file")
-    growth = CLASSIC_BLOCK * CLASSIC_BLOCKS - status.st_blocks * 512
-    if plan.level == "classic" and growth > 0:
-        room = os.fstatvfs(fd)
-        needed = growth + room.f_blocks * room.f_frsize // 100
-        if room.f_bavail * room.f_frsize < needed:
-            raise OSError(
-                errno.ENOSPC, f"less than {needed // MIB} MiB free: a classic run would fill the disk"
-            )
+    if plan.level == "classic":
+        refuse_to_fill(fd, CLASSIC_BLOCK * CLASSIC_BLOCKS - status.st_blocks * 512, "a classic run")
     return fd
+
+
+def refuse_to_fill(fd: int, growth: int, what: str) -> None:
+    """Raise ENOSPC where less than 1 % of the file system would be free after this many bytes more."""
+    room = os.fstatvfs(fd)
+    needed = growth + room.f_blocks * room.f_frsize // 100
+    if growth > 0 and room.f_bavail * room.f_frsize < needed:
+        raise OSError(errno.ENOSPC, f"less than {needed // MIB} MiB free: {what} would fill the disk")
+
+
+def make_room(fd: int, plan: Plan) -> None:
+    """Cut off what earlier runs appended: only blocks that are new cost the journal what dd costs."""
+    refuse_to_fill(fd, plan.appends * CLASSIC_BLOCK, "appending")
+    os.ftruncate(fd, BLOCK_BYTES["bulk"])
 
 
 def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
@@ -960,10 +1008,10 @@ def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
     """Leave out the large writes where there is no room for them; any other fault is the disk's."""
-    if fault.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if fault.errno not in NO_ROOM:
         raise fault
     send(("no bulk", f"{fault.strerror} ({errno.errorcode[fault.errno]})"))
-    return Plan(**(vars(plan) | {"bulk": 0}))
+    return Plan(**(vars(plan) | {"bulk": 0, "appends": 0}))
 
 
 def _block(plan: Plan, size: int) -> bytes:
@@ -1950,6 +1998,7 @@ class Facts(Values):
     elapsed_s: float
     writes_s: tuple[float, ...]
     bulk_s: tuple[float, ...]
+    append_s: tuple[float, ...]
     failure: tuple[str, str] | None
     healthy_s: float | None
     healthy_bulk_s: float | None
@@ -1973,7 +2022,7 @@ class Facts(Values):
         """The longest wait; of a series of lite writes that ended none is as long as all together."""
         if not self.completed or self.level != "lite":
             return self.elapsed_s
-        writes_s = (*self.writes_s, *self.bulk_s)
+        writes_s = (*self.writes_s, *self.bulk_s, *self.append_s)
         return max(self.elapsed_s - sum(writes_s), *writes_s, 0.0)
 
     @property
@@ -1991,6 +2040,8 @@ class Facts(Values):
         for paced in (self.bulk_s, self.bulk_s[-2:]):
             if agree(paced):
                 return sum(paced) / len(paced)
+        if self._is_bulk_slow:  # what made one of them late let a limit save up as much for the next
+            return sum(self.bulk_s[1:]) / len(self.bulk_s[1:])
         return median(self.bulk_s[1:])
 
     @property
@@ -2020,10 +2071,11 @@ class Facts(Values):
             return self.disk.quiet_s if self.disk else None
         if self.measured_s is not None:
             return self.measured_s
-        if self.bulk_s and self.has_lumps and (mean_s := self._mean_dd_s) is not None:
-            return mean_s
+        if self.append_s:  # a tenth of dd each
+            return CLASSIC_BLOCKS * mean_without_chance(self.append_s)
         if self.bulk_typical_s is not None:
-            return self._dd_at(self.typical_s or 0.0, self.bulk_typical_s)
+            mean_s = self._mean_dd_s if self.has_lumps else None
+            return self._paced_dd_s(self.bulk_typical_s) if mean_s is None else mean_s
         delay_s = self.io_delay_s
         return None if delay_s is None else WAITS_IN_CLASSIC * delay_s
 
@@ -2038,15 +2090,26 @@ class Facts(Values):
     def has_lumps(self) -> bool:
         """Whether a write waited and a later one did not: a limit that hands out operations in lumps.
 
-        It delays a write for the whole lump, so a short series sees too few of these delays for a pace.
+        It delays a write for the whole lump, so a short series sees too few of these delays for a pace. But
+        if no large write is quick after the first slow one, and their pace is the slower estimate, that is a
+        limit of bytes: the small writes that were slow waited for a processor, for us or for a driver.
         """
         if self.level != "lite" or self.others_wait:
             return False
-        return any(
+        is_uneven = any(
             took_s >= slow_s and min(series[number:]) <= took_s / 2
             for series, slow_s in self._series
             for number, took_s in enumerate(series)
         )
+        if not is_uneven or self.bulk_typical_s is None or not self._is_bulk_slow:
+            return is_uneven
+        return self._paced_dd_s(self.bulk_typical_s) < (self._mean_dd_s or 0.0)
+
+    @property
+    def _is_bulk_slow(self) -> bool:
+        """Whether at least two large writes were slow, and none after the first of them was quick."""
+        slow = [took_s >= SLOW_ENOUGH_S["bulk"] for took_s in self.bulk_s]
+        return sum(slow) >= 2 and all(slow[slow.index(True) :])  # noqa: PLR2004 - one is chance
 
     @property
     def _series(self) -> tuple[tuple[tuple[float, ...], float], ...]:
@@ -2062,14 +2125,18 @@ class Facts(Values):
         operations = LITE_CREDITS * len(self.writes_s) + BULK_CREDITS * len(self.bulk_s)
         return CLASSIC_CREDITS * (sum(self.writes_s) + sum(self.bulk_s)) / operations
 
-    def _dd_at(self, lite_s: float, bulk_s: float) -> float:
-        """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once."""
-        burst_s = sum(max(0.0, bulk_s - seconds) for seconds in self.bulk_s)
-        if self.lumps_s is None:
-            burst_s += sum(max(0.0, lite_s - seconds) for seconds in self.writes_s)
+    def _paced_dd_s(self, bulk_s: float) -> float:
+        """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once.
+
+        Where others wait they have used up the burst: some of our writes are quicker there by chance.
+        """
+        lite_s, burst_s = self.typical_s or 0.0, 0.0
+        if not self.others_wait:
+            burst_s = sum(max(0.0, bulk_s - seconds) for seconds in self.bulk_s)
+            if self.lumps_s is None:
+                burst_s += sum(max(0.0, lite_s - seconds) for seconds in self.writes_s)
         journal = LITE_PER_BULK_IN_A_QUEUE if self.others_wait else LITE_PER_BULK_ALONE
-        paced_s = CLASSIC_BLOCKS * (bulk_s + journal * lite_s)
-        return max(paced_s - burst_s, sum(self.bulk_s))
+        return max(CLASSIC_BLOCKS * (bulk_s + journal * lite_s) - burst_s, sum(self.bulk_s))
 
     @property
     def others_wait(self) -> bool:
@@ -2084,7 +2151,8 @@ class Facts(Values):
         """Most requests that our own writes keep in the queue: a MiB is four at once and what splits them."""
         if self.level == "classic":
             return 8
-        return 2 + 4 * min(1.0, sum(self.bulk_s) / self.elapsed_s) if self.bulk_s and self.elapsed_s else 2
+        large_s = sum(self.bulk_s) + sum(self.append_s)
+        return 2 + 4 * min(1.0, large_s / self.elapsed_s) if self.elapsed_s else 2
 
     @property
     def is_still(self) -> bool:
@@ -2251,13 +2319,16 @@ class Cost(Values):
     credits: int
 
 
-def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0) -> Cost:
+def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
     """Price a level, by the sizes the device takes: checked against its counters in the tests."""
     most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
     each = -(-MIB // KIB // most_kib)
     if level == "lite":
-        data, flushes = writes + each * bulk, writes + bulk
-        return Cost(writes=data, flushes=flushes, credits=LITE_CREDITS * writes + (each + 1) * bulk)
+        data, flushes = writes + each * bulk + (each + 2) * appends, writes + bulk + 2 * appends
+        appended = (each + APPEND_CREDITS) * appends
+        return Cost(
+            writes=data, flushes=flushes, credits=LITE_CREDITS * writes + (each + 1) * bulk + appended
+        )
     if level == "classic":
         data = CLASSIC_BLOCKS * each
         return Cost(writes=data + 26, flushes=20, credits=data + 46)
@@ -2320,8 +2391,8 @@ class Probe:
     def passive_facts(self, disk: Delta | None, tasks: Tasks | None) -> Facts:
         return Facts(
             level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), bulk_s=(),
-            failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk, own_ios=0, tasks=tasks,
-            cpu_wait_s=0.0, measured_s=None,
+            append_s=(), failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk,
+            own_ios=0, tasks=tasks, cpu_wait_s=0.0, measured_s=None,
         )  # fmt: skip
 
     def _observe(self, own_pid: int) -> Errand:
@@ -2377,6 +2448,7 @@ class Probe:
         ladder = options.level == "ladder"
         writes = options.writes or (USUAL_WRITES[options.mode] if ladder else 1)
         most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MOST_BULK_WRITES - BULK_WRITES)
+        extra = self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS
         return Plan(
             level=level,
             path=os.path.join(self.site.path, options.file),
@@ -2384,7 +2456,8 @@ class Probe:
             data=options.data,
             writes=CLASSIC_BLOCKS if level == "classic" else writes,
             bulk=BULK_WRITES if ladder and level == "lite" else 0,
-            extra=self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS,
+            appends=APPENDS if ladder and level == "lite" and extra else 0,
+            extra=extra,
             enough_s=options.climb if ladder else None,
         )
 
@@ -2422,6 +2495,7 @@ class Probe:
             elapsed_s=(progress.closed_s or ended_s) - progress.began_s,
             writes_s=took_s["classic"] or took_s["lite"] + took_s["again"],
             bulk_s=took_s["bulk"],
+            append_s=took_s["append"],
             failure=progress.failure,
             healthy_s=self.memory.median_s(level),
             healthy_bulk_s=self.memory.median_s("bulk"),
@@ -2441,7 +2515,13 @@ class Probe:
         writes = len(progress.took_s["lite"]) + len(progress.took_s["again"]) + (not progress.finished)
         new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
         bulk = len(progress.took_s["bulk"]) + new_bulk
-        cost = cost_of(level, writes + bool(progress.made_bytes) - new_bulk, self.site.disks, bulk=bulk)
+        cost = cost_of(
+            level,
+            writes + bool(progress.made_bytes) - new_bulk,
+            self.site.disks,
+            bulk=bulk,
+            appends=len(progress.took_s["append"]),
+        )
         extra = NEW_FILE_CREDITS if progress.made_bytes else 0
         return Cost(writes=cost.writes, flushes=cost.flushes, credits=cost.credits + extra)
 
@@ -2770,6 +2850,7 @@ def _parts_of(facts: Facts, trial: Trial | None, trials: Sequence[Trial]) -> dic
         "write_ms": [1000 * seconds for seconds in facts.writes_s],
         "lite_ms": [1000 * seconds for seconds in lite.facts.writes_s] if lite and lite is not trial else [],
         "bulk_ms": [1000 * seconds for seconds in lite.facts.bulk_s] if lite else [],
+        "append_ms": [1000 * seconds for seconds in lite.facts.append_s] if lite else [],
         "close_ms": _ms(progress.written_s, progress.closed_s) if progress and progress.written_s else None,
         "pressure_ms": {k: v / 1000 for k, v in trial.pressure_us.items()} if trial else None,
         "observer_hung": trial.observer_hung if trial else False,

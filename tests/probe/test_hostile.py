@@ -194,7 +194,7 @@ def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in
     (tmp_path / "data").symlink_to(tmp_path / "secret")
     plan = ddprobe.Plan(
         level="lite", path=str(tmp_path / "data" / ".ddprobe"), engine="inproc", data="zero", writes=1,
-        bulk=0, extra=False, enough_s=None,
+        bulk=0, appends=0, extra=False, enough_s=None,
     )  # fmt: skip
     with pytest.raises(OSError, match="symbolic link"):
         ddprobe.open_own_file(plan)

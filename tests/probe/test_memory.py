@@ -74,7 +74,15 @@ def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
     lock = ddprobe.Lock(rooms, "259-3")
     assert lock.take()
     plan = ddprobe.Plan(
-        level="lite", path="", engine="inproc", data="zero", writes=1, bulk=0, extra=True, enough_s=None
+        level="lite",
+        path="",
+        engine="inproc",
+        data="zero",
+        writes=1,
+        bulk=0,
+        appends=0,
+        extra=True,
+        enough_s=None,
     )
     fd = lock.fd
 
