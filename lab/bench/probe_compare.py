@@ -4,7 +4,7 @@
 
 Needs root, qemu-storage-daemon, fio and ioping. ``run`` is a run that may climb to the classic write,
 ``estimate`` the next one, which may not because --classic-every has not passed, ``serve`` the same with the
-fewer writes of serve. Each is followed by the others, so that all see the same disk. Four minutes for a run.
+fewer writes of serve. Each is followed by the others, so that all see the same disk. Five minutes for a run.
 """
 
 import argparse
@@ -34,7 +34,9 @@ SCENARIOS: Final = {
     "healthy": (3000, 0, 0),
     "100 IOPS": (100, 0, 0),
     "100 IOPS + 8 writers": (100, 0, 8),
+    "100 IOPS + 16 writers": (100, 0, 16),
     "100 IOPS + 24 writers": (100, 0, 24),
+    "200 IOPS + 8 writers": (200, 0, 8),
     "1 MiB/s": (NO_LIMIT, 1 << 20, 0),
     "5.4 MB/s": (NO_LIMIT, 5_400_000, 0),
 }
@@ -124,11 +126,12 @@ def measured(disk: Throttled, memory: str) -> dict[str, float]:
         found = reading(memory, *words, str(folder))
         verdicts[name] = f"{found['verdict']} {found['cause']}"
         bulk = " ".join(f"{ms:.0f}" for ms in found["bulk_ms"])
+        append = " ".join(f"{ms:.0f}" for ms in found["append_ms"])
         lite = found["lite_ms"] or found["write_ms"]
         print(
             f"    {name:9s} {found['dd_s'] or -1:7.3f} s {verdicts[name]:22s} {found['reached']:8s}"
             f" {found['cost']['credits']:3d} credits {found['total_s'] or 0:6.2f} s"
-            f" lite {len(lite)} last {lite[-1] if lite else 0:.1f} ms, bulk {bulk} ms",
+            f" lite {len(lite)} last {lite[-1] if lite else 0:.1f} ms, bulk {bulk} ms, append {append} ms",
             flush=True,
         )
         return found["dd_s"] or 0.0
