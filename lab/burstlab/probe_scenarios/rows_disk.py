@@ -178,10 +178,11 @@ def eio(stage: Stage) -> bool:
 
 @row("remount-ro", "CRIT io_error, then OK")
 def remount_ro(stage: Stage) -> bool:
-    """Remounted read-only under `serve`, then writable."""
+    """The file system turns read-only under `serve`, as after an error, then writable."""
     with stage.serve(*_QUICK) as serving:
         serving.wait_for(lambda _: True, 15)
         stage.do("mount", "-o", "remount,ro", stage.device.mount)
+        stage.do("mount", "-o", "remount,bind,rw", stage.device.mount)  # the kernel leaves the mount writable
         failed = serving.wait_for(lambda each: each["cause"] == "io_error", 20)
         readings = serving.all_readings()
         stage.note_serve(failed or (readings[-1] if readings else None))
