@@ -2,7 +2,7 @@ import ddprobe
 import pytest
 from ddprobe import Delta, Facts, Tasks, judge
 
-LINES = ddprobe.Lines(warn_s=1.0, crit_s=5.0, ratio=10.0)
+LINES = ddprobe.Thresholds(warn_s=1.0, crit_s=5.0, ratio=10.0)
 
 
 def a_disk(**changes) -> Delta:

@@ -104,8 +104,8 @@ def test_the_maintainer_is_of_a_reserved_domain_or_whom_the_builder_names(packag
     assert run("dpkg-deb", "--field", deb, "Maintainer").strip() == stated
     named = {"DEBFULLNAME": "Ann Other", "DEBEMAIL": "ann@example.org"}
     run(sys.executable, SOURCES / "build.py", tmp_path, env=os.environ | named)
-    [theirs] = tmp_path.glob("*.deb")
-    assert run("dpkg-deb", "--field", theirs, "Maintainer").strip() == "Ann Other <ann@example.org>"
+    [child_end] = tmp_path.glob("*.deb")
+    assert run("dpkg-deb", "--field", child_end, "Maintainer").strip() == "Ann Other <ann@example.org>"
 
 
 def test_every_page_that_the_help_names_is_packaged():

@@ -38,11 +38,11 @@ def test_durations_have_three_figures_and_a_unit(seconds, words):
 
 
 def test_values_do_not_change_and_must_be_complete():
-    lines = ddprobe.Lines(warn_s=1.0, crit_s=5.0, ratio=10.0)
+    lines = ddprobe.Thresholds(warn_s=1.0, crit_s=5.0, ratio=10.0)
     with pytest.raises(AttributeError, match="does not change"):
         lines.warn_s = 2.0
     with pytest.raises(TypeError, match="ratio"):
-        ddprobe.Lines(warn_s=1.0, crit_s=5.0)
+        ddprobe.Thresholds(warn_s=1.0, crit_s=5.0)
 
 
 @pytest.mark.parametrize(

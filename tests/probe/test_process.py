@@ -363,7 +363,9 @@ def test_every_cause_and_metric_is_explained():
 
 def the_probe(memory, path, *words: str) -> ddprobe.Probe:
     options = ddprobe.parse_command([*words, str(path)])
-    return ddprobe.Probe(options, ddprobe.find_site(str(path), 10), ddprobe.Rooms(str(memory)), lambda: None)
+    return ddprobe.Probe(
+        options, ddprobe.find_site(str(path), 10), ddprobe.StateDirs(str(memory)), lambda: None
+    )
 
 
 def test_a_look_whose_observer_died_ends_in_its_time_and_does_not_spin(memory, tmp_path, monkeypatch):
@@ -383,7 +385,7 @@ def test_a_disk_that_answers_late_has_a_memory_of_its_own(memory, tmp_path):
     probe = the_probe(memory, tmp_path, "serve", "--allow-fs", mount.fs)
     found = probe.site
     probe.site = ddprobe.Site(**(vars(found) | {"answered": False, "mount": ddprobe.NOWHERE, "disks": ()}))
-    probe.memory = ddprobe.Memory(probe.rooms, probe.site.key, 1.0)
+    probe.memory = ddprobe.Memory(probe.state_dirs, probe.site.key, 1.0)
     probe.run(time.monotonic(), skip_look=True)
     assert probe.site.mount == found.mount
     assert [each.name.partition("_")[0] for each in memory.glob("*.memory")] in (
