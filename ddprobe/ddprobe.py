@@ -132,6 +132,8 @@ SLOW_WRITE_S: Final = 0.02
 """One lite write like that is chance, or the end of a lump of operations: as many more writes tell which."""
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
+BUSY_CPU_PCT: Final = 25.0
+"""From this CPU pressure on, single slow writes say nothing about the disk."""
 BASIS: Final = 5
 """Fewer completed requests say nothing about a device."""
 IDLE_PCT: Final = 5.0
@@ -1591,6 +1593,13 @@ def io_pressure_us() -> dict[str, int]:
     return totals
 
 
+def cpu_pressure_pct() -> float:
+    """Share of the last ten seconds in which some task waited for a processor; 0 if the kernel keeps none."""
+    words = read_text("/proc/pressure/cpu").split()
+    share = next((word[6:] for word in words if word.startswith("avg10=")), "0")
+    return _number(share, 101) or 0.0
+
+
 # ---------------------------------------------------------------- who is in state D
 
 
@@ -1813,10 +1822,7 @@ def _switches(status: str) -> int:
 
 def is_roots(status: str) -> bool:
     """Whether a thread is root's or the kernel's, by its real and effective user in /proc/PID/status."""
-    for line in status.splitlines():
-        if line.startswith("Uid:"):
-            return line.split()[1:3] == ["0", "0"]
-    return False
+    return "\nUid:\t0\t0\t" in status
 
 
 def _unit_of(cgroup: str) -> str:
@@ -2010,6 +2016,7 @@ class Facts(Record):
     own_ios: int
     tasks: Tasks | None
     cpu_wait_s: float
+    cpu_pressure_pct: float
     measured_s: float | None
 
     @property
@@ -2222,7 +2229,8 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
     """Whether an idle disk makes writes wait: many times its healthy median, or evenly, or again and again.
 
     The quickest of the last three lite writes counts: a limit delays each of them, a busy processor some.
-    A limit that lets some through at once and then none is seen in the mean of all.
+    A limit that lets some through at once and then none is seen in the mean of all, but not while processors
+    are busy: then the driver's threads are late for some writes as well, and a healthy disk looks like that.
     """
     typical_s, healthy_s, last = facts.typical_s, facts.healthy_s, facts.writes_s[-3:]
     if facts.disk is None or facts.others_wait or typical_s is None:
@@ -2233,7 +2241,8 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
             return True
     if not healthy_s:
         return False
-    least_s = facts.lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
+    lumps_s = facts.lumps_s if facts.cpu_pressure_pct < BUSY_CPU_PCT else None
+    least_s = lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
     even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
     ratio = thresholds.ratio / 2 if even else thresholds.ratio
     return least_s >= max(SLOW_ENOUGH_S[facts.level], ratio * healthy_s)
@@ -2403,7 +2412,7 @@ class Probe:
         return Facts(
             level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), bulk_s=(),
             append_s=(), failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk,
-            own_ios=0, tasks=tasks, cpu_wait_s=0.0, measured_s=None,
+            own_ios=0, tasks=tasks, cpu_wait_s=0.0, cpu_pressure_pct=0.0, measured_s=None,
         )  # fmt: skip
 
     def _observe(self, own_pid: int) -> ChildTask:
@@ -2514,6 +2523,7 @@ class Probe:
             own_ios=self._spent(level, progress).credits,
             tasks=tasks,
             cpu_wait_s=progress.cpu_wait_s,
+            cpu_pressure_pct=cpu_pressure_pct(),
             measured_s=None,
         )
 

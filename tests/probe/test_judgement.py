@@ -28,7 +28,7 @@ def facts(level: str = "lite", **changes) -> Facts:
     usual = {
         "level": level, "completed": True, "given_up": False, "elapsed_s": 0.003, "writes_s": (0.0005,) * 5,
         "bulk_s": (), "append_s": (), "failure": None, "healthy_s": 0.0005, "healthy_bulk_s": 0.002,
-        "disk": a_disk(), "own_ios": own, "tasks": None, "cpu_wait_s": 0.0,
+        "disk": a_disk(), "own_ios": own, "tasks": None, "cpu_wait_s": 0.0, "cpu_pressure_pct": 0.0,
         "measured_s": None,
     }  # fmt: skip
     return Facts(**(usual | changes))
@@ -446,6 +446,20 @@ def test_appends_go_behind_each_other_and_the_others_in_place():
 def estimate(took_s, **changes) -> float | None:
     series = {"bulk_s": tuple(took_s.get("bulk", ())), "append_s": tuple(took_s.get("append", ()))}
     return facts(writes_s=(*took_s["lite"], *took_s.get("again", ())), **series, **changes).dd_s
+
+
+def test_single_slow_writes_beside_busy_processors_are_no_slow_disk():
+    # measured on a healthy disk beside eight busy processes on two cores
+    slow_ms = (26, 2, 2, 5, 3, 4, 3, 5, 24, 5, 4, 3, 10, 1, 2, 1)
+    seen = {
+        "writes_s": tuple(ms / 1000 for ms in slow_ms),
+        "bulk_s": (0.007, 0.007),
+        "disk": a_disk(await_ms=2.0),
+    }
+    assert judge(facts(**seen), LINES).verdict == "warn"
+    assert judge(facts(**seen, cpu_pressure_pct=60.0), LINES).verdict == "ok"
+    paced = {"writes_s": (0.01,) * 16, "disk": a_disk(await_ms=5.0)}
+    assert judge(facts(**paced, cpu_pressure_pct=60.0), LINES).cause == "exhausted_idle"
 
 
 # milliseconds, measured at 5.4 MB/s beside eight busy processes on two cores, where dd took 2.06 s
