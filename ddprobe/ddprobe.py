@@ -7,7 +7,7 @@ OVERHEAD      Each run spends I/O credits: passive none, lite one write and one 
               and 20 flushes. The ladder spends 42 while all is well. No more than 1 % of 100 IOPS.
 
 Most probes of a sick disk hang on it. This one keeps to these rules:
-- whatever may block is done by a forked child, which nobody awaits beyond a deadline (Errand);
+- whatever may block is done by a forked child, which nobody awaits beyond a deadline (ChildTask);
 - one writer per file system: it holds a lock in memory, and the next run reports since when it is stuck;
 - of other processes only stat, status, wchan, cgroup and fd/ are read: the rest of /proc takes mmap_lock;
 - few modules are imported, because each of them is a read from a disk that may be sick. That is why there
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: object) -> object:
-        """Tell type checkers what Values does; they alone need to know."""
+        """Tell type checkers what Record does; they alone need to know."""
         return lambda cls: cls
 
 
@@ -72,8 +72,14 @@ MIB: Final = 1024 * KIB
 LITE_BYTES: Final = 4 * KIB
 CLASSIC_BLOCK: Final = MIB
 CLASSIC_BLOCKS: Final = 10
-BLOCK_BYTES: Final = {"lite": LITE_BYTES, "bulk": MIB, "again": LITE_BYTES, "classic": CLASSIC_BLOCK}
-"""Kinds of writes: again are the lite ones after bulk."""
+BLOCK_BYTES: Final = {
+    "lite": LITE_BYTES,
+    "bulk": MIB,
+    "append": CLASSIC_BLOCK,
+    "again": LITE_BYTES,
+    "classic": CLASSIC_BLOCK,
+}
+"""Kinds of writes: bulk are in place, append makes the file longer as dd does, again are lite after those."""
 LARGEST_EBS_IO: Final = 256 * KIB
 
 WAITS_IN_CLASSIC: Final = 49
@@ -88,14 +94,22 @@ makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
 MOST_BULK_WRITES: Final = 4
 BULK_AGREES: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
+APPENDS: Final = 3
+"""Where a queue makes every lite write slow, this many MiB are written as dd writes them: how long the writes
+of the journal wait there differs between kernels, limits and file systems (lab/bench/probe_compare.py)."""
+SLOW_IN_A_ROW: Final = 5
+"""So many slow lite writes are a queue; of a limit that hands out lumps of operations, some are quick."""
+APPEND_CREDITS: Final = 5
+"""Beside its data: the journal's descriptor and commit, two flushes, and what is written back later."""
 LITE_PER_BULK_ALONE: Final = 2.0
 LITE_PER_BULK_IN_A_QUEUE: Final = 1.3
-"""A MiB of dd is a bulk write and the journal's writes, which take as long as this many lite ones: measured
-on ext4 and xfs (lab/bench/probe_compare.py)."""
+"""Without appends, the journal's writes for a MiB of dd are taken to last as long as this many lite ones."""
 LITE_AFTER_BULK: Final = 3
 """Lite writes after a slow bulk write: the ones before it may have been a limit's burst."""
 SERIES_S: Final = 2.5
 """No further write is begun after this time: what took so long is proof."""
+LONGEST_LITE_S: Final = SERIES_S / 4
+"""A MiB of dd takes up to three lite writes: where those take longer, it would use up the time of the run."""
 NEW_FILE_CREDITS: Final = 6
 """Journal writes and flushes that making our file costs, beside its data."""
 USUAL_WRITES: Final = {"run": 16, "serve": 6}
@@ -118,6 +132,8 @@ SLOW_WRITE_S: Final = 0.02
 """One lite write like that is chance, or the end of a lump of operations: as many more writes tell which."""
 QUEUEING_MS: Final = 50.0
 """A device this slow has a queue: 16 ms were measured at 3,000 IOPS with 48 waiting, 455 ms at 100."""
+BUSY_CPU_PCT: Final = 25.0
+"""From this CPU pressure on, single slow writes say nothing about the disk."""
 BASIS: Final = 5
 """Fewer completed requests say nothing about a device."""
 IDLE_PCT: Final = 5.0
@@ -132,7 +148,7 @@ TASK_NAME: Final = 64
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
-class Values:
+class Record:
     """Named values that do not change; the standard library's own would import a dozen modules."""
 
     def __init__(self, **fields: Any) -> None:
@@ -251,17 +267,17 @@ def read_text(path: str, most: int = 65536) -> str:
         os.close(fd)
 
 
-# ---------------------------------------------------------------- errands
+# ---------------------------------------------------------------- child tasks
 
 _left_behind: list[int] = []
 
 
-class Errand:
+class ChildTask:
     """A forked child that does one thing which may never end. Nobody waits for it without a deadline."""
 
     def __init__(self, work: Callable[[Callable[[object], None]], None], *, keep: Sequence[int] = ()) -> None:
         """Start ``work(send)``, with the files it is to keep; what it sends comes out of ``receive``."""
-        self.fd, theirs = os.pipe()
+        self.fd, child_end = os.pipe()
         self.over = False
         self.status: int | None = None
         self._pending = b""
@@ -269,14 +285,14 @@ class Errand:
             self.pid = os.fork()
         except OSError as fault:
             os.close(self.fd)
-            os.close(theirs)
+            os.close(child_end)
             raise ProbeError(
                 f"no process can be started ({fault.strerror}): allow more tasks (TasksMax, ulimit -u),"
                 " or name fewer paths"
             ) from None
         if self.pid == 0:
-            _be_the_child(work, theirs, keep)
-        os.close(theirs)
+            _be_the_child(work, child_end, keep)
+        os.close(child_end)
         os.set_blocking(self.fd, False)
 
     def receive(self) -> list[Any]:
@@ -308,7 +324,7 @@ class Errand:
         self.give_up()
         return frames[-1] if frames else None
 
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the process is gone; never blocks."""
         if self.status is None:
             try:
@@ -324,10 +340,10 @@ class Errand:
         if self.fd >= 0:
             os.close(self.fd)
             self.fd, self.over = -1, True
-        if not self.ended():
+        if not self.has_ended():
             kill(self.pid)
         for _ in range(20):
-            if self.ended():
+            if self.has_ended():
                 return
             time.sleep(0.001)
         _left_behind.append(self.pid)
@@ -431,7 +447,7 @@ FOREIGN_FS: Final = (
 EBS_MODEL: Final = "Amazon Elastic Block Store"
 
 
-class Mount(Values):
+class Mount(Record):
     """One line of mountinfo."""
 
     point: str
@@ -451,7 +467,7 @@ NOWHERE: Final = Mount(point="", dev="unknown", fs="", source="", options="", re
 """Where a path is as long as its lookup has not said so: on no disk that could be accused."""
 
 
-class Disk(Values):
+class Disk(Record):
     """A whole disk, and the volume it is."""
 
     name: str
@@ -464,7 +480,7 @@ class Disk(Values):
     write_cache: str
 
 
-class Site(Values):
+class Site(Record):
     """Where a path lives: what explain prints and every reading carries."""
 
     path: str
@@ -533,9 +549,11 @@ def volume_id_of(model: str, serial: str) -> str | None:
     return f"vol-{digits}" if is_id and serial.startswith("vol") and model.strip() == EBS_MODEL else None
 
 
-def find_site(path: str, within_s: float, volume_id: str | None = None) -> Site:
+def find_site(
+    path: str, within_s: float, volume_id: str | None = None, state_dirs: StateDirs | None = None
+) -> Site:
     """Map a path to its mount and disks."""
-    return Lookup(path).site(time.monotonic() + within_s, volume_id)
+    return Lookup(path, state_dirs).site(time.monotonic() + within_s, volume_id)
 
 
 def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
@@ -552,16 +570,16 @@ def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
 class Lookup:
     """Follows a path to its mount and disks, in a child: that may already hang.
 
-    With rooms there is one such child for a path, however many runs ask: the others wait for its lock, and
-    read in it which name of the path it has not got past. Where a write has been stuck on the file system
-    that the path was on before, no child is risked: that file system is the answer.
+    With state directories there is one such child for a path, however many runs ask: the others wait for its
+    lock, and read in it which name of the path it has not got past. Where a write has been stuck on the file
+    system that the path was on before, no child is risked: that file system is the answer.
     """
 
-    def __init__(self, path: str, rooms: Rooms | None = None, *, writes: bool = False) -> None:
+    def __init__(self, path: str, state_dirs: StateDirs | None = None, *, writes: bool = False) -> None:
         self.path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
-        self._rooms, self._writes = rooms, writes
+        self._state_dirs, self._writes = state_dirs, writes
         self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
-        self._errand: Errand | None = None
+        self._child: ChildTask | None = None
         self._said: dict[str, str] = {}
         if (stuck := self._known_to_be_stuck()) is not None:
             self._said = {"path": stuck}
@@ -571,28 +589,28 @@ class Lookup:
     def _known_to_be_stuck(self) -> str | None:
         kept = self._kept()
         mount = mount_of(kept, self._mounts) if kept else None
-        holder = self._rooms.holder_of(mount.key) if self._rooms and mount else None
+        holder = self._state_dirs.holder_of(mount.key) if self._state_dirs and mount else None
         return kept if holder and holder.age_s >= STILL_S else None
 
     def _kept(self) -> str:
         """Where the path led when it was last looked up."""
-        return read_text(self._rooms.path(f"{name_of(self.path)}.place")) if self._rooms else ""
+        return read_text(self._state_dirs.path(f"{name_of(self.path)}.place")) if self._state_dirs else ""
 
     def _advance(self) -> None:
         """Start the child, unless that of another run is at it; take what it says."""
-        if self._errand is None:
-            lock = Lock(self._rooms, name_of(self.path)) if self._rooms else None
+        if self._child is None:
+            lock = Lock(self._state_dirs, name_of(self.path)) if self._state_dirs else None
             if lock is None or lock.take():
                 keep = [lock.fd] if lock else []
-                self._errand = Errand(lambda send: self._follow(send, lock), keep=keep)
+                self._child = ChildTask(lambda send: self._follow(send, lock), keep=keep)
             if lock:
                 lock.close()
-        if self._errand:
-            for said in self._errand.receive():
+        if self._child:
+            for said in self._child.receive():
                 self._said |= said
 
     def _follow(self, send: Callable[[object], None], lock: Lock | None) -> None:
-        began, touch = (boot_clock(), time.time()), Touch(self._rooms, "lookup")
+        began, touch = (boot_clock(), time.time()), Touch(self._state_dirs, "lookup")
 
         def reach(step: str) -> None:
             send({"at": step})
@@ -618,27 +636,27 @@ class Lookup:
 
     def site(self, until_s: float, volume_id: str | None = None) -> Site:
         """What was found by then. A site that has not answered has no disks, unless it is certain which."""
-        while not (self._said.keys() & {"path", "refused"} or (self._errand and self._errand.over)):
+        while not (self._said.keys() & {"path", "refused"} or (self._child and self._child.over)):
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 break
-            wait_for([self._errand.fd] if self._errand else [], min(STEP_S / 5, left_s))
+            wait_for([self._child.fd] if self._child else [], min(STEP_S / 5, left_s))
             self._advance()
-        if self._errand:
-            self._errand.give_up()
+        if self._child:
+            self._child.give_up()
         if "refused" in self._said:
             raise UsageError(self._said["refused"])
         real, kept, keep = self._said.get("path"), self._kept(), self._said.get("keep", "")
-        if self._rooms and keep not in ("", kept) and keep.isprintable() and keep == keep.strip():
-            self._rooms.write(f"{name_of(self.path)}.place", keep)
-        holder = self._rooms.holder_of(name_of(self.path)) if self._rooms and not real else None
+        if self._state_dirs and keep not in ("", kept) and keep.isprintable() and keep == keep.strip():
+            self._state_dirs.write(f"{name_of(self.path)}.place", keep)
+        holder = self._state_dirs.holder_of(name_of(self.path)) if self._state_dirs and not real else None
         reached = real or self._said.get("at") or (holder.at if holder else "")
         mount = mount_of(reached, self._mounts) if reached else NOWHERE
         if mount is None:
             raise ProbeError(
                 f"{reached} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk"
             )
-        partition, raw = Errand(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
+        partition, raw = ChildTask(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
         disks = tuple(Disk(**facts) for facts in raw)
         was_here = kept and mount_of(kept, self._mounts) == mount
         if volume_id and (real or was_here):
@@ -771,7 +789,10 @@ def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
 # ---------------------------------------------------------------- the writer
 
 
-class Plan(Values):
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Plan(Record):
     """One series of writes; ``extra`` allows more of them where some were slow."""
 
     level: str
@@ -780,12 +801,13 @@ class Plan(Values):
     data: str
     writes: int
     bulk: int
+    appends: int
     extra: bool
     enough_s: float | None
 
 
 def write_file(
-    plan: Plan, send: Callable[[object], None], lock: int | None = None, words_of_dd: int = 2
+    plan: Plan, send: Callable[[object], None], lock: int | None = None, dd_output: int = 2
 ) -> None:
     """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
     parent, fd = os.getppid(), -1
@@ -801,18 +823,23 @@ def write_file(
             fd, plan = make_blocks(fd, plan, send)
         send(("opened", time.monotonic()))
         if plan.engine == "dd" and plan.level == "classic":
-            _become_dd(fd, send, words_of_dd)
+            _become_dd(fd, send, dd_output)
         took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
         blocks = {size: _block(plan, size) for size in set(BLOCK_BYTES.values())}
         while (kind := next_write(plan, took_s)) is not None and os.getppid() == parent:
-            offset = len(took_s["classic"]) * CLASSIC_BLOCK  # the others are written in place
-            began_s = time.monotonic()
             try:
-                _write_whole(fd, blocks[BLOCK_BYTES[kind]], offset)
+                if kind == "append" and not took_s["append"]:
+                    make_room(fd, plan)
+                began_s = time.monotonic()
+                _write_whole(fd, blocks[BLOCK_BYTES[kind]], offset_of(kind, took_s))
             except OSError as fault:
-                if kind != "bulk":
+                if kind == "bulk":
+                    plan = _without_bulk(plan, fault, send)
+                elif kind == "append" and fault.errno in NO_ROOM:
+                    plan = Plan(**(vars(plan) | {"appends": 0}))
+                    fd = _shrink(fd, BLOCK_BYTES["bulk"], plan)
+                else:
                     raise
-                plan = _without_bulk(plan, fault, send)
                 continue
             took_s[kind].append(time.monotonic() - began_s)
             send(("wrote", kind, took_s[kind][-1]))
@@ -830,18 +857,28 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
     """Name the kind of the next write of a series by how long the others took; None at its end."""
     if plan.level == "classic":
         return "classic" if len(took_s["classic"]) < plan.writes else None
-    lite_s, bulk_s = took_s["lite"], took_s["bulk"]
+    lite_s, bulk_s, append_s = took_s["lite"], took_s["bulk"], took_s["append"]
     if plan.enough_s is None:
         return "lite" if len(lite_s) < plan.writes else None
     if sum(map(sum, took_s.values())) >= SERIES_S:
         return None
     is_proof = len(lite_s) > 1 and min(lite_s[-2:]) >= plan.enough_s  # more would only add to the queue
+    is_queue = is_proof or (len(lite_s) >= SLOW_IN_A_ROW and min(lite_s[-SLOW_IN_A_ROW:]) >= SLOW_WRITE_S)
+    if append_s or (is_queue and not bulk_s and plan.appends and lite_s[-1] <= LONGEST_LITE_S):
+        return "append" if len(append_s) < plan.appends else None
     if not bulk_s and not is_proof and len(lite_s) < wanted_writes(plan, lite_s):
         return "lite"
     if wants_bulk(plan, bulk_s):
         return "bulk"
     is_slow = plan.extra and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not is_proof
     return "again" if is_slow and len(took_s["again"]) < LITE_AFTER_BULK else None
+
+
+def offset_of(kind: str, took_s: dict[str, list[float]]) -> int:
+    """Say where the next write of a kind goes: only classic writes and appends go behind each other."""
+    if kind == "append":
+        return BLOCK_BYTES["bulk"] + len(took_s[kind]) * CLASSIC_BLOCK
+    return len(took_s["classic"]) * CLASSIC_BLOCK
 
 
 def wanted_writes(plan: Plan, lite_s: Sequence[float]) -> int:
@@ -869,6 +906,13 @@ def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
 def agree(bulk_s: Sequence[float]) -> bool:
     """Whether bulk writes show one pace; if the first was quicker, it was the burst of a limit."""
     return max(bulk_s) - min(bulk_s) <= BULK_AGREES * max(bulk_s)
+
+
+def mean_without_chance(append_s: Sequence[float]) -> float:
+    """Average appends, without one that took more than twice the median: it met another commit."""
+    typical_s = median(append_s)
+    usual_s = [seconds for seconds in append_s if seconds <= 2 * typical_s]
+    return sum(usual_s) / len(usual_s)
 
 
 def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
@@ -934,23 +978,31 @@ def _open_own_file_in(folder: int, name: str, plan: Plan) -> int:
     is_our_size = status.st_size % LITE_BYTES == 0 and status.st_size <= CLASSIC_BLOCK * CLASSIC_BLOCKS
     if status.st_nlink != 1 or status.st_uid != os.geteuid() or not is_our_size:
         raise OSError(errno.EPERM, f"{plan.path} is not ddprobe's own: remove it, or choose another --file")
-    growth = CLASSIC_BLOCK * CLASSIC_BLOCKS - status.st_blocks * 512
-    if plan.level == "classic" and growth > 0:
-        room = os.fstatvfs(fd)
-        needed = growth + room.f_blocks * room.f_frsize // 100
-        if room.f_bavail * room.f_frsize < needed:
-            raise OSError(
-                errno.ENOSPC, f"less than {needed // MIB} MiB free: a classic run would fill the disk"
-            )
+    if plan.level == "classic":
+        refuse_to_fill(fd, CLASSIC_BLOCK * CLASSIC_BLOCKS - status.st_blocks * 512, "a classic run")
     return fd
 
 
-def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
+def refuse_to_fill(fd: int, growth: int, what: str) -> None:
+    """Raise ENOSPC where less than 1 % of the file system would be free after this many bytes more."""
+    room = os.fstatvfs(fd)
+    needed = growth + room.f_blocks * room.f_frsize // 100
+    if growth > 0 and room.f_bavail * room.f_frsize < needed:
+        raise OSError(errno.ENOSPC, f"less than {needed // MIB} MiB free: {what} would fill the disk")
+
+
+def make_room(fd: int, plan: Plan) -> None:
+    """Cut off what earlier runs appended: only blocks that are new cost the journal what dd costs."""
+    refuse_to_fill(fd, plan.appends * CLASSIC_BLOCK, "appending")
+    os.ftruncate(fd, BLOCK_BYTES["bulk"])
+
+
+def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
     """Give back what was written before a write failed: part of a file may be all that a quota allows.
 
     It is not truncated, because btrfs refuses that too while the quota is full.
     """
-    Touch(rooms, "output", 0.0).reach(plan.path)
+    Touch(state_dirs, "output", 0.0).reach(plan.path)
     folder_name, name = os.path.split(plan.path)
     try:
         os.unlink(name, dir_fd=open_folder(folder_name))
@@ -960,10 +1012,10 @@ def remove_own_file(plan: Plan, rooms: Rooms | None = None) -> None:
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
     """Leave out the large writes where there is no room for them; any other fault is the disk's."""
-    if fault.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+    if fault.errno not in NO_ROOM:
         raise fault
     send(("no bulk", f"{fault.strerror} ({errno.errorcode[fault.errno]})"))
-    return Plan(**(vars(plan) | {"bulk": 0}))
+    return Plan(**(vars(plan) | {"bulk": 0, "appends": 0}))
 
 
 def _block(plan: Plan, size: int) -> bytes:
@@ -997,7 +1049,7 @@ def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
     os._exit(1)
 
 
-def failure_of_dd(status: int, words: str) -> tuple[str, str]:
+def dd_failure(status: int, words: str) -> tuple[str, str]:
     """Name the error that dd ended with, by its words; one that it does not name accuses no disk."""
     if not os.WIFEXITED(status):
         return "?", "dd was killed: is memory short?"
@@ -1047,7 +1099,7 @@ class Progress:
                 self.failure = (values[0], values[1])
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.closed_s is not None or self.failure is not None
 
 
@@ -1059,7 +1111,7 @@ ALLOWANCE_S: Final = 600.0
 """Credits not spent are kept for so long: an operator's few runs in a row are let through."""
 
 
-class Rooms:
+class StateDirs:
     """A folder in memory, where nothing waits for a disk: locks, what was measured, the newest reading."""
 
     def __init__(self, wanted: str | None) -> None:
@@ -1068,7 +1120,7 @@ class Rooms:
         if not self.mounts:
             raise ProbeError("/proc/self/mountinfo cannot be read: mount /proc")
         faults = []
-        for folder in [wanted] if wanted else _usual_rooms():
+        for folder in [wanted] if wanted else _default_state_dirs():
             fault = _why_not_ours(os.path.abspath(folder), self.mounts)
             if fault is None:
                 self.folder = os.path.abspath(folder)
@@ -1117,11 +1169,11 @@ class Rooms:
         return holder
 
 
-_rooms_in_use: list[Rooms] = []
+_state_dirs_in_use: list[StateDirs] = []
 """The one of this process: what is written to a file by stdout or stderr takes a lock in it as well."""
 
 
-def _usual_rooms() -> list[str]:
+def _default_state_dirs() -> list[str]:
     private = f"/dev/shm/ddprobe-{os.geteuid()}"  # noqa: S108 - made with mode 0700 and checked to be ours
     if os.geteuid() == 0:
         return ["/run/ddprobe", private]
@@ -1185,7 +1237,7 @@ def write_all(fd: int, raw: bytes) -> None:
         raw = raw[os.write(fd, raw) :]
 
 
-class Writing(Values):
+class Writing(Record):
     """What holds a lock: a write of a level, a lookup, or an output."""
 
     pid: int
@@ -1198,10 +1250,10 @@ class Writing(Values):
 class Lock:
     """Lets one child at a time touch a file system, or look up a path; the child inherits and holds it."""
 
-    def __init__(self, rooms: Rooms, key: str) -> None:
+    def __init__(self, state_dirs: StateDirs, key: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
-        rooms.ensure()
-        path = rooms.path(f"{key}.lock")
+        state_dirs.ensure()
+        path = state_dirs.path(f"{key}.lock")
         try:
             self.fd = os.open(path, flags, 0o600)
             status = os.fstat(self.fd)
@@ -1251,27 +1303,27 @@ def note_holder(fd: int, level: str, began: tuple[float, float], at: str) -> Non
 class Touch:
     """Holds the lock of the file system that a child is about to touch, so that no second one hangs there."""
 
-    def __init__(self, rooms: Rooms | None, level: str, wait_s: float | None = None) -> None:
+    def __init__(self, state_dirs: StateDirs | None, level: str, wait_s: float | None = None) -> None:
         """Wait so long for others, then raise; by default go on without the lock."""
-        self._rooms, self._level, self._wait_s = rooms, level, wait_s
+        self._state_dirs, self._level, self._wait_s = state_dirs, level, wait_s
         self._began = (boot_clock(), time.time())
         self._key = ""
         self._lock: Lock | None = None
 
     def reach(self, path: str) -> None:
         """Let go of the file system before, and take the lock of the one that the path is on."""
-        mount = mount_of(path, self._rooms.mounts) if self._rooms else None
-        if self._rooms is None or mount is None:
+        mount = mount_of(path, self._state_dirs.mounts) if self._state_dirs else None
+        if self._state_dirs is None or mount is None:
             return
         if mount.key != self._key:
             if self._lock:
                 self._lock.close()
-            self._key, self._lock = mount.key, self._take(self._rooms, mount.key)
+            self._key, self._lock = mount.key, self._take(self._state_dirs, mount.key)
         if self._lock:
             note_holder(self._lock.fd, self._level, self._began, path)
 
-    def _take(self, rooms: Rooms, key: str) -> Lock | None:
-        lock, until_s = Lock(rooms, key), time.monotonic() + (self._wait_s or 0.0)
+    def _take(self, state_dirs: StateDirs, key: str) -> Lock | None:
+        lock, until_s = Lock(state_dirs, key), time.monotonic() + (self._wait_s or 0.0)
         while not lock.take():
             if time.monotonic() < until_s:
                 time.sleep(STEP_S / 10)
@@ -1290,8 +1342,8 @@ class Touch:
 class Memory:
     """What earlier runs on this file system measured while it was healthy, and what they spent."""
 
-    def __init__(self, rooms: Rooms, key: str, credits_per_s: float) -> None:
-        self._rooms, self._name, self._rate = rooms, f"{key}.memory", credits_per_s
+    def __init__(self, state_dirs: StateDirs, key: str, credits_per_s: float) -> None:
+        self._state_dirs, self._name, self._rate = state_dirs, f"{key}.memory", credits_per_s
         self.healthy: dict[str, list[float]] = {"lite": [], "bulk": [], "classic": []}
         self.credits_total = 0.0
         self.classic_at_s = -1e9
@@ -1301,7 +1353,7 @@ class Memory:
 
     def reload(self) -> None:
         """Read what is remembered now: other runs may have added to it."""
-        for line in read_text(self._rooms.path(self._name)).splitlines():
+        for line in read_text(self._state_dirs.path(self._name)).splitlines():
             word, _, numbers = line.partition(" ")
             try:
                 self._recall(word, [float(number) for number in numbers.split()])
@@ -1357,9 +1409,9 @@ class Memory:
 
     def _change(self, work: Callable[[], None]) -> None:
         """Add to what is remembered now, and nobody else meanwhile."""
-        self._rooms.ensure()
+        self._state_dirs.ensure()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self._rooms.path(f"{self._name}.lock"), flags, 0o600)
+        fd = os.open(self._state_dirs.path(f"{self._name}.lock"), flags, 0o600)
         try:
             for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
                 try:
@@ -1386,13 +1438,13 @@ class Memory:
             f"credits {self._left:.3f} {self._at_s:.3f} {self.credits_total:.3f} {self.classic_at_s:.3f}"
         )
         lines.append(f"climb {self.climb_s:.6f}")
-        self._rooms.write(self._name, "\n".join(lines) + "\n")
+        self._state_dirs.write(self._name, "\n".join(lines) + "\n")
 
 
 # ---------------------------------------------------------------- what the kernel counts
 
 
-class Counters(Values):
+class Counters(Record):
     """One disk's counters at one instant."""
 
     at_s: float
@@ -1426,7 +1478,7 @@ def parse_counters(text: str, at_s: float) -> Counters | None:
     )
 
 
-class Delta(Values):
+class Delta(Record):
     """What one disk did in a span of time."""
 
     disk: str
@@ -1446,7 +1498,7 @@ class Delta(Values):
     def per_s(self) -> float:
         return self.done / self.seconds if self.seconds > 0 else 0.0
 
-    def shown(self) -> dict[str, object]:
+    def as_dict(self) -> dict[str, object]:
         """As the reading carries it."""
         return vars(self) | {"per_s": self.per_s}
 
@@ -1541,10 +1593,17 @@ def io_pressure_us() -> dict[str, int]:
     return totals
 
 
+def cpu_pressure_pct() -> float:
+    """Share of the last ten seconds in which some task waited for a processor; 0 if the kernel keeps none."""
+    words = read_text("/proc/pressure/cpu").split()
+    share = next((word[6:] for word in words if word.startswith("avg10=")), "0")
+    return _number(share, 101) or 0.0
+
+
 # ---------------------------------------------------------------- who is in state D
 
 
-class Tasks(Values):
+class Tasks(Record):
     """What some passes over all threads saw."""
 
     passes: int
@@ -1565,14 +1624,14 @@ class Tasks(Values):
     top: list[dict[str, Any]]
 
 
-class Seen:
+class TaskSample:
     """One thread that was in state D."""
 
-    __slots__ = ("comm", "first_s", "here", "last_s", "still_s", "switches", "unit", "wchan")
+    __slots__ = ("comm", "first_s", "here", "is_root", "last_s", "still_s", "switches", "unit", "wchan")
 
     def __init__(self, now_s: float, switches: int) -> None:
         self.comm = self.wchan = self.unit = ""
-        self.here = False
+        self.here = self.is_root = False
         self.first_s = self.last_s = self.still_s = now_s
         self.switches = switches
 
@@ -1583,8 +1642,13 @@ class Seen:
 
     @property
     def waits_here(self) -> bool:
-        """It waits for I/O or a lock, with a file on this disk: other waits in D any user can bring about."""
-        return self.here and self.wchan.startswith(LOCK_WAITS + IO_WAITS)
+        """It waits for I/O or a lock, with a file on this disk: other waits in D any user can bring about.
+
+        A user with a FUSE server of their own can also bring about the waits that every file system shares.
+        Those count only for root's tasks and the kernel's, which do not enter such a file system.
+        """
+        waits = LOCK_WAITS + IO_WAITS if self.is_root else DISK_WAITS
+        return self.here and self.wchan.startswith(waits)
 
 
 class Observer:
@@ -1596,7 +1660,7 @@ class Observer:
             f"/{name}" for name in {site.partition, *(disk.name for disk in site.disks)} if name
         )
         self._devs = tuple(f"flush-{dev}" for dev in {site.mount.dev, *(disk.dev for disk in site.disks)})
-        self._seen: dict[int, Seen] = {}
+        self._samples: dict[int, TaskSample] = {}
         self._files: dict[int, bool] = {}
         self._space = _mount_space("self")
         self._spaces: dict[str, tuple[Mount, ...]] = {}
@@ -1632,7 +1696,7 @@ class Observer:
             self._note(pid, tid, comm, now_s)
         self.passes += 1
         self.most, self.main_only = max(self.most, blocked), max(self.main_only, main)
-        self.most_here = max(self.most_here, sum(self._seen[tid].here for tid in self._now))
+        self.most_here = max(self.most_here, sum(self._samples[tid].here for tid in self._now))
 
     def _in_state_d(self) -> Iterable[tuple[int, int, bytes]]:
         read, start, close = os.read, os.open, os.close
@@ -1662,23 +1726,25 @@ class Observer:
 
     def _note(self, pid: int, tid: int, comm: bytes, now_s: float) -> None:
         folder = f"/proc/{pid}/task/{tid}"
-        switches = _switches(read_text(f"{folder}/status", 8192))
-        seen = self._seen.get(tid)
-        if seen is None or now_s - seen.last_s > 3600:  # noqa: PLR2004 - ids are used again
-            seen = self._seen[tid] = Seen(now_s, switches)
-            seen.comm = plain(comm)
-            seen.unit = _unit_of(read_text(f"/proc/{pid}/cgroup", 4096))
+        status = read_text(f"{folder}/status", 8192)
+        switches = _switches(status)
+        sample = self._samples.get(tid)
+        if sample is None or now_s - sample.last_s > 3600:  # noqa: PLR2004 - ids are used again
+            sample = self._samples[tid] = TaskSample(now_s, switches)
+            sample.comm = plain(comm)
+            sample.unit = _unit_of(read_text(f"/proc/{pid}/cgroup", 4096))
+        sample.is_root = is_roots(status)
         wchan = read_text(f"{folder}/wchan", 256)
-        seen.wchan = plain(wchan) if wchan not in ("", "0") else seen.wchan or "?"
-        if switches != seen.switches:
-            seen.switches, seen.still_s = switches, now_s
-        seen.here = seen.here or pid == self._own or self._uses_this_disk(pid, seen.comm)
-        seen.last_s = now_s
+        sample.wchan = plain(wchan) if wchan not in ("", "0") else sample.wchan or "?"
+        if switches != sample.switches:
+            sample.switches, sample.still_s = switches, now_s
+        sample.here = sample.here or pid == self._own or self._uses_this_disk(pid, sample.comm)
+        sample.last_s = now_s
         self._now.add(tid)
         if pid == self._own:
             self._own_seen += 1
             self._own_in_d += 1
-            self._own_wchans.append(seen.wchan)
+            self._own_wchans.append(sample.wchan)
 
     def _uses_this_disk(self, pid: int, comm: str) -> bool:
         if any(name in comm for name in self._names) or any(dev in comm for dev in self._devs):
@@ -1705,21 +1771,21 @@ class Observer:
 
     def summary(self) -> dict[str, Any]:
         """What all passes saw so far, ready to be sent."""
-        stuck = [seen for tid, seen in self._seen.items() if seen.is_stuck and tid in self._now]
-        here = [seen.wchan for seen in stuck if seen.waits_here]
+        stuck = [sample for tid, sample in self._samples.items() if sample.is_stuck and tid in self._now]
+        here = [sample.wchan for sample in stuck if sample.waits_here]
         return {
             "passes": self.passes,
             "pass_ms": 1000 * self.spent_s / max(1, self.passes - 1),
             "hidden": not os.path.exists("/proc/1/stat"),
             "most": self.most,
             "most_here": self.most_here,
-            "distinct": len(self._seen),
+            "distinct": len(self._samples),
             "main_only": self.main_only,
             "stuck": len(stuck),
             "stuck_here": len(here),
             "stuck_wchan": _most_common(here),
-            "slow": len(self._seen) - len(stuck),
-            "unattributed": sum(not seen.here for seen in self._seen.values()),
+            "slow": len(self._samples) - len(stuck),
+            "unattributed": sum(not sample.here for sample in self._samples.values()),
             "own_seen": self._own_seen,
             "own_in_d": self._own_in_d,
             "own_wchan": _most_common(self._own_wchans),
@@ -1728,8 +1794,8 @@ class Observer:
 
     def _groups(self) -> list[dict[str, Any]]:
         counts: dict[tuple[str, str, str, bool], int] = {}
-        for seen in self._seen.values():
-            group = (seen.comm, seen.wchan, seen.unit, seen.here)
+        for sample in self._samples.values():
+            group = (sample.comm, sample.wchan, sample.unit, sample.here)
             counts[group] = counts.get(group, 0) + 1
         ranked = sorted(counts.items(), key=lambda item: (not item[0][3], -item[1], item[0]))[: self._top]
         return [
@@ -1752,6 +1818,11 @@ def _switches(status: str) -> int:
         if "ctxt_switches" in line:
             total += whole(line.rpartition(":")[2]) or 0
     return total
+
+
+def is_roots(status: str) -> bool:
+    """Whether a thread is root's or the kernel's, by its real and effective user in /proc/PID/status."""
+    return "\nUid:\t0\t0\t" in status
 
 
 def _unit_of(cgroup: str) -> str:
@@ -1838,12 +1909,12 @@ def parse_nvme_json(text: str) -> dict[str, int]:
     import json
 
     try:
-        found = json.loads(text)
+        counters = json.loads(text)
     except (ValueError, RecursionError) as fault:
         raise ProbeError(f"no JSON of NVMe counters: {plain(str(fault), 200)}") from None
-    if not isinstance(found, dict):
+    if not isinstance(counters, dict):
         raise ProbeError("no JSON object of NVMe counters")
-    named = {NVME_NEW_NAMES.get(name, name): value for name, value in found.items()}
+    named = {NVME_NEW_NAMES.get(name, name): value for name, value in counters.items()}
     return {name: named[name] for name in NVME_FIELDS if isinstance(named.get(name), int)}
 
 
@@ -1868,23 +1939,25 @@ def read_ebs_page(disk: Disk) -> dict[str, int]:
     return parse_ebs_page(page.tobytes())
 
 
-def nvme_counters(site: Site, json_file: str | None, rooms: Rooms | None = None) -> dict[str, int] | None:
+def nvme_counters(
+    site: Site, json_file: str | None, state_dirs: StateDirs | None = None
+) -> dict[str, int] | None:
     """Get the EBS counters of the first volume, or None where there are none to be had within a second."""
 
-    def parsed(path: str) -> dict[str, int]:
-        Touch(rooms, "output", 0.0).reach(path)
+    def read_file(path: str) -> dict[str, int]:
+        Touch(state_dirs, "output", 0.0).reach(path)
         return parse_nvme_json(read_text(path))
 
-    def asked(disk: Disk) -> dict[str, int]:
-        if rooms and not Lock(rooms, f"nvme-{disk.name}").take():
+    def ask_controller(disk: Disk) -> dict[str, int]:
+        if state_dirs and not Lock(state_dirs, f"nvme-{disk.name}").take():
             raise ProbeError("the answer to an earlier question has not come yet")
         return read_ebs_page(disk)
 
     ebs = next((disk for disk in site.disks if disk.volume_id and disk.name.startswith("nvme")), None)
     if json_file:
-        raw = Errand(lambda send: send(parsed(os.path.abspath(json_file)))).answer(1.0)
+        raw = ChildTask(lambda send: send(read_file(os.path.abspath(json_file)))).answer(1.0)
     elif ebs:
-        raw = Errand(lambda send: send(asked(ebs))).answer(1.0)
+        raw = ChildTask(lambda send: send(ask_controller(ebs))).answer(1.0)
     else:
         return None
     return raw or None
@@ -1909,11 +1982,16 @@ IO_WAITS: Final = (
     "__iomap_dio", "dio_", "jbd2_", "do_get_write_access", "rq_qos", "wbt_", "balance_dirty", "xfs_", "xlog_",
     "ext4_", "btrfs_",
 )  # fmt: skip
+FREEZE_WAITS: Final = ("percpu_rwsem", "__percpu", "sb_start", "freeze")
+SHARED_IO_WAITS: Final = ("folio_wait", "wait_on", "__wait_on", "io_schedule", "bit_wait_io", "balance_dirty")
+"""Waits for a page or for memory, which a FUSE server can prolong as much as a disk."""
+DISK_WAITS: Final = (*FREEZE_WAITS, *(name for name in IO_WAITS if name not in SHARED_IO_WAITS))
+"""FUSE file systems cannot be frozen, and have no block device below them."""
 SLOW_ENOUGH_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
 """Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
 
 
-class Lines(Values):
+class Thresholds(Record):
     """Where a verdict begins."""
 
     warn_s: float
@@ -1921,7 +1999,7 @@ class Lines(Values):
     ratio: float
 
 
-class Facts(Values):
+class Facts(Record):
     """All that is known of one look or one series of writes."""
 
     level: str
@@ -1930,6 +2008,7 @@ class Facts(Values):
     elapsed_s: float
     writes_s: tuple[float, ...]
     bulk_s: tuple[float, ...]
+    append_s: tuple[float, ...]
     failure: tuple[str, str] | None
     healthy_s: float | None
     healthy_bulk_s: float | None
@@ -1937,6 +2016,7 @@ class Facts(Values):
     own_ios: int
     tasks: Tasks | None
     cpu_wait_s: float
+    cpu_pressure_pct: float
     measured_s: float | None
 
     @property
@@ -1953,7 +2033,7 @@ class Facts(Values):
         """The longest wait; of a series of lite writes that ended none is as long as all together."""
         if not self.completed or self.level != "lite":
             return self.elapsed_s
-        writes_s = (*self.writes_s, *self.bulk_s)
+        writes_s = (*self.writes_s, *self.bulk_s, *self.append_s)
         return max(self.elapsed_s - sum(writes_s), *writes_s, 0.0)
 
     @property
@@ -1971,6 +2051,8 @@ class Facts(Values):
         for paced in (self.bulk_s, self.bulk_s[-2:]):
             if agree(paced):
                 return sum(paced) / len(paced)
+        if self._is_bulk_slow:  # what made one of them late let a limit save up as much for the next
+            return sum(self.bulk_s[1:]) / len(self.bulk_s[1:])
         return median(self.bulk_s[1:])
 
     @property
@@ -2000,10 +2082,11 @@ class Facts(Values):
             return self.disk.quiet_s if self.disk else None
         if self.measured_s is not None:
             return self.measured_s
-        if self.bulk_s and self.has_lumps and (mean_s := self._mean_dd_s) is not None:
-            return mean_s
+        if self.append_s:  # a tenth of dd each
+            return CLASSIC_BLOCKS * mean_without_chance(self.append_s)
         if self.bulk_typical_s is not None:
-            return self._dd_at(self.typical_s or 0.0, self.bulk_typical_s)
+            mean_s = self._mean_dd_s if self.has_lumps else None
+            return self._paced_dd_s(self.bulk_typical_s) if mean_s is None else mean_s
         delay_s = self.io_delay_s
         return None if delay_s is None else WAITS_IN_CLASSIC * delay_s
 
@@ -2018,15 +2101,26 @@ class Facts(Values):
     def has_lumps(self) -> bool:
         """Whether a write waited and a later one did not: a limit that hands out operations in lumps.
 
-        It delays a write for the whole lump, so a short series sees too few of these delays for a pace.
+        It delays a write for the whole lump, so a short series sees too few of these delays for a pace. But
+        if no large write is quick after the first slow one, and their pace is the slower estimate, that is a
+        limit of bytes: the small writes that were slow waited for a processor, for us or for a driver.
         """
         if self.level != "lite" or self.others_wait:
             return False
-        return any(
+        is_uneven = any(
             took_s >= slow_s and min(series[number:]) <= took_s / 2
             for series, slow_s in self._series
             for number, took_s in enumerate(series)
         )
+        if not is_uneven or self.bulk_typical_s is None or not self._is_bulk_slow:
+            return is_uneven
+        return self._paced_dd_s(self.bulk_typical_s) < (self._mean_dd_s or 0.0)
+
+    @property
+    def _is_bulk_slow(self) -> bool:
+        """Whether at least two large writes were slow, and none after the first of them was quick."""
+        slow = [took_s >= SLOW_ENOUGH_S["bulk"] for took_s in self.bulk_s]
+        return sum(slow) >= 2 and all(slow[slow.index(True) :])  # noqa: PLR2004 - one is chance
 
     @property
     def _series(self) -> tuple[tuple[tuple[float, ...], float], ...]:
@@ -2042,14 +2136,18 @@ class Facts(Values):
         operations = LITE_CREDITS * len(self.writes_s) + BULK_CREDITS * len(self.bulk_s)
         return CLASSIC_CREDITS * (sum(self.writes_s) + sum(self.bulk_s)) / operations
 
-    def _dd_at(self, lite_s: float, bulk_s: float) -> float:
-        """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once."""
-        burst_s = sum(max(0.0, bulk_s - seconds) for seconds in self.bulk_s)
-        if self.lumps_s is None:
-            burst_s += sum(max(0.0, lite_s - seconds) for seconds in self.writes_s)
+    def _paced_dd_s(self, bulk_s: float) -> float:
+        """Seconds of dd at the pace of these writes, less the burst that the limit lets through at once.
+
+        Where others wait they have used up the burst: some of our writes are quicker there by chance.
+        """
+        lite_s, burst_s = self.typical_s or 0.0, 0.0
+        if not self.others_wait:
+            burst_s = sum(max(0.0, bulk_s - seconds) for seconds in self.bulk_s)
+            if self.lumps_s is None:
+                burst_s += sum(max(0.0, lite_s - seconds) for seconds in self.writes_s)
         journal = LITE_PER_BULK_IN_A_QUEUE if self.others_wait else LITE_PER_BULK_ALONE
-        paced_s = CLASSIC_BLOCKS * (bulk_s + journal * lite_s)
-        return max(paced_s - burst_s, sum(self.bulk_s))
+        return max(CLASSIC_BLOCKS * (bulk_s + journal * lite_s) - burst_s, sum(self.bulk_s))
 
     @property
     def others_wait(self) -> bool:
@@ -2064,7 +2162,8 @@ class Facts(Values):
         """Most requests that our own writes keep in the queue: a MiB is four at once and what splits them."""
         if self.level == "classic":
             return 8
-        return 2 + 4 * min(1.0, sum(self.bulk_s) / self.elapsed_s) if self.bulk_s and self.elapsed_s else 2
+        large_s = sum(self.bulk_s) + sum(self.append_s)
+        return 2 + 4 * min(1.0, large_s / self.elapsed_s) if self.elapsed_s else 2
 
     @property
     def is_still(self) -> bool:
@@ -2087,7 +2186,7 @@ class Facts(Values):
         return self.tasks.own_wchan if self.tasks else ""
 
 
-class Judgement(Values):
+class Judgement(Record):
     """A verdict, and why."""
 
     verdict: str
@@ -2095,18 +2194,18 @@ class Judgement(Values):
     reason: str
 
 
-def judge(facts: Facts, lines: Lines) -> Judgement:
+def judge(facts: Facts, thresholds: Thresholds) -> Judgement:
     """Tell how bad it is and what it is."""
     if facts.failure:
         return _judge_failure(*facts.failure)
     if facts.level == "passive":
-        return _judge_passive(facts, lines)
+        return _judge_passive(facts, thresholds)
     verdict = OK
-    if (facts.dd_s or 0.0) >= lines.warn_s or facts.longest_s >= lines.warn_s:
+    if (facts.dd_s or 0.0) >= thresholds.warn_s or facts.longest_s >= thresholds.warn_s:
         verdict = WARN
-    if facts.given_up or (facts.dd_s or 0.0) >= lines.crit_s or facts.longest_s >= lines.crit_s:
+    if facts.given_up or (facts.dd_s or 0.0) >= thresholds.crit_s or facts.longest_s >= thresholds.crit_s:
         verdict = CRIT
-    paced = verdict == OK and is_paced(facts, lines)
+    paced = verdict == OK and is_paced(facts, thresholds)
     if verdict == OK and not paced:
         return Judgement(verdict=OK, cause=OK, reason=CAUSES[OK])
     cause = cause_of(facts)
@@ -2120,30 +2219,32 @@ def is_near(dd_s: float | None, line_s: float) -> bool:
     return dd_s is not None and NEAR_LINE * line_s <= dd_s <= line_s / NEAR_LINE
 
 
-def wants_classic(facts: Facts, judged: Judgement, lines: Lines, climb_s: float) -> bool:
+def wants_classic(facts: Facts, judged: Judgement, thresholds: Thresholds, climb_s: float) -> bool:
     """Whether the ladder goes on to classic after these lite writes."""
-    is_slow = (facts.typical_s or 0.0) >= climb_s or is_near(facts.dd_s, lines.warn_s)
-    return judged.verdict in (WARN, CRIT) or is_slow or is_paced(facts, lines)
+    is_slow = (facts.typical_s or 0.0) >= climb_s or is_near(facts.dd_s, thresholds.warn_s)
+    return judged.verdict in (WARN, CRIT) or is_slow or is_paced(facts, thresholds)
 
 
-def is_paced(facts: Facts, lines: Lines) -> bool:
+def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
     """Whether an idle disk makes writes wait: many times its healthy median, or evenly, or again and again.
 
     The quickest of the last three lite writes counts: a limit delays each of them, a busy processor some.
-    A limit that lets some through at once and then none is seen in the mean of all.
+    A limit that lets some through at once and then none is seen in the mean of all, but not while processors
+    are busy: then the driver's threads are late for some writes as well, and a healthy disk looks like that.
     """
     typical_s, healthy_s, last = facts.typical_s, facts.healthy_s, facts.writes_s[-3:]
     if facts.disk is None or facts.others_wait or typical_s is None:
         return False
     if facts.bulk_s and facts.healthy_bulk_s:
         least_s = min(facts.bulk_s[-2:])
-        if least_s >= max(SLOW_ENOUGH_S["bulk"], lines.ratio * facts.healthy_bulk_s):
+        if least_s >= max(SLOW_ENOUGH_S["bulk"], thresholds.ratio * facts.healthy_bulk_s):
             return True
     if not healthy_s:
         return False
-    least_s = facts.lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
+    lumps_s = facts.lumps_s if facts.cpu_pressure_pct < BUSY_CPU_PCT else None
+    least_s = lumps_s or (min(last) if facts.level == "lite" and last else typical_s)
     even = facts.level == "lite" and len(last) == 3 and max(last) <= 1.2 * least_s  # noqa: PLR2004 - in a row
-    ratio = lines.ratio / 2 if even else lines.ratio
+    ratio = thresholds.ratio / 2 if even else thresholds.ratio
     return least_s >= max(SLOW_ENOUGH_S[facts.level], ratio * healthy_s)
 
 
@@ -2175,7 +2276,7 @@ def cause_of(facts: Facts) -> str:
     return EXHAUSTED_IDLE if below_us else NOT_THIS_DISK
 
 
-def _judge_passive(facts: Facts, lines: Lines) -> Judgement:
+def _judge_passive(facts: Facts, thresholds: Thresholds) -> Judgement:
     disk, tasks, dd_s = facts.disk, facts.tasks, facts.dd_s
     verdict, cause = OK, OK
     if disk is None:
@@ -2185,7 +2286,7 @@ def _judge_passive(facts: Facts, lines: Lines) -> Judgement:
     if facts.is_still:
         verdict, cause = CRIT, STALLED
     elif dd_s is not None and facts.is_queueing:
-        verdict, cause = (CRIT if dd_s >= lines.crit_s else WARN), THROTTLED
+        verdict, cause = (CRIT if dd_s >= thresholds.crit_s else WARN), THROTTLED
     elif tasks and tasks.stuck_here and not disk.in_flight and tasks.stuck_wchan.startswith(LOCK_WAITS):
         verdict, cause = WARN, FROZEN_OR_LOCK
     elif tasks and tasks.stuck_here and not disk.in_flight and disk.done < BASIS:  # held above it
@@ -2206,10 +2307,10 @@ def not_measured(reason: str) -> Judgement:
     return Judgement(verdict=UNKNOWN, cause=NOT_MEASURED, reason=reason)
 
 
-def worse(one: Judgement, other: Judgement) -> Judgement:
+def worse(first: Judgement, second: Judgement) -> Judgement:
     """Pick the worse of two views of one path; the first where they are alike. OK is claimed by both only."""
     order = (OK, UNKNOWN, WARN, CRIT)
-    return max((one, other), key=lambda judged: order.index(judged.verdict))
+    return max((first, second), key=lambda judged: order.index(judged.verdict))
 
 
 BADNESS: Final = (OK, WARN, UNKNOWN, CRIT)
@@ -2223,7 +2324,7 @@ def worst(verdicts: Iterable[str]) -> str:
 # ---------------------------------------------------------------- one look at one path
 
 
-class Cost(Values):
+class Cost(Record):
     """What one series of writes asks of the device, flushes counted as credits."""
 
     writes: int
@@ -2231,20 +2332,28 @@ class Cost(Values):
     credits: int
 
 
-def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0) -> Cost:
+def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
     """Price a level, by the sizes the device takes: checked against its counters in the tests."""
     most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
-    each = -(-MIB // KIB // most_kib)
+    requests_per_mib = -(-MIB // KIB // most_kib)
     if level == "lite":
-        data, flushes = writes + each * bulk, writes + bulk
-        return Cost(writes=data, flushes=flushes, credits=LITE_CREDITS * writes + (each + 1) * bulk)
+        data, flushes = (
+            writes + requests_per_mib * bulk + (requests_per_mib + 2) * appends,
+            writes + bulk + 2 * appends,
+        )
+        appended = (requests_per_mib + APPEND_CREDITS) * appends
+        return Cost(
+            writes=data,
+            flushes=flushes,
+            credits=LITE_CREDITS * writes + (requests_per_mib + 1) * bulk + appended,
+        )
     if level == "classic":
-        data = CLASSIC_BLOCKS * each
+        data = CLASSIC_BLOCKS * requests_per_mib
         return Cost(writes=data + 26, flushes=20, credits=data + 46)
     return Cost(writes=0, flushes=0, credits=0)
 
 
-class Trial(Values):
+class WriteAttempt(Record):
     """How one series of writes went."""
 
     facts: Facts
@@ -2258,16 +2367,18 @@ class Trial(Values):
 class Probe:
     """Everything needed to look at one path again and again."""
 
-    def __init__(self, options: Options, site: Site, rooms: Rooms, heartbeat: Callable[[], None]) -> None:
-        self.options, self.site, self.rooms, self._heartbeat = options, site, rooms, heartbeat
+    def __init__(
+        self, options: Options, site: Site, state_dirs: StateDirs, heartbeat: Callable[[], None]
+    ) -> None:
+        self.options, self.site, self.state_dirs, self._heartbeat = options, site, state_dirs, heartbeat
         self.refusal: str | None = None
         self.memory = self._memory()
         self.watches = Watches(site.disks)
-        self.lines = Lines(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
+        self.thresholds = Thresholds(warn_s=options.warn, crit_s=options.crit, ratio=options.ratio)
 
     def _memory(self) -> Memory:
         key = "_".join([self.site.key, *self.site.volume_ids])
-        return Memory(self.rooms, key, self.options.max_credit_share * self.options.baseline_iops)
+        return Memory(self.state_dirs, key, self.options.max_credit_share * self.options.baseline_iops)
 
     # -- without any I/O
 
@@ -2300,28 +2411,26 @@ class Probe:
     def passive_facts(self, disk: Delta | None, tasks: Tasks | None) -> Facts:
         return Facts(
             level="passive", completed=True, given_up=False, elapsed_s=0.0, writes_s=(), bulk_s=(),
-            failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk, own_ios=0, tasks=tasks,
-            cpu_wait_s=0.0, measured_s=None,
+            append_s=(), failure=None, healthy_s=None, healthy_bulk_s=None, disk=disk,
+            own_ios=0, tasks=tasks, cpu_wait_s=0.0, cpu_pressure_pct=0.0, measured_s=None,
         )  # fmt: skip
 
-    def _observe(self, own_pid: int) -> Errand:
-        return Errand(lambda send: Observer(self.site, own_pid, self.options.top).watch(send))
+    def _observe(self, own_pid: int) -> ChildTask:
+        return ChildTask(lambda send: Observer(self.site, own_pid, self.options.top).watch(send))
 
-    def _newest(self, observer: Errand | None, tasks: Tasks | None) -> Tasks | None:
+    def _newest(self, observer: ChildTask | None, tasks: Tasks | None) -> Tasks | None:
         frames = observer.receive() if observer else []
         return Tasks(**frames[-1]) if frames else tasks
 
     # -- with a write
 
-    def attempt(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
+    def attempt(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> WriteAttempt:
         """Write in a child, watch it and the disk meanwhile, and leave it alone once the time is over."""
         plan = self._plan(level)
         pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
         watches = Watches(self.site.disks)
-        words_of_dd = self.rooms.scratch()
-        writer = Errand(
-            lambda send: write_file(plan, send, lock.fd, words_of_dd), keep=[lock.fd, words_of_dd]
-        )
+        dd_output = self.state_dirs.scratch()
+        writer = ChildTask(lambda send: write_file(plan, send, lock.fd, dd_output), keep=[lock.fd, dd_output])
         lock.close()
         progress, observer, tasks = Progress(began_s), None, None
         while not writer.over and (now_s := time.monotonic()) < until_s:
@@ -2331,19 +2440,19 @@ class Probe:
             wait_for(fds, min(STEP_S, until_s - now_s))
             progress.take(writer.receive())
             tasks = self._newest(observer, tasks)
-            if progress.finished:
+            if progress.is_finished:
                 break
             watches.look()
             if leave_early and self._nothing_more_to_learn(watches, now_s - began_s):
                 break
             self._heartbeat()
         ended_s = time.monotonic()
-        self._settle(writer, plan, progress, ended_s, words_of_dd)
-        os.close(words_of_dd)
+        self._settle(writer, plan, progress, ended_s, dd_output)
+        os.close(dd_output)
         watches.look(even_if_just_done=True)
         if observer:
             observer.give_up()
-        return Trial(
+        return WriteAttempt(
             facts=self._facts(level, progress, ended_s, watches.sickest(), tasks),
             progress=progress,
             pressure_us={k: v - pressure.get(k, 0) for k, v in io_pressure_us().items()},
@@ -2357,6 +2466,7 @@ class Probe:
         ladder = options.level == "ladder"
         writes = options.writes or (USUAL_WRITES[options.mode] if ladder else 1)
         most_extra = cost_of("lite", writes + LITE_AFTER_BULK, (), bulk=MOST_BULK_WRITES - BULK_WRITES)
+        extra = self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS
         return Plan(
             level=level,
             path=os.path.join(self.site.path, options.file),
@@ -2364,30 +2474,33 @@ class Probe:
             data=options.data,
             writes=CLASSIC_BLOCKS if level == "classic" else writes,
             bulk=BULK_WRITES if ladder and level == "lite" else 0,
-            extra=self.memory.allowance() >= most_extra.credits + CLASSIC_CREDITS,
+            appends=APPENDS if ladder and level == "lite" and extra else 0,
+            extra=extra,
             enough_s=options.climb if ladder else None,
         )
 
     def _nothing_more_to_learn(self, watches: Watches, elapsed_s: float) -> bool:
         disk = watches.sickest()
-        return elapsed_s >= self.lines.crit_s and bool(disk and (disk.quiet_s >= STILL_S or not disk.done))
+        return elapsed_s >= self.thresholds.crit_s and bool(
+            disk and (disk.quiet_s >= STILL_S or not disk.done)
+        )
 
     def _settle(
-        self, writer: Errand, plan: Plan, progress: Progress, ended_s: float, words_of_dd: int
+        self, writer: ChildTask, plan: Plan, progress: Progress, ended_s: float, dd_output: int
     ) -> None:
         """See how the writer ended. One that has not is killed, which takes effect when the disk lets it."""
         if plan.engine == "dd" and plan.level == "classic" and writer.over:
             for _ in range(100):
-                if writer.ended():
+                if writer.has_ended():
                     break
                 time.sleep(0.001)
             if writer.status == 0 and progress.opened_s is not None:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
-                words = os.pread(words_of_dd, 4096, 0).decode("utf-8", "replace")
-                progress.failure = failure_of_dd(writer.status, words)
-                Errand(lambda _: remove_own_file(plan, self.rooms)).answer(1.0)
-        elif writer.over and not progress.finished:
+                words = os.pread(dd_output, 4096, 0).decode("utf-8", "replace")
+                progress.failure = dd_failure(writer.status, words)
+                ChildTask(lambda _: remove_own_file(plan, self.state_dirs)).answer(1.0)
+        elif writer.over and not progress.is_finished:
             progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")
         writer.give_up()
 
@@ -2398,10 +2511,11 @@ class Probe:
         return Facts(
             level=level,
             completed=progress.closed_s is not None,
-            given_up=not progress.finished,
+            given_up=not progress.is_finished,
             elapsed_s=(progress.closed_s or ended_s) - progress.began_s,
             writes_s=took_s["classic"] or took_s["lite"] + took_s["again"],
             bulk_s=took_s["bulk"],
+            append_s=took_s["append"],
             failure=progress.failure,
             healthy_s=self.memory.median_s(level),
             healthy_bulk_s=self.memory.median_s("bulk"),
@@ -2409,6 +2523,7 @@ class Probe:
             own_ios=self._spent(level, progress).credits,
             tasks=tasks,
             cpu_wait_s=progress.cpu_wait_s,
+            cpu_pressure_pct=cpu_pressure_pct(),
             measured_s=None,
         )
 
@@ -2418,10 +2533,16 @@ class Probe:
             return cost_of("passive", 0, self.site.disks)
         if level == "classic":
             return cost_of(level, CLASSIC_BLOCKS, self.site.disks)
-        writes = len(progress.took_s["lite"]) + len(progress.took_s["again"]) + (not progress.finished)
+        writes = len(progress.took_s["lite"]) + len(progress.took_s["again"]) + (not progress.is_finished)
         new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
         bulk = len(progress.took_s["bulk"]) + new_bulk
-        cost = cost_of(level, writes + bool(progress.made_bytes) - new_bulk, self.site.disks, bulk=bulk)
+        cost = cost_of(
+            level,
+            writes + bool(progress.made_bytes) - new_bulk,
+            self.site.disks,
+            bulk=bulk,
+            appends=len(progress.took_s["append"]),
+        )
         extra = NEW_FILE_CREDITS if progress.made_bytes else 0
         return Cost(writes=cost.writes, flushes=cost.flushes, credits=cost.credits + extra)
 
@@ -2429,7 +2550,7 @@ class Probe:
         """Why this level may not be run now, or None."""
         if level == "passive":
             return None
-        cost = self._planned(level).credits
+        cost = self._planned_cost(level).credits
         self.memory.reload()
         left = self.memory.allowance()
         if cost <= left:
@@ -2444,7 +2565,7 @@ class Probe:
             f" again in {max(1.0, (cost - left) / rate):.0f} s, or raise --max-credit-share"
         )
 
-    def _planned(self, level: str) -> Cost:
+    def _planned_cost(self, level: str) -> Cost:
         plan = self._plan(level)
         return cost_of(level, plan.writes, self.site.disks, bulk=plan.bulk)
 
@@ -2463,7 +2584,7 @@ class Probe:
         passive = None
         if options.level in ("passive", "ladder") and not skip_look:
             passive = self.look(options.look)
-            judged = judge(passive, self.lines)
+            judged = judge(passive, self.thresholds)
             if options.level == "passive":
                 return self._reading(passive, judged, nvme=nvme)
             if passive.is_still:
@@ -2480,7 +2601,7 @@ class Probe:
             return
         self.refusal = None
         try:
-            lookup = Lookup(site.path, self.rooms, writes=self.options.level != "passive")
+            lookup = Lookup(site.path, self.state_dirs, writes=self.options.level != "passive")
             self.site = find_allowed_site(self.options, lookup, time.monotonic() + STILL_S)
         except ProbeError as fault:
             self.refusal = str(fault)
@@ -2490,41 +2611,43 @@ class Probe:
         self, first: str, until_s: float, passive: Facts | None, nvme: dict[str, int] | None
     ) -> dict[str, Any]:
         ladder = self.options.level == "ladder"
-        lock = Lock(self.rooms, self.site.key)
+        lock = Lock(self.state_dirs, self.site.key)
         if (waited_s := self._take(lock, until_s)) is not None:
             return self._stuck_before(lock, nvme, waited_s=waited_s)
         if (refusal := self.affords(first)) is not None:  # asked under the lock: of ten runs each counts
             lock.close()
             return self._not_written(not_measured(refusal), refusal, passive, nvme)
-        lite_until_s = min(until_s, time.monotonic() + self.lines.crit_s + STEP_S) if ladder else until_s
-        first_trial = trial = self._charged(first, lock, lite_until_s)
-        judged = judge(trial.facts, self.lines)
-        if trial.facts.failure:
-            return self._not_written(judged, _failed(first, trial), passive, nvme, trial)
-        trials = [trial]
-        skipped = [f"bulk: {trial.progress.no_bulk}"] if trial.progress.no_bulk else []
-        wants_more = wants_classic(trial.facts, judged, self.lines, self.options.climb)
-        if ladder and trial.facts.completed and wants_more:
+        lite_until_s = min(until_s, time.monotonic() + self.thresholds.crit_s + STEP_S) if ladder else until_s
+        first_attempt = attempt = self._charge_and_write(first, lock, lite_until_s)
+        judged = judge(attempt.facts, self.thresholds)
+        if attempt.facts.failure:
+            return self._not_written(judged, _failure_text(first, attempt), passive, nvme, attempt)
+        attempts = [attempt]
+        skipped = [f"bulk: {attempt.progress.no_bulk}"] if attempt.progress.no_bulk else []
+        wants_more = wants_classic(attempt.facts, judged, self.thresholds, self.options.climb)
+        if ladder and attempt.facts.completed and wants_more:
             refusal = self.affords("classic") or self._too_soon()
-            lock = Lock(self.rooms, self.site.key)
+            lock = Lock(self.state_dirs, self.site.key)
             if refusal or self._take(lock, until_s) is not None:
                 skipped.append(refusal or "classic: the lock was taken in between")
                 lock.close()
-                trial = self._as_measured(trial)
-                trials, judged = [trial], judge(trial.facts, self.lines)
+                attempt = self._as_measured(attempt)
+                attempts, judged = [attempt], judge(attempt.facts, self.thresholds)
             else:
-                trial = self._charged("classic", lock, until_s, leave_early=True)
-                trials.append(trial)
-                classic = judge(trial.facts, self.lines)
-                self.memory.keep_climb((trial.facts.dd_s or 0.0) if trial.facts.completed else 0.0)
+                attempt = self._charge_and_write("classic", lock, until_s, leave_early=True)
+                attempts.append(attempt)
+                classic = judge(attempt.facts, self.thresholds)
+                self.memory.keep_climb((attempt.facts.dd_s or 0.0) if attempt.facts.completed else 0.0)
                 if classic.verdict == UNKNOWN:  # what was measured before it stands
-                    skipped.append(_failed("classic", trial))
-                    trial = first_trial
+                    skipped.append(_failure_text("classic", attempt))
+                    attempt = first_attempt
                 else:
-                    judged = after_classic(judged, classic, trial.facts)
+                    judged = after_classic(judged, classic, attempt.facts)
         if judged.verdict == OK:
-            self._learn(*trials)
-        return self._reading(trial.facts, judged, trials=trials, skipped=skipped, nvme=nvme, passive=passive)
+            self._learn(*attempts)
+        return self._reading(
+            attempt.facts, judged, attempts=attempts, skipped=skipped, nvme=nvme, passive=passive
+        )
 
     def _not_written(
         self,
@@ -2532,15 +2655,15 @@ class Probe:
         why: str,
         passive: Facts | None,
         nvme: dict[str, int] | None,
-        trial: Trial | None = None,
+        attempt: WriteAttempt | None = None,
     ) -> dict[str, Any]:
         """Report the worse of why nothing could be written and what the counters and tasks show."""
         passive = passive or self.look(self.options.look)
-        seen = judge(passive, self.lines)
-        shown = trial.facts if trial and worse(judged, seen) is judged else passive
-        trials = [trial] if trial else []
+        seen = judge(passive, self.thresholds)
+        shown = attempt.facts if attempt and worse(judged, seen) is judged else passive
+        attempts = [attempt] if attempt else []
         return self._reading(
-            shown, worse(judged, seen), trials=trials, skipped=[why], nvme=nvme, passive=passive
+            shown, worse(judged, seen), attempts=attempts, skipped=[why], nvme=nvme, passive=passive
         )
 
     def _take(self, lock: Lock, until_s: float) -> float | None:
@@ -2553,39 +2676,43 @@ class Probe:
             holder, now_s = lock.holder(), time.monotonic()
             if holder and holder.pid != known:
                 since_s, known = (now_s if known else since_s), holder.pid
-            if now_s >= min(since_s + self.lines.warn_s, until_s):
+            if now_s >= min(since_s + self.thresholds.warn_s, until_s):
                 return now_s - since_s
             self._heartbeat()
             time.sleep(STEP_S / 2)
         return None
 
-    def _charged(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> Trial:
-        planned = self._planned(level).credits
+    def _charge_and_write(
+        self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False
+    ) -> WriteAttempt:
+        planned = self._planned_cost(level).credits
         self.memory.spend(planned, climbed=leave_early)
-        trial = self.attempt(level, lock, until_s, leave_early=leave_early)
-        spent = self._spent(level, trial.progress).credits
+        attempt = self.attempt(level, lock, until_s, leave_early=leave_early)
+        spent = self._spent(level, attempt.progress).credits
         if spent != planned:
             self.memory.spend(spent - planned)
-        return trial
+        return attempt
 
-    def _as_measured(self, trial: Trial) -> Trial:
+    def _as_measured(self, attempt: WriteAttempt) -> WriteAttempt:
         """Use the last classic run for an estimate near the line, while it may not be repeated.
 
         Otherwise the verdict would alternate between the estimate and the measured figure.
         """
         took_s = self.memory.climb_s
-        both_near = is_near(took_s, self.lines.warn_s) and is_near(trial.facts.dd_s, self.lines.warn_s)
+        both_near = is_near(took_s, self.thresholds.warn_s) and is_near(
+            attempt.facts.dd_s, self.thresholds.warn_s
+        )
         if not both_near or self._too_soon() is None:  # far from it, the disk has changed since
-            return trial
-        facts = Facts(**(vars(trial.facts) | {"measured_s": took_s}))
-        return Trial(**(vars(trial) | {"facts": facts}))
+            return attempt
+        facts = Facts(**(vars(attempt.facts) | {"measured_s": took_s}))
+        return WriteAttempt(**(vars(attempt) | {"facts": facts}))
 
     def _too_soon(self) -> str | None:
         wait_s = self.memory.classic_at_s + self.options.classic_every - boot_clock()
         return f"classic: again in {wait_s:.0f} s, see --classic-every" if wait_s > 0 else None
 
-    def _learn(self, *trials: Trial) -> None:
-        facts_of = (trial.facts for trial in trials)
+    def _learn(self, *attempts: WriteAttempt) -> None:
+        facts_of = (attempt.facts for attempt in attempts)
         alone = [facts for facts in facts_of if not facts.others_wait and facts.lumps_s is None]
         known = [(facts.level, facts.typical_s) for facts in alone]
         known += [("bulk", facts.bulk_typical_s) for facts in alone]
@@ -2593,7 +2720,7 @@ class Probe:
 
     def _standing(self, passive: Facts, judged: Judgement, nvme: dict[str, int] | None) -> dict[str, Any]:
         """Nothing comes back from the disk: a write of ours would only be stuck as well, if none is yet."""
-        lock = Lock(self.rooms, self.site.key)
+        lock = Lock(self.state_dirs, self.site.key)
         if not lock.take():
             return self._stuck_before(lock, nvme, passive)
         lock.close()
@@ -2617,13 +2744,13 @@ class Probe:
         since = holder.started_s if holder else None
         writer = holder.pid if holder else "?"
         skipped = [f"write: process {writer} still has one under way on this file system"]
-        judged = worse(judge(facts, self.lines), judge(look, self.lines))
+        judged = worse(judge(facts, self.thresholds), judge(look, self.thresholds))
         self.memory.reload()
         return self._reading(facts, judged, stuck_since=since, skipped=skipped, nvme=nvme)
 
     def _unanswered(self, waited_s: float) -> dict[str, Any]:
         """The path's lookup has not returned: since when, and for which name of the path it waits."""
-        holder = self.rooms.holder_of(name_of(self.site.path))
+        holder = self.state_dirs.holder_of(name_of(self.site.path))
         look = self.look(STILL_S + 3 * STEP_S, holder.pid if holder else -1)
         age_s = waited_s + STILL_S
         if holder:
@@ -2636,7 +2763,7 @@ class Probe:
         )
         skipped = [f"write: the path lookup has not returned in {duration(age_s)}: {where}"]
         since = holder.started_s if holder else None
-        return self._reading(facts, judge(facts, self.lines), skipped=skipped, stuck_since=since)
+        return self._reading(facts, judge(facts, self.thresholds), skipped=skipped, stuck_since=since)
 
     def unmeasured(self, reason: str) -> dict[str, Any]:
         """Take the place of a reading that did not come."""
@@ -2646,20 +2773,20 @@ class Probe:
     def passive_reading(self) -> dict[str, Any]:
         """Take a reading of its own from counters and tasks."""
         facts = self.look(STILL_S + 3 * STEP_S)
-        judged = judge(facts, self.lines)
+        judged = judge(facts, self.thresholds)
         if facts.is_still:
             return self._standing(facts, judged, None)
         return self._reading(facts, judged)
 
     def _nvme(self) -> dict[str, int] | None:
-        return nvme_counters(self.site, self.options.nvme_json, self.rooms)
+        return nvme_counters(self.site, self.options.nvme_json, self.state_dirs)
 
     def _reading(
         self,
         facts: Facts,
         judged: Judgement,
         *,
-        trials: Sequence[Trial] = (),
+        attempts: Sequence[WriteAttempt] = (),
         skipped: Sequence[str] = (),
         nvme: dict[str, int] | None = None,
         passive: Facts | None = None,
@@ -2667,11 +2794,11 @@ class Probe:
     ) -> dict[str, Any]:
         """Put together the record that every output is made from. Keys never disappear."""
         tasks = facts.tasks or (passive.tasks if passive else None)
-        trial = next((one for one in trials if one.facts is facts), None)
-        if trial and not facts.completed:
-            stuck_since = stuck_since or trial.started_at_s
-        began_at_s = stuck_since or (trial.started_at_s if trial else time.time())
-        failures = [one.facts.failure[0] for one in trials if one.facts.failure]
+        attempt = next((attempt for attempt in attempts if attempt.facts is facts), None)
+        if attempt and not facts.completed:
+            stuck_since = stuck_since or attempt.started_at_s
+        began_at_s = stuck_since or (attempt.started_at_s if attempt else time.time())
+        failures = [attempt.facts.failure[0] for attempt in attempts if attempt.facts.failure]
         return {
             **self._about_the_site(facts.disk),
             "level": self.options.level,
@@ -2684,13 +2811,13 @@ class Probe:
             "started_at": instant(began_at_s),
             "stuck_since": instant(stuck_since) if stuck_since else None,
             **_seconds_of(facts),
-            **_parts_of(facts, trial, trials),
+            **_parts_of(facts, attempt, attempts),
             "error": failures[-1] if failures else None,
-            "disk": facts.disk.shown() if facts.disk else None,
-            "before": passive.disk.shown() if passive and passive.disk else None,
+            "disk": facts.disk.as_dict() if facts.disk else None,
+            "before": passive.disk.as_dict() if passive and passive.disk else None,
             "nvme": nvme_delta(nvme, self._nvme()) if nvme else None,
             "dstate": vars(tasks) if tasks else None,
-            "cost": self._cost_of(trials),
+            "cost": self._cost_of(attempts),
             "credits_total": self.memory.credits_total,
             "skipped": list(skipped),
         }
@@ -2709,23 +2836,23 @@ class Probe:
             "mount": site.mount.point,
             "fs": site.mount.fs,
             "device": site.partition or site.mount.source,
-            "disks": [one.name for one in site.disks],
+            "disks": [disk.name for disk in site.disks],
             "startup_ms": options.startup_ms,
             "state_in_memory": True,
         }
 
-    def _cost_of(self, trials: Sequence[Trial]) -> dict[str, int]:
-        costs = [self._spent(trial.facts.level, trial.progress) for trial in trials]
+    def _cost_of(self, attempts: Sequence[WriteAttempt]) -> dict[str, int]:
+        costs = [self._spent(attempt.facts.level, attempt.progress) for attempt in attempts]
         return {key: sum(getattr(cost, key) for cost in costs) for key in Cost.__annotations__}
 
     def _volume_of(self, disk: Delta | None) -> str | None:
-        named = {one.name: one.volume_id for one in self.site.disks}
+        volume_ids = {device.name: device.volume_id for device in self.site.disks}
         first = next(iter(self.site.volume_ids), None)
-        return (named.get(disk.disk) or first) if disk else first
+        return (volume_ids.get(disk.disk) or first) if disk else first
 
 
-def _failed(level: str, trial: Trial) -> str:
-    code, words = trial.facts.failure or ("?", "?")
+def _failure_text(level: str, attempt: WriteAttempt) -> str:
+    code, words = attempt.facts.failure or ("?", "?")
     return f"{level}: {words} ({code})"
 
 
@@ -2742,17 +2869,20 @@ def _seconds_of(facts: Facts) -> dict[str, Any]:
     }
 
 
-def _parts_of(facts: Facts, trial: Trial | None, trials: Sequence[Trial]) -> dict[str, Any]:
-    progress = trial.progress if trial else None
-    lite = next((one for one in trials if one.facts.level == "lite"), None)
+def _parts_of(facts: Facts, attempt: WriteAttempt | None, attempts: Sequence[WriteAttempt]) -> dict[str, Any]:
+    progress = attempt.progress if attempt else None
+    lite = next((attempt for attempt in attempts if attempt.facts.level == "lite"), None)
     return {
         "open_ms": _ms(progress.began_s, progress.opened_s) if progress else None,
         "write_ms": [1000 * seconds for seconds in facts.writes_s],
-        "lite_ms": [1000 * seconds for seconds in lite.facts.writes_s] if lite and lite is not trial else [],
+        "lite_ms": [1000 * seconds for seconds in lite.facts.writes_s]
+        if lite and lite is not attempt
+        else [],
         "bulk_ms": [1000 * seconds for seconds in lite.facts.bulk_s] if lite else [],
+        "append_ms": [1000 * seconds for seconds in lite.facts.append_s] if lite else [],
         "close_ms": _ms(progress.written_s, progress.closed_s) if progress and progress.written_s else None,
-        "pressure_ms": {k: v / 1000 for k, v in trial.pressure_us.items()} if trial else None,
-        "observer_hung": trial.observer_hung if trial else False,
+        "pressure_ms": {k: v / 1000 for k, v in attempt.pressure_us.items()} if attempt else None,
+        "observer_hung": attempt.observer_hung if attempt else False,
     }
 
 
@@ -2815,10 +2945,10 @@ def _dd_words(reading: dict[str, Any]) -> str:
     return f"dd {'took' if reading['dd_measured'] else would} {duration(reading['dd_s'])}"
 
 
-def nagios_line(reading: dict[str, Any], lines: Lines, *, by_path: bool = False) -> str:
+def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: bool = False) -> str:
     """The headline with performance data."""
     dd = "U" if reading["dd_s"] is None else f"{reading['dd_s']:.6f}s"
-    data = [f"dd={dd};{lines.warn_s:g};{lines.crit_s:g};0"]
+    data = [f"dd={dd};{thresholds.warn_s:g};{thresholds.crit_s:g};0"]
     delay_ms = reading["io_delay_ms"]
     data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
     data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
@@ -2840,17 +2970,17 @@ EXITS: Final = {
 def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     """Write to stdout or stderr without ever waiting for whoever should read it."""
     raw, until_s = text.encode("utf-8", "replace"), time.monotonic() + within_s
-    rooms = _rooms_in_use[0] if _rooms_in_use else None
+    state_dirs = _state_dirs_in_use[0] if _state_dirs_in_use else None
 
     def write_to_file(send: Callable[[object], None]) -> None:
-        Touch(rooms, "output", within_s).reach(os.readlink(f"/proc/self/fd/{copy}"))
+        Touch(state_dirs, "output", within_s).reach(os.readlink(f"/proc/self/fd/{copy}"))
         write_all(copy, raw)
         send(True)
 
     try:
         if kind_of(os.fstat(fd)) == "file":
             copy = os.dup(fd)
-            done = Errand(write_to_file, keep=[copy]).answer(within_s)
+            done = ChildTask(write_to_file, keep=[copy]).answer(within_s)
             os.close(copy)
             return done is not None
         poll = select.poll()
@@ -3013,7 +3143,7 @@ MOST_EVENT_BYTES: Final = 4096
 EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
 
 
-class Web:
+class HttpClient:
     """HTTP with modules imported at the start: later they might have to come from the sick disk."""
 
     def __init__(self, *, secure: bool) -> None:
@@ -3102,7 +3232,7 @@ def _dechunk(raw: bytes) -> bytes:
     return bytes(body)
 
 
-class Caller(Values):
+class Caller(Record):
     """Who signs, and where."""
 
     region: str
@@ -3113,16 +3243,16 @@ class Caller(Values):
     expires: str
 
 
-def ask_metadata(web: Web, base: str) -> Caller:
+def ask_metadata(http: HttpClient, base: str) -> Caller:
     """Fetch region, instance and the role's credentials over IMDSv2."""
     ttl = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
-    status, token = web.ask("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
+    status, token = http.ask("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
     if status != 200:  # noqa: PLR2004 - HTTP
         raise OSError(errno.EPROTO, f"instance metadata answered {status} to the request for a token")
     header = {"x-aws-ec2-metadata-token": token.decode()}
 
     def get(path: str) -> str:
-        status, body = web.ask("GET", f"{base}/latest/{path}", header, within_s=1.0)
+        status, body = http.ask("GET", f"{base}/latest/{path}", header, within_s=1.0)
         if status != 200:  # noqa: PLR2004 - HTTP
             raise OSError(
                 errno.EPROTO, f"instance metadata answered {status} to {path}: is there an instance role?"
@@ -3132,18 +3262,18 @@ def ask_metadata(web: Web, base: str) -> Caller:
     roles = get("meta-data/iam/security-credentials/").split()
     if not roles:
         raise OSError(errno.EPROTO, "instance metadata names no role: attach an instance profile")
-    found = web.json.loads(get(f"meta-data/iam/security-credentials/{roles[0]}"))
+    credentials = http.json.loads(get(f"meta-data/iam/security-credentials/{roles[0]}"))
     return Caller(
         region=get("meta-data/placement/region").strip(),
         instance_id=get("meta-data/instance-id").strip(),
-        key_id=found["AccessKeyId"],
-        secret=found["SecretAccessKey"],
-        token=found["Token"],
-        expires=found["Expiration"],
+        key_id=credentials["AccessKeyId"],
+        secret=credentials["SecretAccessKey"],
+        token=credentials["Token"],
+        expires=credentials["Expiration"],
     )
 
 
-class Request(Values):
+class Request(Record):
     """One call of an AWS API, not yet signed."""
 
     service: str
@@ -3152,7 +3282,7 @@ class Request(Values):
     body: bytes
 
 
-def sign(web: Web, caller: Caller, request: Request, url: str, at_s: float) -> dict[str, str]:
+def sign(http: HttpClient, caller: Caller, request: Request, url: str, at_s: float) -> dict[str, str]:
     """Make the headers of a signed request: Signature Version 4 of a POST to ``/``."""
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(at_s))
     headers = {"content-type": request.content_type, "host": host_header(url), "x-amz-date": moment}
@@ -3161,7 +3291,7 @@ def sign(web: Web, caller: Caller, request: Request, url: str, at_s: float) -> d
     if request.target:
         headers["x-amz-target"] = request.target
     names = ";".join(sorted(headers))
-    sha256 = web.hashlib.sha256
+    sha256 = http.hashlib.sha256
     path = split_url(url)[3]
     canonical = ["POST", path, "", *(f"{name}:{headers[name]}" for name in sorted(headers)), "", names]
     canonical.append(sha256(request.body).hexdigest())
@@ -3169,9 +3299,9 @@ def sign(web: Web, caller: Caller, request: Request, url: str, at_s: float) -> d
     digest = sha256("\n".join(canonical).encode()).hexdigest()
     key = f"AWS4{caller.secret}".encode()
     for part in scope.split("/"):
-        key = web.hmac.new(key, part.encode(), "sha256").digest()
+        key = http.hmac.new(key, part.encode(), "sha256").digest()
     to_sign = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{digest}"
-    signature = web.hmac.new(key, to_sign.encode(), "sha256").hexdigest()
+    signature = http.hmac.new(key, to_sign.encode(), "sha256").hexdigest()
     headers["authorization"] = (
         f"AWS4-HMAC-SHA256 Credential={caller.key_id}/{scope}, SignedHeaders={names}, Signature={signature}"
     )
@@ -3279,12 +3409,13 @@ def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -
     )
 
 
-def call_aws(web: Web, caller: Caller, request: Request) -> None:
+def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
     """Sign and send; raises OSError with what AWS said when it does not take it."""
     url = endpoint(request.service, caller.region)
-    status, answer = web.ask("POST", url, sign(web, caller, request, url, time.time()), request.body)
-    refused = request.service == "events" and status == 200 and web.json.loads(answer).get("FailedEntryCount")  # noqa: PLR2004
-    if status != 200 or refused:  # noqa: PLR2004 - HTTP
+    status, answer = http.ask("POST", url, sign(http, caller, request, url, time.time()), request.body)
+    is_ok = status == 200  # noqa: PLR2004 - HTTP
+    is_refused = request.service == "events" and is_ok and http.json.loads(answer).get("FailedEntryCount")
+    if not is_ok or is_refused:
         raise OSError(errno.EPROTO, f"{request.service} answered {status}: {plain(answer, 300)}")
 
 
@@ -3301,40 +3432,40 @@ def agent_address() -> tuple[str, int]:
 class Sender:
     """Sends readings to AWS from a child, one at a time: DNS, TLS and credentials may all hang."""
 
-    def __init__(self, kind: str, options: Options, web: Web | None, every_s: float) -> None:
-        self.kind, self._options, self._web, self._every_s = kind, options, web, every_s
+    def __init__(self, kind: str, options: Options, http: HttpClient | None, every_s: float) -> None:
+        self.kind, self._options, self._http, self._every_s = kind, options, http, every_s
         self._began_s = -1e9
         self._waiting: list[dict[str, Any]] = []
         self._sending: list[dict[str, Any]] = []
-        self._errand: Errand | None = None
+        self._child: ChildTask | None = None
         self._until_s = 0.0
         self._caller: dict[str, str] | None = None
         self._tries = 0
 
     def add(self, reading: dict[str, Any]) -> None:
         """Take a reading along with the next call; the newest of each path."""
-        self._waiting = [one for one in self._waiting if one["path"] != reading["path"]] + [reading]
+        self._waiting = [other for other in self._waiting if other["path"] != reading["path"]] + [reading]
 
     def pump(self) -> None:
         """Collect what ended, start what waits."""
-        if self._errand:
-            for frame in self._errand.receive():
+        if self._child:
+            for frame in self._child.receive():
                 self._heed(frame)
-            if not self._errand.over and time.monotonic() < self._until_s:
+            if not self._child.over and time.monotonic() < self._until_s:
                 return
-            if not self._errand.over:
+            if not self._child.over:
                 say(f"ddprobe: {self.kind} not sent: no answer within {SEND_S:g} s")
-            self._errand.give_up()
-            self._errand = None
+            self._child.give_up()
+            self._child = None
         if self._waiting and time.monotonic() - self._began_s >= self._every_s:
             self._sending, self._waiting = self._waiting, []
             self._began_s = time.monotonic()
             self._until_s = self._began_s + SEND_S
-            self._errand = Errand(self._send)
+            self._child = ChildTask(self._send)
 
     @property
     def busy(self) -> bool:
-        return self._errand is not None or bool(self._waiting)
+        return self._child is not None or bool(self._waiting)
 
     def _heed(self, frame: dict[str, Any]) -> None:
         if "caller" in frame:
@@ -3345,7 +3476,7 @@ class Sender:
             say(f"ddprobe: {self.kind} not sent: {frame['fault']}")
             if self.kind == "event" and self._tries < 5:  # noqa: PLR2004 - then newer ones matter more
                 for reading in self._sending:
-                    if all(reading["path"] != one["path"] for one in self._waiting):
+                    if all(reading["path"] != other["path"] for other in self._waiting):
                         self._waiting.append(reading)
         if "done" in frame:
             self._tries = 0
@@ -3369,12 +3500,12 @@ class Sender:
                 agent.sendto(emf_line(reading, self._options.namespace).encode(), agent_at)
 
     def _send_signed(self, send: Callable[[object], None]) -> None:
-        assert self._web is not None
+        assert self._http is not None
         base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
-        caller = Caller(**self._caller) if self._caller else ask_metadata(self._web, base)
+        caller = Caller(**self._caller) if self._caller else ask_metadata(self._http, base)
         soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300))
         if caller.expires < soon:
-            caller = ask_metadata(self._web, base)
+            caller = ask_metadata(self._http, base)
         send({"caller": vars(caller)})
         if self._options.region:
             caller = Caller(**(vars(caller) | {"region": self._options.region}))
@@ -3383,7 +3514,7 @@ class Sender:
             if self.kind == "metrics"
             else put_events(self._sending, self._options.event_bus or "", caller.instance_id)
         )
-        call_aws(self._web, caller, request)
+        call_aws(self._http, caller, request)
 
 
 OUTPUT_WAIT_S: Final = 4.0
@@ -3411,7 +3542,7 @@ class EventGate:
 
     def opens_for(self, reading: dict[str, Any]) -> bool:
         path, now_s = reading["path"], time.monotonic()
-        told = (reading["verdict"], reading["cause"])
+        state = (reading["verdict"], reading["cause"])
         if (
             reading["verdict"] not in (WARN, CRIT)
             or reading["cause"] not in EVENT_CAUSES
@@ -3420,19 +3551,19 @@ class EventGate:
             self._last.pop(path, None)
             return False
         last = self._last.get(path)
-        if last and now_s - last[2] < (300 if last[:2] == told else 60):
+        if last and now_s - last[2] < (300 if last[:2] == state else 60):
             return False
-        self._last[path] = (*told, now_s)
+        self._last[path] = (*state, now_s)
         return True
 
 
-class Outlets:
+class Outputs:
     """Everything a reading goes to; what has to be imported or opened is so before anything is sick."""
 
-    def __init__(self, options: Options, rooms: Rooms) -> None:
-        self._options, self._rooms = options, rooms
+    def __init__(self, options: Options, state_dirs: StateDirs) -> None:
+        self._options, self._state_dirs = options, state_dirs
         self._newest: dict[Probe | str, dict[str, Any]] = {}
-        self._errands: dict[str, Errand] = {}
+        self._children: dict[str, ChildTask] = {}
         self._files = {path for path in (options.json, options.prom) if path}
         self._writing: set[str] = set()
         self._gate = EventGate()
@@ -3441,21 +3572,21 @@ class Outlets:
         signed = options.cloudwatch == "api" or options.event_bus
         for service in ("monitoring", "events") if signed else ():
             split_url(endpoint(service, "x"))
-        web = Web(secure=endpoint("events", "x").startswith("https")) if signed else None
+        http = HttpClient(secure=endpoint("events", "x").startswith("https")) if signed else None
         if options.graphite or options.cloudwatch:
             import socket
 
             self._socket = socket
         self._metrics = (
-            Sender("metrics", options, web, options.cloudwatch_every) if options.cloudwatch else None
+            Sender("metrics", options, http, options.cloudwatch_every) if options.cloudwatch else None
         )
-        self._events = Sender("event", options, web, RETRY_S) if options.event_bus else None
+        self._events = Sender("event", options, http, RETRY_S) if options.event_bus else None
 
     def publish(self, reading: dict[str, Any], probe: Probe | None = None) -> None:
         """Send a reading everywhere it is wanted; memory first. It replaces the last one of its probe."""
         options, self._newest[probe or reading["path"]] = self._options, reading
         line = json_text(reading)
-        self._rooms.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
+        self._state_dirs.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
         if options.json == "-":
             write_stream(1, line + "\n")
         elif options.json:
@@ -3469,7 +3600,7 @@ class Outlets:
             write_stream(1, collectd_text(reading, host, options.interval))
         if options.graphite:
             text = graphite_text(reading, options.graphite_prefix)
-            self._errand("graphite", lambda send: send(self._graphite(text)))
+            self._start_child("graphite", lambda send: send(self._graphite(text)))
         self._to_aws(reading)
 
     def _to_aws(self, reading: dict[str, Any]) -> None:
@@ -3488,27 +3619,27 @@ class Outlets:
         """Put a line for a log into memory first: there it waits while the log's disk does not answer."""
         kept = f"{name_of(os.path.abspath(path))}.line-"
         for name in self._kept(kept)[: -(MOST_KEPT_LINES - 1)]:
-            self._rooms.forget(name)
-        self._rooms.write(f"{kept}{boot_clock():018.6f}-{os.getpid()}", line)
+            self._state_dirs.forget(name)
+        self._state_dirs.write(f"{kept}{boot_clock():018.6f}-{os.getpid()}", line)
         return kept
 
     def _kept(self, kept: str) -> list[str]:
-        return sorted(name for name in _names(self._rooms.folder) if name.startswith(kept))
+        return sorted(name for name in _names(self._state_dirs.folder) if name.startswith(kept))
 
     def _append_kept(self, path: str, kept: str) -> None:
         for name in self._kept(kept):
-            if line := read_text(self._rooms.path(name), 4 * MIB):
+            if line := read_text(self._state_dirs.path(name), 4 * MIB):
                 append_line(path, line)
-            self._rooms.forget(name)
+            self._state_dirs.forget(name)
 
     def _file(self, path: str, write: Callable[[str], None]) -> None:
         """Write by a child, of which there is one at a time for a file, and one for a file system."""
 
         def work(send: Callable[[object], None]) -> None:
-            touch = Touch(self._rooms, "output", OUTPUT_WAIT_S)
+            touch = Touch(self._state_dirs, "output", OUTPUT_WAIT_S)
             folder, name = os.path.split(os.path.abspath(path))
             try:
-                real, stranger = follow(folder, self._rooms.mounts, touch.reach)
+                real, stranger = follow(folder, self._state_dirs.mounts, touch.reach)
                 touch.reach(real)
                 send("")
                 if stranger and os.geteuid() == 0:
@@ -3518,18 +3649,18 @@ class Outlets:
             except (OSError, ProbeError) as fault:
                 send(f"not written: {getattr(fault, 'strerror', None) or fault}")
 
-        self._errand(path, work)
+        self._start_child(path, work)
 
-    def _errand(self, name: str, work: Callable[[Callable[[object], None]], None]) -> None:
+    def _start_child(self, name: str, work: Callable[[Callable[[object], None]], None]) -> None:
         self._say_faults()
-        earlier = self._errands.get(name)
-        if earlier and not earlier.ended():
+        earlier = self._children.get(name)
+        if earlier and not earlier.has_ended():
             say(f"ddprobe: {name} left out: the last one is not through yet")
             return
         if earlier:
             earlier.give_up()
         self._writing.discard(name)
-        self._errands[name] = Errand(work)
+        self._children[name] = ChildTask(work)
 
     def _graphite(self, text: str) -> str:
         host, _, port = (self._options.graphite or "").rpartition(":")
@@ -3549,16 +3680,16 @@ class Outlets:
         while (passed_s := time.monotonic() - began_s) < FINISH_S:
             self.pump()
             self._say_faults()
-            is_writing = passed_s < within_s and not all(one.over for one in self._errands.values())
+            is_writing = passed_s < within_s and not all(child.over for child in self._children.values())
             if not is_writing and not any(sender.busy for sender in self._senders()):
                 break
             time.sleep(0.005)
-        late = [name for name, errand in self._errands.items() if not errand.over]
+        late = [name for name, child in self._children.items() if not child.over]
         waiting = [name for name in late if name in self._files and name not in self._writing]
         for name in waiting:
-            self._errands[name].give_up()
+            self._children[name].give_up()
         if waiting:
-            where = f"the disk is waited for already; {self._rooms.folder} has the reading"
+            where = f"the disk is waited for already; {self._state_dirs.folder} has the reading"
             say(f"ddprobe: not written now: {', '.join(waiting)}: {where}")
         late = [name for name in late if name not in waiting]
         late += [sender.kind for sender in self._senders() if sender.busy]
@@ -3569,8 +3700,8 @@ class Outlets:
         return [sender for sender in (self._metrics, self._events) if sender]
 
     def _say_faults(self) -> None:
-        for name, errand in self._errands.items():
-            for fault in errand.receive():
+        for name, child in self._children.items():
+            for fault in child.receive():
                 self._writing.add(name)
                 if fault:
                     say(f"ddprobe: {name}: {fault}")
@@ -3652,9 +3783,9 @@ class Resident:
     """Looks at every path for ever: the counters every few seconds, a write now and then."""
 
     def __init__(
-        self, options: Options, probes: Sequence[Probe], outlets: Outlets, notifier: Notifier
+        self, options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier
     ) -> None:
-        self._options, self._probes, self._outlets, self._notifier = options, probes, outlets, notifier
+        self._options, self._probes, self._outputs, self._notifier = options, probes, outputs, notifier
         now_s = time.monotonic()
         first_s = now_s + random_below(options.jitter)
         self._write_s = dict.fromkeys(probes, first_s)
@@ -3671,14 +3802,14 @@ class Resident:
         try:
             while rounds != 0:
                 rounds = None if rounds is None else rounds - 1
-                self._go_round()
+                self._run_cycle()
                 due_s = min(self._look_s, *self._write_s.values())
                 time.sleep(min(1.0, max(0.0, due_s - time.monotonic())))
         except Stopping:
             pass
         self._notifier.tell("STOPPING=1")
 
-    def _go_round(self) -> None:
+    def _run_cycle(self) -> None:
         self._notifier.beat()
         now_s = time.monotonic()
         if now_s >= self._look_s:
@@ -3689,13 +3820,13 @@ class Resident:
             if time.monotonic() >= self._write_s[probe]:
                 self._write_s[probe] = time.monotonic() + self._options.interval
                 self._tell(probe, probe.run(time.monotonic(), skip_look=True))
-        self._outlets.pump()
+        self._outputs.pump()
         reap()
 
     def _look(self, probe: Probe) -> None:
         """Read the counters; when they are bad, see who waits and tell, and write no more for now."""
         probe.watches.look(even_if_just_done=True)
-        judged = judge(probe.passive_facts(probe.watches.sickest(), None), probe.lines)
+        judged = judge(probe.passive_facts(probe.watches.sickest(), None), probe.thresholds)
         probe.watches.restart()
         now_s = time.monotonic()
         if judged.verdict not in (WARN, CRIT):
@@ -3709,13 +3840,13 @@ class Resident:
             self._tell(probe, probe.passive_reading())
 
     def _tell(self, probe: Probe, reading: dict[str, Any]) -> None:
-        told = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
-        if self._last.get(probe) != told:
+        state = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
+        if self._last.get(probe) != state:
             by_path = len(self._options.paths) > 1
             say(f"ddprobe: {headline(reading, by_path=by_path)}")
             self._notifier.tell(f"STATUS={headline(reading, 200, by_path=by_path)}")
-        self._last[probe] = told
-        self._outlets.publish(reading, probe)
+        self._last[probe] = state
+        self._outputs.publish(reading, probe)
 
 
 def random_below(seconds: float) -> float:
@@ -3807,7 +3938,7 @@ OPTIONS: Final = (
         "DIR",
         "name",
         "",
-        MEASURING,
+        EVERY,
         "where locks and the newest readings are; ours alone, and in memory",
     ),
     (
@@ -3839,7 +3970,7 @@ OPTIONS: Final = (
 """Every option once: parser, help and the tests of the pages read it."""
 
 
-class Options(Values):
+class Options(Record):
     """The command line, read and checked."""
 
     mode: str
@@ -3947,10 +4078,10 @@ PARSERS: Final[dict[str, Callable[[str], Any]]] = {
 """How each kind of value is read; None for what has not its shape."""
 
 
-def parse_command(words: Sequence[str]) -> Options:
+def parse_command(argv: Sequence[str]) -> Options:
     """Read the command line; raises UsageError with every fault in it."""
     faults: list[str] = []
-    given, paths = _split_words(words, faults)
+    given, paths = _split_argv(argv, faults)
     mode = paths.pop(0) if paths else ""
     if mode not in MODES:
         raise UsageError(
@@ -3995,11 +4126,11 @@ def _usual_interval(mode: str) -> float:
     return 300.0
 
 
-def _split_words(words: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     kinds = {name: kind for name, _, kind, _, _, _ in OPTIONS}
     given: dict[str, list[str]] = {}
     paths: list[str] = []
-    rest = list(words)
+    rest = list(argv)
     while rest:
         word = rest.pop(0)
         if word == "--":
@@ -4105,11 +4236,11 @@ def help_text() -> str:
     for name, metavar, kind, default, _, words in OPTIONS:
         choices = " " + "|".join(kind.split()) if " " in kind else ""
         lines.append(f"  --{name} {choices.strip() or metavar}".rstrip())
-        lines += _wrapped(words + (f" (default {default})" if default else ""), "      ")
+        lines += _wrap(words + (f" (default {default})" if default else ""), "      ")
     return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
 
 
-def _wrapped(text: str, indent: str, width: int = 80) -> list[str]:
+def _wrap(text: str, indent: str, width: int = 80) -> list[str]:
     lines = [""]
     for word in text.split():
         if len(indent) + len(lines[-1]) + 1 + len(word) > width:
@@ -4151,7 +4282,7 @@ def explanation(options: Options, site: Site) -> str:
 
 
 def _row(name: str, text: str) -> str:
-    first, *others = _wrapped(text, " " * 11)
+    first, *others = _wrap(text, " " * 11)
     return "\n".join([f"{name:<10} {first.strip()}", *others])
 
 
@@ -4173,27 +4304,27 @@ def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
 # ---------------------------------------------------------------- main
 
 
-def main(words: Sequence[str]) -> int:
+def main(argv: Sequence[str]) -> int:
     """Run one command; give the exit code."""
     began_s, taken_s = time.monotonic(), startup_s()
     open_standard_streams()
-    if "--version" in words or words == ["version"]:
+    if "--version" in argv or argv == ["version"]:
         write_stream(1, f"ddprobe {VERSION}\n")
         return 0
-    if "-h" in words or "--help" in words or not words:
+    if "-h" in argv or "--help" in argv or not argv:
         write_stream(1, help_text())
-        return 0 if words else 3
+        return 0 if argv else 3
     style = "nagios"
-    for index, word in enumerate(words):
+    for index, word in enumerate(argv):
         if word.startswith("--exit-style"):
-            style = word.partition("=")[2] or "".join(words[index + 1 : index + 2])
+            style = word.partition("=")[2] or "".join(argv[index + 1 : index + 2])
     unknown = EXITS.get(style, EXITS["nagios"])[UNKNOWN]
     try:
-        options = parse_command(words)
+        options = parse_command(argv)
         options = Options(**(vars(options) | {"startup_ms": None if taken_s is None else 1000 * taken_s}))
         return _do(options, began_s)
     except ProbeError as fault:
-        if style == "nagios" and words[0] == "run":
+        if style == "nagios" and argv[0] == "run":
             write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
         else:
             say(f"ddprobe: {fault}")
@@ -4216,8 +4347,10 @@ def open_standard_streams() -> None:
 
 def _do(options: Options, began_s: float) -> int:
     if options.mode == "explain":
+        state_dirs = _state_dirs_if_possible(options.run_dir)
+        _state_dirs_in_use[:] = [state_dirs] if state_dirs else []
         for path in options.paths:
-            site = find_site(path, options.crit, options.volume_id)
+            site = find_site(path, options.crit, options.volume_id, state_dirs)
             write_stream(
                 1, json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
             )
@@ -4227,39 +4360,52 @@ def _do(options: Options, began_s: float) -> int:
         began_s = time.monotonic()
     if options.nvme_json:
         import json  # noqa: F401 - now, while the disk answers
-    rooms = Rooms(options.run_dir)
-    _rooms_in_use[:] = [rooms]
+    state_dirs = StateDirs(options.run_dir)
+    _state_dirs_in_use[:] = [state_dirs]
     notifier = Notifier()
-    lookups = [Lookup(path, rooms, writes=options.level != "passive") for path in options.paths]
+    lookups = [Lookup(path, state_dirs, writes=options.level != "passive") for path in options.paths]
     until_s = time.monotonic() + options.crit
     probes, refused = [], []
     for lookup in lookups:
         try:
             site = find_allowed_site(options, lookup, until_s)
-            probes.append(Probe(options, site, rooms, notifier.beat))
+            probes.append(Probe(options, site, state_dirs, notifier.beat))
         except ProbeError as fault:
             if len(lookups) == 1:
                 raise
-            refused.append(_refused(options, lookup, rooms, notifier.beat, str(fault)))
+            refused.append(_refused_probe(options, lookup, state_dirs, notifier.beat, str(fault)))
     if not probes:
         raise UsageError("; ".join(str(probe.refusal) for probe in refused))
-    outlets = Outlets(options, rooms)
+    outputs = Outputs(options, state_dirs)
     if options.cloudwatch:
-        volumes = len({one for probe in probes for one in probe.site.volume_ids})
+        volumes = len({volume_id for probe in probes for volume_id in probe.site.volume_ids})
         say(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
     for probe in probes:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
             say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
     if options.mode == "serve":
-        return _serve(options, probes + refused, outlets, notifier)  # refused ones are tried again
+        return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
     readings = _readings(options, probes, began_s)
     readings += [probe.unmeasured(str(probe.refusal)) for probe in refused]
     for reading in readings:
-        outlets.publish(reading)
+        outputs.publish(reading)
     for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
-        _answer(options, reading, probes[0].lines)
-    outlets.finish(FINISH_S if all(one["completed"] for one in readings) else 0.9)
+        _answer(options, reading, probes[0].thresholds)
+    outputs.finish(FINISH_S if all(reading["completed"] for reading in readings) else 0.9)
     return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:
+    """Give a folder for locks, so that a hundred explains leave one process on a stuck disk, not a hundred.
+
+    Without one explain still answers: it is what somebody runs to find out why nothing else works.
+    """
+    try:
+        return StateDirs(wanted)
+    except ProbeError:
+        if wanted:
+            raise
+        return None
 
 
 def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
@@ -4267,23 +4413,23 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     if len(probes) == 1:
         return [probes[0].run(began_s)]
 
-    def start(probe: Probe) -> Errand:
-        return Errand(lambda send: send(probe.run(began_s)))
+    def start(probe: Probe) -> ChildTask:
+        return ChildTask(lambda send: send(probe.run(began_s)))
 
     children = [start(probe) for probe in probes]
     until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
-    found = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
+    answers = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
     lost = "the process that measured it died or did not return by the deadline"
-    return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, found)]
+    return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, answers)]
 
 
-def _refused(
-    options: Options, lookup: Lookup, rooms: Rooms, heartbeat: Callable[[], None], reason: str
+def _refused_probe(
+    options: Options, lookup: Lookup, state_dirs: StateDirs, heartbeat: Callable[[], None], reason: str
 ) -> Probe:
     """Stand for one path of several that cannot be measured: the others are."""
     site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
     say(f"ddprobe: {reason}")
-    probe = Probe(options, site, rooms, heartbeat)
+    probe = Probe(options, site, state_dirs, heartbeat)
     probe.refusal = reason
     return probe
 
@@ -4298,22 +4444,22 @@ def _site_record(site: Site) -> dict[str, Any]:
     }
 
 
-def _answer(options: Options, reading: dict[str, Any], lines: Lines) -> None:
+def _answer(options: Options, reading: dict[str, Any], thresholds: Thresholds) -> None:
     if options.json == "-" or options.collectd:
         return
     by_path = len(options.paths) > 1
     if options.exit_style == "npd":
         write_stream(1, headline(reading, 80, by_path=by_path) + "\n")
     elif options.exit_style == "nagios":
-        write_stream(1, nagios_line(reading, lines, by_path=by_path) + "\n")
+        write_stream(1, nagios_line(reading, thresholds, by_path=by_path) + "\n")
     elif reading["verdict"] != OK:
         write_stream(1, headline(reading, by_path=by_path) + "\n")
 
 
-def _serve(options: Options, probes: Sequence[Probe], outlets: Outlets, notifier: Notifier) -> int:
+def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier) -> int:
     import signal
 
-    resident = Resident(options, probes, outlets, notifier)
+    resident = Resident(options, probes, outputs, notifier)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, resident.stop)
     try:

@@ -4,7 +4,7 @@
 
 Needs root, qemu-storage-daemon, fio and ioping. ``run`` is a run that may climb to the classic write,
 ``estimate`` the next one, which may not because --classic-every has not passed, ``serve`` the same with the
-fewer writes of serve. Each is followed by the others, so that all see the same disk. Four minutes for a run.
+fewer writes of serve. Each is followed by the others, so that all see the same disk. Five minutes for a run.
 """
 
 import argparse
@@ -34,7 +34,9 @@ SCENARIOS: Final = {
     "healthy": (3000, 0, 0),
     "100 IOPS": (100, 0, 0),
     "100 IOPS + 8 writers": (100, 0, 8),
+    "100 IOPS + 16 writers": (100, 0, 16),
     "100 IOPS + 24 writers": (100, 0, 24),
+    "200 IOPS + 8 writers": (200, 0, 8),
     "1 MiB/s": (NO_LIMIT, 1 << 20, 0),
     "5.4 MB/s": (NO_LIMIT, 5_400_000, 0),
 }
@@ -132,12 +134,13 @@ def measure_round(disk: ByteLimitedDevice, run_directory: str) -> dict[str, floa
         reading_document = run_ddprobe(run_directory, *arguments, str(directory))
         verdicts[name] = f"{reading_document['verdict']} {reading_document['cause']}"
         bulk = " ".join(f"{ms:.0f}" for ms in reading_document["bulk_ms"])
+        append = " ".join(f"{ms:.0f}" for ms in reading_document["append_ms"])
         lite = reading_document["lite_ms"] or reading_document["write_ms"]
         print(
             f"    {name:9s} {reading_document['dd_s'] or -1:7.3f} s {verdicts[name]:22s}"
             f" {reading_document['reached']:8s} {reading_document['cost']['credits']:3d} credits"
             f" {reading_document['total_s'] or 0:6.2f} s lite {len(lite)} last {lite[-1] if lite else 0:.1f}"
-            f" ms, bulk {bulk} ms",
+            f" ms, bulk {bulk} ms, append {append} ms",
             flush=True,
         )
         return reading_document["dd_s"] or 0.0

@@ -151,11 +151,7 @@ class MisreportingLedger:
     answers: dict
 
     def __getattr__(self, name):
-        return (
-            (lambda *_, **__: self.answers[name])
-            if name in self.answers
-            else getattr(self.ledger, name)
-        )
+        return (lambda *_, **__: self.answers[name]) if name in self.answers else getattr(self.ledger, name)
 
 
 def broken_invariants(scene, **told):

@@ -194,7 +194,8 @@ def drop_first(things, **wanted):
 def make_late(run, struck, seconds):
     """The modification of one volume came so late."""
     created = [
-        item._replace(at_s=item.at_s + seconds * (item.volume_id == DRAINING_GP3)) for item in run.modifications
+        item._replace(at_s=item.at_s + seconds * (item.volume_id == DRAINING_GP3))
+        for item in run.modifications
     ]
     return replace(run, injected_fault=struck, modifications=created)
 
@@ -214,7 +215,8 @@ PLANTED_FAULTS = {
     "none_is_held_back": lambda run: replace(
         run,
         modifications=[
-            item._replace(at_s=item.at_s + 60 * (item.volume_id == DRAINING_GP3)) for item in run.modifications
+            item._replace(at_s=item.at_s + 60 * (item.volume_id == DRAINING_GP3))
+            for item in run.modifications
         ],
     ),
     "no_way_to_people_delays_a_flip": lambda run: make_late(

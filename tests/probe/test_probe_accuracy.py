@@ -3,6 +3,8 @@
 import json
 import os
 import resource
+import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -44,7 +46,7 @@ def verdict(reading: dict) -> tuple[str, str]:
 def test_one_mib_a_second_and_nobody_else_is_critical_without_the_whole_dd(box, probe):
     probe.read("run", box.path)
     remember(box, probe, 600)  # so it does not climb
-    box.set_bytes_limit(1 << 20)
+    box.limit_bytes(1 << 20)
     reading = probe.read("run", box.path)
     assert verdict(reading) == ("crit", "exhausted_idle")
     assert reading["reached"] == "lite"
@@ -55,7 +57,7 @@ def test_one_mib_a_second_and_nobody_else_is_critical_without_the_whole_dd(box, 
 @pytest.mark.usefixtures("limit")
 def test_five_megabytes_a_second_is_a_warning_measured_and_estimated(box, probe):
     probe.read("run", box.path)
-    box.set_bytes_limit(5_400_000)
+    box.limit_bytes(5_400_000)
     took_s = dd_s(box)
     time.sleep(0.5)
     climbed, estimated = (probe.read("run", "--look", "500ms", box.path) for _ in range(2))
@@ -68,8 +70,8 @@ def test_five_megabytes_a_second_is_a_warning_measured_and_estimated(box, probe)
 @pytest.mark.usefixtures("limit")
 def test_serve_sees_a_throughput_limit(box, probe):
     remember(box, probe, 600)
-    prom = probe.memory_directory / "ddprobe.prom"
-    box.set_bytes_limit(1 << 20)
+    prom = probe.memory / "ddprobe.prom"
+    box.limit_bytes(1 << 20)
     words = ["serve", "--interval", "22s", "--classic-every", "1h", "--prom", prom, box.path]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
@@ -86,7 +88,7 @@ def test_serve_sees_a_throughput_limit(box, probe):
 @pytest.mark.usefixtures("limit")
 def test_just_over_the_line_the_measured_dd_decides(box, probe):
     probe.read("run", box.path)
-    box.set_bytes_limit(9_500_000)
+    box.limit_bytes(9_500_000)
     took_s = dd_s(box)
     time.sleep(0.5)
     measured = probe.read("run", "--look", "100ms", box.path)
@@ -94,11 +96,62 @@ def test_just_over_the_line_the_measured_dd_decides(box, probe):
     assert measured["dd_s"] == pytest.approx(took_s, rel=0.25)
 
 
+BUSY = """
+import os
+parent = os.getppid()
+while os.getppid() == parent:
+    for _ in range(100_000):
+        pass
+"""
+
+
+@contextmanager
+def busy_processors():
+    """Four times as many busy processes as there are processors."""
+    busy = [start([sys.executable, "-c", BUSY]) for _ in range(4 * (os.cpu_count() or 1))]
+    try:
+        yield
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait(10)
+
+
 @pytest.mark.usefixtures("limit")
-@pytest.mark.parametrize("writers", [0, 8])
-def test_the_estimate_is_dd_under_a_limit_of_operations(box, probe, writers):
+def test_busy_processors_do_not_hide_a_throughput_limit(box, probe):
     probe.read("run", box.path)
-    box.limit(200)
+    box.limit_bytes(5_400_000)
+    with busy_processors():
+        for _ in range(8):  # one in seven was OK, with 0.73 and 0.95 s
+            time.sleep(0.5)
+            remember(box, probe, 600)  # so it does not climb
+            reading = probe.read("run", "--look", "300ms", box.path)
+            assert reading["verdict"] == "warn"
+            assert reading["dd_s"] > 1  # dd takes 2 s, and as much longer as the processors are late
+
+
+@pytest.mark.usefixtures("limit")
+def test_what_is_appended_in_a_queue_is_charged(box, probe):
+    probe.read("run", box.path)
+    box.limit(10)
+    remember(box, probe, 600)
+    boxes.run("sync", "-f", box.path)
+    before = box.stat()
+    reading = probe.read("run", "--look", "100ms", box.path)
+    box.unlimit()
+    boxes.run("sync", "-f", box.path)
+    after = box.stat()
+    assert reading["append_ms"]
+    assert reading["bulk_ms"] == []
+    assert (box.path / ".ddprobe").stat().st_size == (1 + len(reading["append_ms"])) << 20
+    assert after["writes"] - before["writes"] <= reading["cost"]["credits"] + 8
+
+
+@pytest.mark.usefixtures("limit")
+@pytest.mark.parametrize(("operations", "writers"), [(200, 0), (200, 8), (200, 24), (100, 16)])
+def test_the_estimate_is_dd_under_a_limit_of_operations(box, probe, operations, writers):
+    probe.read("run", box.path)
+    box.limit(operations)
     box.load(writers) if writers else None
     time.sleep(1)
     took_s = sum(dd_s(box) for _ in range(2)) / 2
@@ -110,8 +163,8 @@ def test_the_estimate_is_dd_under_a_limit_of_operations(box, probe, writers):
     if reading["dd_at_least"]:
         assert (reading["verdict"], "would take at least" in ddprobe.headline(reading)) == ("ok", True)
         assert reading["dd_s"] < 1.15 * took_s
-    else:  # 12 to 17 % less: where others queue, the journal's writes wait longer than the lite ones show
-        assert reading["dd_s"] == pytest.approx(took_s, rel=0.25)
+    else:
+        assert reading["dd_s"] == pytest.approx(took_s, rel=0.15)
 
 
 # -- credits
@@ -242,7 +295,7 @@ def test_a_mount_that_is_read_only_on_purpose_is_refused_and_an_error_is_not(box
 
 
 def test_a_disk_that_turns_read_only_while_it_is_served_has_an_error(box, probe):
-    prom = probe.memory_directory / "ddprobe.prom"
+    prom = probe.memory / "ddprobe.prom"
     words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, box.path]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
@@ -262,7 +315,7 @@ def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the
     folder = tmp_path / "bound"
     folder.mkdir()
     boxes.run("mount", "--bind", box.path, folder)
-    log = probe.memory_directory / "readings.json"
+    log = probe.memory / "readings.json"
     words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--json", log, folder]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
@@ -368,6 +421,68 @@ def test_a_user_who_waits_in_vfork_is_no_evidence(box, probe):
         assert reading["verdict"] == "ok"
     finally:
         forged.kill()
+        forged.wait(10)
+
+
+BEHIND_FUSE = """
+import ctypes, mmap, os, signal, struct, sys
+held, server = os.open(sys.argv[1], os.O_RDONLY), os.open("/dev/fuse", os.O_RDWR)
+libc = ctypes.CDLL(None, use_errno=True)
+options = f"fd={server},rootmode=40000,user_id=65534,group_id=65534"
+if libc.mount(b"hung", b"/mnt", b"fuse", 0, options.encode()):
+    sys.exit(f"no mount: {os.strerror(ctypes.get_errno())}")
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+libc.prctl(1, signal.SIGKILL)
+for _ in range(3):
+    if os.fork() == 0:
+        libc.prctl(1, signal.SIGKILL)
+        os.close(server)
+        page = mmap.mmap(os.open("/mnt/file", os.O_RDWR), 4096)
+        page[0] = 1
+        page.flush()
+attributes = struct.pack("<6Q10I", 2, 65536, 128, 0, 0, 0, 0, 0, 0, 0o100644, 1, 65534, 65534, 0, 4096, 0)
+folder = struct.pack("<6Q10I", 1, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755, 2, 65534, 65534, 0, 4096, 0)
+while True:
+    request = os.read(server, 1 << 17)
+    _, kind, unique, node = struct.unpack("<IIQQ", request[:24])
+    if kind in (2, 16):  # FORGET wants no answer, and WRITE gets none
+        continue
+    answer = {
+        26: struct.pack("<4I2H2I2HI28x", 7, 31, 65536, 0, 12, 9, 65536, 1, 16, 0, 0),  # INIT
+        1: struct.pack("<4Q2I", 2, 0, 9, 9, 0, 0) + attributes,  # LOOKUP
+        3: struct.pack("<Q2I", 9, 0, 0) + (attributes if node == 2 else folder),  # GETATTR
+        14: struct.pack("<Q2I", 1, 0, 0),  # OPEN
+        15: bytes(65536),  # READ
+    }.get(kind)
+    size = struct.unpack("<I", request[56:60])[0] if kind == 15 else 1 << 17
+    answer, fault = (answer[:size], 0) if answer else (b"", -38)
+    os.write(server, struct.pack("<IiQ", 16 + len(answer), fault, unique) + answer)
+"""
+
+
+def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(box, probe):
+    if not Path("/dev/fuse").exists() or not shutil.which("unshare"):
+        pytest.skip("needs /dev/fuse and unshare")
+    (box.path / "file").touch(mode=0o644)
+    command = ["unshare", "--mount", sys.executable, "-c", BEHIND_FUSE, box.path / "file"]
+    forged = start(command, start_new_session=True)
+    try:
+        until_s = time.monotonic() + 10
+        while True:
+            reading = probe.read("passive", "--look", "2s", box.path)
+            top = [group for group in reading["dstate"]["top"] if group["here"]]
+            is_waiting = any(group["wchan"].startswith("folio_wait") for group in top)
+            if is_waiting and reading["dstate"]["stuck"]:
+                break
+            if time.monotonic() > until_s:
+                pytest.skip(f"on this kernel nobody waits for a page of FUSE by that name: {top}")
+        assert reading["dstate"]["stuck"] >= 1
+        assert reading["dstate"]["stuck_here"] == 0
+        assert reading["verdict"] == "ok"
+    finally:
+        os.killpg(forged.pid, signal.SIGKILL)
         forged.wait(10)
 
 

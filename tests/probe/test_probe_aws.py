@@ -33,8 +33,8 @@ def cloud(monkeypatch) -> Iterator[Cloud]:
 
 
 @pytest.fixture
-def web() -> ddprobe.Web:
-    return ddprobe.Web(secure=False)
+def http() -> ddprobe.HttpClient:
+    return ddprobe.HttpClient(secure=False)
 
 
 def options(*words: str) -> ddprobe.Options:
@@ -59,12 +59,12 @@ def sent(sender: ddprobe.Sender, within_s: float = 5) -> bool:
     ids=["PutMetricData", "PutEvents"],
 )
 @pytest.mark.parametrize("url", ["https://monitoring.eu-central-1.amazonaws.com/", "http://127.0.0.1:4566/"])
-def test_a_signature_is_the_one_that_botocore_makes(web, request_made, url):
-    headers = ddprobe.sign(web, CALLER, request_made, url, time.time())
-    theirs = {"Content-Type": request_made.content_type}
+def test_a_signature_is_the_one_that_botocore_makes(http, request_made, url):
+    headers = ddprobe.sign(http, CALLER, request_made, url, time.time())
+    child_end = {"Content-Type": request_made.content_type}
     if request_made.target:
-        theirs["X-Amz-Target"] = request_made.target
-    made = AWSRequest("POST", url, theirs, request_made.body)
+        child_end["X-Amz-Target"] = request_made.target
+    made = AWSRequest("POST", url, child_end, request_made.body)
     key = Credentials(CALLER.key_id, CALLER.secret, CALLER.token)
     signer = SigV4Auth(key, request_made.service, CALLER.region)
     made.context["timestamp"] = headers["x-amz-date"]
@@ -74,8 +74,8 @@ def test_a_signature_is_the_one_that_botocore_makes(web, request_made, url):
     assert headers["authorization"].endswith(f"Signature={signature}")
 
 
-def test_metrics_are_put_with_the_role_of_the_instance(cloud, web):
-    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+def test_metrics_are_put_with_the_role_of_the_instance(cloud, http):
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())
     assert sent(sender)
     ((headers, body),) = cloud.posts()
@@ -88,8 +88,8 @@ def test_metrics_are_put_with_the_role_of_the_instance(cloud, web):
     assert form["MetricData.member.1.Dimensions.member.1.Value"] == ["vol-0123456789abcdef0"]
 
 
-def test_an_event_is_put_on_the_bus_with_the_instance_that_metadata_names(cloud, web):
-    sender = ddprobe.Sender("event", options("--event-bus", "burstwatch-probe"), web, 0)
+def test_an_event_is_put_on_the_bus_with_the_instance_that_metadata_names(cloud, http):
+    sender = ddprobe.Sender("event", options("--event-bus", "burstwatch-probe"), http, 0)
     sender.add(a_reading(instance_id=None))
     assert sent(sender)
     ((headers, body),) = cloud.posts()
@@ -100,23 +100,23 @@ def test_an_event_is_put_on_the_bus_with_the_instance_that_metadata_names(cloud,
     assert json.loads(entry["Detail"])["instance_id"] == "i-0123456789abcdef0"
 
 
-def test_credentials_are_asked_for_once_while_they_last(cloud, web):
-    sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
+def test_credentials_are_asked_for_once_while_they_last(cloud, http):
+    sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     for number in range(3):
         sender.add(a_reading(total_s=number))
         assert sent(sender)
     assert len(cloud.posts()) == 3
-    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.flip_queue) == 1
+    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 1
 
 
-def test_expired_credentials_are_asked_for_again(cloud, web, capfd):
+def test_expired_credentials_are_asked_for_again(cloud, http, capfd):
     soon = CREDENTIALS | {"Expiration": "2020-01-01T00:00:00Z"}
-    cloud.handles["/latest/meta-data/iam/security-credentials/ci-role"] = (200, json.dumps(soon).encode())
-    sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
+    cloud.answers["/latest/meta-data/iam/security-credentials/ci-role"] = (200, json.dumps(soon).encode())
+    sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     for _ in range(2):
         sender.add(a_reading())
         assert sent(sender)
-    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.flip_queue) == 3
+    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 3
 
 
 @pytest.mark.parametrize(
@@ -130,10 +130,10 @@ def test_expired_credentials_are_asked_for_again(cloud, web, capfd):
     ],
 )
 def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
-    cloud, web, capfd, path, answer, words
+    cloud, http, capfd, path, answer, words
 ):
-    cloud.handles[path] = answer
-    sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
+    cloud.answers[path] = answer
+    sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     sender.add(a_reading())
     assert sent(sender)
     told = capfd.readouterr().err
@@ -141,10 +141,10 @@ def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
     assert told.count("event not sent") == 5
 
 
-def test_a_cloud_that_does_not_answer_is_given_up_and_nobody_waits(monkeypatch, web, capfd):
+def test_a_cloud_that_does_not_answer_is_given_up_and_nobody_waits(monkeypatch, http, capfd):
     silent = socket.create_server(("127.0.0.1", 0))
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
-    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())
     began_s = time.monotonic()
     sender.pump()
@@ -163,14 +163,14 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, memory, tmp_path):
         return answer(*asked)
 
     cloud.answer_to = slowly
-    rooms = ddprobe.Rooms(str(memory))
+    state_dirs = ddprobe.StateDirs(str(memory))
     log = tmp_path / "log"
     made = options("--event-bus", "x", "--json", str(log))
-    outlets = ddprobe.Outlets(made, rooms)
-    outlets._errands[str(log)] = hanging = ddprobe.Errand(lambda send: time.sleep(60))
+    outputs = ddprobe.Outputs(made, state_dirs)
+    outputs._children[str(log)] = hanging = ddprobe.ChildTask(lambda send: time.sleep(60))
     began_s = time.monotonic()
-    outlets.publish(a_reading())
-    outlets.finish(0.3)
+    outputs.publish(a_reading())
+    outputs.finish(0.3)
     hanging.give_up()
     assert len(cloud.posts()) == 1
     assert time.monotonic() - began_s < 5
@@ -195,12 +195,12 @@ def test_an_address_that_is_none_is_refused_before_anything_is_measured(
 ):
     monkeypatch.setenv(variable, value)
     with pytest.raises(ddprobe.UsageError, match=told):
-        ddprobe.Outlets(options(*words), ddprobe.Rooms(str(memory)))
+        ddprobe.Outputs(options(*words), ddprobe.StateDirs(str(memory)))
 
 
-def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, web, capfd):
+def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, http, capfd):
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata")
-    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), web, 0)
+    sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())
     assert sent(sender)
     assert "metadata/latest/api/token is no address" in capfd.readouterr().err

@@ -45,7 +45,7 @@ def as_nobody(work) -> None:
 
 
 @pytest.fixture
-def theirs(memory) -> Path:
+def child_end(memory) -> Path:
     """A directory of another user's, where that user can get at it."""
     needs_root()
     memory.chmod(0o711)
@@ -133,24 +133,22 @@ def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
     ],
 )
 def test_the_error_of_dd_is_told_from_its_words(status, words, code):
-    assert ddprobe.failure_of_dd(status, words)[0] == code
+    assert ddprobe.dd_failure(status, words)[0] == code
 
 
 def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another_user(
-    probe, disk, theirs, tmp_path
+    probe, disk, child_end, tmp_path
 ):
     secret = tmp_path / "secret"
     secret.mkdir(mode=0o700)
-    as_nobody(lambda: (theirs / "link").symlink_to(secret))
-    done = probe.run("run", *disk[:-1], theirs / "link")
+    as_nobody(lambda: (child_end / "link").symlink_to(secret))
+    done = probe.run("run", *disk[:-1], child_end / "link")
     assert done.returncode == 3
-    assert f"{theirs / 'link'} is a symbolic link of another user" in done.stdout
+    assert f"{child_end / 'link'} is a symbolic link of another user" in done.stdout
     assert f"name {secret}" in done.stdout
     assert list(secret.iterdir()) == []
-    assert probe.run("passive", "--look", "100ms", theirs / "link").returncode == 0  # reads only
-    assert not list(
-        probe.memory_directory.glob("*.place")
-    )  # nor is it remembered, for a run that looks nothing up
+    assert probe.run("passive", "--look", "100ms", child_end / "link").returncode == 0  # reads only
+    assert not list(probe.memory.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
 
 
 def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
@@ -166,7 +164,7 @@ def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
 
 
 def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
-    log, missing, target = probe.memory_directory / "readings.json", tmp_path / "missing", tmp_path / "target"
+    log, missing, target = probe.memory / "readings.json", tmp_path / "missing", tmp_path / "target"
     words = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
     serving = probe.start(*words, disk[-1], missing, stderr=subprocess.PIPE)
     try:
@@ -197,7 +195,7 @@ def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in
     (tmp_path / "data").symlink_to(tmp_path / "secret")
     plan = ddprobe.Plan(
         level="lite", path=str(tmp_path / "data" / ".ddprobe"), engine="inproc", data="zero", writes=1,
-        bulk=0, extra=False, enough_s=None,
+        bulk=0, appends=0, extra=False, enough_s=None,
     )  # fmt: skip
     with pytest.raises(OSError, match="symbolic link"):
         ddprobe.open_own_file(plan)
@@ -212,12 +210,12 @@ def logged(probe, disk, path) -> str:
 
 
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, theirs, tmp_path, exists):
+def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, child_end, tmp_path, exists):
     preload = tmp_path / "preload"
     if exists:
         preload.write_text("x")
-    as_nobody(lambda: (theirs / "log").symlink_to(preload))
-    assert "not written: other users may write to" in logged(probe, disk, theirs / "log")
+    as_nobody(lambda: (child_end / "log").symlink_to(preload))
+    assert "not written: other users may write to" in logged(probe, disk, child_end / "log")
     assert not exists or preload.read_text() == "x"
     assert preload.exists() == exists
 
@@ -266,19 +264,19 @@ def test_a_link_laid_while_the_log_is_renamed_is_not_followed(tmp_path, monkeypa
 # -- the textfile
 
 
-def test_a_temporary_file_that_another_user_foresaw_is_not_written(theirs):
-    foreseen = theirs / f".x.prom.{os.getpid()}"
+def test_a_temporary_file_that_another_user_foresaw_is_not_written(child_end):
+    foreseen = child_end / f".x.prom.{os.getpid()}"
     as_nobody(foreseen.touch)
-    ddprobe.replace_file(str(theirs / "x.prom"), "1\n")
-    assert (theirs / "x.prom").stat().st_uid == os.geteuid()
+    ddprobe.replace_file(str(child_end / "x.prom"), "1\n")
+    assert (child_end / "x.prom").stat().st_uid == os.geteuid()
     assert foreseen.read_text() == ""
 
 
 def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
-    os.mkfifo(probe.memory_directory / "x.prom")
-    done = probe.run("run", "--prom", probe.memory_directory / "x.prom", *disk, timeout_s=10)
+    os.mkfifo(probe.memory / "x.prom")
+    done = probe.run("run", "--prom", probe.memory / "x.prom", *disk, within_s=10)
     assert done.returncode == 0
-    assert "ddprobe_verdict" in (probe.memory_directory / "x.prom").read_text()
+    assert "ddprobe_verdict" in (probe.memory / "x.prom").read_text()
 
 
 def test_a_textfile_is_not_written_in_a_directory_that_became_a_link(tmp_path):
@@ -319,21 +317,21 @@ def test_a_path_is_followed_as_the_kernel_does(tmp_path):
 
 
 def test_of_a_lookup_that_says_nothing_no_disk_is_accused(memory, tmp_path):
-    rooms, path = ddprobe.Rooms(str(memory)), str(tmp_path)
-    held = ddprobe.Lock(rooms, ddprobe.name_of(path))
+    state_dirs, path = ddprobe.StateDirs(str(memory)), str(tmp_path)
+    held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()
-    site = ddprobe.Lookup(path, rooms).site(time.monotonic() + 0.1, "vol-0123456789abcdef0")
+    site = ddprobe.Lookup(path, state_dirs).site(time.monotonic() + 0.1, "vol-0123456789abcdef0")
     held.close()
     assert (site.answered, site.path) == (False, path)
     assert (site.disks, site.volume_ids, site.partition, site.mount.fs) == ((), [], "", "")
 
 
 def test_a_lookup_that_another_run_has_not_got_back_names_the_disk_it_waits_for(memory, tmp_path):
-    rooms, path = ddprobe.Rooms(str(memory)), str(tmp_path)
-    held = ddprobe.Lock(rooms, ddprobe.name_of(path))
+    state_dirs, path = ddprobe.StateDirs(str(memory)), str(tmp_path)
+    held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()
     ddprobe.note_holder(held.fd, "lookup", (1.0, 1.0), str(memory / "x"))
-    site = ddprobe.Lookup(path, rooms).site(time.monotonic() + 0.1)
+    site = ddprobe.Lookup(path, state_dirs).site(time.monotonic() + 0.1)
     held.close()
     assert not site.answered
     assert site.mount.point == "/dev/shm"

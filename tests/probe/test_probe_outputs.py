@@ -70,7 +70,7 @@ def test_graphite_gets_a_name_a_value_and_a_time_on_each_line():
 
 
 def test_nagios_gets_one_line_with_performance_data():
-    lines = ddprobe.Lines(warn_s=1, crit_s=5, ratio=10)
+    lines = ddprobe.Thresholds(warn_s=1, crit_s=5, ratio=10)
     line = ddprobe.nagios_line(a_reading(), lines)
     assert line.startswith("DDPROBE CRIT /data (vol-0123456789abcdef0): throttled, dd took 22.4 s")
     assert "48 python3 [__iomap_dio_rw]" in line
@@ -101,7 +101,7 @@ def test_a_cause_that_is_unknown_is_said_to_be_unknown():
 
 
 def test_a_stall_draws_no_delay_at_all():
-    lines = ddprobe.Lines(warn_s=1, crit_s=5, ratio=10)
+    lines = ddprobe.Thresholds(warn_s=1, crit_s=5, ratio=10)
     line = ddprobe.nagios_line(a_reading(completed=False, io_delay_ms=None, dd_s=5.1), lines)
     assert " io_delay=U;;;0 " in line
 
@@ -127,7 +127,7 @@ def test_without_room_for_a_mib_the_headline_says_that_throughput_was_not_measur
 
 
 def test_of_several_paths_on_one_mount_each_line_names_its_path():
-    lines = ddprobe.Lines(warn_s=1, crit_s=5, ratio=10)
+    lines = ddprobe.Thresholds(warn_s=1, crit_s=5, ratio=10)
     one, two = (a_reading(path=path) for path in ("/data/one", "/data/two"))
     assert "CRIT /data (vol-" in ddprobe.nagios_line(one, lines)
     assert "CRIT /data/one (vol-" in ddprobe.nagios_line(one, lines, by_path=True)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import ddprobe
 import pytest
+from tests.runbooks.pasted import the_line
 
 from support.probe.probe_process import PROGRAM
-from support.runbooks.external_commands import page_command
 
 SOURCES = PROGRAM.parent / "package"
 
@@ -105,8 +105,8 @@ def test_the_maintainer_is_of_a_reserved_domain_or_whom_the_builder_names(packag
     assert run("dpkg-deb", "--field", deb, "Maintainer").strip() == stated
     named = {"DEBFULLNAME": "Ann Other", "DEBEMAIL": "ann@example.org"}
     run(sys.executable, SOURCES / "build.py", tmp_path, env=os.environ | named)
-    [theirs] = tmp_path.glob("*.deb")
-    assert run("dpkg-deb", "--field", theirs, "Maintainer").strip() == "Ann Other <ann@example.org>"
+    [child_end] = tmp_path.glob("*.deb")
+    assert run("dpkg-deb", "--field", child_end, "Maintainer").strip() == "Ann Other <ann@example.org>"
 
 
 def test_every_page_that_the_help_names_is_packaged():
@@ -261,7 +261,7 @@ def test_the_deb_is_installed_run_and_removed_in_a_clean_root(packages, in_clean
     """As the page of what is uninstalled says; who is root and has no sudo needs none."""
     deb = package(packages, ".deb", "dpkg")
     sudo = """command -v sudo > /dev/null || sudo() { "$@"; }"""
-    remove = page_command("runbooks/Uninstall.md", "sudo apt-get remove ddprobe").text
+    remove = the_line("runbooks/Uninstall.md", "sudo apt-get remove ddprobe").text
     removed = f"{sudo}\necho y | {remove}\ntest -e /etc/default/ddprobe\ndpkg -P ddprobe"
     told = in_clean_root(deb, f"dpkg -i --force-depends $1\n{USE_IT}\n{removed}\n{AFTERWARDS}")
     assert f"ddprobe {ddprobe.VERSION}" in told

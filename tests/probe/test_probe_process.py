@@ -73,7 +73,7 @@ def test_random_data_is_written_where_zeros_would_cost_nothing(probe, disk, tmp_
 
 def test_the_newest_reading_is_in_memory(probe, disk):
     probe.read("run", *disk)
-    (kept,) = probe.memory_directory.glob("*.json")
+    (kept,) = probe.memory.glob("*.json")
     assert json.loads(kept.read_text())["schema"] == "burstwatch.reading/v1"
 
 
@@ -174,8 +174,8 @@ def test_bad_input_is_one_clear_line(words, code, told):
 
 
 def test_a_fault_of_its_own_is_no_traceback_either(probe, disk):
-    (probe.memory_directory / "full").touch()
-    done = probe.run("run", "--run-dir", probe.memory_directory / "full", *disk)
+    (probe.memory / "full").touch()
+    done = probe.run("run", "--run-dir", probe.memory / "full", *disk)
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
 
@@ -247,7 +247,7 @@ def test_serve_tells_systemd_beats_writes_and_ends_on_term(probe, disk, tmp_path
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(15)
-        prom = probe.memory_directory / "ddprobe.prom"
+        prom = probe.memory / "ddprobe.prom"
         disk = [word for word in disk if word not in ("--look", "100ms")]
         words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, *disk]
         environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}
@@ -364,7 +364,9 @@ def test_every_cause_and_metric_is_explained():
 
 def the_probe(memory, path, *words: str) -> ddprobe.Probe:
     options = ddprobe.parse_command([*words, str(path)])
-    return ddprobe.Probe(options, ddprobe.find_site(str(path), 10), ddprobe.Rooms(str(memory)), lambda: None)
+    return ddprobe.Probe(
+        options, ddprobe.find_site(str(path), 10), ddprobe.StateDirs(str(memory)), lambda: None
+    )
 
 
 def test_a_look_whose_observer_died_ends_in_its_time_and_does_not_spin(memory, tmp_path, monkeypatch):
@@ -384,7 +386,7 @@ def test_a_disk_that_answers_late_has_a_memory_of_its_own(memory, tmp_path):
     probe = the_probe(memory, tmp_path, "serve", "--allow-fs", mount.fs)
     found = probe.site
     probe.site = ddprobe.Site(**(vars(found) | {"answered": False, "mount": ddprobe.NOWHERE, "disks": ()}))
-    probe.memory = ddprobe.Memory(probe.rooms, probe.site.key, 1.0)
+    probe.memory = ddprobe.Memory(probe.state_dirs, probe.site.key, 1.0)
     probe.run(time.monotonic(), skip_look=True)
     assert probe.site.mount == found.mount
     assert [each.name.partition("_")[0] for each in memory.glob("*.memory")] in (

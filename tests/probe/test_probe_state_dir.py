@@ -10,14 +10,14 @@ MOUNTS = ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text())
 
 
 @pytest.fixture
-def rooms(memory) -> ddprobe.Rooms:
-    return ddprobe.Rooms(str(memory))
+def state_dirs(memory) -> ddprobe.StateDirs:
+    return ddprobe.StateDirs(str(memory))
 
 
 def test_a_folder_of_somebody_else_is_not_used(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(ddprobe.UsageError, match="--run-dir"):
-        ddprobe.Rooms(str(tmp_path / "link"))
+        ddprobe.StateDirs(str(tmp_path / "link"))
 
 
 def test_a_folder_on_a_disk_is_refused_without_being_made(tmp_path):
@@ -25,7 +25,7 @@ def test_a_folder_on_a_disk_is_refused_without_being_made(tmp_path):
     if ddprobe.mount_of(str(tmp_path), MOUNTS).fs in ddprobe.MEMORY_FS:
         pytest.skip("needs a temporary folder on a disk")
     with pytest.raises(ddprobe.UsageError, match=r"not in memory .*; name another with --run-dir"):
-        ddprobe.Rooms(str(tmp_path / "here"))
+        ddprobe.StateDirs(str(tmp_path / "here"))
     assert not (tmp_path / "here").exists()
 
 
@@ -33,7 +33,7 @@ def test_a_folder_on_a_disk_is_refused_without_being_made(tmp_path):
 def test_a_folder_that_others_may_write_to_is_refused(memory, mode):
     memory.chmod(mode)
     with pytest.raises(ddprobe.UsageError, match="may be written by others; name another with --run-dir"):
-        ddprobe.Rooms(str(memory))
+        ddprobe.StateDirs(str(memory))
 
 
 def test_a_folder_below_one_of_another_user_is_refused(memory):
@@ -41,13 +41,13 @@ def test_a_folder_below_one_of_another_user_is_refused(memory):
     (memory / "theirs" / "ours").mkdir(parents=True, mode=0o700)
     os.chown(memory / "theirs", 65534, 65534)
     with pytest.raises(ddprobe.UsageError, match="belongs to another user"):
-        ddprobe.Rooms(str(memory / "theirs" / "ours"))
+        ddprobe.StateDirs(str(memory / "theirs" / "ours"))
 
 
 def test_a_folder_behind_a_link_is_refused(memory, tmp_path):
     (memory / "link").symlink_to(tmp_path)
     with pytest.raises(ddprobe.UsageError, match="is not a directory"):
-        ddprobe.Rooms(str(memory / "link" / "ours"))
+        ddprobe.StateDirs(str(memory / "link" / "ours"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -56,9 +56,9 @@ def needs_root():
         pytest.skip("needs root, to give a file away")
 
 
-def test_a_folder_that_was_tidied_away_is_made_again(rooms, memory):
+def test_a_folder_that_was_tidied_away_is_made_again(state_dirs, memory):
     memory.rmdir()
-    rooms.write("x.json", "{}")
+    state_dirs.write("x.json", "{}")
     assert (memory / "x.json").read_text() == "{}"
 
 
@@ -70,11 +70,19 @@ def until(is_so):
     return found
 
 
-def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
-    lock = ddprobe.Lock(rooms, "259-3")
+def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(state_dirs):
+    lock = ddprobe.Lock(state_dirs, "259-3")
     assert lock.take()
     plan = ddprobe.Plan(
-        level="lite", path="", engine="inproc", data="zero", writes=1, bulk=0, extra=True, enough_s=None
+        level="lite",
+        path="",
+        engine="inproc",
+        data="zero",
+        writes=1,
+        bulk=0,
+        appends=0,
+        extra=True,
+        enough_s=None,
     )
     fd = lock.fd
 
@@ -83,10 +91,10 @@ def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
         send(True)
         time.sleep(60)
 
-    writer = ddprobe.Errand(write, keep=[fd])
+    writer = ddprobe.ChildTask(write, keep=[fd])
     ddprobe.wait_for([writer.fd], 5)
     lock.close()
-    other = ddprobe.Lock(rooms, "259-3")
+    other = ddprobe.Lock(state_dirs, "259-3")
     assert not other.take()
     holder = other.holder()
     assert (holder.pid, holder.level) == (writer.pid, "lite")
@@ -103,8 +111,8 @@ def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(rooms):
         b"1 ;rm 1.0 2.0 /data", b"\xff\x00 \xff 1 2 3", b"9" * 9000,
     ],
 )  # fmt: skip
-def test_a_lock_whose_note_is_no_note_has_a_holder_that_is_not_known(rooms, note):
-    held, other = ddprobe.Lock(rooms, "259-3"), ddprobe.Lock(rooms, "259-3")
+def test_a_lock_whose_note_is_no_note_has_a_holder_that_is_not_known(state_dirs, note):
+    held, other = ddprobe.Lock(state_dirs, "259-3"), ddprobe.Lock(state_dirs, "259-3")
     assert held.take()
     os.pwrite(held.fd, note, 0)
     assert not other.take()
@@ -113,8 +121,8 @@ def test_a_lock_whose_note_is_no_note_has_a_holder_that_is_not_known(rooms, note
     other.close()
 
 
-def test_what_an_earlier_holder_noted_is_not_taken_for_the_present_ones(rooms):
-    lock, other = ddprobe.Lock(rooms, "259-3"), ddprobe.Lock(rooms, "259-3")
+def test_what_an_earlier_holder_noted_is_not_taken_for_the_present_ones(state_dirs):
+    lock, other = ddprobe.Lock(state_dirs, "259-3"), ddprobe.Lock(state_dirs, "259-3")
     ddprobe.note_holder(lock.fd, "lite", (1.0, 1.0), "/data")
     assert lock.take()
     assert other.holder() is None
@@ -122,31 +130,31 @@ def test_what_an_earlier_holder_noted_is_not_taken_for_the_present_ones(rooms):
     other.close()
 
 
-def test_a_lock_file_of_another_user_is_not_used(rooms, memory):
+def test_a_lock_file_of_another_user_is_not_used(state_dirs, memory):
     needs_root()
     (memory / "259-3.lock").touch()
     os.chown(memory / "259-3.lock", 65534, 65534)
     with pytest.raises(ddprobe.ProbeError, match="is not ddprobe's own: remove it"):
-        ddprobe.Lock(rooms, "259-3")
+        ddprobe.Lock(state_dirs, "259-3")
 
 
-def test_allowance_is_spent_and_comes_back_with_time(rooms, monkeypatch):
+def test_allowance_is_spent_and_comes_back_with_time(state_dirs, monkeypatch):
     now = [1000.0]
     monkeypatch.setattr(ddprobe, "boot_clock", lambda: now[0])
-    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     assert memory.allowance() == 600
     memory.spend(586)
     now[0] += 30
-    again = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+    again = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     assert again.allowance() == pytest.approx(44)
     assert again.credits_total == 586
     now[0] += 10_000
     assert again.allowance() == 600
 
 
-def test_what_runs_beside_each_other_spend_is_added_up(rooms):
+def test_what_runs_beside_each_other_spend_is_added_up(state_dirs):
     """Ten ticks at once read the same file; each has to see what the others took."""
-    several = [ddprobe.Memory(rooms, "259-3", credits_per_s=1.0) for _ in range(3)]
+    several = [ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0) for _ in range(3)]
     for memory in several:
         memory.spend(100)
         memory.learn({"lite": 0.001})
@@ -157,8 +165,8 @@ def test_what_runs_beside_each_other_spend_is_added_up(rooms):
     assert several[0].median_s("lite") == 0.001
 
 
-def test_credits_that_were_charged_and_not_spent_come_back_and_no_more_than_may_be_saved(rooms):
-    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+def test_credits_that_were_charged_and_not_spent_come_back_and_no_more_than_may_be_saved(state_dirs):
+    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     memory.spend(86)
     memory.spend(-80)
     assert memory.credits_total == 6
@@ -166,16 +174,16 @@ def test_credits_that_were_charged_and_not_spent_come_back_and_no_more_than_may_
     assert memory.allowance() == 600
 
 
-def test_a_lock_on_memory_that_somebody_keeps_is_not_awaited_for_ever(rooms):
-    with open(rooms.path("259-3.memory.lock"), "w") as held:  # noqa: PTH123 - as ddprobe does
+def test_a_lock_on_memory_that_somebody_keeps_is_not_awaited_for_ever(state_dirs):
+    with open(state_dirs.path("259-3.memory.lock"), "w") as held:  # noqa: PTH123 - as ddprobe does
         fcntl.flock(held, fcntl.LOCK_EX)
         began_s = time.monotonic()
-        ddprobe.Memory(rooms, "259-3", credits_per_s=1.0).spend(1)
+        ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0).spend(1)
     assert time.monotonic() - began_s < 5
 
 
-def test_a_median_needs_three_and_forgets_the_oldest(rooms):
-    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+def test_a_median_needs_three_and_forgets_the_oldest(state_dirs):
+    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     memory.learn({"lite": 0.001})
     memory.learn({"lite": 0.003, "classic": 0.03})
     assert memory.median_s("lite") is None
@@ -183,28 +191,28 @@ def test_a_median_needs_three_and_forgets_the_oldest(rooms):
     assert memory.median_s("lite") == 0.002
     for _ in range(ddprobe.HISTORY):
         memory.learn({"lite": 0.009})
-    assert ddprobe.Memory(rooms, "259-3", credits_per_s=1.0).healthy["lite"] == [0.009] * ddprobe.HISTORY
+    assert ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0).healthy["lite"] == [0.009] * ddprobe.HISTORY
 
 
-def test_a_memory_that_was_written_over_is_started_anew(rooms):
-    rooms.write("259-3.memory", "lite what\ncredits 1\n\x00\x00\nclassic 0.5")
-    memory = ddprobe.Memory(rooms, "259-3", credits_per_s=1.0)
+def test_a_memory_that_was_written_over_is_started_anew(state_dirs):
+    state_dirs.write("259-3.memory", "lite what\ncredits 1\n\x00\x00\nclassic 0.5")
+    memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     assert memory.healthy == {"lite": [], "bulk": [], "classic": [0.5]}
     assert memory.allowance() == 600
 
 
-def test_an_errand_that_hangs_is_not_awaited_beyond_its_time():
+def test_a_child_task_that_hangs_is_not_awaited_beyond_its_time():
     began_s = time.monotonic()
-    errand = ddprobe.Errand(lambda send: time.sleep(60))
-    assert errand.answer(0.3) is None
+    child = ddprobe.ChildTask(lambda send: time.sleep(60))
+    assert child.answer(0.3) is None
     assert time.monotonic() - began_s < 2
-    assert until(errand.ended)
+    assert until(child.has_ended)
 
 
-def test_what_an_errand_said_is_heard_although_no_time_is_left():
-    errand = ddprobe.Errand(lambda send: send("done"))
-    ddprobe.wait_for([errand.fd], 10)
-    assert errand.answer(0.0) == "done"
+def test_what_a_child_task_said_is_heard_although_no_time_is_left():
+    child = ddprobe.ChildTask(lambda send: send("done"))
+    ddprobe.wait_for([child.fd], 10)
+    assert child.answer(0.0) == "done"
 
 
 def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
@@ -214,35 +222,35 @@ def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
     before = len(list(Path("/proc/self/fd").iterdir()))
     monkeypatch.setattr(os, "fork", refuse)
     with pytest.raises(ddprobe.ProbeError, match="TasksMax"):
-        ddprobe.Errand(lambda send: None)
+        ddprobe.ChildTask(lambda send: None)
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_an_errand_that_fails_says_nothing_and_is_over():
-    assert ddprobe.Errand(lambda send: send(1 / 0)).answer(5) is None
+def test_a_child_task_that_fails_says_nothing_and_is_over():
+    assert ddprobe.ChildTask(lambda send: send(1 / 0)).answer(5) is None
 
 
-def test_an_errand_holds_none_of_them_where_there_is_no_proc_either(monkeypatch):
+def test_a_child_task_holds_none_of_them_where_there_is_no_proc_either(monkeypatch):
     def refuse(_):
         raise FileNotFoundError
 
     read_fd, write_fd = os.pipe()
     monkeypatch.setattr(ddprobe.os, "listdir", refuse)
-    assert ddprobe.Errand(lambda send: send("done")).answer(5) == "done"
-    errand = ddprobe.Errand(lambda send: time.sleep(60))
+    assert ddprobe.ChildTask(lambda send: send("done")).answer(5) == "done"
+    child = ddprobe.ChildTask(lambda send: time.sleep(60))
     os.close(write_fd)
     assert os.read(read_fd, 1) == b""
     os.close(read_fd)
-    errand.give_up()
+    child.give_up()
 
 
-def test_an_errand_holds_none_of_the_callers_files(tmp_path):
+def test_a_child_task_holds_none_of_the_callers_files(tmp_path):
     read_fd, write_fd = os.pipe()
-    errand = ddprobe.Errand(lambda send: time.sleep(60))
+    child = ddprobe.ChildTask(lambda send: time.sleep(60))
     os.close(write_fd)
     assert os.read(read_fd, 1) == b""  # would wait for the child otherwise
     os.close(read_fd)
-    errand.give_up()
+    child.give_up()
 
 
 @pytest.mark.parametrize(
@@ -256,22 +264,22 @@ def test_an_errand_holds_none_of_the_callers_files(tmp_path):
         "lite -1 -1 -1 -1 -1 -1 -1 -1\n",
     ],
 )
-def test_what_nobody_can_have_remembered_is_forgotten(rooms, text):
-    rooms.ensure()
-    rooms.write("8-1.memory", text)
-    memory = ddprobe.Memory(rooms, "8-1", 3.0)
+def test_what_nobody_can_have_remembered_is_forgotten(state_dirs, text):
+    state_dirs.ensure()
+    state_dirs.write("8-1.memory", text)
+    memory = ddprobe.Memory(state_dirs, "8-1", 3.0)
     assert memory.allowance() == memory.most
     assert memory.median_s("lite") is None
     memory.spend(32.0)
-    assert ddprobe.Memory(rooms, "8-1", 3.0).credits_total == 32.0
+    assert ddprobe.Memory(state_dirs, "8-1", 3.0).credits_total == 32.0
 
 
-def test_the_last_climb_is_remembered_beside_the_credits(rooms):
-    memory = ddprobe.Memory(rooms, "8-1", 1.0)
+def test_the_last_climb_is_remembered_beside_the_credits(state_dirs):
+    memory = ddprobe.Memory(state_dirs, "8-1", 1.0)
     assert memory.climb_s == 0.0
     memory.spend(86, climbed=True)
     memory.keep_climb(1.25)
-    again = ddprobe.Memory(rooms, "8-1", 1.0)
+    again = ddprobe.Memory(state_dirs, "8-1", 1.0)
     assert (again.climb_s, again.classic_at_s) == (1.25, pytest.approx(memory.classic_at_s, abs=0.01))
     again.keep_climb(0.0)
-    assert ddprobe.Memory(rooms, "8-1", 1.0).climb_s == 0.0
+    assert ddprobe.Memory(state_dirs, "8-1", 1.0).climb_s == 0.0
