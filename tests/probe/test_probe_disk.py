@@ -12,13 +12,13 @@ from pathlib import Path
 
 import ddprobe
 import pytest
-from tests.runbooks.pasted import the_line
 
 from support.paths import ROOT
 from support.probe import throttled_disk as boxes
 from support.probe.fake_imds import Cloud
 from support.probe.probe_process import PROGRAM, Probe, gone, start
 from support.probe.throttled_disk import Box
+from support.runbooks.external_commands import page_command
 
 
 def counted(box: Box, probe: Probe, *words: object) -> dict[str, int]:
@@ -114,7 +114,7 @@ def test_a_queue_at_two_hundred_iops_is_throttled_and_names_who_waits(box, probe
 
 def run_as_on_the_page(box: Box, probe: Probe) -> dict[str, object]:
     """Run what ddprobe.md begins with: it says what is shown there, but for numbers, disk, and who waits."""
-    line = the_line("ddprobe/ddprobe.md", "ddprobe run /data")
+    line = page_command("ddprobe/ddprobe.md", "ddprobe run /data")
     _, *words = [str(box.path) if word == "/data" else word for word in line.text.split()]
     shown = line.shown[0].replace("/data (nvme1n1)", f"{box.path} ({box.device})").removesuffix("…")
     said = probe.run(*words).stdout

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import ddprobe
 import pytest
-from tests.runbooks.pasted import the_line
 
 from support.probe.probe_process import PROGRAM
+from support.runbooks.external_commands import page_command
 
 SOURCES = PROGRAM.parent / "package"
 
@@ -261,7 +261,7 @@ def test_the_deb_is_installed_run_and_removed_in_a_clean_root(packages, in_clean
     """As the page of what is uninstalled says; who is root and has no sudo needs none."""
     deb = package(packages, ".deb", "dpkg")
     sudo = """command -v sudo > /dev/null || sudo() { "$@"; }"""
-    remove = the_line("runbooks/Uninstall.md", "sudo apt-get remove ddprobe").text
+    remove = page_command("runbooks/Uninstall.md", "sudo apt-get remove ddprobe").text
     removed = f"{sudo}\necho y | {remove}\ntest -e /etc/default/ddprobe\ndpkg -P ddprobe"
     told = in_clean_root(deb, f"dpkg -i --force-depends $1\n{USE_IT}\n{removed}\n{AFTERWARDS}")
     assert f"ddprobe {ddprobe.VERSION}" in told
