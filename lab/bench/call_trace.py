@@ -42,7 +42,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.reassess import reassess_order
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 _PACKAGE: Final = str(Path(burstwatch.__path__[0]).resolve())
 _VOLUME_ID: Final = "vol-00000000000000001"

@@ -52,7 +52,7 @@ def measure_acting_pass() -> None:
     from burstwatch.adapters.ledger.sqlite import SqliteLedger
     from burstwatch.core.flips.outcome import OutcomeStatus
     from burstwatch.core.policy.policy import Policy
-    from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
+    from burstwatch.engine.on_demand_pass import assess_volumes, evaluate_fleet
     from burstwatch.wiring.bootstrap import build_modifier, build_services, open_session
     from burstwatch.wiring.settings import Clock
 

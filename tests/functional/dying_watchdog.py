@@ -8,7 +8,7 @@ from pathlib import Path
 from crashing import LabClients, a_policy
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from fuse import CrashPoint
 
 

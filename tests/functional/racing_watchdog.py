@@ -6,7 +6,7 @@ from pathlib import Path
 from crashing import LabClients, a_policy
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.engine.watch_pass import evaluate_fleet
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from fuse import CrashPoint
 
 

@@ -28,7 +28,7 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 COLUMNS = 80
 DAYS = 3

@@ -28,7 +28,7 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
 from burstwatch.core.flips.guards import Guard
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.engine.watch_pass import evaluate_fleet
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.wiring.settings import Clock
 
 COMMAND = ("experiment", "credit-reset")

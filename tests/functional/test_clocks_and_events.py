@@ -26,7 +26,7 @@ from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import ClockError
 from ledgers import LEDGER_KINDS, ledger_store
 

@@ -26,7 +26,8 @@ from burstwatch.core.ledger.ledger import (
     VolumeState,
 )
 from burstwatch.engine.flip_executor import execute_flips
-from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from burstwatch.engine.on_demand_pass import evaluate_fleet
+from burstwatch.engine.tick_pass import run_tick
 from conftest import a_volume
 from ledgers import LEDGER_KINDS, ledger_store
 from telling_aws import CALM, DRAINING, NOW_S, SILENT, CannedAws, services_with

@@ -26,7 +26,8 @@ from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, Fl
 from burstwatch.core.ledger.ledger import Change, EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.flip_executor import execute_flips, plan_orders
-from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from burstwatch.engine.on_demand_pass import evaluate_fleet
+from burstwatch.engine.tick_pass import run_tick
 from fuse import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 
 HERE = Path(__file__).parent
@@ -424,7 +425,7 @@ def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_requested_ag
     [volume_id] = race.add_draining(1)
     watchdog = race.worker()
     with monkeypatch.context() as slow:
-        slow.setattr("burstwatch.engine.flip_executor.monotonic", lambda: monotonic() - 31)
+        slow.setattr("burstwatch.engine.flip_intent.monotonic", lambda: monotonic() - 31)
         report = evaluate_fleet(watchdog, now_s=race.now_s)
     assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
     assert race.modified([volume_id]) == {volume_id: 0}

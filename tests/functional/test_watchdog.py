@@ -25,7 +25,8 @@ from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, Flip, FlipCau
 from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
-from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet, run_tick
+from burstwatch.engine.on_demand_pass import assess_volumes, evaluate_fleet
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_services
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -19,8 +19,8 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, for
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch import decide
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import evaluate_fleet
 from burstwatch.wiring.bootstrap import build_services
 
 RUNBOOKS = Path(__file__).parents[2] / "runbooks"

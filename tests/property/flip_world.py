@@ -48,8 +48,9 @@ from burstwatch.core.ledger.ledger import Change, EntryKind, IntentStatus, Ledge
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import ActAt, Policy
 from burstwatch.engine.flip_executor import execute_flips
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from burstwatch.engine.tick_pass import run_tick
 from fuse import (
     CHANNEL_NAME,
     CrashingChannel,

@@ -38,7 +38,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
-from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
+from burstwatch.engine.on_demand_pass import assess_volumes, evaluate_fleet
 from burstwatch.wiring.bootstrap import build_client, open_session
 from telling_aws import (
     BALANCES,

@@ -39,7 +39,7 @@ from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.engine.watch_pass import evaluate_fleet
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from telling_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -49,7 +49,7 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, ModePolicy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import display_width
-from burstwatch.engine.watch_pass import evaluate_fleet
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from telling_aws import DRAINING, GOOD_VOLUMES, NOW_S, CannedAws, a_described_volume, services_with
 
 BAR = "░▏▎▍▌▋▊▉█"

@@ -26,7 +26,7 @@ from burstwatch.core.watch.decide import TickContext, decide
 from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from conftest import a_volume
 
 START_S = 1_763_640_000  # on every sweep grid drawn below

@@ -13,7 +13,7 @@ from burstctl.context.multi_region import print_heading, run_in_regions, to_docu
 from burstctl.render.pass_summary import print_summary
 from burstctl.render.show_report import print_report
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.watch_pass import assess_volumes
+from burstwatch.engine.on_demand_pass import assess_volumes
 
 
 @click.command(

@@ -25,7 +25,7 @@ from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.watch.due_volumes import due_in_focus
 from burstwatch.core.watch.poll_interval import is_sweep_due, sweep_ticks
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader

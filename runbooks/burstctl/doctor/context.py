@@ -35,8 +35,8 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.on_demand_pass import assess_volumes
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import (
     WORKERS,
     AwsSession,

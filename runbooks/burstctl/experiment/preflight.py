@@ -40,7 +40,7 @@ from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.text import format_duration, format_instant
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.window_status import WindowSchedule
-from burstwatch.engine.watch_pass import assess_volumes
+from burstwatch.engine.on_demand_pass import assess_volumes
 
 MODIFICATIONS_NEEDED: Final = 2
 """There and back; one more is kept for people."""

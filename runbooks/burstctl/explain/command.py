@@ -34,7 +34,7 @@ from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.flip_executor import plan_orders
-from burstwatch.engine.watch_pass import assess_volumes
+from burstwatch.engine.on_demand_pass import assess_volumes
 
 
 @click.command(

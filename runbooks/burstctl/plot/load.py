@@ -21,7 +21,7 @@ from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.collector import Collector
-from burstwatch.engine.watch_pass import assess_volumes
+from burstwatch.engine.on_demand_pass import assess_volumes
 from burstwatch.wiring.bootstrap import build_client
 
 METRICS: Final = ("balance", "read_ops", "write_ops")

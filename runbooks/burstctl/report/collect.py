@@ -42,7 +42,7 @@ from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
-from burstwatch.engine.watch_pass import assess_volumes
+from burstwatch.engine.on_demand_pass import assess_volumes
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
 

@@ -21,7 +21,7 @@ from burstctl.watch.loop import WatchLoop
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
-from burstwatch.engine.watch_pass import evaluate_fleet
+from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 
 if TYPE_CHECKING:
