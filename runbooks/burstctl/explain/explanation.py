@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.guard_override import refusing_guards, runbook_hints
 from burstctl.render.pass_summary import describe_hold
@@ -32,7 +33,6 @@ from burstwatch.core.tag_keys import MODE
 from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_time, sanitise
 from burstwatch.core.watch.decide import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
-from burstwatch.core.watch.poll_interval import describe_spacing
 
 SCHEMA: Final = "burstwatch.explanation/v1"
 MAX_ENTRIES: Final = 8
