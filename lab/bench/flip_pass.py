@@ -37,7 +37,7 @@ volumes:
 def serve_draining_fleet(volumes: int, draining: int):
     """A lab with so many volumes, and the environment that makes AWS clients talk to it."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as fleet:
-        fleet.write(FLEET.format(is_draining=draining, calm=volumes - draining))
+        fleet.write(FLEET.format(draining=draining, calm=volumes - draining))
         fleet.flush()
         with start_server(
             lab_command(f"--fleet={fleet.name}", "--past-hours=2", latency_ms=LATENCY_MS)

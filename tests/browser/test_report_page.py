@@ -376,7 +376,7 @@ def test_no_level_is_shown_by_colour_alone(small_page):
 
 def test_nothing_overflows_on_a_narrow_screen(small_page):
     set_width(small_page, 390)
-    small_page.refresh_state()
+    small_page.refresh()
     assert small_page.execute_script("return document.documentElement.scrollWidth") <= 390
     assert small_page.execute_script("return document.getElementById('scroller').scrollWidth") <= 390
     open_first(small_page)

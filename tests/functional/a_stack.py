@@ -45,5 +45,5 @@ def push_policy(lab, text, *, name="burstwatch", over=DEFAULT_POLICY):
 
 def pushed_policy(lab, name="burstwatch") -> str | None:
     """The pushed policy, as AWS has it."""
-    held = lab.parameters.held("us-east-1").get(f"/burstwatch/{name}/policy-pushed")
+    held = lab.parameters.parameters("us-east-1").get(f"/burstwatch/{name}/policy-pushed")
     return held.value if held else None

@@ -16,13 +16,13 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
 from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.location import Place
+from burstwatch.core.location import AwsLocation
 
 path, me = Path(sys.argv[1]), int(sys.argv[2])
 
 def change(volume_id, expected, revision, text=""):
     alert = Alert(alert_id=f"{volume_id} {revision}", kind=AlertKind.DRAINING, level=Level.WARNING,
-        previous_level=Level.OK, volume_id=volume_id, time_s=revision, volume={"volume_id": volume_id})
+        previous_level=Level.OK, volume_id=volume_id, at_s=revision, volume={"volume_id": volume_id})
     entry = LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED, at_s=revision,
         body={"by": me, "text": text})
     return Change(volume_id=volume_id, expected_revision=expected,

@@ -63,4 +63,4 @@ def entry_kinds(ledger, volume_id=A):
 
 
 def sent_ids(ledger, *channels):
-    return [delivery.alert.alert_id for delivery in ledger.waiting(channels=channels)]
+    return [delivery.alert.alert_id for delivery in ledger.pending_deliveries(channels=channels)]

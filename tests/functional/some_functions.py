@@ -152,7 +152,7 @@ class DeployedFunctions:
             here.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
             with redirect_stdout(self._stdout):
                 handler, stand = self._started(verb)
-            here.setattr(module, "stand", stand)
+            here.setattr(module, "function_runtime", stand)
             try:
                 with redirect_stdout(self._stdout):
                     result = handler(event, a_lambda_context(verb, self.service))

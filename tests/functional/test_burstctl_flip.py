@@ -855,7 +855,7 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
     def commit(self, changes, *, channels):
         monkeypatch.setattr(SqliteLedger, "commit", real_commit)
         state = self.states()[volume_id]
-        theirs = replace(state, revision=state.revision + 1, failures=3)
+        theirs = replace(state, revision=state.revision + 1, failure_count=3)
         change = Change(volume_id=volume_id, expected_revision=state.revision, state=theirs)
         assert real_commit(self, [change], channels=channels)
         return real_commit(self, changes, channels=channels)

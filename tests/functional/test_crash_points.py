@@ -293,11 +293,11 @@ def final_state(play: CrashRun) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("effect", ["begin", "ModifyVolume", "commit", "send", "delivered", "complete_tick"])
+@pytest.mark.parametrize("effect", ["record_intent", "ModifyVolume", "commit", "send", "mark_delivered", "complete_tick"])
 def test_a_killed_process_leaves_the_same_state_as_a_simulated_crash(effect, lab, tmp_path):
     """The second commit is the one that records what AWS said."""
-    effects = ["claim_tick", "claim_tick", "commit", "begin", "ModifyVolume", "commit"]
-    effects += 2 * ["claim", "send", "delivered"] + ["complete_tick"]
+    effects = ["claim_tick", "claim_tick", "commit", "record_intent", "ModifyVolume", "commit"]
+    effects += 2 * ["claim_delivery", "send", "mark_delivered"] + ["complete_tick"]
     point = 5 if effect == "commit" else effects.index(effect)
 
     played = start_run(lab, tmp_path / "played.db", CrashPoint(at_effect=point))

@@ -64,7 +64,7 @@ class RealLedger(SqliteLedger):
                         volume_id=subject,
                         revision=1,
                         kind=EntryKind.ALERT,
-                        at_s=alert.time_s,
+                        at_s=alert.at_s,
                         body=alert.to_document(),
                     ),
                 ),

@@ -43,7 +43,7 @@ class LabWaiter:
     """Waiting that only moves the lab's clock."""
 
     lab: SharedLab
-    is_asked: bool = False
+    is_requested: bool = False
 
     def wait(self, seconds):
         self.lab.fleet.clock.advance(seconds)
@@ -92,9 +92,9 @@ def resume(lab, directory, fuse, monkeypatch) -> Journal:
             channels=[],
             clock=lambda: float(lab.fleet.now_s()),
         )
-        patched.setattr(runner, "write_report", lambda *given: fuse.effect("report", lambda: write(*given)))
+        patched.setattr(runner, "write_report", lambda *given: fuse.run_effect("report", lambda: write(*given)))
         experiment = runner.ExperimentRunner(
-            context=SimpleNamespace(shell=shell, by="anna"),
+            context=SimpleNamespace(services=shell, operator="anna"),
             store=CrashingJournalStore(shelf, fuse),
             journal=journal,
             waiter=Waiter(clock=shell.clock, stop=LabWaiter(lab), max_sleep_s=3600),
@@ -139,7 +139,7 @@ def test_killed_before_any_effect_and_begun_again_it_ends_the_same(lab, tmp_path
     journal = run_to_end(lab, tmp_path / "alive", fuse, monkeypatch)
     check_outcome(lab, tmp_path / "alive", journal)
     assert fuse.effects.count("ModifyVolume") == 2
-    assert {"place_hold", "lift_hold", "report", "begin", "save over"} <= set(fuse.effects)
+    assert {"place_hold", "lift_hold", "report", "record_intent", "save over"} <= set(fuse.effects)
     for point, effect in enumerate(fuse.effects):
         directory = tmp_path / str(point)
         try:

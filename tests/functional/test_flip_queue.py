@@ -35,7 +35,7 @@ REQUESTS = st.builds(
     direction=st.sampled_from(Direction),
     cause=st.sampled_from(FlipCause),
     because=st.text(),
-    time_s=st.integers(0, 4_000_000_000),
+    requested_at_s=st.integers(0, 4_000_000_000),
 ).filter(lambda one: (one.direction, one.cause) != (Direction.FLIP, FlipCause.MANUAL))
 
 

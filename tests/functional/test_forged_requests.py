@@ -228,7 +228,7 @@ def test_the_same_message_in_two_executions_at_once_is_one_modification(function
         return real(shell, orders, gathering)
 
     monkeypatch.setattr(flip, "execute_flips", together)
-    silent = Mock(spec=Telemetry, left_s=lambda: 50.0)
+    silent = Mock(spec=Telemetry, remaining_s=lambda: 50.0)
     outcomes = []
 
     def execute(footing):

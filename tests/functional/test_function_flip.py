@@ -68,7 +68,7 @@ def place_hold(functions, volume_id=None):
 
 def single_line(said, volume_id):
     """The last line about a volume: what became of it."""
-    return said.of(volume_id)[-1]
+    return said.lines_about(volume_id)[-1]
 
 
 def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_requested(
@@ -292,7 +292,7 @@ def test_a_poison_message_is_put_back_at_once_and_does_not_hold_up_its_group(fun
 
 def test_a_request_that_failed_slowly_is_still_put_back(functions, lab, flip_candidate, monkeypatch):
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
-    advance_time_in(monkeypatch, flip, "order_now", left_ms=10_000)
+    advance_time_in(monkeypatch, flip, "reassess_order", left_ms=10_000)
     [record] = functions.requests()
     output = functions.invoke("flip", {"Records": [record]})
     assert failed_message_ids(output) == {record["messageId"]}
@@ -301,7 +301,7 @@ def test_a_request_that_failed_slowly_is_still_put_back(functions, lab, flip_can
 
 
 def test_no_intent_is_recorded_that_there_is_no_time_to_send(functions, lab, flip_candidate, monkeypatch):
-    advance_time_in(monkeypatch, flip, "carry_out", left_ms=23_000)
+    advance_time_in(monkeypatch, flip, "execute_flips", left_ms=23_000)
     monkeypatch.setattr("burstwatch.adapters.aws.time_limit._FINISH_RESERVE_S", 0.0)
     [record] = functions.requests()
     output = functions.flip([record])

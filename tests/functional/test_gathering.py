@@ -78,18 +78,18 @@ def test_modifications_in_progress_are_listed_once_in_a_pass(lab, collect):
     lab.fleet.add(LabVolume(size_gib=100))
     lab.fleet.modify(growing, size_gib=300)
     gathering = collect()
-    assert gathering.in_progress()[growing].target.size_gib == 300
+    assert gathering.modifications_in_progress()[growing].target.size_gib == 300
     assert gathering.smaller_sizes_gib() == {growing: 100}
     lab.fleet.end_modification(growing)
-    assert list(gathering.in_progress()) == [growing]
+    assert list(gathering.modifications_in_progress()) == [growing]
     assert lab.faults.call_counts() == {"DescribeVolumesModifications": 1}
-    assert collect().in_progress() == {}
+    assert collect().modifications_in_progress() == {}
 
 
 def test_a_listing_of_modifications_that_fails_is_reported_once(lab, collect):
     lab.faults.add(Fault(action="DescribeVolumesModifications", code="UnauthorizedOperation", status=403))
     gathering = collect()
-    assert (gathering.in_progress(), gathering.smaller_sizes_gib()) == ({}, {})
+    assert (gathering.modifications_in_progress(), gathering.smaller_sizes_gib()) == ({}, {})
     [failure] = gathering.failures
     assert failure.startswith("ec2:DescribeVolumesModifications failed (UnauthorizedOperation)")
 
@@ -105,7 +105,7 @@ def test_the_newest_modification_of_each_volume_is_found_and_one_never_modified_
         completed: "completed",
         under_way: "modifying",
     }
-    assert (result[completed].ended_at, result[completed].is_over) == (START, True)
+    assert (result[completed].ended_at, result[completed].is_finished) == (START, True)
     assert (unread, gathering.failures) == (frozenset(), [])
     assert lab.faults.call_counts() == {"DescribeVolumesModifications": 1}
 
@@ -146,7 +146,7 @@ def test_balances_reach_an_hour_back_from_the_latest_minute(lab, collect, metric
     volume_id = lab.fleet.add(LabVolume(size_gib=100))
     lab.clock.advance(2 * 3_600)
     gathering = replace(collect(), metric_lag_s=metric_lag_s)
-    [volume], _ = gathering.by_id([volume_id])
+    [volume], _ = gathering.volumes_by_id([volume_id])
     balances = gathering.balances([DueVolume(volume=volume)], {volume_id})
     assert len(balances[volume_id]) == minutes  # the newest minute is not out yet
 

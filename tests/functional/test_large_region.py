@@ -46,13 +46,13 @@ class Region:
         self.on_page = lambda: None
         volumes = self.shell.ec2.volumes
 
-        def slow_volumes(filters, *, report, on_page):
+        def slow_volumes(filters, *, report_failure, on_page):
             def turned():
                 self.time_s += self.per_page_s
                 self.on_page()
                 on_page()
 
-            return volumes(filters, report_failure=report, on_page=turned)
+            return volumes(filters, report_failure=report_failure, on_page=turned)
 
         self.shell.ec2.volumes = slow_volumes
 

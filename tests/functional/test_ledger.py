@@ -391,12 +391,12 @@ def test_of_many_processes_that_send_alerts_exactly_one_sends_each(path, ledger)
     text = run_race(
         """
         with SqliteLedger.open(path) as ledger:
-            waiting = ledger.waiting(channels=["mail"])
+            waiting = ledger.pending_deliveries(channels=["mail"])
             wait_for_the_start()
             for delivery in waiting:
-                if ledger.claim(delivery, now_s=0, lease_s=60):
+                if ledger.claim_delivery(delivery, now_s=0, lease_s=60):
                     print(delivery.alert.alert_id)
-                    ledger.delivered(delivery, at_s=1)
+                    ledger.mark_delivered(delivery, at_s=1)
         """,
         path,
     )
@@ -410,23 +410,23 @@ def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(pat
     ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
     text = run_race(
         """
-        place = Place(region="us-east-1")
+        location = AwsLocation(region="us-east-1")
         with SqliteLedger.open(path) as ledger:
-            waiting = ledger.waiting(channels=["mail"])
+            waiting = ledger.pending_deliveries(channels=["mail"])
             wait_for_the_start()
             for one, two in zip(waiting[::2], waiting[1::2]):
                 if me % 2:
-                    digest = make_digest([one.alert, two.alert], place=place, runbooks_url="", now_s=1)
-                    ledger.bundle([one.alert.alert_id, two.alert.alert_id], digest, channels=["mail"])
-                elif ledger.claim(two, now_s=0, lease_s=60):
+                    digest = make_digest([one.alert, two.alert], location=location, runbooks_url="", now_s=1)
+                    ledger.replace_with_digest([one.alert.alert_id, two.alert.alert_id], digest, channels=["mail"])
+                elif ledger.claim_delivery(two, now_s=0, lease_s=60):
                     print(two.alert.volume_id)
-                    ledger.delivered(two, at_s=1)
-            for delivery in ledger.waiting(channels=["mail"]):
-                if ledger.claim(delivery, now_s=0, lease_s=60):
+                    ledger.mark_delivered(two, at_s=1)
+            for delivery in ledger.pending_deliveries(channels=["mail"]):
+                if ledger.claim_delivery(delivery, now_s=0, lease_s=60):
                     alert = delivery.alert
                     for line in alert.evidence.get("most_urgent") or [{"volume_id": alert.volume_id}]:
                         print(line["volume_id"])
-                    ledger.delivered(delivery, at_s=1)
+                    ledger.mark_delivered(delivery, at_s=1)
         """,
         path,
     )

@@ -149,7 +149,7 @@ def test_of_many_senders_exactly_one_sends_each_alert(home, ledger):
     def act(me, own):
         sent = []
         for delivery in waiting:
-            if own.claim(delivery, now_s=0, lease_s=60):
+            if own.claim_delivery(delivery, now_s=0, lease_s=60):
                 sent.append(delivery.alert.alert_id)
                 own.mark_delivered(delivery, at_s=1)
         return sent
@@ -171,11 +171,11 @@ def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(hom
         for item, two in pairs:
             if me % 2:
                 own.replace_with_digest([item.alert_id, two.alert_id], a_digest(item, two), channels=[MAIL])
-            elif own.claim(by_id[two.alert_id], now_s=0, lease_s=60):
+            elif own.claim_delivery(by_id[two.alert_id], now_s=0, lease_s=60):
                 reported.append(two.volume_id)
                 own.mark_delivered(by_id[two.alert_id], at_s=1)
-        for delivery in own.waiting(channels=[MAIL]):
-            if own.claim(delivery, now_s=0, lease_s=60):
+        for delivery in own.pending_deliveries(channels=[MAIL]):
+            if own.claim_delivery(delivery, now_s=0, lease_s=60):
                 reported += an_entry_for(delivery.alert)
                 own.mark_delivered(delivery, at_s=1)
         return reported
@@ -207,7 +207,7 @@ def test_rosters_that_are_written_at_once_leave_one_whole(home, ledger):
     fleets = [frozenset(range(me, me + 50_000)) for me in range(4)]
 
     def act(me, own):
-        own.complete_tick(TickKind.SWEEP, 300 * me, fleet_snapshot=fleets[me])
+        own.complete_tick(TickKind.SWEEP, 300 * me, fleet_fingerprints=fleets[me])
         return own.fleet_snapshot().tick_at_s
 
     assert max(race_in_threads(home, act, 4)) == 900
@@ -273,7 +273,7 @@ class CrashingTable(FakeDynamoDb):
         self.crash_at_call, self.dies_after, self.numbers = number, after, count()
         self.calls.clear()
 
-    def _serve(self, request, event_name, **fields):
+    def _send(self, request, event_name, **fields):
         left = inf if self.crash_at_call is None else self.crash_at_call - next(self.numbers)
         if left < 0 or (left == 0 and not self.dies_after):
             raise ProcessKilled
@@ -360,11 +360,11 @@ def run_with_crash(before, act, *, dies_at=None, dies_after=False):
     home = DynamoStore(endpoint=None, table=CrashingTable())
     try:
         before(home.open(clock=lambda: 0.0))
-        home.table.set_death(dies_at, after=dies_after)
+        home.table.set_crash(dies_at, after=dies_after)
         if dies_at is not None:
             with pytest.raises(ProcessKilled):
                 act(home.open(clock=lambda: 0.0), 0.0)
-            home.table.set_death(None)
+            home.table.set_crash(None)
             home.reserved()
         act(home.open(clock=lambda: 3600.0), 3600.0)
         return home.table.calls.total(), observed_state(home)
@@ -388,10 +388,10 @@ def observed_state(home):
 def test_a_hold_exists_exactly_when_it_was_acknowledged(dies_after):
     home = DynamoStore(endpoint=None, table=CrashingTable())
     try:
-        home.table.set_death(0, after=dies_after)
+        home.table.set_crash(0, after=dies_after)
         with pytest.raises(ProcessKilled):
             home.open().place_hold(HOLD)
-        home.table.set_death(None)
+        home.table.set_crash(None)
         assert len(home.open().holds(0)) == len(home.open().entries(A)) == dies_after
     finally:
         home.close()

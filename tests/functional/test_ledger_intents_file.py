@@ -61,8 +61,8 @@ def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, c
             for number in range(10):
                 volume_id = f"vol-{{(me + number) % 10:02}}"
                 intent = an_intent(volume_id, revision=100 + me)
-                print(volume_id, ledger.begin(
-                    intent, Caps(**{caps}), now_s=1000, heeds_holds=True, channels=["mail"]).begun)
+                print(volume_id, ledger.record_intent(
+                    intent, Caps(**{caps}), now_s=1000, respects_holds=True, channels=["mail"]).status)
         """,
         path,
         10,
@@ -82,8 +82,8 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
     """
     script = """
         from burstwatch.core.ledger.flip_state import Direction
-        from burstwatch.core.ledger.ledger import Begun, Caps
-        from some_flips import an_intent, becomes
+        from burstwatch.core.ledger.ledger import Caps, IntentStatus
+        from some_flips import an_intent, flip_transition
         caps = Caps(volumes=3, usd_per_month=25.0)
         with SqliteLedger.open(path) as ledger:
             wait_for_the_start()
@@ -96,13 +96,13 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
                 for direction in Direction:
                     new = (revision or 0) + 1
                     intent = an_intent(volume_id, expected=revision, revision=new, direction=direction)
-                    begun = ledger.begin(intent, caps, now_s=0, heeds_holds=True, channels=[])
-                    print(begun.begun, begun.volumes)
-                    if begun.begun is not Begun.RECORDED:
+                    result = ledger.record_intent(intent, caps, now_s=0, respects_holds=True, channels=[])
+                    print(result.status, result.volumes)
+                    if result.status is not IntentStatus.RECORDED:
                         break
                     revision = new
                 else:
-                    restored = becomes(
+                    restored = flip_transition(
                         EntryKind.RESTORED, None, volume_id, expected=revision, revision=revision + 1)
                     assert ledger.commit([restored], channels=[])
         """
@@ -134,7 +134,7 @@ def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
             with SqliteLedger.open(path) as ledger:
                 for number in range({start}, {start} + 10_000):
                     intent = an_intent(f"vol-{{number}}")
-                    ledger.begin(intent, Caps(volumes=100_000), now_s=0, heeds_holds=True, channels=[])
+                    ledger.record_intent(intent, Caps(volumes=100_000), now_s=0, respects_holds=True, channels=[])
                     print(f"vol-{{number}}", flush=True)
             """,
             path,

@@ -115,7 +115,7 @@ def test_an_old_ledger_learns_everything_a_new_one_can(path, tmp_path):
     SqliteLedger.open(tmp_path / "new.db").close()
     assert dump_schema_and_rows(path) == dump_schema_and_rows(tmp_path / "new.db")
     with SqliteLedger.open(path) as ledger:
-        caps = {"caps": Caps(volumes=1), "now_s": 0, "heeds_holds": True, "channels": []}
+        caps = {"caps": Caps(volumes=1), "now_s": 0, "respects_holds": True, "channels": []}
         assert (
             ledger.record_intent(an_intent(A, expected=100, revision=101), **caps).status
             is IntentStatus.RECORDED
@@ -142,8 +142,8 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
             from some_flips import an_intent
             wait_for_the_start()
             with SqliteLedger.open(path) as ledger:
-                print(ledger.begin(an_intent(f"vol-{me}"), Caps(volumes=2), now_s=0, heeds_holds=True,
-                    channels=[]).begun)
+                print(ledger.record_intent(an_intent(f"vol-{me}"), Caps(volumes=2), now_s=0, respects_holds=True,
+                    channels=[]).status)
             """,
             path,
         )
@@ -164,7 +164,7 @@ def test_a_process_killed_in_the_middle_of_an_upgrade_leaves_the_old_ledger(path
                 yield from self[:{step}]
                 print("upgrading", flush=True)
                 os.kill(os.getpid(), signal.SIGKILL)
-        sqlite_schema._ADDED_BY_2 = Deadly(sqlite_schema._ADDED_BY_2)
+        sqlite_schema._SCHEMA_2_STATEMENTS = Deadly(sqlite_schema._SCHEMA_2_STATEMENTS)
         SqliteLedger.open(path)
         """,
         path,

@@ -250,10 +250,10 @@ def test_many_faults_are_counted_and_the_first_named(function):
 
 
 def test_an_internal_error_is_reported_with_its_traceback_and_hides_no_other(function, slack, monkeypatch):
-    def broken(notice, *, late):
+    def broken(notice, *, delay_note):
         if notice.message_id.endswith("0"):
             raise ZeroDivisionError
-        return real(notice, delay_note=late)
+        return real(notice, delay_note=delay_note)
 
     real = slack_adapter.render_message
     monkeypatch.setattr(slack_adapter, "render_message", broken)

@@ -262,7 +262,7 @@ def test_a_ledger_that_cannot_be_used_is_reported(function, table, monkeypatch):
 
 
 def policy_alerts(result, now_s=NOW_S):
-    return result.trouble.change(policy=result.policy, place=PLACE, now_s=now_s)
+    return result.problem.to_change(policy=result.policy, location=PLACE, now_s=now_s)
 
 
 def test_a_bad_policy_alerts_once_however_often_it_is_read(function):

@@ -103,7 +103,7 @@ class RaceSetup:
             by="anna",
             override=TargetOverride(volume_type=VolumeType.GP3) if direction is Direction.FLIP else None,
         )
-        return execute_flips(shell, [order], shell.gathering(self.now_s))[volume_id]
+        return execute_flips(shell, [order], shell.build_collector(self.now_s))[volume_id]
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def test_ten_concurrent_watchdogs_modify_and_report_each_volume_once(race):
     assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
     assert [race.intents(volume_id) for volume_id in volume_ids] == [[WATCHDOG]] * 5
     result = Counter(
-        report.outcomes[i].done for report in reports for i in volume_ids if i in report.outcomes
+        report.outcomes[i].status for report in reports for i in volume_ids if i in report.outcomes
     )
     assert result[OutcomeStatus.FLIPPED] == 5
     assert set(result) <= {OutcomeStatus.FLIPPED, OutcomeStatus.IN_FLIGHT}
@@ -194,7 +194,7 @@ def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
 def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(race):
     [volume_id] = race.add_draining(1)
     operator = race.worker()
-    trap = Hook(name="begin", action=lambda: race.order(operator, volume_id))
+    trap = Hook(name="record_intent", action=lambda: race.order(operator, volume_id))
     report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
     assert trap.fired
     assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
@@ -206,7 +206,7 @@ def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
     """What she wants is under way: she says how long, and AWS is asked once."""
     [volume_id] = race.add_draining(1)
     watchdog = race.worker()
-    trap = Hook(name="begin", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    trap = Hook(name="record_intent", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
     outcome = race.order(race.worker(CrashPoint(hooks=[trap])), volume_id)
     assert trap.fired
     assert outcome.status is OutcomeStatus.NONE
@@ -220,7 +220,7 @@ def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
 def test_an_operator_wanting_another_type_sees_that_the_watchdog_was_first(race):
     [volume_id] = race.add_draining(1)
     watchdog = race.worker()
-    trap = Hook(name="begin", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    trap = Hook(name="record_intent", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
     shell = race.worker(CrashPoint(hooks=[trap]))
     outcome = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))[volume_id]
     assert trap.fired
@@ -249,7 +249,7 @@ def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(rac
         noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
         assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
 
-    trap = Hook(name="begin", action=notice)
+    trap = Hook(name="record_intent", action=notice)
     report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
     assert trap.fired
     assert str(report.outcomes[volume_id].refusal).startswith("changed_by_others: ")
@@ -281,7 +281,7 @@ def test_a_hold_placed_in_the_middle_stops_every_intent_after_it(race):
     hold = Hold(
         volume_id=None, by="anna", reason="release", placed_at_s=race.now_s, until_s=race.now_s + 3600
     )
-    trap = Hook(name="begin", nth=4, action=lambda: race.ledger.place_hold(hold))
+    trap = Hook(name="record_intent", nth=4, action=lambda: race.ledger.place_hold(hold))
     report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
     result = Counter(outcome.status for outcome in report.outcomes.values())
     assert result == {OutcomeStatus.FLIPPED: 3, OutcomeStatus.REFUSED: 5}
@@ -332,7 +332,7 @@ def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
     race.policy = a_policy(flip={"io1_iops_limit": "6000"})
     held, second, third, fourth = race.add_draining(4)
     hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
-    shell = race.worker(CrashPoint(hooks=[Hook(name="begin", action=lambda: race.ledger.place_hold(hold))]))
+    shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.ledger.place_hold(hold))]))
     orders = io1_orders([held, second, third, fourth])
 
     result = execute_flips(shell, orders, shell.build_collector(race.now_s))
@@ -365,7 +365,7 @@ def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
         change = Change(volume_id=volume_id, expected_revision=state.revision, state=touched)
         assert race.ledger.commit([change], channels=[CHANNEL_NAME])
 
-    shell = race.worker(CrashPoint(hooks=[Hook(name="begin", action=touch)]))
+    shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=touch)]))
     result = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))
     assert result[volume_id].status is OutcomeStatus.FLIPPED
 
@@ -474,7 +474,7 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
         evaluate_fleet(other, now_s=race.now_s)
 
     shell = replace(
-        shell, modifier=replace(shell.modifier, fuse=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)]))
+        shell, modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)]))
     )
     order = FlipOrder(
         volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"

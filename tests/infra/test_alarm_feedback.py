@@ -116,8 +116,8 @@ def notify_with_a_dead_webhook(event, measured):
         info=lambda *_: None,
         warn=lambda *_: None,
         error=lambda *_: None,
-        bug=lambda _, error, __: pytest.fail(repr(error)),
-        measure=lambda metric, value: measured.update({str(metric): value}),
+        internal_error=lambda _, error, __: pytest.fail(repr(error)),
+        emit_metric=lambda metric, value: measured.update({str(metric): value}),
     )
     shell = NotifyServices(
         channels=[DeadWebhook()], sent_log=NoSentLog(), telemetry=say, remaining_s=lambda: 60.0
@@ -126,7 +126,7 @@ def notify_with_a_dead_webhook(event, measured):
 
 
 class NoSentLog:
-    def once(self, channel, notice_id, send, *, lease_s):
+    def send_once(self, channel, notice_id, send, *, lease_s):
         send()
         return SendResult(status=SendStatus.SENT)
 

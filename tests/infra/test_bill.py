@@ -8,10 +8,10 @@ from reading_templates import ROOT
 
 @pytest.fixture(scope="module")
 def stack_cost():
-    spec = importlib.util.spec_from_file_location("bill", ROOT / "lab" / "bench" / "bill.py")
+    spec = importlib.util.spec_from_file_location("stack_cost", ROOT / "lab" / "bench" / "stack_cost.py")
     module = importlib.util.module_from_spec(spec)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "bill", module)
+        patch.setitem(__import__("sys").modules, "stack_cost", module)
         spec.loader.exec_module(module)
         yield module
 
@@ -26,18 +26,18 @@ def test_the_table_in_the_docs_is_what_the_tool_prints(stack_cost, pytestconfig)
     before, _, rest = path.read_text().partition("<!-- bill -->\n")
     reported, _, after = rest.partition("<!-- /bill -->")
     if pytestconfig.getoption("--rewrite"):
-        reported = f"{stack_cost.table()}\n"
+        reported = f"{stack_cost.build_table()}\n"
         path.write_text(f"{before}<!-- bill -->\n{reported}<!-- /bill -->{after}")
-    assert reported == f"{stack_cost.table()}\n"
+    assert reported == f"{stack_cost.build_table()}\n"
 
 
 def test_a_thousand_small_volumes_cost_at_most_forty_dollars_a_month(stack_cost, stack):
-    *_, (_, usd, _) = stack_cost.bill_of(1_000, stack, len(stack_cost.metrics_of_a_quiet_tick()))
+    *_, (_, usd, _) = stack_cost.list_monthly_costs(1_000, stack, len(stack_cost.quiet_tick_metrics()))
     assert usd <= 40
 
 
 def test_reading_them_costs_at_most_twenty_nine(stack_cost, stack):
-    [(_, usd, _), *_] = stack_cost.bill_of(1_000, stack, 0)
+    [(_, usd, _), *_] = stack_cost.list_monthly_costs(1_000, stack, 0)
     assert usd == pytest.approx(
         1_000 * 4 * 24 * 30 * 1e-5
     )  # every 15 minutes, a hundred-thousandth of a dollar each
@@ -45,6 +45,6 @@ def test_reading_them_costs_at_most_twenty_nine(stack_cost, stack):
 
 
 def test_the_total_is_the_sum_of_its_lines(stack_cost, stack):
-    *lines, (_, total, after_free) = stack_cost.bill_of(10_000, stack, 20)
+    *lines, (_, total, after_free) = stack_cost.list_monthly_costs(10_000, stack, 20)
     assert total == pytest.approx(sum(usd for _, usd, _ in lines))
     assert after_free == pytest.approx(sum(free for _, _, free in lines))

@@ -44,16 +44,16 @@ def test_without_flips_there_is_no_alarm_about_them():
     }
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_each_alarm_says_how_it_takes_missing_data_and_how_long_it_waits(page_env):
-    for alarm in alarms_of(page_env()):
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_each_alarm_says_how_it_takes_missing_data_and_how_long_it_waits(stage):
+    for alarm in alarms_of(stage()):
         assert alarm["TreatMissingData"] in {"breaching", "notBreaching"}
         assert alarm["EvaluationPeriods"] >= alarm["DatapointsToAlarm"] >= 1
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_each_alarm_names_its_page_and_the_page_is_there(page_env):
-    for alarm in alarms_of(page_env()):
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_each_alarm_names_its_page_and_the_page_is_there(stage):
+    for alarm in alarms_of(stage()):
         kind = kind_of(alarm)
         assert alarm["AlarmDescription"].endswith(f"Runbook: runbooks/{kind}.md")
         assert (ROOT / "runbooks" / f"{kind}.md").read_text().startswith(f"# {kind}\n")
@@ -68,9 +68,9 @@ def test_the_pages_are_where_the_policy_says(tmp_path):
         assert alarm["AlarmDescription"].endswith(f" Runbook: {page}")
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_each_alarm_reports_when_it_begins_and_when_it_is_over_unless_that_could_trigger_it_again(page_env):
-    for alarm in alarms_of(page_env()):
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_each_alarm_reports_when_it_begins_and_when_it_is_over_unless_that_could_trigger_it_again(stage):
+    for alarm in alarms_of(stage()):
         assert as_text(alarm["AlarmActions"]) == "${AlertsTopic}"
         if alarm["AlarmName"].endswith(
             ("-AlertsNotDelivered", "-AlertsDeadLettered", "-WatchdogErrors-notify")

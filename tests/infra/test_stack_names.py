@@ -97,13 +97,13 @@ def test_the_part_of_the_table_that_notify_may_use_is_the_one_that_it_uses():
     [statement] = [s for s in default_stack().statements()["NotifyRole"] if s["Sid"] == "RememberWhatWasSent"]
     assert statement["Condition"]["ForAllValues:StringLike"]["dynamodb:LeadingKeys"] == ["sent*"]
     expiry = default_stack().only("AWS::DynamoDB::GlobalTable")["TimeToLiveSpecification"]
-    assert expiry == {"AttributeName": sent["EXPIRES"], "Enabled": True}
+    assert expiry == {"AttributeName": sent["EXPIRY_ATTRIBUTE"], "Enabled": True}
 
 
 def test_the_deployment_list_is_where_functions_read_it():
     deployments = constants_of(BURSTWATCH / "adapters" / "policy" / "deployments.py")
     names = {p["Name"] for p in default_stack().of_type("AWS::SSM::Parameter").values()}
-    assert f"{deployments['PATH']}/burstwatch" in names
+    assert f"{deployments['DEPLOYMENTS_PATH']}/burstwatch" in names
     [card] = [
         p["Value"]
         for p in default_stack().of_type("AWS::SSM::Parameter").values()
@@ -123,7 +123,7 @@ def test_probe_events_match_the_settle_handler():
 
 
 def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():
-    suffix = constants_of(BURSTWATCH / "adapters" / "policy" / "parameter_name.py")["_PUSHED"]
+    suffix = constants_of(BURSTWATCH / "adapters" / "policy" / "parameter_name.py")["_PUSHED_SUFFIX"]
     [statement] = [s for s in default_stack().statements()["WatchRole"] if s["Sid"] == "ReadPolicy"]
     policy = default_stack().environment("watch")["BURSTWATCH_POLICY"]
     assert [as_text(r).partition(":parameter")[2] for r in statement["Resource"]] == [

@@ -46,9 +46,9 @@ def test_the_permissions_are_those_of_the_transcript(pytestconfig):
     )
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_only_flip_may_modify_and_only_volumes_that_opted_in(page_env):
-    stack = page_env()
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_only_flip_may_modify_and_only_volumes_that_opted_in(stage):
+    stack = stage()
     modifying = [
         (role, statement)
         for role, statement in allowed(stack)
@@ -89,18 +89,18 @@ def test_without_flips_nothing_in_the_stack_may_modify_anything():
     assert "BURSTWATCH_FLIP_QUEUE_URL" not in stack.environment("watch")
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_every_action_is_named_and_every_wildcard_is_one_that_aws_forces(page_env):
-    for role, statement in allowed(page_env()):
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_every_action_is_named_and_every_wildcard_is_one_that_aws_forces(stage):
+    for role, statement in allowed(stage()):
         assert not any("*" in action for action in as_list(statement["Action"])), role
         for resource in map(as_text, as_list(statement["Resource"])):
             if "*" in resource or "?" in resource:
                 assert REQUIRED_WILDCARDS.get(statement["Sid"]) == resource, (role, resource)
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_what_is_allowed_on_everything_changes_nothing(page_env):
-    for role, statement in allowed(page_env()):
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_what_is_allowed_on_everything_changes_nothing(stage):
+    for role, statement in allowed(stage()):
         if "*" in map(as_text, as_list(statement["Resource"])):
             for action in as_list(statement["Action"]):
                 assert any(action.startswith(item) for item in READS_ONLY), (role, action)

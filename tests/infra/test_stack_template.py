@@ -22,11 +22,11 @@ def test_the_template_matches_its_reviewed_snapshot(pytestconfig):
 
 
 @pytest.mark.parametrize(
-    "page_env", ["", "name: another\nflips: false\ntracing: true\nrecipients: {chat: true}"]
+    "stage", ["", "name: another\nflips: false\ntracing: true\nrecipients: {chat: true}"]
 )
-def test_the_ledger_keeps_its_logical_id_whatever_else_changes(page_env):
+def test_the_ledger_keeps_its_logical_id_whatever_else_changes(stage):
     """Under another one CloudFormation would make a new, empty table, and forget every flip."""
-    table = synth(page_env).template["Resources"]["Ledger"]
+    table = synth(stage).template["Resources"]["Ledger"]
     assert table["Type"] == "AWS::DynamoDB::GlobalTable"
 
 
@@ -313,8 +313,8 @@ def test_the_default_alarms_need_no_metric_query():
         assert "Metrics" not in alarm
 
 
-@pytest.mark.parametrize("page_env", [default_stack, full_stack])
-def test_nag_finds_nothing(page_env):
+@pytest.mark.parametrize("stage", [default_stack, full_stack])
+def test_nag_finds_nothing(stage):
     """The synth fails where cdk-nag finds anything; test_synth.py shows that it does."""
-    report = json.loads((page_env().folder / "validation-report.json").read_text())
+    report = json.loads((stage().folder / "validation-report.json").read_text())
     assert report["pluginReports"] == []

@@ -13,13 +13,13 @@ VOLUMES = 120
 
 @pytest.fixture
 def canned_aws():
-    return load_bench("ready_aws")
+    return load_bench("canned_aws")
 
 
 @pytest.fixture
 def aws(canned_aws, monkeypatch):
     """A hundred and twenty volumes of which six drain, and an environment in which they are AWS."""
-    with canned_aws.ReadyEndpoint(VOLUMES, some_drain=True) as aws:
+    with canned_aws.CannedEndpoint(VOLUMES, some_drain=True) as aws:
         aws.faults.set_latency(0)
         for name, value in aws.environment.items():
             monkeypatch.setenv(name, value)
@@ -73,7 +73,7 @@ def test_canned_aws_responses_have_the_form_of_the_lab(canned_aws, aws):
 
 def test_its_pages_hold_every_volume_once(canned_aws, aws):
     aws.client("ec2").describe_volumes(MaxResults=500)
-    with canned_aws.ReadyEndpoint(1_201, some_drain=False) as larger:
+    with canned_aws.CannedEndpoint(1_201, some_drain=False) as larger:
         larger.faults.set_latency(0)
         client = larger.client("ec2")
         pages = list(client.get_paginator("describe_volumes").paginate(MaxResults=500))
@@ -83,15 +83,15 @@ def test_its_pages_hold_every_volume_once(canned_aws, aws):
 
 
 def test_one_volume_in_twenty_drains_and_none_of_the_larger_ones(canned_aws):
-    draining = [number for number in range(6_000) if canned_aws.drain_rates(number)]
+    draining = [number for number in range(6_000) if canned_aws.is_draining(number)]
     assert len(draining) == 300
-    assert {canned_aws.size_of(number) for number in draining} == {8, 30, 100}
+    assert {canned_aws.size_gib_of(number) for number in draining} == {8, 30, 100}
 
 
 def test_a_draining_volume_loses_what_a_full_burst_costs(canned_aws):
     item = 100 * 60 * 2_700 / 5_400_000
     minute = canned_aws.FIRST_TICK_S - 540  # the first since the drain began
-    values = [canned_aws._value("BurstBalance", 100, 0, 60, minute + 60 * back) for back in (-1, 0, 1)]
+    values = [canned_aws._datapoint("BurstBalance", 100, 0, 60, minute + 60 * back) for back in (-1, 0, 1)]
     assert values == pytest.approx([100, 100 - item, 100 - 2 * item])
 
 

@@ -6,12 +6,12 @@ from benches import load_bench
 
 @pytest.fixture(scope="module")
 def organisation_model():
-    return load_bench("organisation")
+    return load_bench("organisation_estimate")
 
 
 @pytest.fixture
 def stack():
-    return load_bench("bill").Stack(
+    return load_bench("stack_cost").StackResources(
         alarms=17,
         dashboards=1,
         keys=1,
@@ -44,7 +44,7 @@ def test_what_is_due_and_what_it_costs_follow_from_the_cadence(organisation_mode
 
 
 def test_few_things_need_less_than_one_call(organisation_model):
-    assert [organisation_model.batches(things, 500) for things in (0, 0.2, 1, 400, 750)] == [
+    assert [organisation_model.count_batches(things, 500) for things in (0, 0.2, 1, 400, 750)] == [
         0,
         0.2,
         1,
@@ -54,7 +54,7 @@ def test_few_things_need_less_than_one_call(organisation_model):
 
 
 def test_a_stack_requests_pages_at_each_sweep_and_for_volumes_in_focus_each_minute(organisation_model):
-    calls = organisation_model.calls_of(
+    calls = organisation_model.estimate_calls(
         3_000, organisation_model.Organisation(sizes_gib=(100,), in_focus=0.0)
     )
     assert calls == {
@@ -62,7 +62,7 @@ def test_a_stack_requests_pages_at_each_sweep_and_for_volumes_in_focus_each_minu
         "DescribeVolumesModifications": 8_640,
         "GetMetricData": 8_640 * 2,  # 1,000 volumes are due
     }
-    busy = organisation_model.calls_of(
+    busy = organisation_model.estimate_calls(
         3_000, organisation_model.Organisation(sizes_gib=(100,), in_focus=0.01)
     )
     assert busy["DescribeVolumes"] - calls["DescribeVolumes"] == 43_200  # 30 in focus, 6 of them a minute
@@ -73,7 +73,7 @@ def test_the_total_is_the_sum_of_its_lines_and_mostly_reading(organisation_model
     organisation = organisation_model.Organisation(
         accounts=10, volumes=100_000, in_focus=0.0, sizes_gib=(100,)
     )
-    bill = organisation_model.bill_of(organisation, stack, 13)
+    bill = organisation_model.estimate_costs(organisation, stack, 13)
     total = bill.pop("total")
     assert total == pytest.approx(sum(bill.values()))
     assert bill["reading calm volumes"] == pytest.approx(100_000 * 0.0288)
@@ -82,14 +82,14 @@ def test_the_total_is_the_sum_of_its_lines_and_mostly_reading(organisation_model
 
 
 def test_a_sweep_waits_for_pages_then_for_the_pace_of_datapoints(organisation_model, monkeypatch):
-    monkeypatch.setattr(organisation_model, "LIST_S", 0.0)
-    monkeypatch.setattr(organisation_model, "LOOK_S", 0.0)
+    monkeypatch.setattr(organisation_model, "LIST_CPU_S", 0.0)
+    monkeypatch.setattr(organisation_model, "ASSESS_CPU_S", 0.0)
     # 200 pages of 30 ms; 31 datapoints of 100,000 volumes at 150,000 a second
     assert organisation_model.sweep_wall_s(100_000, 1.0) == pytest.approx(200 * 0.03 + 3_100_000 / 150_000)
 
 
 def test_limits_are_listed_in_the_order_they_bind(organisation_model, stack):
-    result = organisation_model.limits(organisation_model.Organisation(), stack)
+    result = organisation_model.list_limits(organisation_model.Organisation(), stack)
     volumes = [limit.volumes for limit in result]
     assert volumes == sorted(volumes)
     ours = [limit.volumes for limit in result if limit.is_ours]

@@ -13,7 +13,7 @@ def year_bench():
 
 @pytest.fixture(scope="module")
 def episode(year_bench):
-    return year_bench.one_trouble()
+    return year_bench.record_incident()
 
 
 def test_an_episode_is_reported_flipped_and_closed(episode):
@@ -25,19 +25,19 @@ def test_an_episode_is_reported_flipped_and_closed(episode):
 
 @pytest.mark.parametrize("kind", ["sqlite", "dynamodb"])
 def test_each_volume_has_episodes_that_history_and_report_read(year_bench, episode, kind):
-    lived = year_bench.Year(episode, volumes=3, incidents_per_volume=4)
+    lived = year_bench.LedgerYear(episode, volumes=3, incidents_per_volume=4)
     assert lived.rows == 12 * len(episode)
-    now_s = int(year_bench.BEGINS_AT.timestamp()) + year_bench.YEAR_S
-    with year_bench.kept_in(kind) as kept:
+    now_s = int(year_bench.STARTS_AT.timestamp()) + year_bench.YEAR_S
+    with year_bench.open_measured_ledger(kind) as kept:
         empty = kept.size_bytes()
-        year_bench.fill_disk(kept, lived)
+        year_bench.fill_ledger(kept, lived)
         histories = [kept.ledger.entries(lived.volume_id(number)) for number in range(3)]
         assert [len(entries) for entries in histories] == [4 * len(episode)] * 3
         assert all(entry.at_s < now_s for entries in histories for entry in entries)
         assert kept.size_bytes() > empty
-        assert year_bench.read_history(kept.ledger, lived.volume_id(1)) > 4 * 10
-        assert year_bench.read_for_report(kept.ledger, lived, histories[-1][-1].at_s) == len(episode)
-        focus = year_bench.Focus(kept.ledger, lived, now_s)
+        assert year_bench.count_history_lines(kept.ledger, lived.volume_id(1)) > 4 * 10
+        assert year_bench.count_report_entries(kept.ledger, lived, histories[-1][-1].at_s) == len(episode)
+        focus = year_bench.FocusTicks(kept.ledger, lived, now_s)
         for _ in range(2):
             focus.tick(3)
         assert {state.revision for state in kept.ledger.states().values()} == {2}

@@ -189,19 +189,19 @@ def test_a_stuck_watermark_and_pending_alerts_are_detected(baseline_run):
 # The command
 
 
-def run(*arguments):
+def run_crowd(*arguments):
     return CliRunner().invoke(crowd, arguments)
 
 
 @pytest.mark.parametrize("given", ["0", "5-3", "x", "1-2-3"])
 def test_a_kill_that_is_not_a_number_is_refused_with_what_would_do(given):
-    reported = run("--kill-at", given)
+    reported = run_crowd("--kill-at", given)
     assert reported.exit_code == 2
     assert "write a number from 1, or two as in 1-40" in " ".join(reported.output.split())
 
 
 def test_the_command_prints_a_row_for_each_story():
-    reported = run("--watchdogs", "2", "--minutes", "1", "--kill-at", "2")
+    reported = run_crowd("--watchdogs", "2", "--minutes", "1", "--kill-at", "2")
     assert reported.exit_code == 0, reported.output
     assert "7 minutes, sqlite, clocks right" in reported.output
     assert "2, at 2" in reported.output
@@ -211,10 +211,10 @@ def test_the_command_prints_a_row_for_each_story():
 def test_a_violated_invariant_is_named_and_the_command_fails(baseline_run, monkeypatch):
     broken = replace(baseline_run[1], broken=("ci-1: 2 modifications for 1 decisions",))
     monkeypatch.setattr(command, "_run_all", lambda _setups: iter([baseline_run[1], broken]))
-    reported = run()
+    reported = run_crowd()
     assert reported.exit_code == 1
     assert "broken with 1 watchdogs: ci-1: 2 modifications for 1 decisions" in reported.output
-    reported = run("--json")
+    reported = run_crowd("--json")
     document = json.loads(reported.output)
     assert document["schema"] == "burstwatch.lab.crowd/v1"
     assert document["runs"][1]["broken"] == ["ci-1: 2 modifications for 1 decisions"]

@@ -43,6 +43,11 @@ from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services
 from burstwatch.handlers import flip
 
+EFFECT_NAMES = {
+    "record_intent": "ledger.begin",
+    "claim_delivery": "ledger.claim",
+    "mark_delivered": "ledger.delivered",
+}
 AWS_CODES = [
     "IncorrectModificationState",
     "VolumeModificationRateExceeded",
@@ -123,12 +128,12 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
     result = Counter()
     written = [
         "commit",
-        "begin",
+        "record_intent",
         "claim_tick",
         "renew_tick",
         "complete_tick",
-        "claim",
-        "delivered",
+        "claim_delivery",
+        "mark_delivered",
         "place_hold",
         "lift_hold",
     ]
@@ -137,7 +142,7 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
     monkeypatch.setattr(scenario, "_QUIET_MIN", 0)
     run = run_scenario("desk")
     seen = Counter(effect.operation for effect in run.effects)
-    assert {name: seen[f"ledger.{name}"] for name in written} == {name: result[name] for name in written}
+    assert {name: seen[EFFECT_NAMES.get(name, f"ledger.{name}")] for name in written} == {name: result[name] for name in written}
     assert seen["channel.send"] == len(run.alerts)
     assert seen["ec2:ModifyVolume"] == len(run.requests) == len(run.modifications)
 
@@ -282,12 +287,12 @@ def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_says(
 def test_an_intent_ages_by_the_simulated_clock(monkeypatch):
     """One older than half a minute is not sent any more: to record one takes longer here."""
 
-    def begin(self, *args, **kwargs):
-        result = self._ledger.begin(*args, **kwargs)
-        self._wire.clock.advance(31)
+    def record_intent(self, *args, **kwargs):
+        result = self._ledger.record_intent(*args, **kwargs)
+        self._injector.clock.advance(31)
         return result
 
-    monkeypatch.setattr(FaultInjectingLedger, "begin", begin, raising=False)
+    monkeypatch.setattr(FaultInjectingLedger, "record_intent", record_intent, raising=False)
     run = run_scenario("desk")
     assert {entry.volume_id for entry in run.entries if entry.kind == "intent"} == IN_SCOPE
     assert run.requests == []

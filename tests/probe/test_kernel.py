@@ -165,7 +165,7 @@ def a_site(**changes) -> ddprobe.Site:
     mounts = ddprobe.parse_mounts(
         "22 1 259:1 / / rw - ext4 /dev/root rw\n25 22 259:3 / /data rw - ext4 /dev/x rw"
     )
-    facts = {"path": "/data", "programs": True, "mount": mounts[1], "mounts": mounts}
+    facts = {"path": "/data", "answered": True, "mount": mounts[1], "mounts": mounts}
     facts |= {"partition": "nvme1n1p1", "disks": ()}
     return ddprobe.Site(**(facts | changes))
 

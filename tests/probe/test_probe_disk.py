@@ -425,7 +425,7 @@ time.sleep(600)
 def test_a_box_whose_owner_is_killed_leaves_nothing(deed):
     if boxes.why_not():
         pytest.skip(f"a real disk to slow down {boxes.why_not()}")
-    code = VICTIM.format(change=deed)
+    code = VICTIM.format(deed=deed)
     command = [sys.executable, "-c", code, Path(boxes.__file__).parent]
     owner = start(command, stdout=subprocess.PIPE, text=True)
     folder = Path(owner.stdout.readline().strip())

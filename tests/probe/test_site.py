@@ -17,7 +17,7 @@ broken line
 
 def site(mount_point: str, **changes) -> ddprobe.Site:
     mount = next(mount for mount in MOUNTS if mount.point == mount_point)
-    facts = {"path": mount_point, "programs": True, "mount": mount, "mounts": MOUNTS}
+    facts = {"path": mount_point, "answered": True, "mount": mount, "mounts": MOUNTS}
     return ddprobe.Site(**(facts | {"partition": "nvme1n1p1", "disks": ()} | changes))
 
 

@@ -223,10 +223,10 @@ class CheckedLedger:
         caps, more_usd = self.world.policy.flip, sum(max(0.0, item.usd_per_month) for item in (*others, flip))
         assert len(others) < caps.fleet_cap, f"{volume_id} is one too many"
         assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
-        if flip.by == WATCHDOG and flip.because.startswith(Level.WARNING):
+        if flip.by == WATCHDOG and flip.reason.startswith(Level.WARNING):
             kept = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
             assert len(others) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
-            is_free = flip.stays and flip.usd_per_month <= 0
+            is_free = flip.is_permanent and flip.usd_per_month <= 0
             assert is_free or caps.act_at is ActAt.WARNING, f"{volume_id} could wait, and costs money"
 
 

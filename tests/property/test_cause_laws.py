@@ -74,7 +74,7 @@ def test_a_drain_lies_within_its_samples_and_goes_down(balance):
     if fall is not None:
         assert balance.starts_at_s[0] < fall.began_at_s < fall.ended_at_s <= balance.starts_at_s[-1] + 60
         assert fall.from_pct > fall.to_pct
-        assert (fall.began_at_s - 60, fall.from_pct) in zip(balance.starts_s, balance.values, strict=True)
+        assert (fall.began_at_s - 60, fall.from_pct) in zip(balance.starts_at_s, balance.values, strict=True)
 
 
 @FEW
@@ -121,7 +121,7 @@ def test_a_day_that_is_forgotten_is_known_no_more_and_changes_no_other(history, 
     ends_s = NOON_S - day * DAY_S + 1800
     begins_s = fall.began_at_s - day * DAY_S - 1800
     kept = Series.from_pairs(
-        (s, v) for s, v in zip(history.starts_s, history.values, strict=True) if not begins_s <= s < ends_s
+        (s, v) for s, v in zip(history.starts_at_s, history.values, strict=True) if not begins_s <= s < ends_s
     )
     before, after = compare_same_hour(history, fall), compare_same_hour(kept, fall)
     assert before.known_days - after.known_days in (0, 1)

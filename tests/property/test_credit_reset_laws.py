@@ -28,15 +28,15 @@ MINUTE_STEPS = 60 // STEP_S
 
 @dataclass
 class World:
-    """One volume's life; ``left`` to ``home`` are steps, ``loads`` what each minute asks for."""
+    """One volume's life; ``left`` to ``returned`` are steps, ``loads`` what each minute asks for."""
 
     hypothesis: Hypothesis
     size_gib: int
     balance_pct: float
     left: int
-    on_target_at_s: int
-    return_started_at_s: int
-    returned_at_s: int
+    on_target: int
+    return_started: int
+    returned: int
     ends: int
     gp2_until: int
     gp2_from: int
@@ -88,10 +88,10 @@ class World:
                 balance.append((start_s, min(100.0, max(0.0, pct))))
         return RoundTrip(
             size_gib=self.size_gib,
-            **{
-                f"{name}_s": START_S + getattr(self, name) * STEP_S
-                for name in ("left", "there", "turned", "home")
-            },
+            left_at_s=START_S + self.left * STEP_S,
+            arrived_at_s=START_S + self.on_target * STEP_S,
+            return_started_at_s=START_S + self.return_started * STEP_S,
+            returned_at_s=START_S + self.returned * STEP_S,
             balance=Series.from_pairs(balance),
             operations=Series.from_pairs(operations),
         )
@@ -110,9 +110,9 @@ def worlds(draw) -> tuple[World, RoundTrip]:
         size_gib=draw(st.one_of(st.sampled_from([8, 60, 100]), st.integers(1, 999))),
         balance_pct=draw(st.one_of(st.floats(0, 100), st.sampled_from([0.0, 20.0, 40.0, 60.0, 100.0]))),
         left=left,
-        on_target_at_s=there,
-        return_started_at_s=turned,
-        returned_at_s=home,
+        on_target=there,
+        return_started=turned,
+        returned=home,
         ends=home + 25 * minutes,
         gp2_until=draw(st.integers(left, there)),
         gp2_from=draw(st.integers(turned, home)),
@@ -150,23 +150,23 @@ def test_a_quiet_volume_away_long_enough_gives_an_answer(lived, fate):
     """The same worlds without load, noise and gaps, begun at 30 % and away for an hour."""
     world, _ = lived
     world.hypothesis, world.size_gib, world.balance_pct, world.loads = fate, 60, 30.0, [0.0]
-    world.earns, world.accept = 1.0, 1.0
-    ways = (min(world.on_target_at_s - world.left, 60), min(world.home - world.return_started_at_s, 60))
-    world.on_target_at_s, world.return_started_at_s = (
+    world.earns, world.takes = 1.0, 1.0
+    ways = (min(world.on_target - world.left, 60), min(world.returned - world.return_started, 60))
+    world.on_target, world.return_started = (
         world.left + ways[0],
         world.left + ways[0] + 60 * MINUTE_STEPS,
     )
-    world.home = world.return_started_at_s + ways[1]
-    world.ends = world.home + 25 * MINUTE_STEPS
-    world.gp2_until = min(max(world.gp2_until, world.left), world.on_target_at_s)
-    world.gp2_from = min(max(world.gp2_from, world.return_started_at_s), world.home)
+    world.returned = world.return_started + ways[1]
+    world.ends = world.returned + 25 * MINUTE_STEPS
+    world.gp2_until = min(max(world.gp2_until, world.left), world.on_target)
+    world.gp2_from = min(max(world.gp2_from, world.return_started), world.returned)
     world.credits_now, world.served = [], []
-    world.record_minute()
-    journey = world.round_trip(
+    world.simulate()
+    journey = world.journey(
         period_s=60, reads=[0], noise_pct=[0.0], told_until=0, told_from=0, gaps=((), ())
     )
-    told_until = world.round_trip(
-        period_s=60, reads=[0], noise_pct=[0.0], told_until=world.on_target_at_s, told_from=0, gaps=((), ())
+    told_until = world.journey(
+        period_s=60, reads=[0], noise_pct=[0.0], told_until=world.on_target, told_from=0, gaps=((), ())
     )
 
     assert reach_verdict(told_until).conclusion == fate
@@ -234,7 +234,7 @@ def modification_times(**chosen) -> RoundTrip:
     moments = [at.timestamp() for way in ways for at in (way.started_at, way.ended_at)]
     return RoundTrip(
         size_gib=60,
-        **dict(zip(("left_at_s", "there_s", "turned_s", "home_s"), moments, strict=True)),
+        **dict(zip(("left_at_s", "arrived_at_s", "return_started_at_s", "returned_at_s"), moments, strict=True)),
         balance=Series.from_pairs(
             zip(results["BurstBalance"].starts_s, results["BurstBalance"].values, strict=True)
         ),

@@ -29,7 +29,7 @@ from burstwatch.engine.collector import Collector
 from fuse import CHANNEL_NAME, Hook, kill_process
 
 EXAMPLES = int(os.environ.get("FLIP_STORIES", "25"))
-SAME_START_S = 5
+SAME_START_TOLERANCE_S = 5
 SIZES = st.one_of(st.sampled_from([8, 100, 500]), st.integers(8, 999))
 LOADS = st.sampled_from(["idle", "steady:90", "steady:1200", "steady:2500", "steady:3000"])
 TARGETS = st.sampled_from(["gp3", "io1", "io1", "io2"])
@@ -79,7 +79,7 @@ def plots(draw) -> tuple[str, int, str] | None:
     action = draw(
         st.sampled_from([None, None, "dies", "dies", "dies", "look", "hold", "flip", "back", "others"])
     )
-    near = draw(st.sampled_from(["begin", "begin", "begin", "commit", "send", "claim_tick"]))
+    near = draw(st.sampled_from(["record_intent", "record_intent", "record_intent", "commit", "send", "claim_tick"]))
     return None if action is None else (near, draw(st.integers(0, 5)), action)
 
 
@@ -410,7 +410,7 @@ class FlipStateMachine(RuleBasedStateMachine):
 
 def check_modification_budget(world, volume_id):
     """At most three automatic modifications in any 24 h, and the third never onto an expensive type."""
-    automatic = [item for item in world.taken_of(volume_id) if item.is_automatic]
+    automatic = [item for item in world.accepted_for(volume_id) if item.is_automatic]
     for first, fourth in zip(automatic, automatic[3:], strict=False):
         assert fourth.at_s - first.at_s >= DAY_S, f"four in a day: {automatic}"
     for first, third in zip(automatic, automatic[2:], strict=False):
@@ -421,19 +421,19 @@ def check_modification_budget(world, volume_id):
 def check_attribution(world, volume_id):
     """Nobody is said to have changed a volume that nobody changed."""
     blamed = world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS)
-    assert volume_id in world.touched or not blamed, f"{volume_id} was changed by nobody: {blamed}"
+    assert volume_id in world.externally_changed or not blamed, f"{volume_id} was changed by nobody: {blamed}"
 
 
 def check_remembered_original(world, volume_id):
     """The ledger counts everything that AWS took of us, and knows the way back from where it led."""
-    state, ours = world.state(volume_id), list(world.taken_of(volume_id))
+    state, ours = world.state(volume_id), list(world.accepted_for(volume_id))
     recent = [item for item in ours if item.at_s > world.now_s - DAY_S]
     assert state is not None or not recent, f"forgotten: {recent}"
     open_since_s = state.flip.requested_at_s if state and state.flip and state.flip.is_under_way else None
     for item in recent:
-        is_known = any(abs(item.at_s - spent.at_s) <= SAME_START_S for spent in state.spent)
+        is_known = any(abs(item.at_s - spent.at_s) <= SAME_START_TOLERANCE_S for spent in state.modifications)
         is_open = open_since_s is not None and item.at_s >= open_since_s
-        assert is_known or is_open, f"{item} is not in {state.spent}"
+        assert is_known or is_open, f"{item} is not in {state.modifications}"
     newest = world.newest(volume_id)
     is_ours = bool(ours) and newest is not None and int(newest.started_at.timestamp()) == ours[-1].at_s
     if is_ours and newest.state != "failed" and ours[-1].direction is Direction.FLIP:
@@ -451,8 +451,8 @@ def check_caps(world):
     away = [
         state.flip
         for volume_id, state in world.ledger.states().items()
-        if state.flip and state.flip.reserves and state.flip.direction is Direction.FLIP
-        and state.flip.intent_id not in world.given_an_end and not is_as_others_made_it(world, volume_id)
+        if state.flip and state.flip.counts_against_caps and state.flip.direction is Direction.FLIP
+        and state.flip.intent_id not in world.with_return_time and not is_as_others_made_it(world, volume_id)
     ]  # fmt: skip
     assert len(away) <= world.policy.flip.fleet_cap
     more_usd = sum(max(0.0, flip.usd_per_month) for flip in away)

@@ -106,8 +106,8 @@ def invoke(run, event, *, clock=FunctionClock.WALL):
         shell = services_with(CannedAws(), ledger)
         footing = SimpleNamespace(
             settings=SimpleNamespace(clock=clock),
-            asking=lambda _now_s, _say: shell,
-            modifying=lambda _now_s, _say: shell,
+            services_for_watch=lambda _now_s, _say: shell,
+            services_for_flip=lambda _now_s, _say: shell,
         )
         try:
             result = run(event, footing, heard.say, wall_s=NOW_S)
@@ -150,7 +150,7 @@ def test_no_tick_however_odd_takes_the_next_real_one_away(event):
     with SqliteLedger.in_memory() as ledger:
         shell = services_with(CannedAws(), ledger)
         footing = SimpleNamespace(
-            settings=SimpleNamespace(clock=FunctionClock.WALL), asking=lambda _now_s, _say: shell
+            settings=SimpleNamespace(clock=FunctionClock.WALL), services_for_watch=lambda _now_s, _say: shell
         )
         with suppress(EventError):
             watch.run(event, footing, heard.say, wall_s=NOW_S)
@@ -326,7 +326,7 @@ def test_poison_in_a_batch_comes_again_alone_and_hides_no_request(poison, place)
         shell = services_with(CannedAws(), ledger)
         footing = SimpleNamespace(
             settings=SimpleNamespace(clock=FunctionClock.WALL),
-            modifying=lambda _now_s, _say: carried.append(1) or shell,
+            services_for_flip=lambda _now_s, _say: carried.append(1) or shell,
             queue=None,
         )
         patch.setattr(flip, "function_runtime", lambda *_: footing)
@@ -421,7 +421,7 @@ class NoSentLog:
 
     def send_once(self, _name, _notice_id, send, *, lease_s):
         send()
-        return SimpleNamespace(became=SendStatus.SENT, trouble=None)
+        return SimpleNamespace(status=SendStatus.SENT, problem=None)
 
 
 records = st.one_of(

@@ -215,13 +215,13 @@ class WatchdogWithLedger:
         elif self.in_focus_since_s is None:
             self.in_focus_since_s = now_s
 
-    def volumes(self, filters, *, report, on_page):
+    def volumes(self, filters, *, report_failure, on_page):
         return iter([self._plan.volume])
 
     def volumes_by_id(self, volume_ids):
         return VolumesResult(volumes=[self._plan.volume] if volume_ids else [])
 
-    def modifications_in_progress(self, *, report):
+    def modifications_in_progress(self, *, report_failure):
         return iter(())
 
     def modifications_by_id(self, volume_ids):

@@ -81,7 +81,7 @@ class PendingDelivery:
     revision: int
     attempts: int = 0
     owner: int | None = None
-    lease_until_s: float = 0
+    until_s: float = 0
     error: str | None = None
     digest: "PendingDelivery | None" = None
 
@@ -155,7 +155,7 @@ class LedgerModel:
 
     def mark_window(self, mark):
         self.marks[mark.name] = mark
-        body = {"is_start": mark.is_start, "by": mark.by, "until_s": mark.until_s}
+        body = {"starts": mark.is_start, "by": mark.by, "until_s": mark.until_s}
         self.append_entry(f"window {mark.name}", EntryKind.WINDOW, mark.at_s, body)
 
     @property
@@ -165,14 +165,14 @@ class LedgerModel:
             volume_id: max(0.0, flip.usd_per_month) for volume_id, flip in flips if flip.counts_against_caps
         }
 
-    def begin(self, change, caps, now_s, *, heeds_holds, channels):
+    def begin(self, change, caps, now_s, *, respects_holds, channels):
         others = [usd for volume_id, usd in self.reserved.items() if volume_id != change.volume_id]
         beginning = IntentResult(status=IntentStatus.RECORDED, volumes=len(others), usd_per_month=sum(others))
         state = self.states.get(change.volume_id)
         if (state.revision if state else None) != change.expected_revision:
             return replace(beginning, status=IntentStatus.CONFLICT)
         stopping = [hold for hold in self.holds(now_s) if hold.volume_id in (None, change.volume_id)]
-        if heeds_holds and stopping:
+        if respects_holds and stopping:
             return replace(beginning, status=IntentStatus.HELD, hold=stopping[0])
         if change.state.flip.direction is Direction.FLIP:
             if caps.volumes is not None and len(others) + 1 > caps.volumes:
@@ -279,9 +279,9 @@ all_caps = st.builds(
 )
 flips = st.none() | st.builds(
     a_flip,
-    phase=st.sampled_from(FlipStatus),
+    status=st.sampled_from(FlipStatus),
     direction=st.sampled_from(Direction),
-    stays=st.booleans(),
+    is_permanent=st.booleans(),
     usd_per_month=dollars,
 )
 
@@ -385,16 +385,16 @@ class TwoProcesses(RuleBasedStateMachine):
         direction=st.sampled_from(Direction),
         usd=dollars,
         caps=all_caps,
-        heeds_holds=st.booleans(),
+        respects_holds=st.booleans(),
         kinds=st.sets(st.just(AlertKind.DRAINING)).map(sorted),
         channels=channel_sets,
     )
-    def an_intent_is_begun(self, by, volume_id, stale, direction, usd, caps, heeds_holds, kinds, channels):
+    def an_intent_is_begun(self, by, volume_id, stale, direction, usd, caps, respects_holds, kinds, channels):
         flip = a_flip(direction=direction, usd_per_month=usd)
         change = self.change(volume_id, stale=stale, kinds=kinds, flip=flip)
-        expected = self.model.begin(change, caps, self.now_s, heeds_holds=heeds_holds, channels=channels)
+        expected = self.model.begin(change, caps, self.now_s, respects_holds=respects_holds, channels=channels)
         begun = self.ledgers[by].record_intent(
-            change, caps, now_s=self.now_s, heeds_holds=heeds_holds, channels=channels
+            change, caps, now_s=self.now_s, respects_holds=respects_holds, channels=channels
         )
         assert begun == expected
         self.past.append([change])
@@ -439,8 +439,8 @@ class TwoProcesses(RuleBasedStateMachine):
     @rule(by=process, channels=channel_sets)
     def what_waits_is_listed(self, by, channels):
         pending_deliveries = self.ledgers[by].pending_deliveries(channels=channels)
-        assert waiting == self.model.waiting(channels)
-        self.seen += waiting
+        assert pending_deliveries == self.model.waiting(channels)
+        self.seen += pending_deliveries
 
     @precondition(lambda self: self.seen)
     @rule(by=process, which=index)
@@ -455,7 +455,7 @@ class TwoProcesses(RuleBasedStateMachine):
 
     def begin_to_send(self, by, delivery):
         expected = self.model.claim(delivery, self.names[by], self.now_s)
-        assert self.ledgers[by].claim(delivery, now_s=self.now_s, lease_s=LEASE_S) is expected
+        assert self.ledgers[by].claim_delivery(delivery, now_s=self.now_s, lease_s=LEASE_S) is expected
         if expected:
             if delivery in chain_of(self.sending):
                 self.overtaken |= self.told_by(delivery)
@@ -523,7 +523,7 @@ class TwoProcesses(RuleBasedStateMachine):
     def a_tick_is_completed(self, by, kind, minutes, fingerprints):
         roster = fingerprints if kind is TickKind.SWEEP else None
         self.model.complete_tick(kind, 60 * minutes, roster)
-        self.ledgers[by].complete_tick(kind, 60 * minutes, fleet_snapshot=roster)
+        self.ledgers[by].complete_tick(kind, 60 * minutes, fleet_fingerprints=roster)
 
     @rule(by=process)
     def a_process_ends_and_starts_again(self, by):
@@ -576,10 +576,10 @@ instants = st.integers(0, 2**37)
 """Plausible values: a ledger does not believe a time, a size or a number of IOPS beyond all limits."""
 inferred |= {name: st.none() | instants for name in inferred if name.endswith("_s")} | {
     "level_since_s": instants,
-    "failures": st.integers(0, 2**31),
+    "failure_count": st.integers(0, 2**31),
     "smaller_size_gib": st.none() | st.integers(1, 10**6),
     "balance_pct": st.none() | st.floats(0, 100),
-    "spent": st.lists(
+    "modifications": st.lists(
         st.builds(ModificationUse, at_s=instants, direction=st.none() | st.sampled_from(Direction)),
         max_size=3,
     ).map(tuple),
@@ -600,7 +600,7 @@ configurations = (
 )
 inferred_flips = {known.name: ... for known in fields(Flip)}
 inferred_flips |= {name: st.none() | instants for name in inferred_flips if name.endswith("_s")}
-inferred_flips |= {"asked_at_s": instants, "size_gib": st.integers(1, 10**6)}
+inferred_flips |= {"requested_at_s": instants, "size_gib": st.integers(1, 10**6)}
 any_flips = st.builds(
     Flip,
     **(
@@ -616,7 +616,7 @@ states = st.builds(
         | {
             "revision": st.integers(0, 2**63 - 1),
             "flip": st.none() | any_flips,
-            "lost": st.none() | any_flips,
+            "unsent_intent": st.none() | any_flips,
         }
     ),
 )

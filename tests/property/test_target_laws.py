@@ -77,7 +77,7 @@ def options(instance=roomy_instances):
         {
             "instance": instance,
             "headroom_pct": st.floats(0, 200),
-            "insist": st.sampled_from([False, False, True]),
+            "exact": st.sampled_from([False, False, True]),
         }
     )
 

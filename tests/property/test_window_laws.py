@@ -388,8 +388,8 @@ def test_change_hours_open_and_close_as_the_clocks_say_minute_by_minute(place, d
         for day, times in reached.items()
         if day.isoweekday() in hours.days and day + overnight in reached
         for minute in range(
-            times.get((hours.start.hour, hours.start.run_minute), WEEKS_MIN),
-            reached[day + overnight].get((hours.end.hour, hours.end.run_minute), WEEKS_MIN),
+            times.get((hours.start.hour, hours.start.minute), WEEKS_MIN),
+            reached[day + overnight].get((hours.end.hour, hours.end.minute), WEEKS_MIN),
         )
     )
     edges = [minute for item, other in pairwise(inside) if other > item + 1 for minute in (item + 1, other)]

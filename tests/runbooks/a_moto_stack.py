@@ -59,11 +59,11 @@ class MotoStack:
         for key, output in template()["Outputs"].items():
             self.outputs[key] = _text(output["Value"], created)
 
-    def answers(self, call: Call) -> bool:
+    def handles(self, call: Call) -> bool:
         """As the lab asks whom it hands a call to: this is its CloudFormation, as far as it goes."""
         return call.action == "DescribeStacks"
 
-    def answer(self, call: Call) -> Response:
+    def handle(self, call: Call) -> Response:
         if parse_form(call.body).get("StackName", STACK) != STACK:
             raise AwsError("ValidationError", "Stack with that id does not exist")
         stack = {

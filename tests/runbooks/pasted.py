@@ -34,12 +34,12 @@ def commands_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
     """Page, line number and the test that asks for the command there."""
     for path in sorted((ROOT / "tests").glob("*/test_*.py")):
         text = path.read_text()
-        if "the_line(" not in text:
+        if "page_command(" not in text:
             continue
         for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(
-                    func=ast.Name("the_line"), args=[ast.Constant(str(page)), ast.Constant(str(beginning))]
+                    func=ast.Name("page_command"), args=[ast.Constant(str(page)), ast.Constant(str(beginning))]
                 ):
                     name = str(path.relative_to(ROOT))
                     yield from ((ROOT / page, line.line, name) for line in _lines(page, beginning))

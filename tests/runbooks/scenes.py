@@ -340,7 +340,7 @@ windows:
 
 @page_setup("WindowStarting")
 def window_soon(stage: PageEnvironment) -> None:
-    stage.write("policy.yaml", WINDOWS.format(run_minute=0, hour=19))
+    stage.write("policy.yaml", WINDOWS.format(minute=0, hour=19))
     stage.add_volume("orders-db", "steady:200", minutes=60, tags=AUTO | {"burstwatch:window": "nightly"})
     stage.add("orders-log", "steady:90", minutes=60, tags={"burstwatch:window": "nightly"})
     stage.watch(acts=True)
@@ -348,7 +348,7 @@ def window_soon(stage: PageEnvironment) -> None:
 
 @page_setup("WindowMissed")
 def window_too_soon(stage: PageEnvironment) -> None:
-    stage.write("policy.yaml", WINDOWS.format(run_minute=5, hour=18))
+    stage.write("policy.yaml", WINDOWS.format(minute=5, hour=18))
     stage.add_volume(
         "orders-db", "steady:200", size_gib=500, minutes=60, tags={"burstwatch:window": "nightly"}
     )

@@ -56,7 +56,7 @@ def test_the_fake_prints_what_the_real_aws_cli_prints(page_env, aws, line):
 
 
 def test_an_option_or_operation_that_does_not_exist_is_refused_before_anything_is_asked(page_env, aws):
-    before = page_env.lab.faults.calls()
+    before = page_env.lab.faults.call_counts()
     for line in (
         "ec2 describe-volumes-modification",
         f"ec2 modify-volume --volume-id {VOLUME} --volume-typ gp2",
@@ -72,7 +72,7 @@ def test_an_option_or_operation_that_does_not_exist_is_refused_before_anything_i
         code, out, err = aws(line)
         assert (code, out) == (USAGE_EXIT_CODE, ""), line
         assert err, line
-    assert page_env.lab.faults.calls() == before
+    assert page_env.lab.faults.call_counts() == before
 
 
 def test_a_service_error_is_printed_as_the_aws_cli_prints_it(aws):

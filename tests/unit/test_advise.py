@@ -285,7 +285,7 @@ def test_periods_are_minutes_or_means(period_s, words):
 
 
 @pytest.mark.parametrize(
-    ("day_rows", "confidence"),
+    ("days", "confidence"),
     [
         (1, Confidence.LOW),
         (6, Confidence.LOW),
@@ -294,8 +294,8 @@ def test_periods_are_minutes_or_means(period_s, words):
         (14, Confidence.GOOD),
     ],
 )
-def test_confidence_grows_with_the_days_seen(day_rows, confidence):
-    assert advise(a_case(usage=a_usage(days=day_rows))).confidence is confidence
+def test_confidence_grows_with_the_days_seen(days, confidence):
+    assert advise(a_case(usage=a_usage(days=days))).confidence is confidence
 
 
 def test_what_was_seen_for_less_than_a_week_makes_nothing_smaller():
@@ -490,7 +490,7 @@ usages = st.one_of(
         days=st.sampled_from([1, 7, 14]),
         least_pct=st.one_of(st.none(), st.floats(0, 100)),
         throttled_s=st.sampled_from([0, 60, DAY_S]),
-        dry_s=st.sampled_from([0, DAY_S]),
+        empty_s=st.sampled_from([0, DAY_S]),
         throttled_operation_mib=st.one_of(st.none(), st.floats(1e-4, 0.25)),
     ),
 )
@@ -618,9 +618,9 @@ def test_time_held_back_never_makes_it_smaller(case, held_s):
 
 @without_deadline
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 100), st.floats(0, 100))
-def test_a_higher_percentile_is_never_less_and_always_served(values, one, second_ledger):
+def test_a_higher_percentile_is_never_less_and_always_served(values, one, other):
     ordered = sorted(values)
-    low, high = sorted((one, second_ledger))
+    low, high = sorted((one, other))
     assert nearest_rank_percentile(ordered, low) <= nearest_rank_percentile(ordered, high)
     assert nearest_rank_percentile(ordered, high) in values
     assert (

@@ -39,11 +39,11 @@ def a_peak(value) -> Peak:
 
 
 @pytest.mark.parametrize(
-    ("day_rows", "confidence"),
+    ("days", "confidence"),
     [(6, Confidence.LOW), (7, Confidence.FAIR), (13, Confidence.FAIR), (14, Confidence.GOOD)],
 )
-def test_a_week_and_a_fortnight_are_enough_when_they_are_whole(day_rows, confidence):
-    assert confidence_of(a_usage(days=day_rows)) is confidence
+def test_a_week_and_a_fortnight_are_enough_when_they_are_whole(days, confidence):
+    assert confidence_of(a_usage(days=days)) is confidence
 
 
 # what is needed, and why

@@ -231,7 +231,7 @@ def a_mixed_fleet(minutes):
 
 def full_replay(result):
     return [
-        (volume.recording.volume.volume_id, volume.entries, volume.moves, volume.metrics, volume.stalls)
+        (volume.recording.volume.volume_id, volume.entries, volume.modifications, volume.metrics_read, volume.stalls)
         for volume in result.volumes
     ]
 

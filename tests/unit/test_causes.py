@@ -175,7 +175,7 @@ def history_with_days(
 
 
 @pytest.mark.parametrize(
-    ("day_rows", "counted"),
+    ("history", "counted"),
     [
         (history_with_days(), (7, 0)),
         (history_with_days(1, 2, 3, 4, 5, 6, 7), (7, 7)),
@@ -192,8 +192,8 @@ def history_with_days(
         (Series(), (0, 0)),
     ],
 )
-def test_earlier_days_are_counted_where_they_are_known(day_rows, counted):
-    comparison = compare_same_hour(day_rows, a_fall())
+def test_earlier_days_are_counted_where_they_are_known(history, counted):
+    comparison = compare_same_hour(history, a_fall())
     assert (comparison.known_days, comparison.matching_days) == counted
 
 
@@ -315,7 +315,7 @@ def test_what_drained_it_in_words(traces, served):
 
 
 @pytest.mark.parametrize(
-    ("day_rows", "said"),
+    ("history", "said"),
     [
         (history_with_days(1, 2, 3, 4, 5), "It did the same at this hour on 5 of the last 7 days."),
         (history_with_days(*range(1, 8)), "It did the same at this hour on each of the last 7 days."),
@@ -338,8 +338,8 @@ def test_what_drained_it_in_words(traces, served):
         ),
     ],
 )
-def test_how_often_it_did_so_in_words(day_rows, said):
-    assert sentences(a_fall(), per_second(1, 1, balance_history=day_rows))[1:] == [said]
+def test_how_often_it_did_so_in_words(history, said):
+    assert sentences(a_fall(), per_second(1, 1, balance_history=history))[1:] == [said]
 
 
 def test_operations_of_the_end_of_a_long_drain_are_reported_as_such():

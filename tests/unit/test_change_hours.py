@@ -90,10 +90,10 @@ def test_any_other_text_is_a_fault(text, says):
     assert says in str(error.value)
 
 
-@pytest.mark.parametrize("day_rows", [frozenset(), frozenset({0}), frozenset({1, 8})])
-def test_hours_without_days_cannot_exist(day_rows):
+@pytest.mark.parametrize("days", [frozenset(), frozenset({0}), frozenset({1, 8})])
+def test_hours_without_days_cannot_exist(days):
     with pytest.raises(ValueError, match=r"must be some of 1 \(Monday\) to 7 \(Sunday\)"):
-        ChangeHours(days=day_rows, start=time(8), end=time(18), zone=ZoneInfo("UTC"))
+        ChangeHours(days=days, start=time(8), end=time(18), zone=ZoneInfo("UTC"))
 
 
 # Berlin is at +1 in winter and +2 in summer; 1 May 2026 is a Friday

@@ -587,9 +587,9 @@ FLIP_OUTCOMES = {
     "on its target": {"flip": a_flip()},
     "where it stays": {"flip": a_flip(is_permanent=True)},
     "on its way": {"flip": a_flip(status=FlipStatus.IN_PROGRESS)},
-    "never sent": {"lost": a_flip(status=FlipStatus.REQUESTED)},
+    "never sent": {"unsent_intent": a_flip(status=FlipStatus.REQUESTED)},
     "changed by others": {"contested_at_s": int(at("11:00"))},
-    "back again": {"spent": SPENT},
+    "back again": {"modifications": SPENT},
 }
 
 

@@ -171,7 +171,7 @@ def test_the_exit_code_is_the_first_that_applies(findings, code, excused):
 
 
 @pytest.mark.parametrize(
-    ("error", "verdict", "episode"),
+    ("error", "verdict", "trouble"),
     [
         (a_failure(FailureKind.REFUSED), Verdict.SKIPPED, None),
         (a_failure(FailureKind.RETRYABLE), Verdict.BROKEN, Trouble.FAILED),
@@ -181,9 +181,9 @@ def test_the_exit_code_is_the_first_that_applies(findings, code, excused):
         (KeyError("no"), Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_ends_a_check_early(error, verdict, episode):
+def test_what_ends_a_check_early(error, verdict, trouble):
     result = from_error(error)
-    assert (result.verdict, result.trouble) == (verdict, episode)
+    assert (result.verdict, result.trouble) == (verdict, trouble)
     assert result.fix
 
 
@@ -430,7 +430,7 @@ class FakeResponse(BytesIO):
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "verdict", "episode"),
+    ("status", "said", "verdict", "trouble"),
     [
         (400, "no_text", Verdict.OK, None),
         (400, "missing_text", Verdict.OK, None),
@@ -444,7 +444,7 @@ class FakeResponse(BytesIO):
         (429, "rate_limited", Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict, episode):
+def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict, trouble):
     posted = []
 
     def open_url(request, **_):
@@ -453,7 +453,7 @@ def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict,
 
     result = probe_webhook(SLACK, open_url)
 
-    assert (result.verdict, result.trouble) == (verdict, episode)
+    assert (result.verdict, result.trouble) == (verdict, trouble)
     assert posted == [b'{"text": ""}'], "there is nothing in it to post"
     assert "secret" not in result.summary + result.fix
     assert "alert" not in result.summary, "none was sent"
@@ -572,7 +572,7 @@ def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkey
         (Permission(f"ec2:Do{item}", Importance.REQUIRED, "it"), lambda _: all_there.wait()) for item in "abc"
     ]
     monkeypatch.setattr(check_permissions, "READS", reads)
-    for part in ("_check_ledger_permissions", "_of_the_policy", "_of_the_topic", "_to_modify"):
+    for part in ("_check_ledger_permissions", "_check_policy_permissions", "_check_topic_permission", "_check_modify_permission"):
         monkeypatch.setattr(check_permissions, part, lambda _patient: [])
 
     result = list(check_permissions.check_permissions(NoContext()))

@@ -875,16 +875,16 @@ def test_a_resize_found_before_ours_was_seen_to_be_over_is_reported_once():
     # Ours was over between two looks, and somebody resizes it by now; the volume does not show that yet.
     flip = a_changing_flip()
     under_way = a_resize(state="modifying", started="12:15")
-    assert reconcile_step(flip, a_volume_as(GP3), under_way, current="12:16") == Transition(
+    assert reconcile_step(flip, a_volume_as(GP3), under_way, now="12:16") == Transition(
         state=a_state(flip=flip)
     )
-    transition = reconcile_step(flip, a_volume_as(GP3), a_resize(started="12:15"), current="12:30")
+    transition = reconcile_step(flip, a_volume_as(GP3), a_resize(started="12:15"), now="12:30")
     assert transition_summary(transition) == KEPT_CASES
     kept = transition.state.flip
     assert kept.size_gib == 200
     for shows_gib in (100, 200):
         repeated = reconcile_step(
-            kept, a_volume_as(GP3, shows_gib), a_resize(started="12:15"), current="12:31"
+            kept, a_volume_as(GP3, shows_gib), a_resize(started="12:15"), now="12:31"
         )
         assert repeated.events == ()
 
@@ -909,7 +909,7 @@ def test_a_never_flipped_volume_is_ignored():
 def test_the_rest_of_the_state_is_left_alone():
     known = {"level": Level.CRITICAL, "balance_pct": 3.0, "is_critical_alerted": True, "revision": 7}
     transition = reconcile_step(
-        a_changing_flip(), observed_volume("asked"), RECORDS["ours completed"](OUT), current="12:12", **known
+        a_changing_flip(), observed_volume("asked"), RECORDS["ours completed"](OUT), now="12:12", **known
     )
     assert {name: getattr(transition.state, name) for name in known} == known
 

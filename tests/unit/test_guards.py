@@ -88,13 +88,13 @@ class GuardCase:
 # In the order in which they are told. 20 November 2026 is a Friday; noon UTC is one o'clock in Berlin.
 GUARD_CASES = {
     Guard.NOT_OPTED_IN: GuardCase(
-        reason=("propose", "burstwatch:mode=auto"), context={"wishes": volume_settings(Mode.PROPOSE)}
+        reason=("propose", "burstwatch:mode=auto"), context={"volume_settings": volume_settings(Mode.PROPOSE)}
     ),
     Guard.MANAGED: GuardCase(reason=("ecs",), volume={"managed_by": "ecs"}),
     Guard.SERVICE_OWNED: GuardCase(
         reason=("elasticache",), volume={"managed_by": "elasticache", "instance_id": None}
     ),
-    Guard.MULTI_ATTACHED: GuardCase(reason=("Multi-Attach",), volume={"multi_attached": True}),
+    Guard.MULTI_ATTACHED: GuardCase(reason=("Multi-Attach",), volume={"multi_attach_enabled": True}),
     Guard.HELD: GuardCase(reason=("ann", "release day"), ends_at="18:00", context={"holds": [a_hold()]}),
     Guard.CHANGED_BY_OTHERS: GuardCase(
         reason=("2026-11-20T09:00:00Z", "burstctl release vol-0a1"),
@@ -108,9 +108,9 @@ GUARD_CASES = {
         context={"modification": a_modification(state="optimizing", progress_pct=42)},
     ),
     # Four at 15:00, 16:00 and 17:00 yesterday and at 10:00: the first is 24 h old at 15:00.
-    Guard.AWS_QUOTA: GuardCase(reason=("4",), ends_at="15:00", state={"spent": spent(21, 20, 19, 2)}),
+    Guard.AWS_QUOTA: GuardCase(reason=("4",), ends_at="15:00", state={"modifications": spent(21, 20, 19, 2)}),
     Guard.COOLDOWN: GuardCase(
-        reason=("3 in a row",), ends_at="12:04", state={"failures": 3, "retry_at_s": int(at("12:04"))}
+        reason=("3 in a row",), ends_at="12:04", state={"failure_count": 3, "retry_at_s": int(at("12:04"))}
     ),
     Guard.CHANGE_HOURS: GuardCase(
         reason=("mon-fri 18:00-20:00 Europe/Berlin",),
@@ -118,7 +118,7 @@ GUARD_CASES = {
         policy={"change_hours": parse_change_hours("mon-fri 18:00-20:00 Europe/Berlin")},
     ),
     Guard.NO_CHANGE_NEEDED: GuardCase(
-        reason=("io2 with 4,000 IOPS already",), context={"now": IO2, "target": IO2}
+        reason=("io2 with 4,000 IOPS already",), context={"current": IO2, "target": IO2}
     ),
     Guard.ACCOUNT_LIMIT: GuardCase(
         reason=("4,000", "100,000", "3,999", "io2_iops_limit"), context={"target": IO2, "iops_left": 3_999}
@@ -133,7 +133,7 @@ GUARD_CASES = {
             "burstctl flip vol-0a1",
         ),
         context={
-            "wishes": volume_settings(
+            "volume_settings": volume_settings(
                 target_override=TargetOverride(volume_type=VolumeType.IO2, iops=15_300)
             ),
             "tags_usd_per_month": 997.0,
@@ -178,8 +178,8 @@ def test_every_guard_is_tested_here_or_elsewhere():
 def test_every_guard_refuses_alone_and_says_why_and_until_when(guard, shown):
     [refusal] = refusals_of(shown)
     assert refusal.guard is guard
-    assert refusal.ends_at_s == (None if shown.end_offsets is None else at(shown.end_offsets))
-    assert [phrase for phrase in shown.says if phrase not in refusal.reason] == []
+    assert refusal.ends_at_s == (None if shown.ends_at is None else at(shown.ends_at))
+    assert [phrase for phrase in shown.reason if phrase not in refusal.reason] == []
 
 
 EXCLUSIVE_PAIRS = {(Guard.MANAGED, Guard.SERVICE_OWNED), (Guard.SERVICE_OWNED, Guard.DETACHED)}
@@ -267,7 +267,7 @@ def test_only_tag_and_policy_together_let_the_watchdog_modify(tags, mode_policy,
     assert all(says in refusal.reason for refusal in result)
 
 
-MANUAL_RETURN = {"direction": BACK, "cause": FlipCause.MANUAL, "now": GP3, "target": GP2}
+MANUAL_RETURN = {"direction": BACK, "cause": FlipCause.MANUAL, "current": GP3, "target": GP2}
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -288,11 +288,11 @@ def test_stopping_all_flips_also_stops_the_return_of_a_manual_flip(highest, mode
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize("sent", [{}, MANUAL_RETURN])
 def test_an_unwatched_volume_is_not_modified_automatically(mode, sent):
-    volume_settings = replace(volume_settings(mode), is_ignored=True)
-    [refusal] = refusals(volume_settings=wishes, **sent)
+    ignoring_settings = replace(volume_settings(mode), is_ignored=True)
+    [refusal] = refusals(volume_settings=ignoring_settings, **sent)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.NOT_OPTED_IN, None)
     assert "burstwatch:ignore" in refusal.reason
-    assert refused_by(volume_settings=wishes, by=OPERATOR, **sent) == []
+    assert refused_by(volume_settings=ignoring_settings, by=OPERATOR, **sent) == []
 
 
 @pytest.mark.parametrize("cause", [cause for cause in FlipCause if cause is not FlipCause.MANUAL])
@@ -453,7 +453,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
     hours_ago, watchdog_ends, ann_ends, by_whom
 ):
     # The way back: its cooldown is none of this test's business.
-    state = {"spent": spent(*hours_ago, by=by_whom)}
+    state = {"modifications": spent(*hours_ago, by=by_whom)}
     for by, ends in ((WATCHDOG, watchdog_ends), (OPERATOR, ann_ends)):
         result = refusals(state=state, by=by, direction=BACK)
         assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
@@ -477,7 +477,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
 )
 def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, direction, by, ends):
     given = {"target": target, "current": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
-    result = refusals(state={"spent": spent(*hours_ago)}, **given)
+    result = refusals(state={"modifications": spent(*hours_ago)}, **given)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
@@ -530,7 +530,7 @@ def test_the_third_flip_of_a_day_is_refused_with_its_count():
 )
 @pytest.mark.parametrize("by_whom", [WATCHDOG, OPERATOR, "others"])
 def test_between_two_modifications_the_policy_waits_half_an_hour(began, ends, by_whom):
-    state = {"spent": (ModificationUse(at_s=int(at(began)), by=by_whom),)}
+    state = {"modifications": (ModificationUse(at_s=int(at(began)), by=by_whom),)}
     result = refusals(state=state)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.COOLDOWN])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
@@ -624,8 +624,8 @@ def test_any_other_number_is_a_change(now):
 
 
 def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_cooldown():
-    just_now = {"spent": spent(0.1)}
-    waited = GuardCase(reason=(), state=just_now | {"failures": 1, "retry_at_s": NOW_S - 1})
+    just_now = {"modifications": spent(0.1)}
+    waited = GuardCase(reason=(), state=just_now | {"failure_count": 1, "retry_at_s": NOW_S - 1})
     assert refusals_of(waited) == []
     assert [refusal.guard for refusal in refusals_of(GuardCase(reason=(), state=just_now))] == [
         Guard.COOLDOWN
@@ -638,7 +638,7 @@ def test_the_pause_after_a_failure_was_reported_with_the_failure():
     [pause] = refusals(state=failed)
     assert is_backoff_refusal(a_state(**failed), pause)
     assert not is_backoff_refusal(a_state(**failed), replace(pause, guard=Guard.HELD))
-    just_now = {"spent": (ModificationUse(at_s=NOW_S - 60, by=WATCHDOG),)}
+    just_now = {"modifications": (ModificationUse(at_s=NOW_S - 60, by=WATCHDOG),)}
     [cooldown] = refusals(state=just_now)
     assert not is_backoff_refusal(a_state(**just_now), cooldown)
     assert not is_backoff_refusal(a_state(**just_now, failure_count=1, retry_at_s=NOW_S - 9), cooldown)

@@ -568,11 +568,11 @@ def test_the_flip_back_keeps_all_that_is_known_of_the_way_out():
         "status": FlipStatus.REQUESTED,
         "direction": BACK,
         "by": WATCHDOG,
-        "because": "calm for 30 min",
-        "asked_at_s": NOW_S,
+        "reason": "calm for 30 min",
+        "requested_at_s": NOW_S,
         "started_at_s": None,
-        "stuck_told": False,
-        "unseen_since_s": None,
+        "is_stuck_alerted": False,
+        "unconfirmed_since_s": None,
         "previous": out,
         "intent_id": state.flip.intent_id,
     }
@@ -789,7 +789,7 @@ def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
     assert (state.flip.cause, state.flip.by, state.flip.is_permanent) == (FlipCause.MANUAL, OPERATOR, False)
     assert state.flip.return_after_s == NOW_S + 6 * HOUR_S
     assert state.flip.reason.startswith("INC-7; it returns when the time asked for is over")
-    kept = {"cause", "by", "stays", "return_after_s", "reason", "left_told_at_s"}
+    kept = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
     changes = {name: getattr(state.flip, name) for name in kept}
     assert (replace(flip, **changes), state.flip.overdue_alerted_at_s) == (state.flip, None)
     assert (event.kind, event.alert) == (EntryKind.KEPT, None)

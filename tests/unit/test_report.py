@@ -109,7 +109,7 @@ def test_a_reported_volume_without_an_action_is_proposed(decision, is_read_only,
 
 
 def test_a_volume_with_an_action_shows_its_outcome():
-    report = a_report(draining(), is_read_only=False, outcomes=outcomes(drain_rates=OutcomeStatus.IN_FLIGHT))
+    report = a_report(draining(), is_read_only=False, outcomes=outcomes(drains=OutcomeStatus.IN_FLIGHT))
     assert report.outcome_of(report.decisions[0]).status is OutcomeStatus.IN_FLIGHT
 
 

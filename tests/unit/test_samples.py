@@ -38,13 +38,13 @@ def test_an_empty_series_has_no_newest_sample():
 
 
 @pytest.mark.parametrize(
-    ("now", "stored_ledger"),
+    ("now", "count"),
     [("11:57", 0), ("11:58", 1), ("11:58:59", 1), ("11:59", 2), ("11:59:59", 2), ("12:00", 3), ("23:00", 3)],
 )
-def test_a_minute_counts_from_the_second_it_is_over(now, stored_ledger):
+def test_a_minute_counts_from_the_second_it_is_over(now, count):
     # The minutes 11:57, 11:58 and 11:59.
     series = balances(50.0, 49.0, 48.0, newest_starts_at="11:59")
-    assert series.closed_by(at(now)).values == (50.0, 49.0, 48.0)[:stored_ledger]
+    assert series.closed_by(at(now)).values == (50.0, 49.0, 48.0)[:count]
 
 
 @pytest.mark.parametrize(

@@ -174,8 +174,8 @@ def test_io_types_below_4_gib_are_refused_or_become_gp3(volume_type):
     wish = TargetOverride(volume_type=volume_type)
     refusal = choose(3, wish=wish, exact=True)
     assert refusal.code is TargetRefusalCode.SIZE_OUT_OF_RANGE
-    assert refusal.because.startswith(f"{volume_type} takes 4 to ")
-    assert refusal.because.endswith(" GiB, not 3")
+    assert refusal.reason.startswith(f"{volume_type} takes 4 to ")
+    assert refusal.reason.endswith(" GiB, not 3")
     assert choose(3, wish=wish).configuration == gp3()
 
 
@@ -413,7 +413,7 @@ def test_an_empty_bucket_of_the_instance_is_named(balances, says):
 def test_both_buckets_are_named_where_both_are_empty():
     refusal = choose(instance=replace(LARGE_INSTANCE, io_balance_pct=0, byte_balance_pct=0))
     assert "EBSIOBalance%" in refusal.reason
-    assert "EBSByteBalance%" in refusal.because
+    assert "EBSByteBalance%" in refusal.reason
 
 
 @pytest.mark.parametrize("left", [None, 1.1, 100])
@@ -529,7 +529,7 @@ def test_io_types_return_and_gp3_stays_where_it_costs_no_more(
 )
 def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, size_gib, next_step):
     refusal = choose(size_gib, wish=TargetOverride(volume_type=kind), exact=True)
-    assert (refusal.name, refusal.next_step) == (TargetRefusalCode.SIZE_OUT_OF_RANGE, next_step)
+    assert (refusal.code, refusal.next_step) == (TargetRefusalCode.SIZE_OUT_OF_RANGE, next_step)
 
 
 def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_it_sustains_binds():
@@ -541,6 +541,6 @@ def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_i
     ]:
         refusal = choose(500, seen, instance=replace(LARGE_INSTANCE, **changes))
         assert refusal.code is TargetRefusalCode.INSTANCE_IS_BOTTLENECK
-        assert words in refusal.because
+        assert words in refusal.reason
     for changes in ({"io_balance_pct": 1.1}, {"max_throughput_mib_s": 251}):
         assert isinstance(choose(500, seen, instance=replace(LARGE_INSTANCE, **changes)), Target)

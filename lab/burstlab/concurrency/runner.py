@@ -208,7 +208,7 @@ class _WorkerPool:
         first = self._tick_count % len(workers)
         for number in [*range(first, len(workers)), *range(first)]:
             if (worker := workers[number]) is not None:
-                worker.wire.send(now_s + self._config.offset_s(number, self._tick_count))
+                worker.connection.send(now_s + self._config.offset_s(number, self._tick_count))
         reports = [None if worker is None else worker.receive() for worker in workers]
         for number, (worker, report) in enumerate(zip(workers, reports, strict=True)):
             if worker is not None and report is None:

@@ -268,7 +268,9 @@ def _page(results: Sequence[_Result], request: _MetricDataRequest) -> dict[str, 
     entries: list[dict[str, Any]] = []
     for index, result in enumerate(results[first:], start=first):
         starts_s, values = _in_order(
-            result.points, request.is_newest_first, after_s if index == first else None
+            result.points,
+            is_newest_first=request.is_newest_first,
+            after_s=after_s if index == first else None,
         )
         if starts_s and not remaining:
             return _truncated_page(entries, index, None)
