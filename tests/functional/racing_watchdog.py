@@ -5,8 +5,8 @@ from pathlib import Path
 
 from crashing import LabClients, a_policy
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.engine.on_demand_pass import evaluate_fleet
 from fuse import CrashPoint
 
 

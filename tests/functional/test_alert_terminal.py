@@ -10,8 +10,8 @@ from some_alerts import (
     event_alerts_of_every_kind,
 )
 
+from burstctl.render.terminal_channel import TerminalChannel
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.adapters.notify.terminal import TerminalChannel
 from burstwatch.core.text import display_width
 
 TERMINAL = {"TERM": "xterm-256color"}

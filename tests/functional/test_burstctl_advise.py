@@ -10,11 +10,11 @@ from operators_desk import START, CliSession, count_modify_calls, modification_t
 from operators_desk import add_lab_volume as add_volume
 
 from burstctl.advise import collect
+from burstctl.advise.usage import MIB
 from burstctl.context import metric_resolution
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
-from burstwatch.core.ebs.usage import MIB
 
 DAY_MIN = 1440
 VOLUME_ARGUMENT = "vol-0123456789abcdef0"

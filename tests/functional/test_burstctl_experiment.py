@@ -20,6 +20,7 @@ from operators_desk import (
 from burstctl.cli.options import Options
 from burstctl.cli.signals import StopSignal
 from burstctl.context.context import open_modifying
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.experiment import runner, waiting
 from burstctl.experiment.journal import JournalError, JournalStore, Stage
 from burstctl.experiment.preflight import ExperimentRequest, run_preflight
@@ -28,7 +29,6 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
 from burstwatch.core.flips.guards import Guard
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.wiring.settings import Clock
 
 COMMAND = ("experiment", "credit-reset")

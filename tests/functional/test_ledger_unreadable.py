@@ -7,6 +7,7 @@ import pytest
 from some_changes import MAIL, A, B, a_change, a_digest, a_state, an_alert, an_entry, sent_ids
 from some_flips import a_flip
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstwatch.core.assessment import host_stall
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ebs.pricing import VolumeType
@@ -26,7 +27,6 @@ from burstwatch.core.ledger.ledger import (
     VolumeState,
 )
 from burstwatch.engine.flip_executor import execute_flips
-from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.engine.tick_pass import run_tick
 from conftest import a_volume
 from ledgers import LEDGER_KINDS, ledger_store

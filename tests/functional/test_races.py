@@ -13,6 +13,8 @@ from time import monotonic
 import pytest
 from crashing import INSTANCE_ID, LabClients, a_policy, shared_lab
 
+from burstctl.context.on_demand_pass import evaluate_fleet
+from burstctl.flip.plan_orders import plan_orders
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
@@ -25,8 +27,7 @@ from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change, EntryKind
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.flip_executor import execute_flips, plan_orders
-from burstwatch.engine.on_demand_pass import evaluate_fleet
+from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from fuse import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 
@@ -332,7 +333,9 @@ def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
     race.policy = a_policy(flip={"io1_iops_limit": "6000"})
     held, second, third, fourth = race.add_draining(4)
     hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
-    shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.ledger.place_hold(hold))]))
+    shell = race.worker(
+        CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.ledger.place_hold(hold))])
+    )
     orders = io1_orders([held, second, third, fourth])
 
     result = execute_flips(shell, orders, shell.build_collector(race.now_s))
@@ -474,7 +477,8 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
         evaluate_fleet(other, now_s=race.now_s)
 
     shell = replace(
-        shell, modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)]))
+        shell,
+        modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)])),
     )
     order = FlipOrder(
         volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"

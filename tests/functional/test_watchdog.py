@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from boto3.session import Session
 
+from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
@@ -25,7 +26,6 @@ from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, Flip, FlipCau
 from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
-from burstwatch.engine.on_demand_pass import assess_volumes, evaluate_fleet
 from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_services
 

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from boto3.session import Session
 
+from burstctl.context.on_demand_pass import evaluate_fleet
+from burstctl.render.terminal_channel import render
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
@@ -14,12 +16,10 @@ from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUME
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.adapters.notify.terminal import render
 from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch import decide
-from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.engine.services import Services
 from burstwatch.wiring.bootstrap import build_services
 

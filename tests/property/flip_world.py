@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from botocore.exceptions import ReadTimeoutError
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstlab.fake_aws.in_process_clients import (
     InProcessCloudWatch,
     InProcessEc2,
@@ -48,7 +49,6 @@ from burstwatch.core.ledger.ledger import Change, EntryKind, IntentStatus, Ledge
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import ActAt, Policy
 from burstwatch.engine.flip_executor import execute_flips
-from burstwatch.engine.on_demand_pass import evaluate_fleet
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from fuse import (

@@ -21,6 +21,7 @@ from from_outside import (
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.adapters.ledger.dynamodb_items import parse_states
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -39,7 +40,6 @@ from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.engine.on_demand_pass import evaluate_fleet
 from telling_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

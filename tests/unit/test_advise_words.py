@@ -14,9 +14,9 @@ from burstctl.advise.rightsizing import (
     derive_requirement,
     summarise,
 )
+from burstctl.advise.usage import Peak
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.usage import Peak
 from conftest import GP2, a_volume_as, at
 
 MIDNIGHT_S = int(at("00:00"))

@@ -11,7 +11,7 @@ from burstctl.timeline.timeline import (
 )
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 from conftest import GP3, IO1, NOON, a_flip, a_modification, a_state, a_volume, a_volume_as, an_assessment, at
 from some_days import a_history, a_level, a_round_trip, falling, minutes
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from burstctl.advise.usage import summarise_usage
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.usage import MetricHistory, summarise_usage
+from burstwatch.core.ebs.metric_history import MetricHistory
 from conftest import a_volume
 
 HOUR_S = 3_600

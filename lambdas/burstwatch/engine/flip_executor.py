@@ -1,6 +1,6 @@
 """Carries out flips: read afresh, check every guard, record the intent, ask AWS once, record what it said."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Semaphore
 from time import monotonic
@@ -8,7 +8,7 @@ from typing import Final
 
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder, FlipPlan
+from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.flip_intent import RecordedIntent, check_and_record_intent
 from burstwatch.engine.flip_outcome import record_result
@@ -84,17 +84,3 @@ def _modify(services: Services, modifier: Ec2Modifier, intent: RecordedIntent) -
     result = modifier.modify(plan.order.volume_id, plan.target)
     # Record the outcome; an outcome that is not known is settled by a later pass.
     return record_result(services, intent, result)
-
-
-def plan_orders(
-    services: Services, orders: Sequence[FlipOrder], collector: Collector
-) -> dict[str, FlipPlan | Outcome]:
-    """What each order comes to now; an outcome where the volume is gone or could not be read."""
-    fresh = read_fresh_context(services, orders, collector)
-    plans: dict[str, FlipPlan | Outcome] = {}
-    for order in orders:
-        plan_or_outcome = fresh.outcome_if_unavailable(order.volume_id) or fresh.plan(order)
-        if isinstance(plan_or_outcome, FlipPlan) and not plan_or_outcome.refusals:
-            fresh.reserve(plan_or_outcome)
-        plans[order.volume_id] = plan_or_outcome
-    return plans

@@ -1,7 +1,7 @@
 """One pass of the watchdog, the same in Lambda, burstctl and the lab.
 
-What starts a pass says which volumes it collects: a tick (``tick_pass``), events (``event_pass``), or
-somebody who wants to know now (``on_demand_pass``). Everything after that is here.
+What starts a pass says which volumes it collects: a tick (``tick_pass``), a tick that comes too late
+(``reconcile_pass``), events (``event_pass``), or a person (in ``burstctl``). Everything after that is here.
 """
 
 from collections.abc import Callable, Sequence

@@ -13,9 +13,9 @@ from burstctl.render.plan_json import hold_document, instant_or_none, plan_docum
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.table import CHANGING_LABEL, UNKNOWN_REASON_LABELS, describe_depletion
+from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
-from burstwatch.adapters.notify.terminal import wrap_action
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.alerts.drain_message import format_drain_start
 from burstwatch.core.assessment.assess import Assessment

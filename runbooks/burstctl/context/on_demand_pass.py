@@ -1,7 +1,6 @@
-"""Passes that belong to no tick and to no event: they claim nothing, so they never hold a tick up."""
+"""Passes that a person starts: they claim no tick, so they never hold one up."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 
 from burstwatch.core.watch.pass_report import PassReport
@@ -29,13 +28,6 @@ def assess_volumes(services: Services, volume_ids: Sequence[str] = (), *, now_s:
     return report
 
 
-def reconcile_open_flips(services: Services, *, now_s: float) -> PassReport:
-    """Find out what became of the modifications under way; starts none."""
-    services_without_flips = replace(services, modifier=None, flip_queue=None)
-    report, _ = run_pass(start_pass(services_without_flips, now_s=now_s), _collect_open_flips)
-    return report
-
-
 def _collect_fleet(watch_pass: WatchPass) -> Collection:
     """Every volume, and what the ledger remembers of volumes that are not listed any more."""
     volumes, is_whole = watch_pass.collector.fleet()
@@ -60,14 +52,3 @@ def _collect_fleet_and_flipped(watch_pass: WatchPass) -> Collection:
 def _collect_by_id(volume_ids: Sequence[str], watch_pass: WatchPass) -> Collection:
     volumes, watch_pass.missing = watch_pass.collector.volumes_by_id(volume_ids)
     return Collection(due=to_due(watch_pass, volumes))
-
-
-def _collect_open_flips(watch_pass: WatchPass) -> Collection:
-    open_ids = {
-        volume_id
-        for volume_id, state in watch_pass.states.items()
-        if state.flip is not None and state.flip.is_under_way
-    }
-    if not open_ids:
-        return Collection()
-    return Collection(due=to_due(watch_pass, read_remembered_volumes(watch_pass, open_ids)))
