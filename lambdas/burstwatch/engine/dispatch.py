@@ -38,14 +38,16 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
     """
     services, outcomes = watch_pass.services, watch_pass.outcomes
     services.calls.limit_reads(_READ_LIMIT_S)
-    outcomes |= _outcomes_of_open_flips(watch_pass.decisions)
+    outcomes.update(_outcomes_of_open_flips(watch_pass.decisions))
     triggered = [
         decision
         for decision in watch_pass.decisions
         if decision.trigger is not None and (decision.change is None or decision.volume_id in recorded)
     ]
     if services.modifier is None and services.flip_queue is None:
-        outcomes |= {decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered}
+        outcomes.update(
+            {decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered}
+        )
         return
     # What this pass can see to be refused is asked of nobody: nothing more would be read or recorded.
     states = _current_states(watch_pass)
@@ -54,11 +56,11 @@ def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
         for decision in triggered
         if (refusal := _known_refusal(watch_pass, decision, states[decision.volume_id])) is not None
     }
-    outcomes |= {volume_id: _refused_outcome(refusal) for volume_id, refusal in refusals.items()}
+    outcomes.update({volume_id: _refused_outcome(refusal) for volume_id, refusal in refusals.items()})
     orders = [to_order(decision) for decision in triggered if decision.volume_id not in refusals]
     # Whoever may modify does so here; the others ask the function that may.
     if orders and services.modifier is not None:
-        outcomes |= execute_flips(services, orders, watch_pass.collector)
+        outcomes.update(execute_flips(services, orders, watch_pass.collector))
     elif orders:
         _send_requests(watch_pass, _select_by_turn(watch_pass, orders, states))
 

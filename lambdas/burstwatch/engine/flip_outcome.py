@@ -177,9 +177,9 @@ def _record(
     assert expected_flip is not None
     for _ in range(MAX_TRIES):
         known_state = services.ledger.states_of({volume_id}).get(volume_id)
-        before = known_state or empty_state(volume_id)
-        if accepted is not None and _is_untracked(before, accepted):
-            before = replace(before, flip=expected_flip)
+        stored = known_state or empty_state(volume_id)
+        is_given_up = accepted is not None and _is_untracked(stored, accepted)
+        before = replace(stored, flip=expected_flip) if is_given_up else stored
         current = before.flip and (before.flip.intent_id, before.flip.status)
         if current != (intent.intent_id, expected_flip.status):
             return known_state

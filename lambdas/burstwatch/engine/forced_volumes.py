@@ -17,16 +17,14 @@ def find_forced_volumes(watch_pass: WatchPass, volumes: Iterable[Volume]) -> fro
 
     Notes in ``watch_pass.in_window`` which volumes belong to a window that runs or comes.
     """
-    return frozenset(
-        volume.volume_id
-        for volume in volumes
-        if volume.volume_id not in watch_pass.states.unreadable and _is_forced(watch_pass, volume)
-    )
-
-
-def _is_forced(watch_pass: WatchPass, volume: Volume) -> bool:
-    state = watch_pass.states.get(volume.volume_id)
-    return _was_returned_by_others(volume, state) or _is_wanted_on_target(watch_pass, volume, state)
+    forced = set[str]()
+    for volume in volumes:
+        if volume.volume_id in watch_pass.states.unreadable:
+            continue
+        state = watch_pass.states.get(volume.volume_id)
+        if _was_returned_by_others(volume, state) or _is_wanted_on_target(watch_pass, volume, state):
+            forced.add(volume.volume_id)
+    return frozenset(forced)
 
 
 def _was_returned_by_others(volume: Volume, state: VolumeState | None) -> bool:

@@ -174,14 +174,14 @@ def _build_acting_report(
     watch_pass: WatchPass, recorded: RecordedChanges, delivery: DeliveryReport, scope: PassScope
 ) -> PassReport:
     unreadable_alerts = _report_unreadable_items(watch_pass)
-    fleet = None
-    if scope is PassScope.FLEET:
-        fleet = summarise_fleet(watch_pass.states, recorded.applied, watch_pass.watched)
+    knows_fleet = scope is PassScope.FLEET
     return replace(
         _build_report(watch_pass, is_read_only=False),
         sent=delivery.sent,
         undelivered=delivery.failed + unreadable_alerts,
-        fleet=fleet,
+        fleet=summarise_fleet(watch_pass.states, recorded.applied, watch_pass.watched)
+        if knows_fleet
+        else None,
         unreadable_count=_count_unreadable(watch_pass),
     )
 
