@@ -87,6 +87,7 @@ bench: setup
 	$(BIN)/python lab/bench/ledger.py
 	$(BIN)/python lab/bench/ledger_dynamodb.py
 	$(BIN)/python lab/bench/year.py
+	$(BIN)/python lab/bench/call_trace.py
 	$(BIN)/python lab/bench/fleet.py
 	$(BIN)/python lab/bench/fleet.py --draining
 	$(BIN)/python lab/bench/fleet.py --draining --ledger dynamodb

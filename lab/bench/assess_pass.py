@@ -27,9 +27,9 @@ def serve_idle_fleet(volumes: int, past_hours: int = 2):
 
 def measure_assess_pass() -> None:
     """One look at everything, twice: the first makes the lab simulate its past, the second is measured."""
+    from burstctl.context.on_demand_pass import assess_volumes
     from burstwatch.adapters.ledger.sqlite import SqliteLedger
     from burstwatch.core.policy.policy import Policy
-    from burstwatch.engine.watch_pass import assess_volumes
     from burstwatch.wiring.bootstrap import build_services, open_session
     from burstwatch.wiring.settings import Clock
 

@@ -103,7 +103,7 @@ def measure_tick(
 
     from burstwatch.core.ledger.ledger import TickKind
     from burstwatch.core.watch.api_cost import USD_PER_METRIC
-    from burstwatch.engine.watch_pass import run_tick
+    from burstwatch.engine.tick_pass import run_tick
 
     profile = cProfile.Profile() if profile_path else None
     before, sent = read_used_units(), channel.sent

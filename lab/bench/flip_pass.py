@@ -49,10 +49,10 @@ def measure_acting_pass() -> None:
     """One look that changes nothing, which makes the lab simulate its past; then one pass that acts."""
     from dataclasses import replace
 
+    from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
     from burstwatch.adapters.ledger.sqlite import SqliteLedger
     from burstwatch.core.flips.outcome import OutcomeStatus
     from burstwatch.core.policy.policy import Policy
-    from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
     from burstwatch.wiring.bootstrap import build_modifier, build_services, open_session
     from burstwatch.wiring.settings import Clock
 

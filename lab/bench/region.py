@@ -67,7 +67,7 @@ def run_ticks(page_s: float, volumes: int) -> None:
     from burstwatch.adapters.ledger.sqlite import SqliteLedger
     from burstwatch.core.ledger.ledger import TickKind
     from burstwatch.core.policy.policy import Policy
-    from burstwatch.engine.watch_pass import run_tick
+    from burstwatch.engine.tick_pass import run_tick
     from burstwatch.wiring.bootstrap import build_services, open_session
 
     counter = ListingCounter()

@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT))
 from burstwatch.core.ebs.volume import baseline_iops  # noqa: E402
 from burstwatch.core.policy.policy import CadencePolicy  # noqa: E402
 from burstwatch.core.watch.api_cost import MONTH_S, metric_usd_per_month  # noqa: E402
-from burstwatch.core.watch.poll_interval import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
+from burstwatch.core.watch.cadence import sweep_interval_s  # noqa: E402 - infra is found below the repository's root
 
 FLEETS: Final = (100, 1_000, 10_000)
 SMALL_GIB: Final = 100

@@ -36,7 +36,7 @@ from burstwatch.core.ledger.ledger import Change, EntryKind, Ledger, LedgerEntry
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 STARTS_AT: Final = datetime(2025, 11, 20, tzinfo=UTC)
 YEAR_S: Final = 365 * 24 * 3600

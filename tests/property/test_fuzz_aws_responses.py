@@ -11,6 +11,8 @@ from botocore.exceptions import ClientError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from burstctl.advise.price_list import read_prices
+from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
@@ -21,13 +23,11 @@ from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Accepted, DryRunAllowed, Ec2Modifier, OutcomeUnknown, Refused
 from burstwatch.adapters.aws.errors import AwsError, to_aws_failure
 from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest
-from burstwatch.adapters.aws.price_list import read_prices
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
-from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
 from burstwatch.wiring.bootstrap import build_client, open_session
 from support.aws.in_memory_aws import (
     BALANCES,

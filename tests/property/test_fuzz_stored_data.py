@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.adapters.ledger.dynamodb_items import parse_states
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -28,7 +29,6 @@ from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.engine.watch_pass import evaluate_fleet
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 from support.hostile_input import (
     NUMBERS,

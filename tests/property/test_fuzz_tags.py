@@ -14,20 +14,20 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from burstctl.cli.output import to_json
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.render.table import narrow_table, render_plain, wide_table
+from burstctl.render.terminal_channel import TerminalChannel, render
 from burstctl.watch.exporter_collector import FleetCollector
 from burstctl.watch.exporter_http_server import _MetricsCollector
 from burstctl.watch.loop import FinishedPass, PassStatus
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify import amazon_q, slack, sns
 from burstwatch.adapters.notify.message import message_from_alert
-from burstwatch.adapters.notify.terminal import TerminalChannel, render
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, ModePolicy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import display_width
-from burstwatch.engine.watch_pass import evaluate_fleet
 from support.aws.in_memory_aws import (
     DRAINING,
     GOOD_VOLUMES,

@@ -22,11 +22,11 @@ from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decide import TickContext, decide
 from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
-from burstwatch.core.watch.poll_interval import sweep_interval_s
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from support.builders.core_values import a_volume
 
 START_S = 1_763_640_000  # on every sweep grid drawn below

@@ -7,7 +7,7 @@ from boto3.session import Session
 from burstlab.fake_aws.server import ACCESS_KEY
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_services
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

@@ -23,7 +23,7 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, alert_urgency, format
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_modifier, build_services
 
 _STACK: Final = "burstwatch"

@@ -29,7 +29,7 @@ from burstwatch.core.ledger.ledger import Change, Delivery, Ledger
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_instant
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.handlers import flip, settle, watch
 from burstwatch.handlers.runtime import FunctionRuntime
 from burstwatch.wiring.bootstrap import ledger_origin

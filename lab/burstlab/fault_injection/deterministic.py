@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from functools import cache, partial
+from functools import cache
 from typing import Any, Final, Self
 from unittest.mock import patch
 
@@ -11,7 +11,7 @@ from burstwatch.adapters.aws import cloudwatch, metric_history
 from burstwatch.adapters.ledger import dynamodb_table
 from burstwatch.adapters.policy import parameter_store
 from burstwatch.adapters.policy.yaml_file import parse_policy
-from burstwatch.engine import flip_executor, watch_pass
+from burstwatch.engine import flip_executor, flip_intent, fresh_context, watch_pass
 
 _THREADED_MODULES: Final = (flip_executor, cloudwatch, metric_history, dynamodb_table)
 
@@ -52,13 +52,8 @@ def deterministic_execution(clock: Callable[[], float]) -> Iterator[None]:
     with ExitStack() as patches:
         for module in _THREADED_MODULES:
             patches.enter_context(patch.object(module, "ThreadPoolExecutor", InlineExecutor))
-        for timed_module in (flip_executor, watch_pass):
+        for timed_module in (flip_executor, flip_intent, fresh_context, watch_pass):
             patches.enter_context(patch.object(timed_module, "monotonic", clock))
-        patches.enter_context(
-            patch.object(
-                flip_executor, "_ModifyTask", partial(vars(flip_executor)["_ModifyTask"], monotonic=clock)
-            )
-        )
         patches.enter_context(patch.object(parameter_store, "parse_policy", _parse_policy_once))
         yield
 

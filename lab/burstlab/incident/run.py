@@ -31,7 +31,7 @@ from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.tag_keys import IGNORE, MODE
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_modifier, build_services
 
 UNWATCHED, WATCHED = "alone", "watched"

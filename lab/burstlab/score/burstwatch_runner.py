@@ -23,7 +23,7 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.watch.decide import Decision
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader

@@ -23,7 +23,7 @@ from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import EntryKind, Ledger
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader

@@ -1,6 +1,6 @@
 """What the decisions want is carried out here, or asked of the function that may."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import Final
@@ -18,6 +18,9 @@ from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.engine.evaluate import WatchPass
 from burstwatch.engine.flip_executor import execute_flips
 
+_READ_LIMIT_S: Final = 60.0
+"""What is read again before a flip has time of its own, however long the pass took to look."""
+
 _MAX_WAITING: Final = 20
 """How many volumes that can wait are requested by one pass, in turn: refused before, or not yet critical.
 
@@ -25,42 +28,57 @@ Each request costs the flip function a dozen reads. With two requests at a time 
 these are 20 seconds of a minute: a new request waits no longer, however many volumes a cap refuses.
 """
 
-
 _GOLDEN_RATIO: Final = 0.618033988749895
 
 
 def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:
-    """Have done what the decisions want, where somebody may; what another process changed waits."""
-    for decision in watch_pass.decisions:
-        if decision.flip is not None and decision.flip.is_under_way:
-            reason = f"on its way to {decision.flip.requested_config}"
-            watch_pass.outcomes[decision.volume_id] = Outcome(status=OutcomeStatus.IN_FLIGHT, reason=reason)
+    """Have done what the decisions ask for, where somebody may; what another process changed waits.
+
+    Only decisions without a change, or whose change is among the ``recorded``, are acted on.
+    """
+    services, outcomes = watch_pass.services, watch_pass.outcomes
+    services.calls.limit_reads(_READ_LIMIT_S)
+    outcomes.update(_outcomes_of_open_flips(watch_pass.decisions))
     triggered = [
         decision
         for decision in watch_pass.decisions
         if decision.trigger is not None and (decision.change is None or decision.volume_id in recorded)
     ]
-    if watch_pass.services.modifier is None and watch_pass.services.flip_queue is None:
-        watch_pass.outcomes |= {
-            decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered
-        }
+    if services.modifier is None and services.flip_queue is None:
+        outcomes.update(
+            {decision.volume_id: Outcome(status=OutcomeStatus.PROPOSED) for decision in triggered}
+        )
         return
-    states, orders = _current_states(watch_pass), list[FlipOrder]()
-    for decision in triggered:
-        refusal = _known_refusal(watch_pass, decision, states[decision.volume_id])
-        if refusal is None:
-            orders.append(to_order(decision))
-        else:
-            watch_pass.outcomes[decision.volume_id] = Outcome(
-                status=OutcomeStatus.REFUSED,
-                reason=str(refusal),
-                refusal=refusal,
-                retry_at_s=refusal.ends_at_s,
-            )
-    if orders and watch_pass.services.modifier is not None:
-        watch_pass.outcomes |= execute_flips(watch_pass.services, orders, watch_pass.collector)
+    # What this pass can see to be refused is asked of nobody: nothing more would be read or recorded.
+    states = _current_states(watch_pass)
+    refusals = {
+        decision.volume_id: refusal
+        for decision in triggered
+        if (refusal := _known_refusal(watch_pass, decision, states[decision.volume_id])) is not None
+    }
+    outcomes.update({volume_id: _refused_outcome(refusal) for volume_id, refusal in refusals.items()})
+    orders = [to_order(decision) for decision in triggered if decision.volume_id not in refusals]
+    # Whoever may modify does so here; the others ask the function that may.
+    if orders and services.modifier is not None:
+        outcomes.update(execute_flips(services, orders, watch_pass.collector))
     elif orders:
         _send_requests(watch_pass, _select_by_turn(watch_pass, orders, states))
+
+
+def _outcomes_of_open_flips(decisions: Iterable[Decision]) -> dict[str, Outcome]:
+    return {
+        decision.volume_id: Outcome(
+            status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {decision.flip.requested_config}"
+        )
+        for decision in decisions
+        if decision.flip is not None and decision.flip.is_under_way
+    }
+
+
+def _refused_outcome(refusal: Refusal) -> Outcome:
+    return Outcome(
+        status=OutcomeStatus.REFUSED, reason=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+    )
 
 
 def _current_states(watch_pass: WatchPass) -> Mapping[str, VolumeState | None]:
@@ -89,10 +107,7 @@ def _select_by_turn(
         guard = guard_by_volume[volume_id]
         assert guard is not None
         reason = f"it was refused before, as {len(refused_before)} volumes were, and waits for its turn"
-        refusal = Refusal(guard=guard, reason=reason)
-        watch_pass.outcomes[volume_id] = Outcome(
-            status=OutcomeStatus.REFUSED, reason=str(refusal), refusal=refusal
-        )
+        watch_pass.outcomes[volume_id] = _refused_outcome(Refusal(guard=guard, reason=reason))
     postponed_early = _select_postponed(watch_pass, early, free_slots)
     early_reason = f"not yet critical, as {len(early)} volumes are, and waits for its turn"
     watch_pass.outcomes |= {

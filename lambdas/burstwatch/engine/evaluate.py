@@ -29,6 +29,7 @@ from burstwatch.core.policy.policy import FOCUS_TICK, Mode
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.policy.windows import WindowState
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
+from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.decide import (
     Action,
     Decision,
@@ -41,7 +42,6 @@ from burstwatch.core.watch.decide import (
 )
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.pass_report import urgency_of
-from burstwatch.core.watch.poll_interval import is_recheck_due, sweep_interval_s
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
 from burstwatch.engine.services import Services

@@ -13,7 +13,8 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.text import format_duration
-from burstwatch.engine.flip_executor import STOPPED_OUTCOME, UNREAD_CODE, execute_flips
+from burstwatch.engine.flip_executor import STOPPED_OUTCOME, execute_flips
+from burstwatch.engine.fresh_context import UNREAD_CODE
 from burstwatch.engine.reassess import reassess_order
 from burstwatch.handlers.runtime import FunctionRuntime, account_from_context, function_runtime
 from burstwatch.wiring.function_settings import FunctionClock

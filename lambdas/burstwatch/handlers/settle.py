@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall, StallError
 from burstwatch.core.text import format_duration, sanitise
-from burstwatch.engine.watch_pass import evaluate_volumes, ingest_host_reports
+from burstwatch.engine.event_pass import evaluate_volumes, ingest_host_reports
 from burstwatch.handlers.event_time import EventError, EventTime
 from burstwatch.handlers.pass_metrics import emit_counts, emit_pass_telemetry
 from burstwatch.handlers.runtime import (

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.text import format_instant
-from burstwatch.engine.watch_pass import reconcile_open_flips, run_tick
+from burstwatch.engine.reconcile_pass import reconcile_open_flips
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.handlers.event_time import EventError, EventTime
 from burstwatch.handlers.pass_metrics import deliver_waiting, emit_pass_telemetry
 from burstwatch.handlers.runtime import (

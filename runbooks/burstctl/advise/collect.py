@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from burstctl.advise.price_list import ENDPOINT_REGION, PricesResult, read_prices
 from burstctl.advise.rightsizing import Advice, AdviceInput, FleetAdvice, advise, is_advisable, summarise
+from burstctl.advise.usage import Usage, summarise_usage
 from burstctl.context.context import CommandContext
 from burstctl.context.metric_resolution import choose_period_s
 from burstctl.context.stacks import open_aws_session
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME, HistoryReader
-from burstwatch.adapters.aws.price_list import ENDPOINT_REGION, PricesResult, read_prices
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.usage import Usage, summarise_usage
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.policy.volume_tags import read_tags

@@ -8,7 +8,7 @@ from typing import Any, Final
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import Advice, Option, Verdict
 from burstctl.advise.text import flip_command
-from burstwatch.core.ebs.usage import Peak, RateSummary, Usage
+from burstctl.advise.usage import Peak, RateSummary, Usage
 from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.text import format_instant, sanitise
 

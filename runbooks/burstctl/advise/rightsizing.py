@@ -12,6 +12,7 @@ from enum import StrEnum
 from math import ceil
 from typing import Final
 
+from burstctl.advise.usage import Peak, Usage
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import (
     GP3_MAX_MIB_S,
@@ -28,7 +29,6 @@ from burstwatch.core.ebs.sizing import (
     configuration_of,
     reachable_mib_s,
 )
-from burstwatch.core.ebs.usage import Peak, Usage
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, gp2_throughput_mib_s
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.text import format_duration, format_instant

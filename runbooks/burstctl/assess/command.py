@@ -10,10 +10,10 @@ from burstctl.cli.options import Command, Options, VolumeId, common_options
 from burstctl.cli.output import print_output, to_json
 from burstctl.context.context import open_readonly
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
+from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.render.pass_summary import print_summary
 from burstctl.render.show_report import print_report
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.watch_pass import assess_volumes
 
 
 @click.command(

@@ -20,7 +20,7 @@ from burstctl.backtest.recorded_aws import UNKNOWN_INSTANCE_ID
 from burstctl.backtest.recording import Recording, make_recording
 from burstctl.context.metric_resolution import COARSE_PERIOD_S
 from burstwatch.core.buckets.series import PERIOD_S, Series
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.settings import SettingsError

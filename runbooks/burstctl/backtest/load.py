@@ -11,9 +11,9 @@ from burstctl.context.context import CommandContext
 from burstctl.context.metric_resolution import choose_period_s
 from burstwatch.adapters.aws.metric_history import HistoryReader
 from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags

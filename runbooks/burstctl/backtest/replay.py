@@ -14,6 +14,7 @@ from burstctl.backtest.recorded_volume import RecordedFleet, SimulatedModificati
 from burstctl.backtest.recording import Recording
 from burstctl.backtest.replay_ledger import ReplayLedger
 from burstwatch.adapters.aws.call_counter import CallCounter
+from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.errors import BurstwatchError
@@ -22,10 +23,10 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy, Policy
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
+from burstwatch.core.watch.cadence import sweep_ticks
 from burstwatch.core.watch.due_volumes import due_in_focus
-from burstwatch.core.watch.poll_interval import is_sweep_due, sweep_ticks
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 
 if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader

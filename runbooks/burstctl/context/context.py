@@ -21,11 +21,11 @@ from burstctl.context.stacks import (
     print_ledger_mismatch,
     print_stack_notes,
 )
+from burstctl.render.terminal_channel import TerminalChannel
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import AlertChannel, ChannelError
-from burstwatch.adapters.notify.terminal import TerminalChannel
 from burstwatch.adapters.policy.deployments import Deployment
 from burstwatch.core.ledger.ledger import UnreadableItem
 from burstwatch.core.policy.policy import Policy, PolicyError

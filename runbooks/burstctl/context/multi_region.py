@@ -7,9 +7,9 @@ from typing import Any, Final
 from burstctl.cli.exit_codes import ExitCode, worst_exit_code
 from burstctl.cli.options import ALL_REGIONS, Options
 from burstctl.cli.output import OutputError, print_error, print_info, print_internal_error, print_output
+from burstctl.context.regions import enabled_regions
 from burstctl.context.stacks import open_aws_session
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.regions import enabled_regions
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import PolicyError
 from burstwatch.wiring.bootstrap import build_client

@@ -17,6 +17,7 @@ from burstctl.doctor.finding import (
     skipped,
     warning,
 )
+from burstctl.render.datapoint_spacing import describe_spacing, recommended_metric_lag
 from burstctl.render.volume import format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import PERIOD_S
@@ -28,7 +29,6 @@ from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import format_duration, format_instant
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.core.watch.poll_interval import describe_spacing, recommended_metric_lag
 
 _MAX_NAMED: Final = 3
 _MAX_FINDINGS: Final = 10

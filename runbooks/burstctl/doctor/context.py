@@ -14,8 +14,10 @@ from typing import Any, Final, Generic, TypeVar
 from botocore.config import Config
 from botocore.session import Session as BotocoreSession
 
+from burstctl.advise.price_list import ENDPOINT_REGION
 from burstctl.cli.options import Options
 from burstctl.context.active_policy import PolicySource, find_policy_source, is_policy_named
+from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.context.stack_policy import StackPolicy, StackPolicySource, StackPolicyStore
 from burstctl.context.stacks import Stacks, find_stacks, open_aws_session
 from burstctl.doctor.finding import CheckTimeoutError, LookupFailedError
@@ -25,7 +27,6 @@ from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsError, AwsFailure, FailureKind, translate_errors
-from burstwatch.adapters.aws.price_list import ENDPOINT_REGION
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
@@ -36,7 +37,6 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import (
     WORKERS,
     AwsSession,

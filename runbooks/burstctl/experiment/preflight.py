@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from burstctl.context.context import CommandContext
+from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.experiment.credit_bounds import NOISE_PCT, Bounds
 from burstctl.experiment.credit_reset import (
     LOOKBACK_S,
@@ -40,7 +41,6 @@ from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.text import format_duration, format_instant
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.window_status import WindowSchedule
-from burstwatch.engine.watch_pass import assess_volumes
 
 MODIFICATIONS_NEEDED: Final = 2
 """There and back; one more is kept for people."""

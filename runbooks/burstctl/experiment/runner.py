@@ -36,8 +36,8 @@ from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipSt
 from burstwatch.core.ledger.ledger import EntryKind, VolumeState
 from burstwatch.core.text import format_clock, format_duration, format_instant, sanitise
 from burstwatch.engine.alert_delivery import deliver
+from burstwatch.engine.event_pass import evaluate_volumes
 from burstwatch.engine.flip_executor import execute_flips
-from burstwatch.engine.watch_pass import evaluate_volumes
 
 _POLL_INTERVAL_S: Final = 60
 _SLOW_POLL_INTERVAL_S: Final = 300

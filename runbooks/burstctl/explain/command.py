@@ -10,6 +10,7 @@ from burstctl.cli.options import Command, Options, VolumeId, common_options
 from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.cli.text_layout import lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
+from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.explain.explanation import (
     MAX_ENTRIES,
     SCHEMA,
@@ -20,6 +21,7 @@ from burstctl.explain.explanation import (
     urgent_lines,
 )
 from burstctl.flip.cap_preview import check_caps
+from burstctl.flip.plan_orders import plan_orders
 from burstctl.render.pass_summary import print_failures, print_holds
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
@@ -33,8 +35,6 @@ from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector
-from burstwatch.engine.flip_executor import plan_orders
-from burstwatch.engine.watch_pass import assess_volumes
 
 
 @click.command(

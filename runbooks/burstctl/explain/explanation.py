@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.guard_override import refusing_guards, runbook_hints
 from burstctl.render.pass_summary import describe_hold
@@ -12,9 +13,9 @@ from burstctl.render.plan_json import hold_document, instant_or_none, plan_docum
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.table import CHANGING_LABEL, UNKNOWN_REASON_LABELS, describe_depletion
+from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
-from burstwatch.adapters.notify.terminal import wrap_action
 from burstwatch.core.alerts.alert import describe_forecast, format_forecast
 from burstwatch.core.alerts.drain_message import format_drain_start
 from burstwatch.core.assessment.assess import Assessment
@@ -32,7 +33,6 @@ from burstwatch.core.tag_keys import MODE
 from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_time, sanitise
 from burstwatch.core.watch.decide import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
-from burstwatch.core.watch.poll_interval import describe_spacing
 
 SCHEMA: Final = "burstwatch.explanation/v1"
 MAX_ENTRIES: Final = 8

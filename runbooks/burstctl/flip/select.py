@@ -8,6 +8,8 @@ from typing import Final
 from burstctl.cli.tag_filter import TagTerm, ec2_filters
 from burstctl.context.context import CommandContext
 from burstctl.flip.cap_preview import check_caps
+from burstctl.flip.measure import VolumeMeasurement, measure_volumes
+from burstctl.flip.plan_orders import plan_orders
 from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
@@ -22,7 +24,6 @@ from burstwatch.core.policy.policy import Mode
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector
-from burstwatch.engine.flip_executor import VolumeMeasurement, measure_volumes, plan_orders
 from burstwatch.wiring.settings import SettingsError
 
 MANUAL_REASON: Final = "by hand"

@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Final
 
 from burstctl.context.context import CommandContext
+from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.timeline.intervals import FLEET
 from burstctl.timeline.timeline import DataGapReason, Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
 from burstwatch.core.durations import format_duration_literal
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import Hold
@@ -21,7 +22,6 @@ from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.collector import Collector
-from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import build_client
 
 METRICS: Final = ("balance", "read_ops", "write_ops")

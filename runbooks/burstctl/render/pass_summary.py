@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from burstctl.cli.output import print_error, print_info
+from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.guard_override import runbook_hints
 from burstctl.render.table import CHANGING_LABEL, level_label
 from burstctl.render.volume import format_id_and_name
@@ -16,7 +17,6 @@ from burstwatch.core.text import format_clock, format_duration, format_instant, 
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.core.watch.poll_interval import describe_spacing
 
 _MAX_LINES: Final = 10
 _MAX_CHARS: Final = 600

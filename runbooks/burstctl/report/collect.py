@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from burstctl.context.context import CommandContext
+from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.history.render import FLEET
 from burstctl.render.flip_status import is_flip_active
 from burstctl.report.activity import Activity, read_activities
@@ -33,8 +34,8 @@ from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
 from burstwatch.core.policy.policy import Policy
@@ -42,7 +43,6 @@ from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
-from burstwatch.engine.watch_pass import assess_volumes
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
 

@@ -6,7 +6,7 @@ from math import ceil
 from typing import Any, Final
 
 from burstwatch.adapters.aws.metric_history import HistoryReader
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 
 MAX_OVERVIEW_POINTS: Final = 72
 """Of the balance of a calm volume."""

@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
+from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.table import CHANGING_LABEL
 from burstctl.report.activity import ActivityKind, count_activities
@@ -22,7 +23,6 @@ from burstctl.report.page_data import FAULT, LEVELS, level_counts
 from burstctl.report.urgent_cards import urgent_context
 from burstwatch.core.text import format_duration, format_instant, sanitise
 from burstwatch.core.watch.api_cost import usd_per_month_now
-from burstwatch.core.watch.poll_interval import describe_spacing
 
 MAX_NOTES: Final = 30
 _STRIP_WIDTH: Final = 1_000

@@ -26,8 +26,8 @@ from burstctl.timeline.intervals import (
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
 

@@ -15,13 +15,13 @@ from burstctl.cli.options import Command, Options, common_options
 from burstctl.cli.output import print_info
 from burstctl.cli.signals import StopSignal
 from burstctl.context.context import CommandContext, open_watch
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.render.pass_summary import print_runbook_hints, print_summary
 from burstctl.render.show_report import print_report
 from burstctl.watch.loop import WatchLoop
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
-from burstwatch.engine.watch_pass import evaluate_fleet
 from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 
 if TYPE_CHECKING:

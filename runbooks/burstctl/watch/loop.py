@@ -21,7 +21,7 @@ from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock, format_instant
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.settings import Clock
 
 _MAX_SLEEP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}

@@ -14,6 +14,7 @@ from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
 from burstctl.context.context import CommandContext, open_operator, open_readonly
 from burstctl.flip.cap_preview import check_caps
+from burstctl.flip.plan_orders import plan_orders
 from burstctl.render.guard_override import refusing_guards, runbook_hints
 from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import hold_document, plan_document, totals_document
@@ -33,7 +34,6 @@ from burstwatch.core.flips.planning import FlipOrder, FlipPlan
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, ManualWindowOverride
 from burstwatch.core.policy.windows import manual_stop_at
 from burstwatch.core.text import format_instant, format_until, sanitise
-from burstwatch.engine.flip_executor import plan_orders
 from burstwatch.wiring.settings import SettingsError
 
 PAGE: Final = "runbooks/WindowStarting.md"

@@ -12,6 +12,8 @@ from time import monotonic
 
 import pytest
 
+from burstctl.context.on_demand_pass import evaluate_fleet
+from burstctl.flip.plan_orders import plan_orders
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
@@ -24,8 +26,8 @@ from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change, EntryKind
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine.flip_executor import execute_flips, plan_orders
-from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from burstwatch.engine.flip_executor import execute_flips
+from burstwatch.engine.tick_pass import run_tick
 from support.concurrency.crash_harness import INSTANCE_ID, LabClients, a_policy, shared_lab
 from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 from support.paths import ROOT
@@ -427,7 +429,7 @@ def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_requested_ag
     [volume_id] = race.add_draining(1)
     watchdog = race.worker()
     with monkeypatch.context() as slow:
-        slow.setattr("burstwatch.engine.flip_executor.monotonic", lambda: monotonic() - 31)
+        slow.setattr("burstwatch.engine.flip_intent.monotonic", lambda: monotonic() - 31)
         report = evaluate_fleet(watchdog, now_s=race.now_s)
     assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
     assert race.modified([volume_id]) == {volume_id: 0}

@@ -30,7 +30,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.flip_executor import WORKERS
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.handlers.runtime import limit_to_invocation
 from burstwatch.wiring import bootstrap
 from burstwatch.wiring.bootstrap import build_modifier, build_services, build_topic_client

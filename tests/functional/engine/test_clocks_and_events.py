@@ -24,7 +24,7 @@ from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import ClockError
 from support.builders.functions import AUTO, a_message, deploy_functions, failed_message_ids, to_instant
 from support.cli_session import add_calm, count_modify_calls, modification_targets

@@ -6,6 +6,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from boto3.session import Session
 
+from burstctl.context.on_demand_pass import evaluate_fleet
+from burstctl.render.terminal_channel import render
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
 from burstlab.model.clock import LabClock
@@ -13,13 +15,11 @@ from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
 from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUME
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.adapters.notify.terminal import render
 from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch import decide
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import evaluate_fleet
 from burstwatch.wiring.bootstrap import build_services
 from support.paths import ROOT
 

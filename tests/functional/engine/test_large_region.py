@@ -14,7 +14,7 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.ledger import TickKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_services
 
 START = datetime(2026, 11, 20, 18, 0, tzinfo=UTC)

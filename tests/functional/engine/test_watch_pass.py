@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from burstctl.context.on_demand_pass import assess_volumes, evaluate_fleet
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import LabVolume, MetricFault
@@ -20,7 +21,6 @@ from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, Flip, FlipCau
 from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
-from burstwatch.engine.watch_pass import assess_volumes, evaluate_fleet
 from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
 
 

@@ -3,12 +3,8 @@
 from burstctl.advise.rightsizing import (
     AdviceInput,
 )
+from burstctl.advise.usage import Peak, RateSummary, Usage
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType
-from burstwatch.core.ebs.usage import (
-    Peak,
-    RateSummary,
-    Usage,
-)
 from support.builders.core_values import a_volume, at
 
 MIDNIGHT_S = int(at("00:00"))

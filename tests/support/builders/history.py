@@ -2,8 +2,8 @@
 
 from burstctl.timeline.intervals import FLEET
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
 from burstwatch.core.text import format_instant

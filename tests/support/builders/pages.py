@@ -10,8 +10,8 @@ from burstctl.report.page import render_page
 from burstctl.report.series import MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS, choose_axis
 from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
 from support.builders.core_values import (

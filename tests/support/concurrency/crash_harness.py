@@ -23,7 +23,7 @@ from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_client, build_modifier
 from support.concurrency.crash_injection import (
     CHANNEL_NAME,

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from support.concurrency.crash_harness import LabClients, a_policy
 from support.concurrency.crash_injection import CrashPoint
 

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from botocore.exceptions import ReadTimeoutError
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstlab.fake_aws.in_process_clients import (
     InProcessCloudWatch,
     InProcessEc2,
@@ -49,7 +50,7 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import ActAt, Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from burstwatch.engine.tick_pass import run_tick
 from support.concurrency.crash_injection import (
     CHANNEL_NAME,
     CrashingChannel,

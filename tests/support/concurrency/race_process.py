@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.engine.watch_pass import evaluate_fleet
 from support.concurrency.crash_harness import LabClients, a_policy
 from support.concurrency.crash_injection import CrashPoint
 

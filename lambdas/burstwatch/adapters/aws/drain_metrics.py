@@ -13,7 +13,7 @@ from burstwatch.core.assessment.drain_cause import (
     DrainMetrics,
 )
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 
 MAX_VOLUMES: Final = 40
 """The balances of this many volumes fit on one page: eight days of 5-minute samples are 2,304 each.

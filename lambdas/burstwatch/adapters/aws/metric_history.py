@@ -8,7 +8,7 @@ from typing import Any, Final
 from burstwatch.adapters.aws.cloudwatch import BATCH_SIZE, CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.buckets.series import PERIOD_S, Series
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 
 DATAPOINTS_PER_CALL: Final = 100_800
 """The datapoints on one page of GetMetricData: a further page would be billed like a further call."""

@@ -44,7 +44,7 @@ from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
 from burstwatch.core.text import format_duration, format_instant
-from burstwatch.core.watch.poll_interval import focus_interval_s, longest_interval_s, sweep_interval_s
+from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, sweep_interval_s
 
 NO_CONTEXT: Final = VolumeContext()
 

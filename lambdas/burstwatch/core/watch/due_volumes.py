@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from burstwatch.core.assessment.assess import UnknownReason, not_polled_reason
+from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy
-from burstwatch.core.watch.poll_interval import is_sweep_due, sweep_ticks
+from burstwatch.core.watch.cadence import sweep_ticks
 
 _EARLY_TOLERANCE_S = int(FOCUS_TICK.total_seconds()) // 2
 """A look due within half a focus tick is taken now: ticks are not punctual to the second."""

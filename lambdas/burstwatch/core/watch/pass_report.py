@@ -12,9 +12,9 @@ from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_docum
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
+from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decide import Decision
 from burstwatch.core.watch.fleet_summary import FleetSummary
-from burstwatch.core.watch.poll_interval import sweep_interval_s
 
 SCHEMA: Final = "burstwatch.report/v1"
 _MIN_FULL_VOLUMES: Final = 10

@@ -8,13 +8,13 @@ from datetime import date
 import pytest
 from botocore.exceptions import ClientError
 
+from burstctl.advise.price_list import read_prices
 from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.price_list import REGIONS
 from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.price_list import read_prices
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 from support.aws.loopback_aws import CannedResponse, loopback_aws
 

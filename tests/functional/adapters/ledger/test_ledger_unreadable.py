@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstwatch.core.assessment import host_stall
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ebs.pricing import VolumeType
@@ -24,7 +25,7 @@ from burstwatch.core.ledger.ledger import (
     VolumeState,
 )
 from burstwatch.engine.flip_executor import execute_flips
-from burstwatch.engine.watch_pass import evaluate_fleet, run_tick
+from burstwatch.engine.tick_pass import run_tick
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, SILENT, CannedAws, services_with
 from support.builders.changes import MAIL, A, B, a_change, a_digest, a_state, an_alert, an_entry, sent_ids
 from support.builders.core_values import a_volume

@@ -2,8 +2,8 @@ import io
 
 import pytest
 
+from burstctl.render.terminal_channel import TerminalChannel
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.adapters.notify.terminal import TerminalChannel
 from burstwatch.core.text import display_width
 from support.builders.alerts import (
     a_digest,

@@ -8,11 +8,11 @@ from datetime import timedelta
 import pytest
 
 from burstctl.advise import collect
+from burstctl.advise.usage import MIB
 from burstctl.context import metric_resolution
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
-from burstwatch.core.ebs.usage import MIB
 from support.cli_session import START, count_modify_calls, modification_targets, start_lab
 from support.cli_session import add_lab_volume as add_volume
 

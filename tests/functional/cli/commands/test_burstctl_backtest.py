@@ -26,7 +26,7 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
-from burstwatch.engine.watch_pass import run_tick
+from burstwatch.engine.tick_pass import run_tick
 from support.cli_session import START, CliSession, count_modify_calls, start_lab
 from support.cli_session import add_lab_volume as add_volume
 

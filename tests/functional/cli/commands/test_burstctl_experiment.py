@@ -11,6 +11,7 @@ import pytest
 from burstctl.cli.options import Options
 from burstctl.cli.signals import StopSignal
 from burstctl.context.context import open_modifying
+from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.experiment import runner, waiting
 from burstctl.experiment.journal import JournalError, JournalStore, Stage
 from burstctl.experiment.preflight import ExperimentRequest, run_preflight
@@ -19,7 +20,6 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
 from burstwatch.core.flips.guards import Guard
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.engine.watch_pass import evaluate_fleet
 from burstwatch.wiring.settings import Clock
 from support.aws.fake_stack import deploy_stack
 from support.cli_session import (

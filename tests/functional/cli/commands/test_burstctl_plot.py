@@ -166,7 +166,7 @@ def report_a_stall(cli, volume_id):
     """What ddprobe's event would bring to the deployed watchdog."""
     from burstctl.cli.options import Options  # noqa: PLC0415
     from burstctl.context.context import open_watch  # noqa: PLC0415
-    from burstwatch.engine.watch_pass import ingest_host_reports  # noqa: PLC0415
+    from burstwatch.engine.event_pass import ingest_host_reports  # noqa: PLC0415
 
     with open_watch(Options(), {}) as desk_of_watchdog:
         shell = desk_of_watchdog.services

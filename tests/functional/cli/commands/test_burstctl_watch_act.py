@@ -49,7 +49,7 @@ def test_an_opted_in_volume_is_flipped_and_reported_and_needs_no_attention(cli, 
 
 @pytest.mark.parametrize("is_tagged", [True, False], ids=["detached", "tag removed"])
 def test_a_volume_that_changes_while_others_are_modified_is_left_alone(cli, lab, monkeypatch, is_tagged):
-    monkeypatch.setattr("burstwatch.engine.flip_executor._MAX_AGE_S", 0.0, raising=False)
+    monkeypatch.setattr("burstwatch.engine.fresh_context._MAX_AGE_S", 0.0)
     monkeypatch.setattr("burstwatch.engine.flip_executor.WORKERS", 1)
     volumes = {add_exhausted(lab, f"ci-{number}", tags=AUTO) for number in range(4)}
     modify = Ec2Modifier.modify

@@ -13,9 +13,9 @@ from burstctl.advise.rightsizing import (
     derive_requirement,
     summarise,
 )
+from burstctl.advise.usage import Peak
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
-from burstwatch.core.ebs.usage import Peak
 from support.builders.advice import BURSTING_USAGE, a_case, a_rate, a_usage, an_empty_bucket_usage, gp3
 from support.builders.core_values import GP2, a_volume_as, at
 

@@ -19,8 +19,8 @@ from burstctl.backtest.replay import (
 )
 from burstctl.backtest.scoring import Stalls, sum_tallies, tally_volume
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.usage import MetricHistory
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, CREDITS_PER_PCT, Volume, baseline_iops
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.location import AwsLocation

@@ -25,7 +25,7 @@ from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.text import display_width

@@ -11,7 +11,7 @@ from burstctl.timeline.timeline import (
 )
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.usage import MetricHistory
+from burstwatch.core.ebs.metric_history import MetricHistory
 from support.builders.core_values import (
     GP3,
     IO1,

@@ -2,8 +2,9 @@
 
 import pytest
 
+from burstctl.advise.usage import summarise_usage
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.ebs.usage import MetricHistory, summarise_usage
+from burstwatch.core.ebs.metric_history import MetricHistory
 from support.builders.core_values import a_volume
 
 HOUR_S = 3_600

@@ -1,17 +1,19 @@
 import itertools
+import math
 from datetime import timedelta
 
 import pytest
 
+from burstctl.render.datapoint_spacing import describe_spacing, recommended_metric_lag
+from burstwatch.core.buckets import poll_interval
+from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.poll_interval import ReactionTime, is_sweep_due
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.policy.policy import CadencePolicy
-from burstwatch.core.watch.poll_interval import (
-    describe_spacing,
+from burstwatch.core.watch.cadence import (
     focus_interval_s,
     is_recheck_due,
-    is_sweep_due,
     longest_interval_s,
-    recommended_metric_lag,
     sweep_interval_s,
     sweep_ticks,
 )
@@ -113,3 +115,22 @@ def test_the_lag_that_covers_what_was_seen_is_in_steps_of_five_minutes(spacing_s
 @pytest.mark.parametrize("spacing_s", [None, 60])
 def test_a_datapoint_every_minute_is_not_worth_a_word(spacing_s):
     assert describe_spacing(spacing_s) == ""
+
+
+def test_the_rule_holds_for_a_bucket_of_any_service():
+    """An EFS file system in bursting mode: 2.1 TiB, 50 MiB/s for each TiB, at most 100 MiB/s."""
+    bucket = Bucket(capacity=2_100_000, refill_per_s=50, burst_per_s=100)
+    reaction = ReactionTime(lag_s=300, slack_s=60, lead_s=1_800)
+    assert poll_interval.longest_interval_s(bucket, bucket.credits_in(100), reaction) == 42_000 - 2_160
+    ticks = poll_interval.sweep_ticks(
+        bucket, bucket.credits_in(50), reaction, tick_s=300, max_interval_s=86_400
+    )
+    assert ticks == (21_000 - 2_160) // 300
+    assert poll_interval.focus_interval_s(bucket, 120_000, reaction, tick_s=60, max_interval_s=3_600) == 240
+
+
+def test_a_bucket_that_cannot_drain_waits_as_long_as_is_allowed():
+    bucket = Bucket(capacity=100, refill_per_s=10, burst_per_s=10)
+    reaction = ReactionTime(lag_s=300, slack_s=60, lead_s=480)
+    assert poll_interval.longest_interval_s(bucket, 0, reaction) == math.inf
+    assert poll_interval.sweep_ticks(bucket, 0, reaction, tick_s=300, max_interval_s=3_600) == 12

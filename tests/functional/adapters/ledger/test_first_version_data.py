@@ -18,7 +18,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from operators_desk import ROOT, CliResult, CliSession, modification_targets, start_lab
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.faults import Fault
@@ -29,9 +28,11 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
+from support.cli_session import CliResult, CliSession, modification_targets, start_lab
+from support.paths import ROOT
 
 FIRST_VERSION = "66f6cb2"
-SUPPORT = Path(__file__).parents[1] / "support" / "first_version"
+SUPPORT = ROOT / "tests" / "support" / "first_version"
 RECORDING = SUPPORT / "ledgers.json"
 LEDGER_KINDS = ["sqlite", "dynamodb"]
 

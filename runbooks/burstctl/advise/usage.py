@@ -6,24 +6,13 @@ from math import ceil
 from typing import Final
 
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.sizing import EMPTY_PCT, THROTTLED_SHARE
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 
 MIB: Final = 2**20
 _HOUR_S: Final = 3600
 _DAY_S: Final = 24 * _HOUR_S
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricHistory:
-    """What CloudWatch keeps of a volume: sums of operations and bytes, and the least balance, by period."""
-
-    period_s: int
-    read_ops: Series = Series()
-    write_ops: Series = Series()
-    read_bytes: Series = Series()
-    write_bytes: Series = Series()
-    balance: Series = Series()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,177 @@
+"""The pass about what an event names: volumes that EBS reports of, or a host."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from functools import partial
+
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ledger.ledger import States, VolumeState
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.evaluate import WatchPass, drop_missing, to_due
+from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import (
+    Collection,
+    PassScope,
+    read_windows_and_holds,
+    run_pass,
+    start_partial_pass,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvaluationResult:
+    """The report of a look at a few volumes, and which of them EC2 did not describe."""
+
+    report: PassReport
+    unread: AbstractSet[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _EventCollection(Collection):
+    """What is ours of the volumes that events name; EC2 did not describe those ``unread``."""
+
+    unread: AbstractSet[str]
+
+
+def evaluate_volumes(
+    services: Services,
+    volume_ids: AbstractSet[str],
+    *,
+    modified: AbstractSet[str] | None = None,
+    now_s: float,
+) -> EvaluationResult:
+    """Look at those of these volumes that are ours now, as something happened to them; claims no tick.
+
+    What was ``modified`` (default: all) may be on its way to another type, and is looked at if the ledger
+    knows it.
+    """
+    modified_ids = volume_ids if modified is None else modified & volume_ids
+    report, collection = run_pass(
+        start_partial_pass(services, now_s=now_s),
+        partial(_collect_events, volume_ids, modified_ids),
+        scope=PassScope.SOME_VOLUMES,
+    )
+    return EvaluationResult(report=report, unread=collection.unread)
+
+
+def _collect_events(
+    volume_ids: AbstractSet[str], modified_ids: AbstractSet[str], watch_pass: WatchPass
+) -> _EventCollection:
+    """Those of the volumes that are ours.
+
+    Events name volumes of every type, so EC2 is asked first, and the ledger only about what may be ours: the
+    gp2 volumes, and what was modified.
+    """
+    described, missing = watch_pass.collector.volumes_by_id(volume_ids)
+    gp2_ids = {volume.volume_id for volume in described if volume.is_gp2}
+    unread = frozenset(watch_pass.collector.unreadable)
+    if candidate_ids := (gp2_ids | modified_ids) - unread:
+        watch_pass.states = watch_pass.services.ledger.states_of(candidate_ids)
+    known_ids = watch_pass.states.keys() | watch_pass.states.unreadable.keys()
+    if not gp2_ids and not known_ids:
+        return _EventCollection(unread=unread)
+    read_windows_and_holds(watch_pass)
+    drop_missing(watch_pass, missing)
+    volumes = [volume for volume in described if volume.is_gp2 or volume.volume_id in known_ids]
+    # Everything named is due; this notes the windows that the volumes belong to.
+    find_forced_volumes(watch_pass, volumes)
+    detached_ids = {
+        i for i, state in watch_pass.states.items() if state.unknown_reason is UnknownReason.DETACHED
+    }
+    due = [
+        replace(due_volume, has_arrived=due_volume.volume.volume_id not in known_ids - detached_ids)
+        for due_volume in to_due(watch_pass, volumes)
+    ]
+    return _EventCollection(due=due, unread=unread)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostReportResult:
+    """What became of the reports of hosts.
+
+    ``repeated`` says how many came within a minute of another, ``refused`` why some were not believed, and
+    ``unread`` of which volumes EC2 did not say where they are attached.
+    """
+
+    report: PassReport
+    repeated: int = 0
+    refused: Sequence[str] = ()
+    unread: AbstractSet[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _HostReportCollection(Collection):
+    """The volumes of the reports that are believed, and what became of the other reports."""
+
+    repeated: int
+    refused: Sequence[str] = ()
+    unread: AbstractSet[str] = frozenset()
+
+
+def ingest_host_reports(services: Services, stalls: Iterable[Stall], *, now_s: float) -> HostReportResult:
+    """Remember what hosts report of their volumes, and look at those now.
+
+    One report a minute is taken of a volume, and only from the instance that the volume is attached to.
+    """
+    report, collection = run_pass(
+        start_partial_pass(services, now_s=now_s),
+        partial(_collect_host_reports, list(stalls)),
+        scope=PassScope.SOME_VOLUMES,
+    )
+    return HostReportResult(
+        report=report,
+        repeated=collection.repeated,
+        refused=collection.refused,
+        unread=collection.unread,
+    )
+
+
+def _collect_host_reports(stalls: Sequence[Stall], watch_pass: WatchPass) -> _HostReportCollection:
+    """The volumes of the reports that are new and true.
+
+    Anybody may send reports, so the volume's own item of the ledger is read first, and nothing else of one
+    that is a repetition.
+    """
+    new_stalls = _read_new_stalls(stalls, watch_pass)
+    repeated = len(stalls) - len(new_stalls)
+    if not new_stalls:
+        return _HostReportCollection(repeated=repeated)
+    described, _ = watch_pass.collector.volumes_by_id({stall.volume_id for stall in new_stalls})
+    volumes = {volume.volume_id: volume for volume in described}
+    unread = frozenset(watch_pass.collector.unreadable)
+    refusals = [(stall, _reason_to_refuse(stall, volumes.get(stall.volume_id))) for stall in new_stalls]
+    refused = [reason for stall, reason in refusals if reason and stall.volume_id not in unread]
+    watch_pass.stalls = {stall.volume_id: stall for stall, reason in refusals if not reason}
+    if not watch_pass.stalls:
+        return _HostReportCollection(repeated=repeated, refused=refused, unread=unread)
+    read_windows_and_holds(watch_pass)
+    due = to_due(watch_pass, [volumes[volume_id] for volume_id in watch_pass.stalls])
+    return _HostReportCollection(due=due, repeated=repeated, refused=refused, unread=unread)
+
+
+def _read_new_stalls(stalls: Sequence[Stall], watch_pass: WatchPass) -> list[Stall]:
+    """The newest report of each volume and instance, unless it repeats one that the ledger has."""
+    newest_stalls: dict[tuple[str, str], Stall] = {}
+    for stall in sorted(stalls, key=lambda host_report: host_report.seen_at_s):
+        newest_stalls[stall.volume_id, stall.instance_id] = stall
+    volume_ids = {stall.volume_id for stall in newest_stalls.values()}
+    watch_pass.states = watch_pass.services.ledger.states_of(volume_ids) if volume_ids else States()
+    return [stall for stall in newest_stalls.values() if not _is_repeat(stall, watch_pass.states)]
+
+
+def _is_repeat(stall: Stall, states: Mapping[str, VolumeState]) -> bool:
+    state = states.get(stall.volume_id)
+    return state is not None and state.stall is not None and stall.is_repeat_of(state.stall)
+
+
+def _reason_to_refuse(stall: Stall, volume: Volume | None) -> str | None:
+    if volume is None:
+        return f"{stall.instance_id} reports of {stall.volume_id}, which does not exist"
+    if volume.instance_id == stall.instance_id:
+        return None
+    attached_to = volume.instance_id or "no instance"
+    return f"{stall.instance_id} reports of {stall.volume_id}, which is attached to {attached_to}"

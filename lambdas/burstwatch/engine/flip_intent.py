@@ -1,0 +1,178 @@
+"""The first half of a flip: check every guard, then record in the ledger what AWS is about to be asked."""
+
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
+from time import monotonic
+from typing import Final
+
+from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
+from burstwatch.core.flips.events import Event, to_alert, to_ledger_entry
+from burstwatch.core.flips.guards import Guard, Refusal, hold_refusal, is_backoff_refusal
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.planning import FlipOrder, FlipPlan, extend_stay, record_intent, refused_event
+from burstwatch.core.ledger.flip_state import WATCHDOG
+from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus, VolumeState
+from burstwatch.core.policy.policy import ActAt
+from burstwatch.engine.fresh_context import FreshContext
+from burstwatch.engine.services import Services
+
+MAX_TRIES: Final = 5
+"""How often a change is tried that other processes come in between; then they are at work on the volume."""
+
+_NEXT_POLL_S: Final = 60
+"""A volume that was just changed is looked at with the next focus tick."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedIntent:
+    """A plan whose intent is in the ledger: AWS may be asked for it, once, and soon.
+
+    ``started_at_s`` is of the monotonic clock, before the ledger was asked.
+    """
+
+    plan: FlipPlan
+    started_at_s: float
+
+    @property
+    def intent_id(self) -> str:
+        assert self.plan.context.state.flip is not None
+        return self.plan.context.state.flip.intent_id
+
+
+def check_and_record_intent(fresh: FreshContext, order: FlipOrder) -> RecordedIntent | Outcome:
+    """Check the guards and record the intent; the outcome where there is none to record.
+
+    What only the ledger can refuse (its caps and holds) counts as overridden where it does refuse, so that
+    the intent says what mattered.
+    """
+    overridden = set[Guard]()
+    for _ in range(MAX_TRIES):
+        # Check the guards, with the newest that is known of the volume.
+        plan = _with_overridden(fresh.plan(order), overridden)
+        if (outcome := _check_guards(fresh.services, plan)) is not None:
+            return outcome
+        # Record the intent, or that the volume stays where it is.
+        result = _record_extension(fresh, plan) if plan.is_extension else _record_intent(fresh, plan)
+        if isinstance(result, RecordedIntent | Outcome):
+            return result
+        if result is None:
+            # Another process changed the volume's state: all is checked again with that.
+            fresh.refresh_state(order.volume_id)
+        elif result.guard in order.overridden:
+            overridden.add(result.guard)
+        else:
+            return _record_refusal(fresh.services, plan, result)
+    return Outcome(status=OutcomeStatus.IN_FLIGHT, reason="other processes are at work on it")
+
+
+def commit_event(
+    services: Services, plan: FlipPlan, before: VolumeState, after: VolumeState, event: Event
+) -> bool:
+    """Record what became of a plan, with its alert; False where another process was faster."""
+    now_s = plan.context.now_s
+    alert = to_alert(
+        event, after, plan.context.volume, policy=services.policy, location=services.location, now_s=now_s
+    )
+    change = Change(
+        volume_id=after.volume_id,
+        expected_revision=before.revision or None,
+        state=after,
+        entries=(to_ledger_entry(event, after, now_s),),
+        alerts=(alert,) if alert else (),
+    )
+    return bool(services.ledger.commit([change], channels=services.channel_names))
+
+
+def next_revision(state: VolumeState, now_s: float) -> int:
+    """A revision after the present one; it is the time, so that it grows where a state was forgotten, too."""
+    return max(state.revision + 1, int(now_s))
+
+
+def _with_overridden(plan: FlipPlan, guards: AbstractSet[Guard]) -> FlipPlan:
+    return replace(plan, overridden=(*plan.overridden, *sorted(guards - set(plan.overridden))))
+
+
+def _check_guards(services: Services, plan: FlipPlan) -> Outcome | None:
+    """Why the plan is not carried out, None if no guard minds."""
+    flip = plan.context.state.flip
+    if plan.order.by == WATCHDOG and flip is not None and flip.is_under_way:
+        return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {flip.requested_config}")
+    return None if plan.refusal is None else _record_refusal(services, plan, plan.refusal)
+
+
+def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Outcome:
+    """Report the watchdog's own refusals once, and again when another guard refuses.
+
+    An early flip that costs nothing may be tried again: its refusal is reported once the drain is critical.
+    """
+    state, order = plan.context.state, plan.order
+    is_reported = state.alerted_refusal == refusal.guard or is_backoff_refusal(state, refusal)
+    is_quiet = order.is_early and services.policy.flip.act_at is ActAt.AUTO
+    if order.by == WATCHDOG and state.revision and not is_reported and not is_quiet:
+        after = replace(
+            state, revision=next_revision(state, plan.context.now_s), alerted_refusal=str(refusal.guard)
+        )
+        # If another process was faster, the next pass reports it.
+        commit_event(services, plan, state, after, refused_event(plan, refusal))
+    return Outcome(
+        status=OutcomeStatus.REFUSED, reason=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
+    )
+
+
+def _record_extension(fresh: FreshContext, plan: FlipPlan) -> Outcome | None:
+    """Say in the ledger how long a volume is kept; None where another process changed it meanwhile."""
+    before = plan.context.state
+    extended, event = extend_stay(plan, next_revision(before, fresh.now_s))
+    after = replace(extended, next_poll_at_s=int(fresh.now_s) + _NEXT_POLL_S)
+    if not commit_event(fresh.services, plan, before, after, event):
+        return None
+    return Outcome(status=OutcomeStatus.NONE, reason=event.summary)
+
+
+def _record_intent(fresh: FreshContext, plan: FlipPlan) -> RecordedIntent | Refusal | None:
+    """Record the intent; the ledger's refusal, or None where another process changed the state meanwhile."""
+    before, started_at_s = plan.context.state, monotonic()
+    intended, event = record_intent(
+        plan, next_revision(before, fresh.now_s), int(fresh.collector.wall_clock_s)
+    )
+    after = replace(intended, next_poll_at_s=int(fresh.now_s) + _NEXT_POLL_S)
+    change = Change(
+        volume_id=plan.order.volume_id,
+        expected_revision=before.revision or None,
+        state=after,
+        entries=(to_ledger_entry(event, after, fresh.now_s),),
+    )
+    result = fresh.services.ledger.record_intent(
+        change,
+        _caps_to_respect(fresh.services, plan),
+        now_s=fresh.now_s,
+        respects_holds=Guard.HELD not in plan.overridden,
+        channels=fresh.services.channel_names,
+    )
+    match result.status:
+        case IntentStatus.RECORDED:
+            fresh.reserve(plan)
+            recorded_plan = replace(plan, context=replace(plan.context, state=after))
+            return RecordedIntent(plan=recorded_plan, started_at_s=started_at_s)
+        case IntentStatus.CONFLICT:
+            return None
+        case _:
+            return _refusal_from_ledger(result, plan, fresh.services)
+
+
+def _caps_to_respect(services: Services, plan: FlipPlan) -> Caps:
+    caps = caps_for(plan.order, services.policy.flip)
+    return Caps(
+        volumes=None if Guard.FLEET_CAP in plan.overridden else caps.volumes,
+        usd_per_month=None if Guard.SPEND_CAP in plan.overridden else caps.usd_per_month,
+    )
+
+
+def _refusal_from_ledger(result: IntentResult, plan: FlipPlan, services: Services) -> Refusal:
+    if result.status is IntentStatus.HELD:
+        assert result.hold is not None
+        return hold_refusal(result.hold)
+    policy = services.policy.flip
+    if result.status is IntentStatus.FLEET_CAP:
+        return fleet_cap_refusal(plan.order, result.volumes, policy)
+    return spend_cap_refusal(plan.order, plan.usd_per_month_more, result.usd_per_month, policy)

@@ -1,0 +1,200 @@
+"""The end of a flip: what AWS said to ModifyVolume is recorded in the ledger."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, assert_never
+
+from burstwatch.adapters.aws.ec2_modify import (
+    Accepted,
+    DryRunAllowed,
+    ModifyResult,
+    OutcomeUnknown,
+    Refused,
+    guard_for_error,
+)
+from burstwatch.adapters.aws.errors import AwsFailure, FailureKind, OutOfTimeError
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ebs.modification import Modification
+from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.guards import Guard, Refusal, modifications_used, quota_retry_at_s
+from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
+from burstwatch.core.flips.planning import (
+    FlipPlan,
+    describe_unavailable_type,
+    record_accepted,
+    record_rejected,
+    record_unknown_outcome,
+)
+from burstwatch.core.flips.reconcile import should_alert_failure
+from burstwatch.core.flips.type_availability import remember_refusal
+from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
+from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.engine.flip_intent import MAX_TRIES, RecordedIntent, commit_event, next_revision
+from burstwatch.engine.fresh_context import empty_state
+from burstwatch.engine.services import Services
+
+_THROTTLE_RETRY_S: Final = 60
+_REPORT_THROTTLING_FROM: Final = 3
+"""AWS throttles a burst of modifications: one refused for that is tried again, and told when it goes on."""
+
+_StateChange = Callable[[VolumeState], tuple[VolumeState, Event]]
+"""What a state becomes, and what is said of it."""
+
+
+def record_result(services: Services, intent: RecordedIntent, result: ModifyResult) -> Outcome:
+    """Record what AWS said; what became of the flip."""
+    plan = intent.plan
+    match result:
+        case Accepted(modification=modification) if modification.started_at is not None:
+            _record(services, intent, _accept(services, plan, modification), accepted=modification)
+            is_outward = plan.order.direction is Direction.FLIP
+            return Outcome(status=OutcomeStatus.FLIPPED if is_outward else OutcomeStatus.FLIPPED_BACK)
+        case Accepted():
+            reason = "AWS took it and did not say when it began, which is asked next"
+            _record(services, intent, lambda state: record_unknown_outcome(state, "NoStartTime", reason))
+            return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=reason)
+        case Refused(failure=failure, retry_at=retry_at):
+            return _record_aws_refusal(services, intent, _read_refusal(plan, failure, retry_at))
+        case OutcomeUnknown(failure=failure):
+            _record(services, intent, lambda state: record_unknown_outcome(state, failure.code, str(failure)))
+            return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=str(failure), error_code=failure.code)
+        case DryRunAllowed():
+            raise AssertionError("only a dry run is allowed and not done")
+        case _:
+            assert_never(result)
+
+
+def _accept(services: Services, plan: FlipPlan, modification: Modification) -> _StateChange:
+    lead, time_to_empty_s = services.policy.lead, plan.order.time_to_empty_s
+    return lambda state: record_accepted(
+        state, modification, plan.context.now_s, lead=lead, time_to_empty_s=time_to_empty_s
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _AwsRefusal:
+    """A refusal of AWS, read: which of our ``guard``s would have said the same, and when to try again.
+
+    One that ``is_transient`` has nothing to do with the volume: AWS was asked too often, or took too long.
+    """
+
+    failure: AwsFailure
+    guard: str | None
+    is_transient: bool
+    retry_at_s: float | None
+    retry_note: str = ""
+
+
+def _read_refusal(plan: FlipPlan, failure: AwsFailure, retry_at: datetime | None) -> _AwsRefusal:
+    context, guard = plan.context, guard_for_error(failure.code, failure.message)
+    if failure.kind is FailureKind.RETRYABLE or failure.code == OutOfTimeError.__name__:
+        retry_at_s = context.now_s + _THROTTLE_RETRY_S
+        return _AwsRefusal(failure=failure, guard=guard, is_transient=True, retry_at_s=retry_at_s)
+    if retry_at is None and guard == Guard.AWS_QUOTA:
+        used = modifications_used(context.state, context.modification, context.now_s)
+        return _AwsRefusal(
+            failure=failure,
+            guard=guard,
+            is_transient=False,
+            retry_at_s=quota_retry_at_s(used, context.now_s),
+            retry_note=" (it names no time that burstwatch understands)",
+        )
+    named_at_s = retry_at.timestamp() if retry_at else None
+    return _AwsRefusal(failure=failure, guard=guard, is_transient=False, retry_at_s=named_at_s)
+
+
+def _record_aws_refusal(services: Services, intent: RecordedIntent, refusal: _AwsRefusal) -> Outcome:
+    failure, guard = refusal.failure, refusal.guard
+    after = _record(services, intent, _reject(intent.plan, refusal))
+    if guard == Guard.TYPE_NOT_AVAILABLE:
+        _remember_type_refusal(services, intent.plan, failure.message)
+    retry_at_s = after.retry_at_s if after else refusal.retry_at_s
+    if guard is None:
+        return Outcome(
+            status=OutcomeStatus.FAILED, reason=str(failure), error_code=failure.code, retry_at_s=retry_at_s
+        )
+    reason = f"AWS says {failure.message}{refusal.retry_note}"
+    guard_refusal = Refusal(guard=Guard(guard), reason=reason, ends_at_s=retry_at_s)
+    return Outcome(
+        status=OutcomeStatus.REFUSED,
+        reason=str(guard_refusal),
+        error_code=failure.code,
+        refusal=guard_refusal,
+        retry_at_s=retry_at_s,
+    )
+
+
+def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
+    """Take the intent back, and say so unless it was said already."""
+    failure, guard, now_s = refusal.failure, refusal.guard, plan.context.now_s
+    lack = describe_unavailable_type(plan, now_s) if guard == Guard.TYPE_NOT_AVAILABLE else None
+    message = f"AWS says: {failure.message.rstrip('.')}." if lack else str(failure)
+    alert_kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
+
+    def reject(state: VolumeState) -> tuple[VolumeState, Event]:
+        # A throttling that goes on is no accident of this minute: the volume's own back-off applies.
+        is_lasting = refusal.is_transient and state.failure_count >= _REPORT_THROTTLING_FROM
+        rejected, event = record_rejected(
+            state,
+            failure.code,
+            message,
+            now_s,
+            retry_at_s=None if is_lasting else refusal.retry_at_s,
+            guard=guard,
+            unavailable_type=lack,
+        )
+        is_reported = (
+            rejected.alerted_refusal == guard if guard else not should_alert_failure(rejected.failure_count)
+        )
+        is_too_soon = refusal.is_transient and rejected.failure_count < _REPORT_THROTTLING_FROM
+        after = replace(rejected, alerted_refusal=guard)
+        return after, replace(event, alert=None if is_reported or is_too_soon else alert_kind)
+
+    return reject
+
+
+def _remember_type_refusal(services: Services, plan: FlipPlan, message: str) -> None:
+    """Spare every other volume in the same place the same refusal."""
+    assert plan.target is not None
+    change = remember_refusal(plan.context.volume, plan.target.volume_type, message, plan.context.now_s)
+    if change is not None:
+        services.ledger.commit([change], channels=())
+
+
+def _record(
+    services: Services,
+    intent: RecordedIntent,
+    change_state: _StateChange,
+    *,
+    accepted: Modification | None = None,
+) -> VolumeState | None:
+    """Write the outcome, unless another process has settled the intent already; the state as it is then.
+
+    What AWS has ``accepted`` is written also where others gave it up: a process may sleep before it sends.
+    """
+    volume_id, expected_flip = intent.plan.order.volume_id, intent.plan.context.state.flip
+    assert expected_flip is not None
+    for _ in range(MAX_TRIES):
+        known_state = services.ledger.states_of({volume_id}).get(volume_id)
+        stored = known_state or empty_state(volume_id)
+        is_given_up = accepted is not None and _is_untracked(stored, accepted)
+        before = replace(stored, flip=expected_flip) if is_given_up else stored
+        current = before.flip and (before.flip.intent_id, before.flip.status)
+        if current != (intent.intent_id, expected_flip.status):
+            return known_state
+        changed, event = change_state(before)
+        after = replace(changed, revision=next_revision(before, intent.plan.context.now_s))
+        if commit_event(services, intent.plan, before, after, event):
+            return after
+    return None
+
+
+def _is_untracked(state: VolumeState, accepted: Modification) -> bool:
+    """Whether the ledger knows nothing of a modification that AWS took, and waits for no other."""
+    if state.flip is not None and state.flip.is_under_way:
+        return False
+    started_at_s = accepted.started_at.timestamp() if accepted.started_at else None
+    return started_at_s is not None and all(
+        abs(use.at_s - started_at_s) > SAME_START_TOLERANCE_S for use in state.modifications
+    )

@@ -1,0 +1,236 @@
+"""The pass of a tick: the volumes in focus that are due, and the sweep of the fleet when it is due."""
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from burstwatch.core.assessment.assess import STOPPED_STATES, UnknownReason
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger.ledger import FleetSnapshot, Ledger, TickKind
+from burstwatch.core.policy.policy import CadencePolicy
+from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.evaluate import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import Collection, run_pass, start_pass
+
+LEASE_S: Final = 50.0
+"""A claimed tick that was not completed is free again before the next focus tick; a sweep renews it."""
+
+_SWEEP_SCHEDULE_GRACE_S: Final = 60
+"""So long after its minute a sweep is left to its own schedule; then a focus tick does what was missed."""
+
+
+class LeaseLostError(BurstwatchError):
+    """Another process has taken over this sweep: its results count, and nothing of this one is recorded."""
+
+
+@dataclass(slots=True)
+class _SweepLease:
+    """The claim of a sweep, renewed while it makes progress: a listing of a large region takes minutes."""
+
+    ledger: Ledger
+    tick_at_s: int
+    until_s: float
+    wall_clock_s: Callable[[], float]
+
+    def renew_if_due(self) -> None:
+        """Renew the claim when half of it is used up.
+
+        Raises:
+            LeaseLostError: it ran out before this, and another process took the sweep.
+        """
+        now_s = self.wall_clock_s()
+        if self.until_s - now_s > LEASE_S / 2:
+            return
+        if not self.ledger.renew_tick(
+            TickKind.SWEEP, self.tick_at_s, until_s=self.until_s, now_s=now_s, lease_s=LEASE_S
+        ):
+            raise LeaseLostError("another process has taken over this sweep")
+        self.until_s = now_s + LEASE_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ClaimedTick:
+    """A tick that this process has claimed: its focus, the sweep at ``sweep_at_s``, or both.
+
+    ``snapshot`` is what the last sweep saw, None before the first.
+    """
+
+    services: Services
+    tick_at_s: int
+    sweep_at_s: int
+    has_focus: bool
+    snapshot: FleetSnapshot | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _SweepCollection(Collection):
+    """What a sweep found due; ``fingerprints`` are those of the whole fleet, None if it was not listed."""
+
+    fingerprints: frozenset[int] | None
+
+
+def run_tick(
+    services: Services, *, tick_at_s: int, now_s: float, kind: TickKind | None = None
+) -> PassReport | None:
+    """Do the work of one tick: the volumes in focus that are due, and the sweep ticks not yet completed.
+
+    Where each ``kind`` has a schedule of its own, a focus tick leaves the sweep of its minute to the other
+    schedule, and sweeps only what that has missed. A sweep tick leaves the volumes in focus to the focus
+    ticks: a sweep of a large region takes longer than those may wait.
+
+    Returns:
+        The report, or None when another process has the tick.
+    """
+    ledger = services.ledger
+    is_sweep = kind is TickKind.SWEEP
+    has_focus = not is_sweep and ledger.claim_tick(TickKind.FOCUS, tick_at_s, now_s=now_s, lease_s=LEASE_S)
+    if not has_focus and not is_sweep:
+        return None
+    sweep_at_s = _last_sweep_time(tick_at_s, services.policy.cadence)
+    snapshot = ledger.fleet_snapshot()
+    has_sweep = _should_sweep(
+        snapshot, sweep_at_s, services.policy.cadence, tick_at_s=tick_at_s, now_s=now_s, kind=kind
+    ) and ledger.claim_tick(TickKind.SWEEP, sweep_at_s, now_s=now_s, lease_s=LEASE_S)
+    tick = _ClaimedTick(
+        services=services,
+        tick_at_s=tick_at_s,
+        sweep_at_s=sweep_at_s,
+        has_focus=has_focus,
+        snapshot=snapshot,
+    )
+    if has_sweep:
+        return _run_sweep(tick, now_s)
+    return _run_focus(tick, now_s) if has_focus else None
+
+
+def _last_sweep_time(tick_at_s: int, cadence: CadencePolicy) -> int:
+    """The time of the newest sweep tick, which is this one at the latest."""
+    sweep_tick_s = int(cadence.sweep_tick.total_seconds())
+    return tick_at_s // sweep_tick_s * sweep_tick_s
+
+
+def _should_sweep(
+    snapshot: FleetSnapshot | None,
+    sweep_at_s: int,
+    cadence: CadencePolicy,
+    *,
+    tick_at_s: int,
+    now_s: float,
+    kind: TickKind | None,
+) -> bool:
+    """Whether that sweep is not completed yet, and ours to do."""
+    # A snapshot from the future was taken by a clock that was ahead: it does not count.
+    latest_s = now_s + cadence.sweep_tick.total_seconds()
+    is_done = snapshot is not None and sweep_at_s <= snapshot.tick_at_s <= latest_s
+    is_left_to_sweep_schedule = kind is TickKind.FOCUS and tick_at_s < sweep_at_s + _SWEEP_SCHEDULE_GRACE_S
+    return not is_done and not is_left_to_sweep_schedule
+
+
+def _run_sweep(tick: _ClaimedTick, now_s: float) -> PassReport | None:
+    """Sweep, and look at the volumes in focus if these are claimed too."""
+    ledger, watch_pass = tick.services.ledger, _start_tick_pass(tick, now_s)
+    lease = _SweepLease(ledger, tick.sweep_at_s, now_s + LEASE_S, lambda: watch_pass.collector.wall_clock_s)
+    watch_pass.collector.heartbeat = lease.renew_if_due
+    try:
+        report, collection = run_pass(watch_pass, partial(_collect_sweep, tick))
+    except LeaseLostError:
+        # The other process sweeps; the volumes in focus are still ours to look at.
+        return _run_focus(tick, watch_pass.collector.wall_clock_s) if tick.has_focus else None
+    if collection.fingerprints is not None and not watch_pass.is_stopped:
+        with suppress(LeaseLostError):
+            lease.renew_if_due()
+            ledger.complete_tick(TickKind.SWEEP, tick.sweep_at_s, fleet_fingerprints=collection.fingerprints)
+    _complete_focus(tick, watch_pass)
+    return report
+
+
+def _run_focus(tick: _ClaimedTick, now_s: float) -> PassReport:
+    watch_pass = _start_tick_pass(tick, now_s)
+    report, _ = run_pass(watch_pass, _collect_focus)
+    _complete_focus(tick, watch_pass)
+    return report
+
+
+def _start_tick_pass(tick: _ClaimedTick, now_s: float) -> WatchPass:
+    watch_pass = start_pass(tick.services, tick_at_s=tick.tick_at_s, now_s=now_s)
+    watch_pass.watched = len(tick.snapshot.fingerprints) if tick.snapshot else None
+    return watch_pass
+
+
+def _complete_focus(tick: _ClaimedTick, watch_pass: WatchPass) -> None:
+    """Complete the focus tick, unless the pass was stopped: then the next one does what is left."""
+    if tick.has_focus and not watch_pass.is_stopped:
+        tick.services.ledger.complete_tick(TickKind.FOCUS, tick.tick_at_s)
+
+
+def _collect_focus(watch_pass: WatchPass) -> Collection:
+    due_ids = (
+        due_in_focus(watch_pass.states, watch_pass.context.tick_at_s) | watch_pass.states.unreadable.keys()
+    )
+    if not due_ids:
+        return Collection()
+    return Collection(due=to_due(watch_pass, read_remembered_volumes(watch_pass, due_ids)))
+
+
+def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollection:
+    """What is due of the whole fleet, and what the ledger remembers that is not in it any more."""
+    cadence = tick.services.policy.cadence
+    volumes, is_whole = watch_pass.collector.fleet()
+    focused_ids = due_in_focus(watch_pass.states, tick.tick_at_s) if tick.has_focus else set[str]()
+    due = due_in_sweep(
+        volumes,
+        watch_pass.states,
+        snapshot=tick.snapshot,
+        sweep_at_s=tick.sweep_at_s,
+        focused=focused_ids,
+        forced=find_forced_volumes(watch_pass, volumes) | watch_pass.states.unreadable.keys(),
+        instances_restarted=_find_restarted(watch_pass, volumes),
+        smaller_sizes_gib=watch_pass.collector.smaller_sizes_gib(),
+        cadence=cadence,
+    )
+    unlisted_ids = _remembered_ids(watch_pass, focused_ids, is_whole=is_whole) - {
+        volume.volume_id for volume in volumes
+    }
+    unlisted = [DueVolume(volume=volume) for volume in read_remembered_volumes(watch_pass, unlisted_ids)]
+    if not is_whole:
+        return _SweepCollection(due=[*due, *unlisted], fingerprints=None)
+    return _SweepCollection(
+        due=[*due, *unlisted],
+        fleet_size=len(volumes),
+        fingerprints=frozenset(fingerprint(volume, cadence) for volume in volumes),
+    )
+
+
+def _remembered_ids(watch_pass: WatchPass, focused_ids: set[str], *, is_whole: bool) -> set[str]:
+    """What the ledger remembers and this sweep looks at, listed or not.
+
+    Where the fleet was not listed whole, what is missing may be an unlisted part: only what is due is asked
+    for by id. A volume that stays where it was flipped is left alone until its next look is due.
+    """
+    due_ids = focused_ids | watch_pass.states.unreadable.keys()
+    if not is_whole:
+        return due_ids
+    settled_ids = {
+        volume_id
+        for volume_id, state in watch_pass.states.items()
+        if state.flip is not None and state.flip.is_settled
+    }
+    return due_ids | (watch_pass.states.keys() - settled_ids)
+
+
+def _find_restarted(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozenset[str]:
+    """Volumes remembered with a stopped instance that is not stopped any more."""
+    stopped_volumes = [
+        volume
+        for volume in volumes
+        if (state := watch_pass.states.get(volume.volume_id))
+        and state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    ]
+    instance_states = watch_pass.collector.instance_states(stopped_volumes)
+    return frozenset(volume_id for volume_id, state in instance_states.items() if state not in STOPPED_STATES)

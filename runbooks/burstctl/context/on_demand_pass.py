@@ -1,0 +1,54 @@
+"""Passes that a person starts: they claim no tick, so they never hold one up."""
+
+from collections.abc import Sequence
+from functools import partial
+
+from burstwatch.core.watch.pass_report import PassReport
+from burstwatch.engine.evaluate import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.forced_volumes import find_forced_volumes
+from burstwatch.engine.services import Services
+from burstwatch.engine.watch_pass import Collection, PassScope, run_pass, start_pass
+
+
+def evaluate_fleet(services: Services, *, now_s: float) -> PassReport:
+    """Look at the whole fleet now, record, flip and send."""
+    report, _ = run_pass(start_pass(services, now_s=now_s), _collect_fleet)
+    return report
+
+
+def assess_volumes(services: Services, volume_ids: Sequence[str] = (), *, now_s: float) -> PassReport:
+    """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
+
+    The samples stay in the assessments of volumes asked for by id; those of a fleet would not fit in memory.
+    """
+    watch_pass = start_pass(services, now_s=now_s)
+    watch_pass.keeps_samples = bool(volume_ids)
+    collect = partial(_collect_by_id, volume_ids) if volume_ids else _collect_fleet_and_flipped
+    report, _ = run_pass(watch_pass, collect, scope=PassScope.READ_ONLY)
+    return report
+
+
+def _collect_fleet(watch_pass: WatchPass) -> Collection:
+    """Every volume, and what the ledger remembers of volumes that are not listed any more."""
+    volumes, is_whole = watch_pass.collector.fleet()
+    # Everything is due; this notes the windows that the volumes belong to.
+    find_forced_volumes(watch_pass, volumes)
+    known_ids = watch_pass.states.keys() | watch_pass.states.unreadable.keys()
+    departed_ids = known_ids - {volume.volume_id for volume in volumes} if is_whole else set()
+    return Collection(due=to_due(watch_pass, [*volumes, *read_remembered_volumes(watch_pass, departed_ids)]))
+
+
+def _collect_fleet_and_flipped(watch_pass: WatchPass) -> Collection:
+    """Every gp2 volume, and those that are not gp2 now because they were flipped."""
+    volumes, _ = watch_pass.collector.fleet()
+    flipped_ids = {i for i, state in watch_pass.states.items() if state.flip}
+    unlisted_ids = (flipped_ids | watch_pass.states.unreadable.keys()) - {
+        volume.volume_id for volume in volumes
+    }
+    flipped, _ = watch_pass.collector.volumes_by_id(unlisted_ids)
+    return Collection(due=to_due(watch_pass, [*volumes, *flipped]))
+
+
+def _collect_by_id(volume_ids: Sequence[str], watch_pass: WatchPass) -> Collection:
+    volumes, watch_pass.missing = watch_pass.collector.volumes_by_id(volume_ids)
+    return Collection(due=to_due(watch_pass, volumes))

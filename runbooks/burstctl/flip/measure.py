@@ -1,0 +1,46 @@
+"""What volumes serve, for flips that a person asks for: these come without a look at the volumes."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from burstwatch.core.assessment.assess import VolumeReading, assess
+from burstwatch.core.buckets.series import Series, served_iops_by_minute
+from burstwatch.core.ebs.sizing import Demand
+from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.flips.recommendation import measured_demand
+from burstwatch.core.watch.due_volumes import DueVolume
+from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
+from burstwatch.engine.services import Services
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeMeasurement:
+    """What a volume was seen to serve of late, and when it is empty; None if it is not draining."""
+
+    demand: Demand = field(default_factory=Demand)
+    time_to_empty_s: float | None = None
+
+
+def measure_volumes(
+    services: Services, collector: Collector, volumes: Iterable[Volume]
+) -> Mapping[str, VolumeMeasurement]:
+    """What CloudWatch shows of volumes, for orders that come without a look at them."""
+    volumes_by_id = {volume.volume_id: volume for volume in volumes}
+    operations = collector.operations(volumes_by_id)
+    balances = collector.balances(
+        [DueVolume(volume=gp2_volume) for gp2_volume in volumes_by_id.values() if gp2_volume.is_gp2], set()
+    )
+    since_s = collector.now_s - OPERATIONS_SPAN_S
+    measurements: dict[str, VolumeMeasurement] = {}
+    for volume_id, (reads, writes) in operations.items():
+        balance = balances.get(volume_id)
+        recent_balance = balance.since(since_s) if isinstance(balance, Series) else Series()
+        served_series = served_iops_by_minute(reads, writes, collector.now_s)
+        volume = volumes_by_id[volume_id]
+        reading = VolumeReading(balance=balance if isinstance(balance, Series) else None)
+        assessment = assess(volume, reading, now_s=collector.now_s, telemetry=services.policy.telemetry)
+        measurements[volume_id] = VolumeMeasurement(
+            demand=measured_demand(volume, served_series, recent_balance),
+            time_to_empty_s=assessment.time_to_empty_s,
+        )
+    return measurements
