@@ -17,7 +17,8 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import Occurrence, TimeInterval, WindowPhase, WindowState
-from burstwatch.core.watch.decide import Decision, TickContext, decide
+from burstwatch.core.watch.decide import decide
+from burstwatch.core.watch.decision import Decision, TickContext
 from quick_botocore import quicken_botocore
 
 pytest_plugins = ["probing"]  # the fixtures of tests/probe: a second conftest.py would hide this one's names

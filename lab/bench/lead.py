@@ -20,7 +20,8 @@ from burstwatch.core.ebs.volume import CREDITS_PER_PCT, Volume, baseline_iops, h
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.decide import TickContext, decide
+from burstwatch.core.watch.decide import decide
+from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 
 _MINUTE_S, _HOUR_S = 60, 3600

@@ -32,7 +32,7 @@ from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Mode
-from burstwatch.core.watch.decide import Action
+from burstwatch.core.watch.decision import Action
 
 FILES = sorted(SCHEMAS.glob("*.schema.json"))
 COMMON = json.loads((SCHEMAS / "common.schema.json").read_text())["$defs"]

@@ -22,7 +22,8 @@ from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.decide import TickContext, decide
+from burstwatch.core.watch.decide import decide
+from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 from burstwatch.engine.services import Services

@@ -15,9 +15,8 @@ from burstwatch.core.flips.reconcile import is_on_target
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.ledger import FleetSnapshot, ItemKind, Ledger, States, TickKind, VolumeState
 from burstwatch.core.policy.policy import Mode
-from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.tag_keys import CRITICAL, WINDOW
-from burstwatch.core.watch.decide import TickContext
+from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.fleet_summary import summarise_fleet
 from burstwatch.core.watch.pass_report import PassReport
@@ -26,7 +25,6 @@ from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.dispatch import dispatch_flips
 from burstwatch.engine.evaluate import (
     WatchPass,
-    attach_drain_causes,
     drop_missing,
     evaluate_due,
     read_remembered_volumes,
@@ -277,6 +275,7 @@ def assess_volumes(services: Services, volume_ids: Sequence[str] = (), *, now_s:
     """
     watch_pass = _start_pass(services, tick_at_s=int(now_s), now_s=now_s)
     watch_pass.keeps_samples = bool(volume_ids)
+    watch_pass.explains_drains = False
     if volume_ids:
         volumes, watch_pass.missing = watch_pass.collector.volumes_by_id(volume_ids)
     else:
@@ -377,7 +376,7 @@ def _is_settled(state: VolumeState) -> bool:
 
 def _find_tag_and_window_work(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozenset[str]:
     """Note which volumes a window asks for; the ids of calm ones that tags or windows want looked at now."""
-    mode, forced = watch_pass.services.policy.mode, set[str]()
+    forced = set[str]()
     has_windows = bool(watch_pass.services.policy.windows)
     for volume in volumes:
         if volume.volume_id in watch_pass.states.unreadable:
@@ -389,7 +388,7 @@ def _find_tag_and_window_work(watch_pass: WatchPass, volumes: Iterable[Volume]) 
         is_critical = CRITICAL in volume.tags
         if not (is_critical or has_windows or WINDOW in volume.tags) or not can_burst(volume):
             continue
-        volume_settings = read_tags(volume.tags, mode)
+        volume_settings = watch_pass.settings_of(volume)
         if volume_settings.is_ignored or volume_settings.mode is Mode.OBSERVE or flip is not None:
             continue
         windows = watch_pass.window_schedule.status_for(volume)
@@ -425,13 +424,12 @@ def _find_restarted(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozens
 
 
 def _finish(watch_pass: WatchPass, *, is_partial: bool = False) -> PassReport:
-    """Look into drains, record, act, tell: an alert is in the ledger before anybody sees it.
+    """Record, act, tell: an alert is in the ledger before anybody sees it.
 
     With ``is_partial`` the pass knows only some of the states, so it does not count the fleet, and one that
     alerts nobody leaves what waits to the next tick, which tells it together.
     """
     services = watch_pass.services
-    attach_drain_causes(watch_pass)
     watch_pass.collector.heartbeat()
     changes = [*watch_pass.dropped, *(d.change for d in watch_pass.decisions if d.change is not None)]
     changes += announce_windows(

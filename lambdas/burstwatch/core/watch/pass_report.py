@@ -12,7 +12,7 @@ from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_docum
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision, VolumeEvaluation
 from burstwatch.core.watch.fleet_summary import FleetSummary
 from burstwatch.core.watch.poll_interval import sweep_interval_s
 
@@ -171,7 +171,7 @@ def sort_by_urgency(decisions: Iterable[Decision]) -> list[Decision]:
     return sorted(decisions, key=urgency_of)
 
 
-def urgency_of(decision: Decision) -> tuple[Any, ...]:
+def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
     """The lower, the sooner somebody must act."""
     assessment = decision.assessment
     forecast = assessment.forecast
