@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from burstwatch.core.alerts.alert import Alert, format_sentences, format_title
+from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import STOPPED_STATES, Assessment, UnknownReason, VolumeReading, assess
 from burstwatch.core.assessment.drain_cause import (
     BALANCE_HISTORY_PERIOD_S,
@@ -27,7 +28,8 @@ from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.watch.decide import Decision, TickContext, attach_drain_cause, decide
+from burstwatch.core.watch.decide import conclude, evaluate_volume
+from burstwatch.core.watch.decision import Decision, TickContext, VolumeEvaluation
 from burstwatch.core.watch.due_volumes import due_in_focus, due_in_sweep, fingerprint
 
 MIDNIGHT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -209,11 +211,20 @@ class Watchdog:
         wishes = read_tags(volume.tags, self.policy.mode)
         look = TickContext(now_s=now_s, tick_at_s=now_s, location=PLACE)
         assessment = self._assess(world, now_s if has_arrived else self._arrived_at_s(now_s))
-        decision = decide(assessment, self.state, wishes, policy=self.policy, context=look)
-        decision = attach_drain_cause(decision, world.drain_metrics(now_s), now_s=now_s)
+        evaluation = evaluate_volume(assessment, self.state, wishes, policy=self.policy, context=look)
+        decision = self._conclude(evaluation, world)
         if decision.change is not None:
             self.state = decision.change.state
         return decision
+
+    @staticmethod
+    def _conclude(evaluation: VolumeEvaluation | Decision, world: ScenarioWorld) -> Decision:
+        if isinstance(evaluation, Decision):
+            return evaluation
+        drain, now_s = evaluation.unexplained_drain, world.now_s
+        metrics = world.drain_metrics(now_s)
+        cause = None if drain is None else describe_drain_cause(drain, metrics, now_s=now_s)
+        return conclude(evaluation, cause)
 
     def _arrived_at_s(self, now_s: int) -> int | None:
         arrived_at_s = self.state.arrived_at_s if self.state else None

@@ -21,7 +21,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 

@@ -13,7 +13,7 @@ from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.ledger import VolumeState
 from burstwatch.core.policy.policy import ActAt
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
 from burstwatch.engine.evaluate import WatchPass
 from burstwatch.engine.flip_executor import execute_flips

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import Final
+from typing import Any, Final
 
 from burstwatch.adapters.aws.errors import AwsFailure
+from burstwatch.core.alerts.drain_message import describe_drain_cause
 from burstwatch.core.assessment.assess import (
     STOPPED_STATES,
     Assessment,
@@ -26,22 +27,16 @@ from burstwatch.core.flips.triggers import VolumeContext, can_burst, is_demand_k
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
 from burstwatch.core.ledger.ledger import Change, States, VolumeState
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
-from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
 from burstwatch.core.tag_keys import CRITICAL, IGNORE
 from burstwatch.core.watch.cadence import is_recheck_due, sweep_interval_s
-from burstwatch.core.watch.decide import (
-    Action,
-    Decision,
-    TickContext,
-    attach_drain_cause,
-    decide,
-    drop_state,
-    mark_missing,
-    may_be_idle,
-)
+from burstwatch.core.watch.decide import conclude, evaluate_volume
+from burstwatch.core.watch.decision import Action, Decision, TickContext, VolumeEvaluation
 from burstwatch.core.watch.due_volumes import DueVolume
+from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from burstwatch.core.watch.pass_report import urgency_of
+from burstwatch.core.watch.record_reading import may_be_idle
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import OPERATIONS_SPAN_S, Collector
 from burstwatch.engine.services import Services
@@ -71,6 +66,9 @@ class WatchPass:
     watched: int | None = None
     is_stopped: bool = False
     keeps_samples: bool = False
+    explains_drains: bool = True
+    """Whether what drained a volume is read for its alert; a pass that sends none spends nothing on it."""
+    _volume_settings: dict[str, VolumeSettings] = field(default_factory=dict)
 
     @property
     def known_windows(self) -> frozenset[str]:
@@ -79,53 +77,141 @@ class WatchPass:
             | self.window_schedule.manual_starts.keys()
         )
 
+    def settings_of(self, volume: Volume) -> VolumeSettings:
+        """How a volume wants to be treated: its tags are read once in a pass."""
+        volume_settings = self._volume_settings.get(volume.volume_id)
+        if volume_settings is None:
+            volume_settings = read_tags(
+                volume.tags, self.services.policy.mode, known_windows=self.known_windows
+            )
+            self._volume_settings[volume.volume_id] = volume_settings
+        return volume_settings
+
 
 def evaluate_due(watch_pass: WatchPass, due: Iterable[DueVolume]) -> None:
-    """Read, assess and decide, chunk by chunk."""
-    mode = watch_pass.services.policy.mode
+    """Read, assess and decide, chunk by chunk; alerts about drains wait until all of them are known."""
     watched: list[DueVolume] = []
     for due_volume in due:
         if due_volume.volume.volume_id in watch_pass.states.unreadable:
             watch_pass.decisions.append(_unreadable_decision(watch_pass, due_volume.volume))
             continue
         state = watch_pass.states.get(due_volume.volume.volume_id)
-        is_ignored = IGNORE in due_volume.volume.tags and read_tags(due_volume.volume.tags, mode).is_ignored
+        is_ignored = IGNORE in due_volume.volume.tags and watch_pass.settings_of(due_volume.volume).is_ignored
         if is_ignored and not (state is not None and state.has_flip_history):
             watch_pass.ignored.append(due_volume.volume.volume_id)
             _drop_state(watch_pass, due_volume.volume.volume_id, f"it is tagged {IGNORE}")
         else:
             is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
             watched.append(replace(due_volume, is_being_modified=True) if is_being_modified else due_volume)
+    results: list[Decision | VolumeEvaluation] = []
     remaining = iter(watched)
     while chunk := list(islice(remaining, _CHUNK_SIZE)):
         if watch_pass.services.should_stop():
             _record_stop(watch_pass, len(chunk) + sum(1 for _ in remaining))
-            return
+            break
         watch_pass.collector.heartbeat()
-        assessments = _assess_chunk(watch_pass, chunk)
-        modifications, unread = _read_modifications(watch_pass, chunk)
-        candidates = [
-            due_volume.volume
-            for due_volume in chunk
-            if _may_recommend_flip(
-                watch_pass, due_volume.volume, assessments.get(due_volume.volume.volume_id)
-            )
-        ]
-        unavailable = watch_pass.services.unavailable_types(candidates, watch_pass.context.now_s)
-        for due_volume in chunk:
-            if assessment := assessments.get(due_volume.volume.volume_id):
-                with _isolate_errors(watch_pass, due_volume.volume.volume_id):
-                    volume_context = _volume_context(watch_pass, due_volume.volume, modifications, unread)
-                    volume_context = replace(
-                        volume_context, unavailable=unavailable.get(due_volume.volume.volume_id, {})
-                    )
-                    watch_pass.decisions.append(_decide(watch_pass, due_volume, assessment, volume_context))
-        watch_pass.services.report_progress(len(watch_pass.decisions), len(watched))
+        results += _evaluate_chunk(watch_pass, chunk)
+        watch_pass.services.report_progress(len(results), len(watched))
+    _conclude_all(watch_pass, results)
+
+
+def _evaluate_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> list[Decision | VolumeEvaluation]:
+    """A decision about each volume; only the evaluation of one whose drain is yet to be explained."""
+    assessments, levels = _assess_chunk(watch_pass, chunk)
+    modifications, unread = _read_modifications(watch_pass, chunk)
+    candidates = [
+        due_volume.volume
+        for due_volume in chunk
+        if _may_recommend_flip(watch_pass, due_volume.volume, levels.get(due_volume.volume.volume_id))
+    ]
+    unavailable = watch_pass.services.unavailable_types(candidates, watch_pass.context.now_s)
+    results: list[Decision | VolumeEvaluation] = []
+    for due_volume in chunk:
+        volume_id = due_volume.volume.volume_id
+        if assessment := assessments.get(volume_id):
+            with _isolate_errors(watch_pass, volume_id):
+                volume_context = _volume_context(watch_pass, due_volume.volume, modifications, unread)
+                volume_context = replace(volume_context, unavailable=unavailable.get(volume_id, {}))
+                results.append(_evaluate_one(watch_pass, assessment, levels[volume_id], volume_context))
+    return results
+
+
+def _evaluate_one(
+    watch_pass: WatchPass, assessment: Assessment, level: Level, volume_context: VolumeContext
+) -> Decision | VolumeEvaluation:
+    volume = assessment.volume
+    volume_settings = watch_pass.settings_of(volume)
+    if volume_settings.is_ignored:
+        volume_settings = replace(volume_settings, mode=Mode.OBSERVE)
+    result = evaluate_volume(
+        assessment,
+        watch_pass.states.get(volume.volume_id),
+        volume_settings,
+        policy=watch_pass.services.policy,
+        context=watch_pass.context,
+        volume_context=volume_context,
+        classified=level,
+    )
+    if isinstance(result, Decision):
+        return _release_samples(watch_pass, result)
+    if watch_pass.explains_drains and result.unexplained_drain is not None:
+        return result
+    return _release_samples(watch_pass, conclude(result))
+
+
+def _release_samples(watch_pass: WatchPass, decision: Decision) -> Decision:
+    """The decision without the series it was made from: those of a large fleet would not fit in memory."""
+    if watch_pass.keeps_samples:
+        return decision
+    return replace(decision, assessment=replace(decision.assessment, balance=Series(), served_iops=Series()))
+
+
+def _conclude_all(watch_pass: WatchPass, results: Iterable[Decision | VolumeEvaluation]) -> None:
+    """Add the decisions in order; the drains that alerts are about are explained first, all at once."""
+    results = list(results)
+    drain_causes = _read_drain_causes(
+        watch_pass, [result for result in results if isinstance(result, VolumeEvaluation)]
+    )
+    for result in results:
+        if isinstance(result, Decision):
+            watch_pass.decisions.append(result)
+            continue
+        with _isolate_errors(watch_pass, result.volume_id):
+            decision = conclude(result, drain_causes.get(result.volume_id))
+            watch_pass.decisions.append(_release_samples(watch_pass, decision))
+
+
+def _read_drain_causes(
+    watch_pass: WatchPass, evaluations: Sequence[VolumeEvaluation]
+) -> Mapping[str, Mapping[str, Any]]:
+    """What drained each of these volumes, by id, the most urgent read first.
+
+    No alert is lost over what goes wrong here.
+    """
+    drains = {
+        evaluation.volume_id: evaluation.unexplained_drain
+        for evaluation in sorted(evaluations, key=urgency_of)
+    }
+    try:
+        drain_metrics = watch_pass.collector.drain_metrics(list(drains))
+        return {
+            volume_id: describe_drain_cause(drain, drain_metrics[volume_id], now_s=watch_pass.context.now_s)
+            for volume_id, drain in drains.items()
+            if drain is not None and volume_id in drain_metrics
+        }
+    except Exception as error:  # noqa: BLE001 - whatever it is, the alerts must go out; it is reported
+        reason = f"{type(error).__name__}: {error}"
+        count_text = "1 volume" if len(drains) == 1 else f"{len(drains)} volumes"
+        watch_pass.internal_errors.append(
+            f"what drained {count_text} was not read, by a mistake of burstwatch's: {reason}"
+        )
+        watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
+        return {}
 
 
 def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
     """A volume of which the ledger's memory cannot be read: not judged, as that would be from a blank one."""
-    policy, unreadable = watch_pass.services.policy, watch_pass.states.unreadable[volume.volume_id]
+    unreadable = watch_pass.states.unreadable[volume.volume_id]
     assessment = Assessment(
         volume=volume,
         baseline_iops=baseline_iops(volume.size_gib),
@@ -134,7 +220,7 @@ def _unreadable_decision(watch_pass: WatchPass, volume: Volume) -> Decision:
     )
     return Decision(
         assessment=assessment,
-        volume_settings=read_tags(volume.tags, policy.mode, known_windows=watch_pass.known_windows),
+        volume_settings=watch_pass.settings_of(volume),
         level=Level.UNKNOWN,
         previous_level=Level.UNKNOWN,
         action=Action.NONE,
@@ -194,8 +280,10 @@ def to_due(watch_pass: WatchPass, volumes: Sequence[Volume]) -> list[DueVolume]:
     return [DueVolume(volume=v, smaller_size_gib=sizes_gib.get(v.volume_id)) for v in volumes]
 
 
-def _assess_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> dict[str, Assessment]:
-    """Facts about each volume; a second and third question only about those that call for it."""
+def _assess_chunk(
+    watch_pass: WatchPass, chunk: Sequence[DueVolume]
+) -> tuple[dict[str, Assessment], dict[str, Level]]:
+    """Facts about each volume, and its level; a second and third question only about those that need it."""
     collector = watch_pass.collector
     in_focus = {i for i, state in watch_pass.states.items() if state.next_poll_at_s is not None}
     balances = collector.balances(chunk, in_focus)
@@ -224,9 +312,9 @@ def _assess_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> dict[str
         assess_again(volume_id, _with_instance_state(watch_pass, volume_id, readings[volume_id], state))
     for volume_id in _find_idle(watch_pass, assessments):
         assess_again(volume_id, replace(readings[volume_id], is_idle=True))
-    alerting = {
-        volume_id for volume_id, assessment in assessments.items() if _is_alerting(watch_pass, assessment)
-    }
+    # operations and instance states, which are read below, never change a level that is known
+    levels = {volume_id: _classify(watch_pass, assessment) for volume_id, assessment in assessments.items()}
+    alerting = {volume_id for volume_id, level in levels.items() if level.is_alerting}
     returning = {volume_id for volume_id in assessments if _may_return(watch_pass.states.get(volume_id))}
     span_s = _calm_span_s(watch_pass) if returning else OPERATIONS_SPAN_S
     volume_ids = sorted(alerting | returning)
@@ -239,7 +327,7 @@ def _assess_chunk(watch_pass: WatchPass, chunk: Sequence[DueVolume]) -> dict[str
     ]
     for volume_id, state in collector.instance_states(unknown_demand).items():
         assess_again(volume_id, replace(readings[volume_id], instance_state=state))
-    return assessments
+    return assessments, levels
 
 
 def _may_return(state: VolumeState | None) -> bool:
@@ -361,9 +449,9 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
     ]
 
 
-def _is_alerting(watch_pass: WatchPass, assessment: Assessment) -> bool:
+def _classify(watch_pass: WatchPass, assessment: Assessment) -> Level:
     state = watch_pass.states.get(assessment.volume.volume_id)
-    return classify(assessment, state.level if state else Level.OK, watch_pass.services.policy).is_alerting
+    return classify(assessment, state.level if state else Level.OK, watch_pass.services.policy)
 
 
 def _read_modifications(
@@ -381,12 +469,12 @@ def _read_modifications(
     return {**in_progress, **modifications}, unread
 
 
-def _may_recommend_flip(watch_pass: WatchPass, volume: Volume, assessment: Assessment | None) -> bool:
+def _may_recommend_flip(watch_pass: WatchPass, volume: Volume, level: Level | None) -> bool:
     """Whether a flip of it may be proposed: only then it matters what its zone has."""
-    if assessment is None or not can_burst(volume):
+    if level is None or not can_burst(volume):
         return False
     is_requested = CRITICAL in volume.tags or watch_pass.window_schedule.status_for(volume) is not None
-    return is_requested or _is_alerting(watch_pass, assessment)
+    return is_requested or level.is_alerting
 
 
 def _needs_modification_record(state: VolumeState, volume: Volume) -> bool:
@@ -395,31 +483,6 @@ def _needs_modification_record(state: VolumeState, volume: Volume) -> bool:
     if flip is None or state.unsent_intent is not None:
         return state.unsent_intent is not None
     return flip.is_under_way or not is_on_target(volume, flip)
-
-
-def attach_drain_causes(watch_pass: WatchPass) -> None:
-    """Add what drained each volume that is alerted for it now; no alert is lost over what goes wrong here."""
-    draining = sorted(
-        (decision for decision in watch_pass.decisions if decision.drain_episode is not None), key=urgency_of
-    )
-    try:
-        drain_metrics = watch_pass.collector.drain_metrics([decision.volume_id for decision in draining])
-        updated = {
-            decision.volume_id: attach_drain_cause(
-                decision, drain_metrics[decision.volume_id], now_s=watch_pass.context.now_s
-            )
-            for decision in draining
-            if decision.volume_id in drain_metrics
-        }
-    except Exception as error:  # noqa: BLE001 - whatever it is, the alerts must go out; it is reported
-        reason = f"{type(error).__name__}: {error}"
-        count_text = "1 volume" if len(draining) == 1 else f"{len(draining)} volumes"
-        watch_pass.internal_errors.append(
-            f"what drained {count_text} was not read, by a mistake of burstwatch's: {reason}"
-        )
-        watch_pass.collector.failures.append(watch_pass.internal_errors[-1])
-        return
-    watch_pass.decisions[:] = [updated.get(decision.volume_id, decision) for decision in watch_pass.decisions]
 
 
 def _volume_context(
@@ -437,24 +500,3 @@ def _volume_context(
         hold=active_hold(watch_pass.holds, volume_id, watch_pass.context.now_s),
         stall=watch_pass.stalls.get(volume_id),
     )
-
-
-def _decide(
-    watch_pass: WatchPass, due_volume: DueVolume, assessment: Assessment, volume_context: VolumeContext
-) -> Decision:
-    policy = watch_pass.services.policy
-    state = watch_pass.states.get(due_volume.volume.volume_id)
-    volume_settings = read_tags(due_volume.volume.tags, policy.mode, known_windows=watch_pass.known_windows)
-    if volume_settings.is_ignored:
-        volume_settings = replace(volume_settings, mode=Mode.OBSERVE)
-    decision = decide(
-        assessment,
-        state,
-        volume_settings,
-        policy=policy,
-        context=watch_pass.context,
-        volume_context=volume_context,
-    )
-    if watch_pass.keeps_samples:
-        return decision
-    return replace(decision, assessment=replace(assessment, balance=Series(), served_iops=Series()))

@@ -7,7 +7,6 @@ from burstwatch.core.flips.reconcile import is_on_target
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.ledger import VolumeState
 from burstwatch.core.policy.policy import Mode
-from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.tag_keys import CRITICAL, WINDOW
 from burstwatch.engine.evaluate import WatchPass
 
@@ -39,7 +38,7 @@ def _is_wanted_on_target(watch_pass: WatchPass, volume: Volume, state: VolumeSta
     may_be_wanted = CRITICAL in volume.tags or WINDOW in volume.tags or bool(policy.windows)
     if not may_be_wanted or not can_burst(volume) or (state is not None and state.flip is not None):
         return False
-    volume_settings = read_tags(volume.tags, policy.mode)
+    volume_settings = watch_pass.settings_of(volume)
     if volume_settings.is_ignored or volume_settings.mode is Mode.OBSERVE:
         return False
     window = watch_pass.window_schedule.status_for(volume)

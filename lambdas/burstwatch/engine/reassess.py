@@ -5,7 +5,7 @@ from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.tag_keys import IGNORE
-from burstwatch.core.watch.decide import TickContext
+from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.dispatch import to_order
@@ -35,6 +35,7 @@ def reassess_order(
         states=states,
         window_schedule=WindowSchedule.at(now_s, services.policy, ledger.manual_overrides().values()),
         holds=ledger.holds(now_s),
+        explains_drains=False,
     )
     volumes = read_remembered_volumes(watch_pass, {volume_id})
     evaluate_due(watch_pass, to_due(watch_pass, volumes))

@@ -12,14 +12,14 @@ from time import monotonic
 from typing import TypeVar
 
 from burstwatch.core.ledger.ledger import Change, ItemKind, States
-from burstwatch.core.watch.decide import TickContext
+from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.fleet_summary import summarise_fleet
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips
-from burstwatch.engine.evaluate import WatchPass, attach_drain_causes, evaluate_due
+from burstwatch.engine.evaluate import WatchPass, evaluate_due
 from burstwatch.engine.services import Services
 
 
@@ -77,6 +77,8 @@ def run_pass(
     """
     # Collect: the volumes that are due, as EC2 describes them now.
     collection = collect(watch_pass)
+    # A pass that sends nothing pays for no metrics about what drained a volume.
+    watch_pass.explains_drains = scope is not PassScope.READ_ONLY
     # Evaluate: read their metrics, judge them and decide. A mistake about one volume stays with that volume.
     evaluate_due(watch_pass, collection.due)
     # A pass that lists the fleet for the first time evaluates without knowing its size, and reports it.
@@ -136,7 +138,6 @@ def _record(watch_pass: WatchPass) -> RecordedChanges:
         LeaseLostError: another process has taken over this sweep; nothing is recorded.
     """
     services = watch_pass.services
-    attach_drain_causes(watch_pass)
     watch_pass.collector.heartbeat()
     changes = [
         *watch_pass.dropped,

@@ -8,7 +8,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.watch.decide import Action, Decision
+from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.services import Services

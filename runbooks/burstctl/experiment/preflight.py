@@ -39,7 +39,7 @@ from burstwatch.core.policy.policy import QuotaRule
 from burstwatch.core.policy.windows import expected_flip_duration
 from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.text import format_duration, format_instant
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.window_status import WindowSchedule
 
 MODIFICATIONS_NEEDED: Final = 2

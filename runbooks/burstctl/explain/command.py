@@ -31,7 +31,7 @@ from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.ledger import ItemKind
 from burstwatch.core.policy.windows import window_names_of
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector

@@ -31,7 +31,7 @@ from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.windows import WindowState, describe_flip_duration
 from burstwatch.core.tag_keys import MODE
 from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_time, sanitise
-from burstwatch.core.watch.decide import Action, Decision
+from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
 
 SCHEMA: Final = "burstwatch.explanation/v1"

@@ -19,7 +19,7 @@ from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger, LedgerEntry
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.text import sanitise
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import build_client

@@ -4,7 +4,7 @@ from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.flips.guards import Guard
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Direction, Flip, active_hold
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 
 

@@ -15,7 +15,7 @@ from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import format_clock, format_duration, format_instant, format_until, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 
 _MAX_LINES: Final = 10

@@ -15,7 +15,7 @@ from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.ebs.volume import BUCKET_CREDITS
 from burstwatch.core.text import display_width as display_columns
 from burstwatch.core.text import format_relative_time, format_rounded_duration, format_time
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 
 MAX_ROWS: Final = 20

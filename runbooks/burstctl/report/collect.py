@@ -41,7 +41,7 @@ from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError

@@ -5,7 +5,7 @@ from typing import Final
 
 from burstctl.render.volume import display_name_of
 from burstctl.report.collect import FleetReport
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 
 _DAY_S: Final = 86_400
 _HOUR_S: Final = 3_600

@@ -24,7 +24,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_duration, sanitise
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 
 FAULT: Final = "fault"
 LEVELS: Final = (

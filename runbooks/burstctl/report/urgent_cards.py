@@ -11,7 +11,7 @@ from burstctl.report.format import format_short_instant, format_volume_count
 from burstctl.report.page_data import FAULT, level_of, suggested_action, volume_facts
 from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link
 from burstwatch.core.text import sanitise
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 
 MAX_CARDS: Final = 12
 """So many urgent volumes stand at the top; some more are a click away, and all are in the table."""

@@ -14,7 +14,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.location import AwsLocation
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.fleet_summary import FleetSummary
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
 

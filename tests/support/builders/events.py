@@ -28,7 +28,8 @@ from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import WindowPhase, WindowState
-from burstwatch.core.watch.decide import TickContext, decide
+from burstwatch.core.watch.decide import decide
+from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.window_status import announce_windows
 from support.builders.core_values import (
     GP2,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision
 
 USD_PER_METRIC = 0.01 / 1000
 """GetMetricData, per metric requested, the same in almost every region (us-east-1, October 2025)."""

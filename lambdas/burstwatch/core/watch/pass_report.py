@@ -13,7 +13,7 @@ from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.cadence import sweep_interval_s
-from burstwatch.core.watch.decide import Decision
+from burstwatch.core.watch.decision import Decision, VolumeEvaluation
 from burstwatch.core.watch.fleet_summary import FleetSummary
 
 SCHEMA: Final = "burstwatch.report/v1"
@@ -171,7 +171,7 @@ def sort_by_urgency(decisions: Iterable[Decision]) -> list[Decision]:
     return sorted(decisions, key=urgency_of)
 
 
-def urgency_of(decision: Decision) -> tuple[Any, ...]:
+def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
     """The lower, the sooner somebody must act."""
     assessment = decision.assessment
     forecast = assessment.forecast

@@ -23,7 +23,8 @@ from burstwatch.core.ledger.ledger import EntryKind, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import AlertPolicy, FlipPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
-from burstwatch.core.watch.decide import Action, TickContext, decide, drop_state, mark_missing
+from burstwatch.core.watch.decide import Action, TickContext, decide
+from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from support.builders.core_values import (
     GAP,
     GP2,

@@ -5,15 +5,18 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.alerts.alert import AlertKind, make_alert_id
+from burstwatch.core.alerts.drain_message import describe_drain, describe_drain_cause
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.assessment.drain_cause import DrainMetrics
+from burstwatch.core.assessment.drain_cause import DrainMetrics, find_drain
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.triggers import VolumeContext
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger import EntryKind
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.watch.decide import Action, attach_drain_cause, drop_state, mark_missing
+from burstwatch.core.watch.decide import NO_CONTEXT, conclude, evaluate_volume
+from burstwatch.core.watch.decision import Action, Decision
+from burstwatch.core.watch.missing_volume import drop_state, mark_missing
 from support.builders.core_values import (
     a_decision,
     a_flip,
@@ -27,6 +30,7 @@ from support.builders.core_values import (
     calm,
     critical,
     steady,
+    volume_settings,
     warning,
 )
 
@@ -124,14 +128,22 @@ DRAIN = balances(*[100.0] * 5, *[100.0 - 3 * minute for minute in range(1, 28)],
 """27 minutes of full burst, from 100 % to 19 %."""
 
 
-def decision_with_cause(state=None):
-    return a_decision(an_assessment(DRAIN), state)
+CAUSE = describe_drain_cause(find_drain(DRAIN), DrainMetrics(read_error="no answer"), now_s=int(at("12:00")))
+
+
+def an_evaluation(balance, state=None, *, around=NO_CONTEXT):
+    return evaluate_volume(
+        an_assessment(balance),
+        state,
+        volume_settings(),
+        policy=Policy(),
+        context=a_tick_context(),
+        volume_context=around,
+    )
 
 
 def test_the_drain_cause_is_in_the_alert_and_its_ledger_copy():
-    decision = attach_drain_cause(
-        decision_with_cause(), DrainMetrics(read_error="no answer"), now_s=at("12:00")
-    )
+    decision = conclude(an_evaluation(DRAIN), CAUSE)
     [alert] = decision.alerts
     assert alert.evidence["drain"]["not_read"] == "no answer"
     entries = {entry.kind: entry for entry in decision.change.entries}
@@ -139,26 +151,32 @@ def test_the_drain_cause_is_in_the_alert_and_its_ledger_copy():
     assert entries[EntryKind.LEVEL_CHANGED].body == {"from": "ok", "to": "critical"}
 
 
+def test_without_a_cause_the_alert_shows_the_fall_of_the_balance():
+    [alert] = conclude(an_evaluation(DRAIN)).alerts
+    assert alert.evidence["drain"] == describe_drain(find_drain(DRAIN))
+
+
 def test_an_alert_about_something_else_says_nothing_of_a_drain():
     missed = a_window_state(missed_min=5)
-    decision = a_decision(an_assessment(DRAIN), mode=Mode.PROPOSE, around=VolumeContext(windows=missed))
-    drain, other = attach_drain_cause(
-        decision, DrainMetrics(read_error="no answer"), now_s=at("12:00")
-    ).alerts
+    evaluation = an_evaluation(DRAIN, around=VolumeContext(windows=missed))
+    drain, other = conclude(evaluation, CAUSE).alerts
     assert (drain.kind, other.kind) == (AlertKind.DRAINING, AlertKind.WINDOW_MISSED)
     assert drain.evidence["drain"]["not_read"] == "no answer"
     assert "drain" not in other.evidence
-    assert other == decision.alerts[1]
+    assert other == conclude(evaluation).alerts[1]
 
 
-def test_a_decision_that_is_about_no_drain_stays_as_it_is():
-    decision = evaluate_with_stall(calm())
-    assert attach_drain_cause(decision, DrainMetrics(read_error="no answer"), now_s=at("12:00")) is decision
+def test_only_a_new_alert_about_a_drain_is_to_be_explained():
+    assert an_evaluation(DRAIN).unexplained_drain == find_drain(DRAIN)
+    assert an_evaluation(calm(), around=VolumeContext(stall=STALL)).unexplained_drain is None
+    known = a_state(level=Level.CRITICAL, alerted_level=Level.CRITICAL, alerted_at_s=int(at("01:00")))
+    reminder = an_evaluation(DRAIN, known)
+    assert (reminder.alert.kind, reminder.alert.is_reminder) == (AlertKind.DRAINING, True)
+    assert reminder.unexplained_drain is None
 
 
-def test_a_decision_that_changes_nothing_stays_as_it_is():
-    decision = replace(decision_with_cause(), change=None)
-    assert attach_drain_cause(decision, DrainMetrics(), now_s=at("12:00")) is decision
+def test_a_calm_volume_is_decided_at_once():
+    assert isinstance(an_evaluation(calm()), Decision)
 
 
 # what is written down of a volume that is gone, or doubted

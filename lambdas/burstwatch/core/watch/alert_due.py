@@ -1,0 +1,149 @@
+"""Which alert a look calls for: at most one about the level or the balance, and one about a stalled host."""
+
+from dataclasses import replace
+from typing import Final
+
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.drain_cause import find_drain
+from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ebs.volume import CREDITS_PER_PCT, highest_drain_per_s
+from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.reconcile import Transition
+from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.text import format_duration
+from burstwatch.core.watch.decision import DueAlert
+
+_TRANSIENT_READ_FAILURE_S: Final = 120
+"""A read that fails for less than this has only been throttled."""
+
+_DRAIN_ALERTS: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
+
+
+def find_due_alert(
+    old_state: VolumeState,
+    state: VolumeState,
+    assessment: Assessment,
+    level: Level,
+    *,
+    mode: Mode,
+    policy: Policy,
+    now_s: int,
+) -> DueAlert:
+    """The alert that this look calls for, and the state once people have been notified.
+
+    ``state`` is that after this look; ``level`` is by the reading alone, so it may be ``unknown``.
+    """
+    kind, reason = _alert_due(old_state, state, assessment, level, policy=policy, now_s=now_s)
+    if kind is None:
+        return DueAlert(kind=None, reason=reason, state=state)
+    if mode is Mode.OBSERVE:
+        # nobody is notified; but what was open before the volume came into this mode is closed
+        quiet_state = _clear_alert_flags(state) if kind is AlertKind.RECOVERED else state
+        return DueAlert(kind=None, reason=f"{reason}; mode observe sends no alert", state=quiet_state)
+    is_about_drain = kind in _DRAIN_ALERTS
+    return DueAlert(
+        kind=kind,
+        reason=reason,
+        state=_mark_alerted(state, kind, now_s),
+        drain=find_drain(assessment.balance) if is_about_drain else None,
+        is_reminder=is_about_drain and old_state.alerted_level is level,
+    )
+
+
+def _alert_due(
+    old_state: VolumeState,
+    state: VolumeState,
+    assessment: Assessment,
+    read_level: Level,
+    *,
+    policy: Policy,
+    now_s: int,
+) -> tuple[AlertKind | None, str]:
+    """The kind of alert this look calls for, if any, and the reason in words."""
+    unknown_reason, level = assessment.unknown_reason, state.level
+    if unknown_reason is not None and unknown_reason.is_fault:
+        return _gap_alert_due(state, assessment, unknown_reason, policy=policy, now_s=now_s)
+    if level.is_alerting:
+        return _level_alert_due(old_state, level, unknown_reason, policy=policy, now_s=now_s)
+    reason = str(read_level) if unknown_reason is None else str(unknown_reason)
+    if unknown_reason is UnknownReason.TOO_NEW:
+        return None, reason
+    if old_state.alerted_level is not None or old_state.is_gap_alerted:
+        return AlertKind.RECOVERED, f"{old_state.level} before, now {reason}"
+    return None, reason
+
+
+def _level_alert_due(
+    old_state: VolumeState, level: Level, unknown_reason: UnknownReason | None, *, policy: Policy, now_s: int
+) -> tuple[AlertKind | None, str]:
+    """Alert on entering a level, and again as a reminder while it lasts; never while the data is missing."""
+    if unknown_reason is not None:
+        return None, f"{unknown_reason}; last known level {level}"
+    kind = AlertKind.EXHAUSTED if level is Level.EXHAUSTED else AlertKind.DRAINING
+    if old_state.alerted_level is not level or old_state.is_gap_alerted:
+        return kind, f"{old_state.level} before, now {level}"
+    elapsed_s = now_s - (old_state.alerted_at_s or 0)
+    if elapsed_s >= policy.alerts.remind_every.total_seconds():
+        return kind, f"still {level}"
+    return None, f"{level}, alerted {format_duration(elapsed_s)} ago"
+
+
+def _gap_alert_due(
+    state: VolumeState,
+    assessment: Assessment,
+    unknown_reason: UnknownReason,
+    *,
+    policy: Policy,
+    now_s: int,
+) -> tuple[AlertKind | None, str]:
+    """A telemetry gap alerts at once, a failed read when for all we know it is dry soon; both once."""
+    if state.is_gap_alerted:
+        return None, f"{unknown_reason}, alerted"
+    lasted_s = now_s - (state.unknown_since_s or now_s)
+    alert_after_s = policy.telemetry.gap_after.total_seconds()
+    highest_drain = highest_drain_per_s(assessment.baseline_iops)
+    if state.balance_pct is not None and state.balance_at_s is not None and highest_drain:
+        empty_at_s = state.balance_at_s + state.balance_pct * CREDITS_PER_PCT / highest_drain
+        time_left_s = lasted_s + empty_at_s - now_s - policy.cadence.act_lead.total_seconds()
+        alert_after_s = min(alert_after_s, max(_TRANSIENT_READ_FAILURE_S, time_left_s))
+    if unknown_reason is UnknownReason.TELEMETRY_GAP or lasted_s >= alert_after_s:
+        return AlertKind.TELEMETRY_GAP, str(unknown_reason)
+    return None, str(unknown_reason)
+
+
+def _mark_alerted(state: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
+    if kind is AlertKind.TELEMETRY_GAP:
+        return replace(state, is_gap_alerted=True)
+    if kind is AlertKind.RECOVERED:
+        return _clear_alert_flags(state)
+    return replace(state, alerted_level=state.level, alerted_at_s=now_s)
+
+
+def _clear_alert_flags(state: VolumeState) -> VolumeState:
+    """Nothing is open with anybody any more."""
+    return replace(state, alerted_level=None, alerted_at_s=None, is_gap_alerted=False)
+
+
+def record_host_stall(
+    state: VolumeState, stall: Stall, mode: Mode, *, is_alerted: bool, now_s: int
+) -> Transition:
+    """Remember what a host reports; it is an alert of its own only if no other is open about the volume."""
+    alerted_at_s = state.stall_alerted_at_s
+    is_due = alerted_at_s is None or now_s - alerted_at_s >= STALL_EVIDENCE_S
+    should_alert = is_due and not is_alerted and state.alerted_level is None and mode is not Mode.OBSERVE
+    duration = f" for {stall.total_s:,.1f} s" if stall.total_s is not None else ""
+    event = Event(
+        kind=EntryKind.STALL,
+        summary=f"stood still{duration}, says its host",
+        details=("CloudWatch shows no reason yet; the host is nearer, and minutes earlier.",)
+        if should_alert
+        else (),
+        alert=AlertKind.HOST_STALL if should_alert else None,
+        action=f"burstctl explain {stall.volume_id}",
+        facts=stall.to_facts(now_s),
+    )
+    new_state = replace(state, stall_alerted_at_s=now_s if should_alert else alerted_at_s)
+    return Transition(state=new_state, events=(event,))

@@ -1,0 +1,173 @@
+"""What a decision writes to the ledger: the state, the entries and the alerts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from burstwatch.core.alerts.alert import (
+    Alert,
+    describe_evidence,
+    describe_forecast,
+    describe_reading,
+    describe_volume,
+    make_alert_id,
+    runbook_link,
+)
+from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.assessment.severity import Level, explain_level
+from burstwatch.core.flips.events import describe_host_stall, to_alert, to_ledger_entry
+from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
+from burstwatch.core.ledger.flip_state import modifications_within
+from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
+from burstwatch.core.text import format_instant
+from burstwatch.core.watch.decision import VolumeEvaluation
+
+_STATE_KEPT_AFTER_RETURN_S: Final = 2 * 3600
+"""Longer than any balance is read back: until then it must be known since when it is fresh."""
+
+_REMEMBERED_REASONS: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
+
+
+def build_alerts(
+    evaluation: VolumeEvaluation, state: VolumeState, drain_cause: Mapping[str, Any] | None = None
+) -> tuple[Alert, ...]:
+    """The alerts of a look: the one that is due, and those of what happened to the volume."""
+    volume, context = evaluation.assessment.volume, evaluation.context
+    event_alerts = (
+        to_alert(
+            event,
+            state,
+            volume,
+            policy=evaluation.policy,
+            location=context.location,
+            now_s=int(context.now_s),
+        )
+        for event in evaluation.events
+    )
+    due_alert = None if evaluation.alert.kind is None else _make_due_alert(evaluation, drain_cause)
+    return tuple(alert for alert in (due_alert, *event_alerts) if alert is not None)
+
+
+def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None) -> Alert:
+    due, assessment, level = evaluation.alert, evaluation.assessment, evaluation.level
+    assert due.kind is not None
+    volume, policy, context = assessment.volume, evaluation.policy, evaluation.context
+    recommendation, settings = evaluation.recommendation, evaluation.volume_settings
+    return Alert(
+        alert_id=make_alert_id(volume.volume_id, due.kind, evaluation.state.revision),
+        kind=due.kind,
+        level=level,
+        previous_level=evaluation.previous_alerted_level or evaluation.previous_level,
+        volume_id=volume.volume_id,
+        at_s=int(context.now_s),
+        is_reminder=due.is_reminder,
+        volume=describe_volume(volume, context.location),
+        reading=describe_reading(assessment),
+        forecast=describe_forecast(assessment, context.now_s),
+        evidence={"because": explain_level(assessment, level, policy)}
+        | describe_evidence(assessment, due.drain)
+        | ({} if drain_cause is None else {"drain": drain_cause})
+        | _describe_duration(evaluation)
+        | {
+            "mode": str(settings.mode),
+            "tag_faults": list(settings.faults),
+            "proposal": list(recommendation.reasons if recommendation else ()),
+            "act_at": evaluation.act_rule.to_document() if evaluation.act_rule else None,
+        }
+        | describe_host_stall(evaluation.state.stall, context.now_s),
+        action=recommendation.action if recommendation else None,
+        runbook=runbook_link(due.kind, policy.alerts.runbooks_url),
+        console_url=context.location.volume_url(volume.volume_id),
+    )
+
+
+def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
+    """How long a flip is expected to take: of the one under way, or of the one that is proposed."""
+    flip, recommendation = evaluation.flip, evaluation.recommendation
+    volume, lead = evaluation.assessment.volume, evaluation.policy.lead
+    is_changing = flip is not None and flip.is_under_way
+    if not is_changing and (recommendation is None or recommendation.target is None):
+        return {}
+    return {
+        "changing_to": str(flip.requested_config) if flip is not None and is_changing else None,
+        "changing_since": format_instant(flip.requested_at_s) if flip is not None and is_changing else None,
+        "expected_least_s": round(lead.least.total_seconds()),
+        "expected_most_s": round(expected_flip_duration(volume.size_gib, lead).total_seconds()),
+        "duration": describe_flip_duration(
+            volume.size_gib,
+            lead,
+            time_to_empty_s=evaluation.assessment.time_to_empty_s,
+            elapsed_s=evaluation.context.now_s - flip.requested_at_s
+            if flip is not None and is_changing
+            else 0.0,
+        ),
+    }
+
+
+def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Sequence[Alert]) -> Change | None:
+    """What to write; None where a calm volume stays calm."""
+    old_state, now_s = evaluation.old_state, int(evaluation.context.now_s)
+    new_state = _without_expired(state, now_s)
+    kept_state = new_state if _is_worth_keeping(new_state, now_s) else None
+    if old_state is None and kept_state is None and not alerts:
+        return None
+    previous_level, entries = evaluation.previous_level, list[LedgerEntry]()
+    if new_state.level is not previous_level:
+        levels = {"from": str(previous_level), "to": str(evaluation.level)}
+        entries.append(make_entry(new_state, EntryKind.LEVEL_CHANGED, levels, now_s))
+    entries += [
+        to_ledger_entry(event, new_state, now_s)
+        for event in evaluation.events
+        if event.kind is not EntryKind.ALERT
+    ]
+    entries += [make_entry(new_state, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
+    return Change(
+        volume_id=new_state.volume_id,
+        expected_revision=old_state.revision if old_state else None,
+        state=kept_state,
+        entries=tuple(entries),
+        alerts=tuple(alerts),
+    )
+
+
+def _without_expired(state: VolumeState, now_s: int) -> VolumeState:
+    """The state without modifications and an intent that are too old to matter."""
+    intent = state.unsent_intent
+    is_remembered = intent is not None and now_s - intent.requested_at_s < LATE_INTENT_MEMORY_S
+    return replace(
+        state,
+        modifications=modifications_within(state.modifications, now_s),
+        unsent_intent=intent if is_remembered else None,
+    )
+
+
+def make_entry(new_state: VolumeState, kind: EntryKind, body: Mapping[str, Any], at_s: int) -> LedgerEntry:
+    """A line of the volume's history, at the revision of its new state."""
+    return LedgerEntry(
+        volume_id=new_state.volume_id, revision=new_state.revision, kind=kind, at_s=at_s, body=body
+    )
+
+
+def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
+    """Whether forgetting this state would change a later decision."""
+    is_refilling = state.unknown_reason is UnknownReason.DETACHED and state.balance_pct is not None
+    is_remembered = state.unknown_reason in _REMEMBERED_REASONS or is_refilling
+    is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
+    has_open_alert = (
+        state.is_gap_alerted or state.is_critical_alerted or state.missed_window_alerted_at_s is not None
+    )
+    is_backing_off = state.retry_at_s is not None and state.retry_at_s > now_s
+    has_fresh_stall = state.stall is not None and state.stall.is_fresh(now_s)
+    has_returned = (
+        state.returned_at_s is not None and now_s - state.returned_at_s < _STATE_KEPT_AFTER_RETURN_S
+    )
+    return (
+        is_watched
+        or has_open_alert
+        or is_remembered
+        or state.has_flip_history
+        or is_backing_off
+        or has_returned
+        or has_fresh_stall
+    )

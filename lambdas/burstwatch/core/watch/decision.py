@@ -1,0 +1,149 @@
+"""What one look at a volume leads to: the values that the steps of a decision hand to each other."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.drain_cause import DrainEpisode
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.recommendation import Recommendation
+from burstwatch.core.flips.triggers import ActRule, FlipTrigger, VolumeContext
+from burstwatch.core.ledger.flip_state import Flip, FlipStatus
+from burstwatch.core.ledger.ledger import Change, VolumeState
+from burstwatch.core.location import AwsLocation
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.policy.volume_tags import VolumeSettings
+
+
+class Action(StrEnum):
+    """What a decision wants done."""
+
+    NONE = "none"
+    ALERT = "alert"
+    FLIP = "flip"
+    FLIP_BACK = "flip_back"
+    HOLD = "hold"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickContext:
+    """The circumstances of one look: ``now_s`` is the time, ``tick_at_s`` the nominal time of its tick."""
+
+    now_s: float
+    tick_at_s: int
+    location: AwsLocation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What one look at a volume leads to; ``change`` is None when the ledger already says it all."""
+
+    assessment: Assessment
+    volume_settings: VolumeSettings
+    level: Level
+    previous_level: Level
+    action: Action
+    reason: str
+    poll_interval_s: int | None
+    change: Change | None
+    recommendation: Recommendation | None = None
+    trigger: FlipTrigger | None = None
+    flip: Flip | None = None
+
+    @property
+    def volume_id(self) -> str:
+        return self.assessment.volume.volume_id
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether AWS is asked to change the volume, or is at it: its balance is that of what it was."""
+        return self.flip is not None and self.flip.is_under_way
+
+    @property
+    def metric_count(self) -> int:
+        """How many metrics of CloudWatch the next look at it reads."""
+        if self.flip is not None and self.flip.status is FlipStatus.ON_TARGET:
+            return 0 if self.flip.is_permanent else 2
+        if self.flip is not None:
+            return 1
+        return 3 if self.level.is_alerting else 1
+
+    @property
+    def alerts(self) -> Sequence[Alert]:
+        return self.change.alerts if self.change else ()
+
+    @property
+    def has_recommendation(self) -> bool:
+        """Whether an alert goes out that tells people what to do."""
+        return any(alert.action for alert in self.alerts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueAlert:
+    """The alert about the level or the balance that is due now, if any, and the reason in words.
+
+    ``kind`` is None if none is due. ``state`` remembers what people know once it is sent. ``drain`` is the
+    fall of the balance that the alert is about.
+    """
+
+    kind: AlertKind | None
+    reason: str
+    state: VolumeState
+    drain: DrainEpisode | None = None
+    is_reminder: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeEvaluation:
+    """What is known of a volume before its alert is written: the first six steps of a decision.
+
+    ``old_state`` is what the ledger has of it, None if it has nothing; ``state`` is what it will have, but
+    for the time of the next poll. ``focus_interval_s`` is the time to the next poll by the level alone, None
+    if the sweep is enough.
+    """
+
+    assessment: Assessment
+    volume_settings: VolumeSettings
+    volume_context: VolumeContext
+    policy: Policy
+    context: TickContext
+    old_state: VolumeState | None
+    state: VolumeState
+    level: Level
+    focus_interval_s: int | None
+    recommendation: Recommendation | None
+    act_rule: ActRule | None
+    trigger: FlipTrigger | None
+    blocked_reason: str | None
+    alert: DueAlert
+    events: tuple[Event, ...]
+
+    @property
+    def volume_id(self) -> str:
+        return self.assessment.volume.volume_id
+
+    @property
+    def flip(self) -> Flip | None:
+        return self.state.flip
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether AWS is asked to change the volume, or is at it: its balance is that of what it was."""
+        return self.flip is not None and self.flip.is_under_way
+
+    @property
+    def previous_level(self) -> Level:
+        return Level.OK if self.old_state is None else self.old_state.level
+
+    @property
+    def previous_alerted_level(self) -> Level | None:
+        """The level that people were notified of last, if that alert is still open."""
+        return None if self.old_state is None else self.old_state.alerted_level
+
+    @property
+    def unexplained_drain(self) -> DrainEpisode | None:
+        """The drain whose cause its alert should name; a reminder repeats none."""
+        return None if self.alert.is_reminder else self.alert.drain

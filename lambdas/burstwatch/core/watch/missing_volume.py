@@ -1,0 +1,73 @@
+"""What becomes of the state of a volume that AWS does not show any more, or that is left alone."""
+
+from dataclasses import replace
+from typing import Final
+
+from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, runbook_link
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.build_change import make_entry
+from burstwatch.core.watch.decision import TickContext
+from burstwatch.core.watch.next_poll import FOCUS_S
+
+_GONE_AFTER_S: Final = 600
+"""A flipped volume that AWS does not show for so long is gone."""
+
+_MISSING_CONFIRMED_AFTER_S: Final = 30
+"""Any other is, when the look after the first that did not show it does not either."""
+
+
+def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
+    """Doubt that a volume is gone; None when it was missing for long enough.
+
+    AWS may leave a volume out of an answer: one that drains would not be looked at before its next sweep, and
+    what one that has moved was before its flip is known nowhere else.
+    """
+    now_s = int(context.now_s)
+    since_s = now_s if state.missing_since_s is None else state.missing_since_s
+    if now_s - since_s >= (_GONE_AFTER_S if state.has_flip_history else _MISSING_CONFIRMED_AFTER_S):
+        return None
+    new_state = replace(
+        state,
+        revision=max(state.revision + 1, now_s),
+        missing_since_s=since_s,
+        next_poll_at_s=context.tick_at_s + FOCUS_S,
+    )
+    return Change(volume_id=state.volume_id, expected_revision=state.revision, state=new_state)
+
+
+def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: TickContext) -> Change:
+    """Drop the state of a volume that is deleted or ignored, and close its alert where there is one."""
+    now_s = int(context.now_s)
+    new_state = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
+    alerts: tuple[Alert, ...] = ()
+    if state.alerted_level is not None or state.is_gap_alerted:
+        alerts = (
+            Alert(
+                alert_id=make_alert_id(state.volume_id, AlertKind.RECOVERED, new_state.revision),
+                kind=AlertKind.RECOVERED,
+                level=Level.UNKNOWN,
+                previous_level=state.alerted_level or state.level,
+                volume_id=state.volume_id,
+                at_s=now_s,
+                volume={
+                    "volume_id": state.volume_id,
+                    "region": context.location.region,
+                    "account": context.location.account,
+                },
+                reading={"unknown_because": reason},
+                runbook=runbook_link(AlertKind.RECOVERED, policy.alerts.runbooks_url),
+            ),
+        )
+    entries = [
+        make_entry(new_state, EntryKind.LEVEL_CHANGED, {"from": str(state.level), "to": reason}, now_s)
+    ]
+    entries += [make_entry(new_state, EntryKind.ALERT, alert.to_document(), now_s) for alert in alerts]
+    return Change(
+        volume_id=state.volume_id,
+        expected_revision=state.revision,
+        state=None,
+        entries=tuple(entries),
+        alerts=alerts,
+    )

@@ -1,0 +1,80 @@
+"""When a volume is looked at again."""
+
+from typing import Final
+
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
+from burstwatch.core.assessment.severity import Level
+from burstwatch.core.buckets.forecast import Forecast
+from burstwatch.core.flips.triggers import FlipTrigger
+from burstwatch.core.ledger.flip_state import Flip
+from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.policy.policy import Policy
+from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, sweep_interval_s
+from burstwatch.core.watch.record_reading import is_newly_missing_data
+
+FOCUS_S: Final = 60
+"""The interval of the focus tick: nothing is looked at more often."""
+
+_PERMANENT_FLIP_POLL_S: Final = 12 * 3600
+"""A volume that stays where it was flipped is looked at so seldom: only to see whether it still is."""
+
+_EARLY_WARNING_FACTOR: Final = 2
+"""What would be a warning within this many times its span, were it believed, is looked at every minute."""
+
+
+def level_interval_s(
+    assessment: Assessment, level: Level, old_state: VolumeState, *, policy: Policy, now_s: int
+) -> int | None:
+    """Seconds to the next close look by the level alone; None if the volume is calm: the sweep is enough."""
+    if is_newly_missing_data(assessment, old_state, policy, now_s):
+        return FOCUS_S
+    return _focus_interval_s(assessment, level, policy=policy)
+
+
+def _focus_interval_s(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:
+    """Seconds to the next close look; None when the volume is calm and the sweep looks after it."""
+    cadence = policy.cadence
+    if assessment.unknown_reason is not None:
+        watched = assessment.unknown_reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW)
+        return FOCUS_S if watched else None
+    assert assessment.credits_left is not None
+    assert assessment.age_s is not None
+    is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None
+    credits_left, baseline = assessment.credits_left, assessment.baseline_iops
+    if not level.is_alerting and _may_soon_warn(assessment.forecast, policy):
+        return FOCUS_S
+    if level is Level.OK and not is_settling:
+        longest_s = longest_interval_s(credits_left, baseline, cadence, assessment.age_s)
+        if longest_s >= sweep_interval_s(baseline, cadence):
+            return None
+    return focus_interval_s(credits_left, baseline, cadence, assessment.age_s)
+
+
+def _may_soon_warn(forecast: Forecast | None, policy: Policy) -> bool:
+    """Whether it drains at a pace that, were it believed, would be a warning now or before long."""
+    if forecast is None or not forecast.is_draining or forecast.earliest_s is None:
+        return False
+    return forecast.earliest_s <= _EARLY_WARNING_FACTOR * policy.levels.warning_within.total_seconds()
+
+
+def interval_with_flip_s(
+    interval_s: int | None, flip: Flip | None, trigger: FlipTrigger | None, policy: Policy
+) -> int | None:
+    """Seconds to the next poll, if a flip needs one sooner than the level does."""
+    max_interval_s = int(policy.cadence.focus_at_most.total_seconds())
+    if flip is not None and (flip.is_under_way or flip.unconfirmed_since_s is not None):
+        flip_interval_s = FOCUS_S
+    elif flip is not None and flip.is_permanent:
+        flip_interval_s = _PERMANENT_FLIP_POLL_S
+    elif flip is not None or trigger is not None:
+        flip_interval_s = max_interval_s
+    else:
+        return interval_s
+    return flip_interval_s if interval_s is None else min(flip_interval_s, interval_s)
+
+
+def sweep_poll_interval_s(assessment: Assessment, policy: Policy) -> int | None:
+    """Seconds from sweep to sweep; None for a volume that is not polled."""
+    if assessment.unknown_reason in (None, UnknownReason.IDLE, UnknownReason.TELEMETRY_GAP):
+        return sweep_interval_s(assessment.baseline_iops, policy.cadence)
+    return None
