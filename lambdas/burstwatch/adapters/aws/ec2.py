@@ -354,6 +354,7 @@ class Ec2Reader:
                 error_details = error.response.get("Error", {})
                 if error_details.get("Code") not in lookup.bad_id_codes:
                     raise
+                # The error has no field for the unknown IDs: its message lists them as text.
                 bad_ids = set(_NON_ID_CHARS.split(str(error_details.get("Message"))))
             if not bad_ids.intersection(remaining_ids):
                 break

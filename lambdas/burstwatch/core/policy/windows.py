@@ -331,6 +331,7 @@ def _window_phase(
     lead: timedelta,
     margin: timedelta,
 ) -> WindowPhase:
+    # In this order: the lead to the next window counts more than the pause after the last one.
     next_at = upcoming[0].interval.start_at if upcoming else UNTIL_STOPPED
     if running:
         return WindowPhase.INSIDE
