@@ -157,7 +157,7 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
             unused_since_s=_unused_since_s(volume, reading, now_s),
         )
 
-    # AWS does not document when EC2 shows the new type of a flip under way, so another type proves nothing yet.
+    # AWS does not document when EC2 shows the new type of a flip under way: another type proves nothing.
     reason = not_polled_reason(volume, size_gib)
     if reason is not None and not (reading.changing_to and reason is UnknownReason.NOT_BURSTABLE_TYPE):
         return unknown(reason)
