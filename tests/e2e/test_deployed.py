@@ -15,9 +15,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from a_checkout import Checkout, check_shown
 from botocore.exceptions import ClientError
-from pasted import page_command, without_comment
+from tests.runbooks.a_checkout import Checkout, check_shown
+from tests.runbooks.pasted import page_command, without_comment
 
 from burstlab.deployed.deployed_stack import DeployedStack
 from burstlab.deployed.local_aws import ROOT, LocalAws
@@ -93,16 +93,16 @@ class DeployedScenario:
         """Where in the story we are."""
         return round((self.clock.now_s() - self.began_at.timestamp()) / MINUTE_S)
 
-    def run_until(self, until, *, item=lambda: None):
+    def run_until(self, until, *, on_tick=lambda: None):
         """Let time pass up to this minute of the story: the schedule ticks, EBS tells, functions run."""
         while self.run_minute() < until:
             started_at_s = time.monotonic()
             self.clock.advance(MINUTE_S)
-            for event in self.stage.tell_events():
+            for event in self.stage.forward_events():
                 self.is_settled_at_once(event)
-            self.stage.stuck = 1 - self.stage.waiting(self.stage.dead_letters)
+            self.stage.stuck_requests = 1 - self.stage.count_messages(self.stage.dead_letter_queue_url)
             self.stage.tick()
-            item()
+            on_tick()
             time.sleep(max(0.0, MIN_WAIT_S - (time.monotonic() - started_at_s)))
 
     def is_settled_at_once(self, event):
@@ -146,7 +146,7 @@ class DeployedScenario:
 
     def wait_for_slack(self, *words, within_s=TIMEOUT_S):
         """The message in Slack in which all these words stand."""
-        message = self.slack.wait_for(lambda m: all(word in m.words for word in words), timeout_s=within_s)
+        message = self.slack.wait_for(lambda m: all(word in m.full_text for word in words), timeout_s=within_s)
         reported = "\n".join(m.text for m in self.slack.all_messages)
         assert message, f"no message with {words} among {len(self.slack.all_messages)}:\n{reported}"
         return message
@@ -225,9 +225,9 @@ def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(scenario):
     assert "(no changes)" in text
     scenario.stage = DeployedStack.find(scenario.aws, scenario.endpoint)
     assert set(scenario.stage.functions) == {"watch", "flip", "settle", "notify"}
-    scenario.stage.set_schedule(is_on=False)
-    scenario.stage.look_at_the_lab()
-    scenario.stage.tell_slack(scenario.slack.url)
+    scenario.stage.set_schedule_state(is_on=False)
+    scenario.stage.use_lab_endpoint()
+    scenario.stage.set_slack_webhook(scenario.slack.url)
 
 
 def another_deployment_comes_later(scenario):
@@ -236,8 +236,8 @@ def another_deployment_comes_later(scenario):
     secrets.create_secret(Name="second-slack", SecretString=json.dumps({"url": scenario.other_slack.url}))
     scenario.paste(page_command("docs/deploying.md", "cdk deploy --all -c stage=stage.yaml"))
     scenario.second = DeployedStack.find(scenario.aws, scenario.endpoint, name="second")
-    scenario.second.set_schedule(is_on=False)
-    scenario.second.look_at_the_lab()
+    scenario.second.set_schedule_state(is_on=False)
+    scenario.second.use_lab_endpoint()
 
 
 def a_policy_is_pushed_and_a_volume_held(scenario, tmp_path):
@@ -249,13 +249,13 @@ def a_policy_is_pushed_and_a_volume_held(scenario, tmp_path):
 
 def draining_volume_is_flipped_despite_poison_message(scenario):
     scenario.stage.client("sqs").send_message(
-        QueueUrl=scenario.stage.flip_queue,
+        QueueUrl=scenario.stage.flip_queue_url,
         MessageBody='{"schema": "burstwatch.flip_request/v9"}',
         MessageGroupId=scenario.reports,
         MessageDeduplicationId="poison",
     )
-    scenario.stage.set_most_receives(2)
-    scenario.run_until(21, item=scenario.second.tick)
+    scenario.stage.set_max_receive_count(2)
+    scenario.run_until(21, on_tick=scenario.second.tick)
     scenario.wait_for_slack("builds", "flipped", "io1")
     scenario.wait_for_slack("cache", "flipped", "gp3")
     scenario.wait_for_slack("reports", "critical", "burstctl flip", scenario.reports)
@@ -270,13 +270,13 @@ def draining_volume_is_flipped_despite_poison_message(scenario):
 
 def the_second_deployment_has_only_proposed(scenario):
     assert scenario.endpoint.faults.calls()["ModifyVolume"] == 2
-    assert scenario.second.waiting(scenario.second.flip_queue) == 0
-    assert not [line for line in scenario.second.log("flip") if "START" in line]
+    assert scenario.second.count_messages(scenario.second.flip_queue_url) == 0
+    assert not [line for line in scenario.second.log_lines("flip") if "START" in line]
     text = list(scenario.second.log_records("watch"))
     assert any("'second' only proposes" in record.get("message", "") for record in text)
     assert any("NotStanding" in record for record in text)
     reported = scenario.other_slack.wait_for(
-        lambda m: f"burstctl flip {scenario.builds}" in m.words, timeout_s=TIMEOUT_S
+        lambda m: f"burstctl flip {scenario.builds}" in m.full_text, timeout_s=TIMEOUT_S
     )
     assert reported, "people can still do what it may not"
 
@@ -286,7 +286,7 @@ def deleted_policy_changes_nothing_and_alerts(scenario):
     names = [scenario.stage.settings["BURSTWATCH_POLICY"] + end for end in ("", "-pushed")]
     parameters.delete_parameters(Names=names)
     for verb in ("watch", "settle", "flip"):  # a cold start each: nothing is remembered but in the ledger
-        scenario.stage.change_settings(verb, {"LAB_COLD_START": "1"})
+        scenario.stage.update_environment(verb, {"LAB_COLD_START": "1"})
     scenario.run_until(40)
     scenario.wait_for_slack("the last good one stays in force")
 
@@ -312,10 +312,10 @@ def flipped_volume_returns_under_pushed_policy(scenario):
 
 
 def poison_message_is_dead_lettered(scenario):
-    assert wait_until(lambda: scenario.stage.waiting(scenario.stage.dead_letters) == 1, within_s=150)
-    assert scenario.stage.waiting(scenario.stage.flip_queue) == 0
-    scenario.stage.stuck = 0
-    assert any("burstwatch.flip_request/v9" in line for line in scenario.stage.log("flip"))
+    assert wait_until(lambda: scenario.stage.count_messages(scenario.stage.dead_letter_queue_url) == 1, within_s=150)
+    assert scenario.stage.count_messages(scenario.stage.flip_queue_url) == 0
+    scenario.stage.stuck_requests = 0
+    assert any("burstwatch.flip_request/v9" in line for line in scenario.stage.log_lines("flip"))
 
 
 def burstctl_shows_the_same_history(scenario):
@@ -346,16 +346,16 @@ def the_schedule_fires_by_itself_in_real_time(scenario):
     scenario.clock.advance(max(0.0, time.time() - scenario.clock.now_s()))
     scenario.clock.set_speed(1)
     for verb in scenario.stage.functions:
-        scenario.stage.change_settings(verb, {"BURSTWATCH_CLOCK": "wall"})
+        scenario.stage.update_environment(verb, {"BURSTWATCH_CLOCK": "wall"})
     scenario.endpoint.faults.reset_calls()
-    ticks = completed_invocations(scenario.stage.log("watch"))
-    scenario.stage.set_schedule(is_on=True)
+    ticks = completed_invocations(scenario.stage.log_lines("watch"))
+    scenario.stage.set_schedule_state(is_on=True)
     assert wait_until(lambda: "DescribeVolumes" in scenario.endpoint.faults.calls())
-    assert wait_until(lambda: completed_invocations(scenario.stage.log("watch")) > ticks)
-    scenario.stage.set_schedule(is_on=False)
+    assert wait_until(lambda: completed_invocations(scenario.stage.log_lines("watch")) > ticks)
+    scenario.stage.set_schedule_state(is_on=False)
     # a pass that the schedule began, and a flip that it asked for, are not part of what comes next
     assert wait_until(lambda: check_no_modify_calls(scenario))
-    scenario.stage.wait_until_quiet()
+    scenario.stage.wait_until_idle()
 
 
 def check_no_modify_calls(scenario, for_s=2.0):
@@ -370,10 +370,10 @@ def an_old_event_or_tick_changes_nothing(scenario):
     old = [event.body for event in scenario.fleet.events if event.volume_id == scenario.builds][:3]
     assert [body["detail"]["result"] for body in old] == ["modifying", "optimizing", "completed"]
     for body in old:
-        scenario.stage.tell_event(body)
-    scenario.stage.watch("focus", scenario.began_at.timestamp())
-    assert wait_until(lambda: dropped_events(scenario.stage.log("settle")) == len(old))
-    scenario.stage.wait_until_quiet()
+        scenario.stage.put_events(body)
+    scenario.stage.invoke_watch("focus", scenario.began_at.timestamp())
+    assert wait_until(lambda: dropped_events(scenario.stage.log_lines("settle")) == len(old))
+    scenario.stage.wait_until_idle()
     assert "ModifyVolume" not in scenario.endpoint.faults.calls()
     assert [effects(scenario.history(volume_id)) for volume_id in (scenario.builds, scenario.cache)] == before
 
@@ -389,7 +389,7 @@ def created_critical_volume_alerts_before_any_tick(scenario):
             attached_at=scenario.clock.now(),
         )
     )
-    assert scenario.stage.tell_events()
+    assert scenario.stage.forward_events()
     scenario.wait_for_slack("etcd-9", "critical")
 
 
@@ -399,13 +399,13 @@ def in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(
     scenario.endpoint.faults.reset_calls()
     at = f"{scenario.clock.now():%Y-%m-%dT%H:%M:%SZ}"
     burst = [attached(f"vol-{number:017x}", at, scenario) for number in range(400)]
-    scenario.stage.tell_event(*burst)
+    scenario.stage.put_events(*burst)
     for _ in range(5):
-        scenario.stage.watch("focus")
+        scenario.stage.invoke_watch("focus")
     queue = scenario.stage.event_queue_arn.rpartition(":")[2]
     url = scenario.stage.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
-    assert wait_until(lambda: scenario.stage.waiting(url) == 0)
-    assert scenario.stage.throttles() == 0
+    assert wait_until(lambda: scenario.stage.count_messages(url) == 0)
+    assert scenario.stage.count_throttles() == 0
     assert scenario.endpoint.faults.calls()["DescribeVolumes"] < 100
 
 
@@ -427,7 +427,7 @@ def attached(volume_id, at, scenario):
 
 def slack_received_each_message_once(scenario):
     for slack in (scenario.slack, scenario.other_slack):
-        assert [message.faults for message in slack.all_messages if message.faults] == []
+        assert [message.problems for message in slack.all_messages if message.problems] == []
         ids = [block["elements"][0]["text"] for m in slack.messages for block in contexts(m)]
         assert [told for told, times in Counter(ids).items() if times > 1] == []
 
@@ -440,7 +440,7 @@ def the_ledger_outlives_the_stack(scenario):
     destroy = page_command("runbooks/Uninstall.md", "cdk destroy")
     assert page_command("docs/deploying.md", "cdk destroy").text == destroy.text
     scenario.paste(destroy)
-    assert scenario.stage.table in scenario.aws.client("dynamodb").list_tables()["TableNames"]
+    assert scenario.stage.ledger_table in scenario.aws.client("dynamodb").list_tables()["TableNames"]
     names = [
         function["FunctionName"] for function in scenario.aws.client("lambda").list_functions()["Functions"]
     ]
@@ -477,6 +477,6 @@ def logs_shown(scenario):
             (s, verb) for s in (scenario.stage, scenario.second) if s for verb in s.functions
         ):
             with suppress(ClientError):  # a stack that was destroyed says nothing
-                lines = [line[:400] for line in stage.log(verb) if not line.startswith(("START", "END"))]
+                lines = [line[:400] for line in stage.log_lines(verb) if not line.startswith(("START", "END"))]
                 error.add_note("\n".join([f"--- {stage.name} {verb}", *lines[-20:]]))
         raise

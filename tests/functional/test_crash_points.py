@@ -293,7 +293,9 @@ def final_state(play: CrashRun) -> dict[str, object]:
     }
 
 
-@pytest.mark.parametrize("effect", ["record_intent", "ModifyVolume", "commit", "send", "mark_delivered", "complete_tick"])
+@pytest.mark.parametrize(
+    "effect", ["record_intent", "ModifyVolume", "commit", "send", "mark_delivered", "complete_tick"]
+)
 def test_a_killed_process_leaves_the_same_state_as_a_simulated_crash(effect, lab, tmp_path):
     """The second commit is the one that records what AWS said."""
     effects = ["claim_tick", "claim_tick", "commit", "record_intent", "ModifyVolume", "commit"]

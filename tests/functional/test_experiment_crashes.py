@@ -92,7 +92,9 @@ def resume(lab, directory, fuse, monkeypatch) -> Journal:
             channels=[],
             clock=lambda: float(lab.fleet.now_s()),
         )
-        patched.setattr(runner, "write_report", lambda *given: fuse.run_effect("report", lambda: write(*given)))
+        patched.setattr(
+            runner, "write_report", lambda *given: fuse.run_effect("report", lambda: write(*given))
+        )
         experiment = runner.ExperimentRunner(
             context=SimpleNamespace(services=shell, operator="anna"),
             store=CrashingJournalStore(shelf, fuse),

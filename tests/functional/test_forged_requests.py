@@ -45,12 +45,7 @@ def a_forged_request(functions, volume_id, **changes):
         "direction": "out",
         "cause": "draining",
         "because": "critical: empty within 15 min",
-        "demand": {
-            "peak_iops": 39_000.0,
-            "peak_throughput_mib_s": None,
-            "is_throttled": True,
-            "is_future": False,
-        },
+        "demand": {"peak_iops": 39_000.0, "peak_throughput_mib_s": None, "pinned": True, "ahead": False},
         "urgency": [-4],
         "revision": 1,
         "by": "watchdog",

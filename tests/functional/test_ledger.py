@@ -417,7 +417,8 @@ def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(pat
             for one, two in zip(waiting[::2], waiting[1::2]):
                 if me % 2:
                     digest = make_digest([one.alert, two.alert], location=location, runbooks_url="", now_s=1)
-                    ledger.replace_with_digest([one.alert.alert_id, two.alert.alert_id], digest, channels=["mail"])
+                    parts = [one.alert.alert_id, two.alert.alert_id]
+                    ledger.replace_with_digest(parts, digest, channels=["mail"])
                 elif ledger.claim_delivery(two, now_s=0, lease_s=60):
                     print(two.alert.volume_id)
                     ledger.mark_delivered(two, at_s=1)

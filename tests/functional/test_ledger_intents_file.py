@@ -134,7 +134,8 @@ def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
             with SqliteLedger.open(path) as ledger:
                 for number in range({start}, {start} + 10_000):
                     intent = an_intent(f"vol-{{number}}")
-                    ledger.record_intent(intent, Caps(volumes=100_000), now_s=0, respects_holds=True, channels=[])
+                    ledger.record_intent(
+                        intent, Caps(volumes=100_000), now_s=0, respects_holds=True, channels=[])
                     print(f"vol-{{number}}", flush=True)
             """,
             path,

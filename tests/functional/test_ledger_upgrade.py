@@ -142,8 +142,9 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
             from some_flips import an_intent
             wait_for_the_start()
             with SqliteLedger.open(path) as ledger:
-                print(ledger.record_intent(an_intent(f"vol-{me}"), Caps(volumes=2), now_s=0, respects_holds=True,
-                    channels=[]).status)
+                print(ledger.record_intent(
+                    an_intent(f"vol-{me}"), Caps(volumes=2), now_s=0, respects_holds=True, channels=[],
+                ).status)
             """,
             path,
         )

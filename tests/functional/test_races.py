@@ -331,7 +331,9 @@ def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
     race.policy = a_policy(flip={"io1_iops_limit": "6000"})
     held, second, third, fourth = race.add_draining(4)
     hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
-    shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.ledger.place_hold(hold))]))
+    shell = race.worker(
+        CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.ledger.place_hold(hold))])
+    )
     orders = io1_orders([held, second, third, fourth])
 
     result = execute_flips(shell, orders, shell.build_collector(race.now_s))
@@ -473,7 +475,8 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
         evaluate_fleet(other, now_s=race.now_s)
 
     shell = replace(
-        shell, modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)]))
+        shell,
+        modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)])),
     )
     order = FlipOrder(
         volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"

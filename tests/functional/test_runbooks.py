@@ -30,7 +30,11 @@ ROW = re.compile(r"\| (?:<a id=\"\w+\"></a>)?`")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 DOCUMENTS = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ddprobe/*.md")]
 ALARMS = sorted(
-    set(re.findall(r'(?:name=|BACKSTOP_ALARM: Final = )"([A-Z]\w+)"', (ROOT / "infra" / "alarms.py").read_text()))
+    set(
+        re.findall(
+            r'(?:name=|BACKSTOP_ALARM: Final = )"([A-Z]\w+)"', (ROOT / "infra" / "alarms.py").read_text()
+        )
+    )
 )
 PLANNED_JOBS = [
     "BeforeAMigrationNight",

@@ -111,7 +111,7 @@ def kind_of_disk_test(fixtures: Sequence[str]) -> str | None:
 
 
 @pytest.fixture
-def baseline_run(request: pytest.FixtureRequest) -> Iterator[None]:
+def alone(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hold off the disk tests of this kind in other workers: they would measure each other."""
     name = f"ddprobe-{kind_of_disk_test(request.fixturenames)}.lock"
     with Path(tempfile.gettempdir(), name).open("w") as lock:
@@ -120,7 +120,7 @@ def baseline_run(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def box(baseline_run: None, shared_box: boxes.Box) -> Iterator[boxes.Box]:
+def box(alone: None, shared_box: boxes.Box) -> Iterator[boxes.Box]:
     """The same disk for the tests of a module, healthy and idle at the start of each."""
     yield shared_box
     shared_box.thaw()

@@ -105,17 +105,17 @@ def test_credentials_are_asked_for_once_while_they_last(cloud, web):
         sender.add(a_reading(total_s=number))
         assert sent(sender)
     assert len(cloud.posts()) == 3
-    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.flip_queue) == 1
+    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 1
 
 
 def test_expired_credentials_are_asked_for_again(cloud, web, capfd):
     soon = CREDENTIALS | {"Expiration": "2020-01-01T00:00:00Z"}
-    cloud.handles["/latest/meta-data/iam/security-credentials/ci-role"] = (200, json.dumps(soon).encode())
+    cloud.answers["/latest/meta-data/iam/security-credentials/ci-role"] = (200, json.dumps(soon).encode())
     sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
     for _ in range(2):
         sender.add(a_reading())
         assert sent(sender)
-    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.flip_queue) == 3
+    assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 3
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_expired_credentials_are_asked_for_again(cloud, web, capfd):
 def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
     cloud, web, capfd, path, answer, words
 ):
-    cloud.handles[path] = answer
+    cloud.answers[path] = answer
     sender = ddprobe.Sender("event", options("--event-bus", "x"), web, 0)
     sender.add(a_reading())
     assert sent(sender)

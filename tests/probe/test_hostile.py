@@ -147,9 +147,7 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
     assert f"name {secret}" in done.stdout
     assert list(secret.iterdir()) == []
     assert probe.run("passive", "--look", "100ms", theirs / "link").returncode == 0  # reads only
-    assert not list(
-        probe.memory_directory.glob("*.place")
-    )  # nor is it remembered, for a run that looks nothing up
+    assert not list(probe.memory.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
 
 
 def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
@@ -165,7 +163,7 @@ def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
 
 
 def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
-    log, missing, target = probe.memory_directory / "readings.json", tmp_path / "missing", tmp_path / "target"
+    log, missing, target = probe.memory / "readings.json", tmp_path / "missing", tmp_path / "target"
     words = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
     serving = probe.start(*words, disk[-1], missing, stderr=subprocess.PIPE)
     try:
@@ -274,10 +272,10 @@ def test_a_temporary_file_that_another_user_foresaw_is_not_written(theirs):
 
 
 def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
-    os.mkfifo(probe.memory_directory / "x.prom")
-    done = probe.run("run", "--prom", probe.memory_directory / "x.prom", *disk, timeout_s=10)
+    os.mkfifo(probe.memory / "x.prom")
+    done = probe.run("run", "--prom", probe.memory / "x.prom", *disk, within_s=10)
     assert done.returncode == 0
-    assert "ddprobe_verdict" in (probe.memory_directory / "x.prom").read_text()
+    assert "ddprobe_verdict" in (probe.memory / "x.prom").read_text()
 
 
 def test_a_textfile_is_not_written_in_a_directory_that_became_a_link(tmp_path):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import ddprobe
 import pytest
-from pasted import page_command
 from probing import PROGRAM
+from tests.runbooks.pasted import page_command
 
 SOURCES = PROGRAM.parent / "package"
 

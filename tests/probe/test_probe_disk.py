@@ -15,8 +15,8 @@ import ddprobe
 import pytest
 from box import Box
 from clouds import Cloud
-from pasted import page_command
 from probing import PROGRAM, Probe, start
+from tests.runbooks.pasted import page_command
 
 
 def counted(box: Box, probe: Probe, *words: object) -> dict[str, int]:
@@ -149,7 +149,7 @@ def test_the_ladder_sees_a_hundred_iops_with_nobody_else_although_ten_are_let_th
     """A limit of the kernel hands out a tenth of a second's operations at once: few writes feel nothing."""
     words = ["run", "--look", "100ms", "--max-credit-share", "100%", box.path]
     number = Path("/sys/block", box.device, "dev").read_text().strip().replace(":", "-")
-    (probe.memory_directory / f"{number}.memory").write_text(
+    (probe.memory / f"{number}.memory").write_text(
         "lite 0.0005 0.0005 0.0005\n"
     )  # as on a machine at leisure
     box.limit(100)
@@ -253,7 +253,7 @@ def test_a_log_on_the_sick_disk_delays_nothing_and_the_reading_is_in_memory(box,
     assert time.monotonic() - began_s < 3 + 2
     assert done.returncode == 2
     assert f"not written now: {log}, {prom}" in done.stderr
-    (kept,) = probe.memory_directory.glob("*.json")
+    (kept,) = probe.memory.glob("*.json")
     assert json.loads(kept.read_text())["cause"] == "frozen_or_lock"
     left = in_state_d(box, probe)
     box.thaw()
@@ -297,7 +297,7 @@ def test_a_process_whose_memory_lock_is_held_in_state_d_does_not_hang_it(box, pr
         threads = [entry.read_text() for entry in Path(f"/proc/{holder.pid}/task").glob("*/stat")]
         states = [line.rpartition(")")[2].split()[0] for line in threads]
         assert "D" in states
-        reading = probe.read("passive", box.path, timeout_s=10)
+        reading = probe.read("passive", box.path, within_s=10)
         assert (reading["verdict"], reading["cause"]) == ("warn", "frozen_or_lock")
         assert reading["dstate"]["stuck_here"] >= 1
         assert any(group["here"] for group in reading["dstate"]["top"])
@@ -341,7 +341,7 @@ def test_without_privileges_it_measures_and_tells_what_it_may_see(box):
 
 
 def test_serve_sees_a_freeze_and_its_end_and_stays_small(box, probe):
-    prom = probe.memory_directory / "ddprobe.prom"
+    prom = probe.memory / "ddprobe.prom"
     words = ["serve", "--interval", "2s", "--passive-every", "1s", "--crit", "2s", "--deadline", "3s"]
     words += ["--max-credit-share", "100%", "--prom", prom, box.path]
     serving = probe.start(*words, stderr=subprocess.PIPE)

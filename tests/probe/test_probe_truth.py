@@ -43,7 +43,7 @@ def verdict(reading: dict) -> tuple[str, str]:
 def test_one_mib_a_second_and_nobody_else_is_critical_without_the_whole_dd(box, probe):
     probe.read("run", box.path)
     remember(box, probe, 600)  # so it does not climb
-    box.set_bytes_limit(1 << 20)
+    box.limit_bytes(1 << 20)
     reading = probe.read("run", box.path)
     assert verdict(reading) == ("crit", "exhausted_idle")
     assert reading["reached"] == "lite"
@@ -54,7 +54,7 @@ def test_one_mib_a_second_and_nobody_else_is_critical_without_the_whole_dd(box, 
 @pytest.mark.usefixtures("limit")
 def test_five_megabytes_a_second_is_a_warning_measured_and_estimated(box, probe):
     probe.read("run", box.path)
-    box.set_bytes_limit(5_400_000)
+    box.limit_bytes(5_400_000)
     took_s = dd_s(box)
     time.sleep(0.5)
     climbed, estimated = (probe.read("run", "--look", "500ms", box.path) for _ in range(2))
@@ -67,8 +67,8 @@ def test_five_megabytes_a_second_is_a_warning_measured_and_estimated(box, probe)
 @pytest.mark.usefixtures("limit")
 def test_serve_sees_a_throughput_limit(box, probe):
     remember(box, probe, 600)
-    prom = probe.memory_directory / "ddprobe.prom"
-    box.set_bytes_limit(1 << 20)
+    prom = probe.memory / "ddprobe.prom"
+    box.limit_bytes(1 << 20)
     words = ["serve", "--interval", "22s", "--classic-every", "1h", "--prom", prom, box.path]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
@@ -85,7 +85,7 @@ def test_serve_sees_a_throughput_limit(box, probe):
 @pytest.mark.usefixtures("limit")
 def test_just_over_the_line_the_measured_dd_decides(box, probe):
     probe.read("run", box.path)
-    box.set_bytes_limit(9_500_000)
+    box.limit_bytes(9_500_000)
     took_s = dd_s(box)
     time.sleep(0.5)
     measured = probe.read("run", "--look", "100ms", box.path)
@@ -241,7 +241,7 @@ def test_a_mount_that_is_read_only_on_purpose_is_refused_and_an_error_is_not(box
 
 
 def test_a_disk_that_turns_read_only_while_it_is_served_has_an_error(box, probe):
-    prom = probe.memory_directory / "ddprobe.prom"
+    prom = probe.memory / "ddprobe.prom"
     words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, box.path]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
@@ -261,7 +261,7 @@ def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the
     folder = tmp_path / "bound"
     folder.mkdir()
     boxes.run("mount", "--bind", box.path, folder)
-    log = probe.memory_directory / "readings.json"
+    log = probe.memory / "readings.json"
     words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--json", log, folder]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:

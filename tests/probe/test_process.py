@@ -72,7 +72,7 @@ def test_random_data_is_written_where_zeros_would_cost_nothing(probe, disk, tmp_
 
 def test_the_newest_reading_is_in_memory(probe, disk):
     probe.read("run", *disk)
-    (kept,) = probe.memory_directory.glob("*.json")
+    (kept,) = probe.memory.glob("*.json")
     assert json.loads(kept.read_text())["schema"] == "burstwatch.reading/v1"
 
 
@@ -173,8 +173,8 @@ def test_bad_input_is_one_clear_line(words, code, told):
 
 
 def test_a_fault_of_its_own_is_no_traceback_either(probe, disk):
-    (probe.memory_directory / "full").touch()
-    done = probe.run("run", "--run-dir", probe.memory_directory / "full", *disk)
+    (probe.memory / "full").touch()
+    done = probe.run("run", "--run-dir", probe.memory / "full", *disk)
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
 
@@ -246,7 +246,7 @@ def test_serve_tells_systemd_beats_writes_and_ends_on_term(probe, disk, tmp_path
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(15)
-        prom = probe.memory_directory / "ddprobe.prom"
+        prom = probe.memory / "ddprobe.prom"
         disk = [word for word in disk if word not in ("--look", "100ms")]
         words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, *disk]
         environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}

@@ -97,7 +97,7 @@ def test_a_lookup_that_does_not_return_is_told_of_the_disk_it_waits_for_and_no_o
     with cold_and_stalled(box, box.path / "c" / "d"):
         for _ in range(2):
             line = probe.run("run", *QUICK, link).stdout
-            (kept,) = probe.memory_directory.glob("*.json")
+            (kept,) = probe.memory.glob("*.json")
             readings.append(json.loads(kept.read_text()))
     first, second = readings
     assert (first["verdict"], first["disks"], first["mount"]) == ("crit", [box.device], str(box.path))
@@ -116,9 +116,9 @@ def test_a_path_that_was_known_before_its_disk_stuck_is_not_looked_up_again(box,
     assert probe.run(*words).returncode == 0
     box.freeze()
     assert probe.read(*words)["completed"] is False
-    place = next(probe.memory_directory.glob("path-*.place"))
+    place = next(probe.memory.glob("path-*.place"))
     assert place.read_text() == str(path)
-    (lookup,) = probe.memory_directory.glob("path-*.lock")
+    (lookup,) = probe.memory.glob("path-*.lock")
     noted = lookup.stat().st_mtime_ns
     again = probe.read(*words)
     assert "still has one under way" in again["skipped"][0]
@@ -168,7 +168,7 @@ def test_an_overlay_on_two_disks_is_refused_with_the_next_step(box, probe):
     mount -t overlay -o "lowerdir=$0/lower,upperdir=$1/up,workdir=$1/work" x "$1/merged"
     shift; exec "$@"
     """
-    memory = probe.memory_directory
+    memory = probe.memory
     command = probe.command("run", "--allow-fs", "overlay", memory / "merged" / "data")
     done = subprocess.run(
         ["unshare", "-m", "sh", "-ec", script, box.path, memory, *command],

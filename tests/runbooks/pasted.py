@@ -39,7 +39,8 @@ def commands_run_elsewhere() -> Iterator[tuple[Path, int, str]]:
         for node in ast.walk(ast.parse(text)):
             match node:
                 case ast.Call(
-                    func=ast.Name("page_command"), args=[ast.Constant(str(page)), ast.Constant(str(beginning))]
+                    func=ast.Name("page_command"),
+                    args=[ast.Constant(str(page)), ast.Constant(str(beginning))],
                 ):
                     name = str(path.relative_to(ROOT))
                     yield from ((ROOT / page, line.line, name) for line in _lines(page, beginning))
