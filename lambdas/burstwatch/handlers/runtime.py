@@ -126,6 +126,8 @@ class FunctionRuntime:
 
     def _may_flip(self, now_s: float, telemetry: Telemetry) -> bool:
         """Whether this deployment has the authority to flip; not while that is unknown."""
+        # Cached for less than HANDOVER_S: a deployment that takes over waits until this one has read the list
+        # again.
         authority = self._authority
         is_old = self.clock() - self._authority_read_at_s >= _AUTHORITY_MAX_AGE_S
         if authority is None or is_old or now_s >= authority.recheck_at_s:

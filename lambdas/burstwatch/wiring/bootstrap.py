@@ -43,6 +43,7 @@ _GC_THRESHOLD: Final = 50_000
 """Allocations between two runs of the garbage collector: a pass makes millions of objects and no cycles."""
 
 _MAX_SKEW_S: Final = 120
+"""How far this machine's clock may differ from AWS's: the ages of datapoints are compared with minutes."""
 _FIRST_ERROR_STATUS: Final = 300
 _CLOCK_TIMEOUT_S: Final = 5
 

@@ -28,6 +28,7 @@ ENDPOINT_REGION: Final = "us-east-1"
 
 _ACTION: Final = "pricing:GetProducts"
 _PAGE_SIZE: Final = 100
+"""The largest page of GetProducts (Price List API reference)."""
 _PRICE_DIMENSIONS_KEY: Final = "priceDimensions"
 _MAX_FAULT_CHARS: Final = 300
 _STORAGE: Final = "Storage"

@@ -169,6 +169,7 @@ class CloudWatchReader:
                 response = self._get_metric_data(part, start_s, end_s)
             except AWS_ERRORS as error:
                 failure = to_aws_failure(error, _ACTION)
+                # CloudWatch rejects the whole call for one bad query and does not name it: bisect.
                 if failure.code in _BAD_REQUEST_CODES and len(part) > 1 and calls < _MAX_CALLS_PER_BATCH:
                     middle = len(part) // 2
                     parts += [part[middle:], part[:middle]]
@@ -185,6 +186,7 @@ class CloudWatchReader:
         return MetricsResult(series=series, unread=unread, messages=messages)
 
     def _get_metric_data(self, part: Sequence[MetricQuery], start_s: float, end_s: float) -> "_Response":
+        # AWS counts the datapoints that a query could return, not those that exist.
         self._rate_limiter.acquire(len(part) * ceil((end_s - start_s) / PERIOD_S))
         return _merge_pages(
             paginate(
@@ -194,7 +196,7 @@ class CloudWatchReader:
                 MetricDataQueries=[_to_data_query(index, query) for index, query in enumerate(part)],
                 StartTime=datetime.fromtimestamp(start_s, UTC),
                 EndTime=datetime.fromtimestamp(end_s, UTC),
-                ScanBy="TimestampAscending",
+                ScanBy="TimestampAscending",  # the default is the newest first
             )
         )
 

@@ -41,6 +41,7 @@ _INSTANCE_TYPES_PER_PAGE: Final = 100
 """The largest page of DescribeInstanceTypes (EC2 API reference)."""
 
 _MAX_TRIES_BY_ID: Final = 3
+"""Calls by ID before the filter is used: an error may name only some of the unknown IDs."""
 _NON_ID_CHARS: Final = re.compile(r"[^\w-]+")
 
 _MODIFICATIONS_KEY: Final = "VolumesModifications"
@@ -51,7 +52,9 @@ _MAX_ID_CHARS: Final = 64
 _MAX_SHOWN_CHARS: Final = 80
 _MIB_PER_MB: Final = 1e6 / 2**20
 _IN_PROGRESS_STATES: Final = ("modifying", "optimizing")
+"""The states in which EC2 refuses another modification (``IncorrectModificationState``)."""
 _DETACHING_STATES: Final = ("detaching", "busy")
+"""``busy``: a detachment was requested and the instance still uses the device."""
 _EPOCH: Final = datetime.fromtimestamp(0, UTC)
 _Read = TypeVar("_Read")
 
@@ -351,6 +354,7 @@ class Ec2Reader:
                 error_details = error.response.get("Error", {})
                 if error_details.get("Code") not in lookup.bad_id_codes:
                     raise
+                # The error has no field for the unknown IDs: its message lists them as text.
                 bad_ids = set(_NON_ID_CHARS.split(str(error_details.get("Message"))))
             if not bad_ids.intersection(remaining_ids):
                 break

@@ -100,6 +100,7 @@ class Ec2Modifier:
             return Accepted(modification=parse_modification(response["VolumeModification"]))
         except AWS_ERRORS as error:
             return _to_result(error, volume_id, dry_run=dry_run)
+        # A successful response that cannot be parsed: AWS may have begun the modification.
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             return OutcomeUnknown(failure=_unreadable_response(error, volume_id))
 
@@ -114,6 +115,7 @@ def guard_for_error(code: str, message: str = "") -> str | None:
 
     ``VolumeModificationRateExceeded`` is not in AWS's list of error codes either, but is what EC2 returns.
     """
+    # CloudTrail writes the codes with this prefix.
     code = code.removeprefix("Client.")
     if (guard := _GUARD_BY_CODE.get(code)) is not None or code not in _TYPE_ERROR_CODES:
         return guard

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 SCHEMA: Final = "burstwatch.flip_request/v1"
 
 _MAX_BATCH_SIZE: Final = 10
+"""The most entries of SendMessageBatch (SQS API reference)."""
 _MAX_BYTES: Final = 25_000
 """The largest message: a batch of ten then fits into the 256 KiB that SQS once allowed."""
 _MAX_SHOWN_CHARS: Final = 60

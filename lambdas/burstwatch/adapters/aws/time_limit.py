@@ -15,6 +15,7 @@ _FINISH_RESERVE_S: Final = 2.0
 """The time that remains for the process after a call that takes as long as it may."""
 
 _SLOW_CALL_S: Final = 5.0
+"""A call that took longer is reported: usually it takes tens of milliseconds."""
 _STARTED_AT_KEY: Final = "burstwatch-began"
 
 

@@ -81,10 +81,12 @@ _ROUNDING_TOLERANCE_MICRO_USD: Final = 1
 """The rounding error of a sum of dollars, in millionths."""
 
 _MAX_PLAUSIBLE_VOLUMES: Final = 1_000_000
+"""More flipped volumes than this are damage: no fleet has as many."""
 _MAX_PLAUSIBLE_MICRO_USD: Final = 10**9 * MICROS_PER_USD
 """Totals above this (a billion dollars a month) are damaged: they would make the caps refuse every flip."""
 
 _MAX_ENTRY_ACTIONS: Final = MAX_ACTIONS - 5
+"""Actions of a transaction for entries; the others are for state, totals, holds and channels."""
 _MAX_FAILURES: Final = 3
 """Changes that may fail in one commit; after that, the remaining ones are not tried."""
 

@@ -32,9 +32,11 @@ MAX_ACTIONS: Final = 100
 """The most actions of one transaction (DynamoDB API reference, TransactWriteItems)."""
 
 _MAX_KEYS: Final = 100
+"""The most keys of BatchGetItem (DynamoDB API reference)."""
 _MAX_PAGES: Final = 1_000
 """Pages of one query: a page has 1 MB, so 1 GB, or hundreds of thousands of volumes in one shard."""
 
+# The waits double from 20 ms to half a second: 24 attempts take about five seconds on average.
 _MAX_TRIES: Final = 24
 _FIRST_WAIT_S: Final = 0.02
 _MAX_WAIT_S: Final = 0.5

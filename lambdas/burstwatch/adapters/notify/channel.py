@@ -13,6 +13,7 @@ from burstwatch.core.text import sanitise
 _NAME_KEYS: Final = frozenset({"name", "called", "claim", "namespace", "cluster", "instance_name"})
 _MAX_TEXT_CHARS: Final = 600
 _MAX_LINES: Final = 25
+"""An alert should fit on one screen of a terminal or a telephone."""
 
 
 class ChannelError(BurstwatchError):

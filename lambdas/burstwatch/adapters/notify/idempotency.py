@@ -186,6 +186,7 @@ class SharedRateLimiter:
             item = self._table.get(self._key)
             with self._table.translate_unreadable():
                 free_at_s = float(item["free_at_s"]) if item else now_s
+            # Not before the wanted delay, nor before the turn that others have reserved (if it is plausible).
             slot_s = max(now_s + delay_s, now_s, min(free_at_s, now_s + _MAX_PAUSE_S))
             if max_wait_s is not None and slot_s - now_s > max_wait_s:
                 raise RateLimitedError(slot_s - now_s)
@@ -195,6 +196,7 @@ class SharedRateLimiter:
                 "free_at_s": slot_s + MIN_INTERVAL_S,
                 EXPIRY_ATTRIBUTE: int(slot_s) + _RETENTION_S,
             }
+            # Optimistic locking: if another process reserved this turn meanwhile, try the next one.
             if self._table.put(reservation, if_unchanged(item, "free_at_s") if item else IF_ABSENT):
                 return slot_s - now_s
             self._table.pause(next(tries), "other functions took their turns")

@@ -31,6 +31,7 @@ ALARM_KIND: Final = "CloudWatchAlarm"
 """The kind of a message that is an alarm of CloudWatch and not an alert of ours."""
 
 _DELAY_THRESHOLD_S: Final = 300
+"""A message that is later than this says so, because its times may mislead: retries take minutes."""
 _MAX_NAME_CHARS: Final = 120
 _MAX_TEXT_CHARS: Final = 600
 _MAX_ADDRESS_CHARS: Final = 500

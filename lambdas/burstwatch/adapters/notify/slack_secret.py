@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.parameters import SecretsProvider
 
 _MAX_AGE_S: Final = 300
+"""How long the address is cached: a rotated one is used after five minutes, without a read per alert."""
 _TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 _FORMAT_STEP: Final = 'store the webhook\'s address in it, as it is or as {"url": "https://…"}'
 _NEXT_STEPS: Final = {

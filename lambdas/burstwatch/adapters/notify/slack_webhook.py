@@ -21,6 +21,7 @@ from burstwatch.core.text import sanitise
 MIN_INTERVAL_S: Final = 1.0
 """Slack accepts one message per second from a webhook; short bursts are tolerated."""
 MAX_WAIT_S: Final = 30.0
+"""The longest wait for a turn in the notify function, which nothing else waits for."""
 
 _TIMEOUT_S: Final = 5.0
 """The limit of one exchange: connecting, TLS and every byte of the response."""

@@ -19,6 +19,7 @@ _MAX_BYTES: Final = 256 * 1024
 """The limit of body and attributes together; a topic may allow more (up to 1 MiB), but none allows less."""
 
 _MAX_SUBJECT_CHARS: Final = 99
+"""SNS takes fewer than 100 characters (SNS API reference, Publish)."""
 _MAX_TEXT_CHARS: Final = 200
 _MAX_ITEMS: Final = 20
 _PROGRAM_PROTOCOLS: Final = ("lambda", "sqs", "http", "https")

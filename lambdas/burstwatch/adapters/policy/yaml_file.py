@@ -17,10 +17,12 @@ Source: the Systems Manager user guide, "Managing parameter tiers".
 """
 
 _MAX_DEPTH: Final = 8
+"""A policy has three levels; a deeply nested document could exhaust the stack of the parser."""
 _MAX_SETTINGS: Final = 1_000
 """A limit for YAML aliases, with which a short document can expand to an enormous one."""
 
 _MAX_FAULTS: Final = 50
+"""More faults than this are usually one mistake, and nobody reads them all."""
 _MAX_PATH_CHARS: Final = 120
 _MAX_MESSAGE_CHARS: Final = 600
 

@@ -140,6 +140,7 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
         now_s: the present time in seconds since the epoch.
         telemetry: when missing data is a fault.
     """
+    # During a resize, the smaller size counts: it has the lower baseline, and so the earlier bound.
     size_gib = min(volume.size_gib, reading.smaller_size_gib or volume.size_gib)
     baseline = baseline_iops(size_gib)
 
@@ -156,6 +157,7 @@ def assess(volume: Volume, reading: VolumeReading, *, now_s: float, telemetry: T
             unused_since_s=_unused_since_s(volume, reading, now_s),
         )
 
+    # AWS does not document when EC2 shows the new type of a flip under way: another type proves nothing.
     reason = not_polled_reason(volume, size_gib)
     if reason is not None and not (reading.changing_to and reason is UnknownReason.NOT_BURSTABLE_TYPE):
         return unknown(reason)

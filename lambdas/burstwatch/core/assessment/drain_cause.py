@@ -115,11 +115,14 @@ def find_drain(balance: Series, *, period_s: int = PERIOD_S) -> DrainEpisode | N
     first = _unbroken_start_index(starts_at_s, last, period_s)
     if last - first < 1:
         return None
+    # Go back from the newest sample as long as the balance fell at half the present rate or more.
     min_rate, position = _STEADY_SHARE * _fastest_rate(balance, first, last), last
     if min_rate <= 0:
         return None
     while position > first and _fastest_rate(balance, first, position) >= min_rate:
         position -= 1
+    # The rates are means over up to 15 samples, so the drain began somewhere in the 15 samples before: at the
+    # knee, which is the sample with the largest distance above a line that falls at that rate.
     earliest = max(first, position - max(_RATE_SAMPLES))
     knee = max(range(earliest, position + 1), key=lambda index: values[index] + min_rate * starts_at_s[index])
     return DrainEpisode(
@@ -203,6 +206,7 @@ def compare_same_hour(days: Series, episode: DrainEpisode) -> SameHourHistory | 
         or episode.ended_at_s - episode.began_at_s > _MAX_DURATION_S
     ):
         return None
+    # A balance that falls at any hour also falls at this one: other hours of the same days are the control.
     same_hour = [_has_matching_drain(days, episode, day * _DAY_S) for day in range(1, COMPARED_DAYS + 1)]
     other_hours = [
         _has_matching_drain(days, episode, day * _DAY_S + hours_s)

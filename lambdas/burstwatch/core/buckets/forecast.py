@@ -183,6 +183,7 @@ def forecast(balance: Series, *, bucket: Bucket, age_s: float) -> Forecast:
             time_to_empty_s=0.0 if soonest is not None and credits_left <= 0 else None,
             drain_rates=drain_rates,
         )
+    # Every estimate counts from now, so the age of the sample is subtracted; none may beat the bound.
     rates = [drain_rate.credits_per_s for drain_rate in drain_rates]
 
     def empty_in(rate: float) -> float:

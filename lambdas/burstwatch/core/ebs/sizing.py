@@ -239,6 +239,7 @@ def choose_target(
             reason=f"{volume.volume_id} is {volume.volume_type}, not gp2, gp3, io1 or io2",
             next_step="change it by hand",
         )
+    # The instance first: if it is the bottleneck, no type of volume helps.
     if instance and (refusal := _instance_bottleneck_refusal(volume, demand, instance)):
         return refusal
     inputs = _SizingInput(
@@ -250,6 +251,7 @@ def choose_target(
         exact=exact,
     )
     unavailable = unavailable or {}
+    # Every type is computed, not only the chosen one, because the output shows the alternatives.
     candidates: dict[str, Candidate | TargetRefusal] = {
         kind: _make_candidate(kind, inputs, prices) for kind in TYPE_LIMITS if kind not in unavailable
     }
@@ -474,6 +476,7 @@ class _SizedValue:
 def _make_candidate(kind: VolumeType, inputs: _SizingInput, prices: PriceTable) -> Candidate | TargetRefusal:
     if refusal := _size_refusal(kind, inputs.volume.size_gib):
         return refusal
+    # IOPS first: the throughput of every type but gp2 is limited by them.
     iops = _size_iops(kind, inputs)
     throughput = _size_throughput(kind, inputs, iops.value)
     for sized, requested in ((iops, inputs.override.iops), (throughput, inputs.override.throughput_mib_s)):
@@ -520,6 +523,7 @@ def _size_iops(kind: VolumeType, inputs: _SizingInput) -> _SizedValue:
         sized = _SizedValue.from_request(requested, "IOPS", is_exact=inputs.exact)
     else:
         sized = _iops_for_demand(kind, inputs)
+        # More than the instance allows in all would cost money and not be served.
         if inputs.instance:
             useful = max(inputs.instance.max_iops, *(minimum for minimum, _ in floors))
             sized = sized.at_most(useful, f"the instance allows {inputs.instance.max_iops:,} in all")

@@ -78,6 +78,7 @@ def parse_cron(text: str) -> CronSchedule:
         frozenset(chain.from_iterable(_parse_cron_part(part, *limits) for part in field_text.split(",")))
         for field_text, limits in zip(fields, _CRON_FIELDS, strict=True)
     )
+    # The peculiar rule of cron(5): two restricted day fields are alternatives, otherwise both must match.
     matches_either_day = not fields[2].startswith("*") and not fields[4].startswith("*")
     if not matches_either_day and min(days) > max(monthrange(_LEAP_YEAR, month)[1] for month in months):
         raise ValueError(f"{text!r} never starts: no month in it has a day {min(days)}; change day or month")

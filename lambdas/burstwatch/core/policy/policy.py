@@ -144,22 +144,31 @@ class CadencePolicy:
     such a volume is polled every 15 min. See ``docs/guarantee.md``.
     """
 
+    # At 95 % the smallest volume lasts 29.5 min at worst: less 14 min of reserve, it can be swept every 15
+    # min. At 90 % it could be swept only every 10 min, for half as much again.
     watch_below_pct: float = _setting(
         parse_pct, 95.0, "below this balance a volume is looked at closely (focus)"
     )
+    # Two points higher, so that a volume that stays at about 95 % does not enter and leave focus at every
+    # poll.
     calm_from_pct: float = _setting(parse_pct, 97.0, "from this balance up it is calm again (sweep)")
+    # AWS documents no delay. This covers the measured minute and four more; ``burstctl doctor`` measures it.
     metric_lag: timedelta = _setting(
         parse_duration,
         timedelta(minutes=5),
         "CloudWatch shows a minute this long after its start, at the latest",
     )
+    # EventBridge Scheduler starts a schedule at any time within its minute.
     tick_slack: timedelta = _setting(parse_duration, _MINUTE, "a tick comes at most this much late")
+    # For a person to read the alert and flip. A longer lead means shorter sweep intervals for every volume.
     act_lead: timedelta = _setting(
         parse_duration, timedelta(minutes=8), "time kept for acting between the first close look and empty"
     )
     sweep_tick: timedelta = _setting(
         parse_duration, timedelta(minutes=5), "calm volumes are swept on this grid"
     )
+    # An hourly poll costs less than a cent a month (720 metrics at $0.01 for 1,000): longer saves next to
+    # nothing.
     sweep_at_most: timedelta = _setting(parse_duration, timedelta(hours=1), "the longest a calm volume waits")
     focus_at_most: timedelta = _setting(
         parse_duration, timedelta(minutes=5), "the longest a volume in focus waits"
@@ -231,11 +240,13 @@ class CadencePolicy:
 class TelemetryPolicy:
     """When missing data is a fault."""
 
+    # A new metric can take up to 15 min to appear. Source: the CloudWatch API reference, ListMetrics.
     too_new: timedelta = _setting(
         parse_duration,
         timedelta(minutes=15),
         "created or attached less than this ago: no datapoint yet is normal",
     )
+    # A full bucket lasts about half an hour at worst: after a longer gap, the last balance says nothing.
     gap_after: timedelta = _setting(
         parse_duration, timedelta(minutes=30), "attached, running and no datapoint for this long: a fault"
     )
@@ -255,8 +266,13 @@ class TelemetryPolicy:
 class LevelPolicy:
     """When a volume enters and leaves each level: the limit to leave is farther, to prevent flapping."""
 
+    # 1 % of the bucket is 54,000 credits, which last less than 20 s at full burst on 33 GiB: as good as
+    # empty.
     exhausted_pct: float = _setting(parse_pct, 1.0, "exhausted at or below this balance")
     exhausted_leave_pct: float = _setting(parse_pct, 5.0, "no longer exhausted at or above this balance")
+    # The values of critical and warning were compared on recorded workloads: decision 0015,
+    # docs/benchmarks.md. Critical is limited to 30 min, because a drain must have lasted twice as long, and
+    # samples reach back an hour.
     critical_within: timedelta = _setting(
         parse_duration,
         timedelta(minutes=15),
@@ -304,9 +320,12 @@ class LevelPolicy:
 class AlertPolicy:
     """How often alerts are sent."""
 
+    # A judgement: often enough not to be forgotten, seldom enough to be read.
     remind_every: timedelta = _setting(
         parse_duration, timedelta(hours=2), "repeat an alert while its level lasts, this often"
     )
+    # Slack takes a message a second from a webhook: ten alerts arrive within one tick, and people can read
+    # ten.
     digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
     runbooks_url: str = _setting(parse_url, "runbooks", "where your people find the pages of runbooks/")
 
@@ -331,12 +350,14 @@ class FlipPolicy:
         VolumeType.GP3,
         "the type to flip to, where no tag names another",
     )
+    # The observed peak is the mean of a minute; within the minute there are higher ones.
     headroom_pct: float = _setting(parse_pct, 25.0, "what is bought above the demand that was seen")
     act_at: ActAt = _setting(
         choice_parser("a level to act at", *ActAt),
         ActAt.AUTO,
         "flip at this level; auto: at warning if the target stays and costs no more than gp2",
     )
+    # AWS allows four modifications in 24 h: a volume must not use them up within minutes.
     cooldown: timedelta = _setting(
         parse_duration, timedelta(minutes=30), "no flip this soon after a volume's last modification"
     )
@@ -345,6 +366,7 @@ class FlipPolicy:
         QuotaRule.FOUR_PER_DAY,
         "how often AWS lets a volume be modified; six_hours where it still refuses sooner",
     )
+    # The caps bound what a mistake can do and cost; a fleet that needs more states its own numbers.
     fleet_cap: int = _setting(parse_count, 50, "volumes away from gp2 at once, or on their way")
     spend_cap_usd: float = _setting(
         parse_dollars,
@@ -357,6 +379,7 @@ class FlipPolicy:
         25.0,
         "share of both caps, 90 at most, for automatic flips of draining volumes at critical only",
     )
+    # io1 with the 3,000 IOPS of the burst adds $198 a month to 100 GiB: that much a tag may ask for.
     tag_cap_usd: float = _setting(
         parse_dollars,
         250.0,
@@ -398,10 +421,14 @@ class FlipBackPolicy:
         "whether to return; auto leaves a gp3 that costs no more",
         key="return",
     )
+    # A judgement: long enough that the pause between two jobs of a busy host does not count as calm.
     calm_for: timedelta = _setting(
         parse_duration, timedelta(minutes=30), "demand must have been calm this long"
     )
+    # AWS does not document what a return does to the balance. At half the baseline, even an empty bucket is
+    # enough.
     calm_below_pct: float = _setting(parse_pct, 50.0, "calm is demand below this share of the gp2 baseline")
+    # A return needs one of the four modifications of the day, so it must be worth it.
     dwell: timedelta = _setting(parse_duration, _HOUR, "the least time on the target")
 
     def faults(self) -> list[PolicyFault]:

@@ -49,6 +49,7 @@ def read_tags(
         for key in tags
         if key.lower().startswith(PREFIX) and key not in KNOWN and key != opt_in_key
     ]
+    # The policy's limit is applied last, so that no tag and no default can exceed it.
     mode = min(requested, policy.highest, key=lambda m: m.rank)
     return VolumeSettings(
         mode=mode,

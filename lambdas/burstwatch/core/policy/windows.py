@@ -42,8 +42,11 @@ _ZERO: Final = timedelta(0)
 _JUST_AFTER: Final = timedelta(seconds=1)
 _MIN_DURATION: Final = timedelta(minutes=1)
 _MAX_RECURRING_DURATION: Final = timedelta(days=28)
+"""The shortest month: a window that is monthly and longer would always run."""
 _MAX_DATED_DURATION: Final = timedelta(days=366)
+"""A judgement: a longer window is probably a typing error in the year."""
 _MAX_LEAD: Final = timedelta(days=7)
+"""With a longer lead, a weekly window would keep its volumes flipped all the time."""
 _GIB_PER_TIB: Final = 1024
 _MIN_ELAPSED_SHOWN_S: Final = 60
 _SETTING_KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
@@ -328,6 +331,7 @@ def _window_phase(
     lead: timedelta,
     margin: timedelta,
 ) -> WindowPhase:
+    # In this order: the lead to the next window counts more than the pause after the last one.
     next_at = upcoming[0].interval.start_at if upcoming else UNTIL_STOPPED
     if running:
         return WindowPhase.INSIDE
