@@ -22,9 +22,14 @@ import pytest
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
+from burstwatch.adapters.aws.flip_queue import FlipRequest
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
+from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.adapters.policy.deployments import find_deployments, flip_authority, write_origin
+from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
@@ -502,7 +507,11 @@ def write_recording(story: Story) -> None:
     recording["first_version"] = FIRST_VERSION
     recording["modifications"] = sorted(modifications)
     recording[story.location.partition(":")[0]] = take_recording(story)
-    RECORDING.write_text(json.dumps(recording, indent=1, sort_keys=True) + "\n")
+    RECORDING.write_text(format_recording(recording))
+
+
+def format_recording(recording: dict[str, Any]) -> str:
+    return json.dumps(recording, indent=1, sort_keys=True) + "\n"
 
 
 def rates(modification: Any) -> list[int | None]:
@@ -541,6 +550,8 @@ def test_today_continues_and_the_first_version_takes_over_again(
     assert read_ledger(story) == read_with_first_version(story)
     if pytestconfig.getoption("--rewrite"):
         write_recording(story)
+    states = read_ledger(story)["states"]
+    assert {state["volume_id"]: state for state in recorded_states()} == states, "the recording is not true"
     check_handover(cli, story)
     continue_today(cli, story)
     write_today(cli, story)
@@ -580,3 +591,152 @@ def recorded_states() -> list[dict[str, Any]]:
     items = json.loads(RECORDING.read_text())["dynamodb"]
     partitions = (partition for pk, partition in items.items() if pk.startswith("states "))
     return [json.loads(item["body"]["S"]) for partition in partitions for item in partition.values()]
+
+
+REQUESTS = [
+    {"volume_id": CHANGING, "direction": "out", "cause": cause, "because": because, "time_s": 1_795_197_600}
+    for cause, because in (
+        ("draining", "critical: at this pace it is dry within 15 min"),
+        ("window", "window release begins at 20:00"),
+        ("critical", "it is tagged critical"),
+    )
+] + [
+    {
+        "volume_id": RETURNING,
+        "direction": "back",
+        "cause": "by_hand",
+        "because": "calm for 30 min",
+        "time_s": 1_795_197_600,
+    }
+]
+CARD = "/burstwatch/deployments/burstwatch"
+PARAMETER = "/burstwatch/burstwatch/policy"
+PUSHED = "version: 1\nlevels: {warning_within: 45m}\nflip: {fleet_cap: 7}\n"
+
+
+def read_recording() -> dict[str, Any]:
+    return json.loads(RECORDING.read_text())
+
+
+def read_request(body: str) -> dict[str, Any]:
+    request = FlipRequest.from_body(body)
+    return {
+        "volume_id": request.volume_id,
+        "direction": str(request.direction),
+        "cause": str(request.cause),
+        "because": request.because,
+        "time_s": request.requested_at_s,
+    }
+
+
+def write_request(facts: dict[str, Any]) -> str:
+    return FlipRequest(
+        volume_id=facts["volume_id"],
+        direction=Direction(facts["direction"]),
+        cause=FlipCause(facts["cause"]),
+        because=facts["because"],
+        requested_at_s=facts["time_s"],
+    ).to_body()
+
+
+def test_recorded_flip_requests_of_the_first_version_are_read():
+    assert [read_request(body) for body in read_recording()["requests"]] == REQUESTS
+
+
+def test_flip_requests_are_read_by_the_other_version(first_version, pytestconfig):
+    bodies = [first_version("write_request", **request) for request in REQUESTS]
+    if pytestconfig.getoption("--rewrite"):
+        RECORDING.write_text(format_recording(read_recording() | {"requests": bodies}))
+    assert bodies == read_recording()["requests"]
+    assert [read_request(body) for body in bodies] == REQUESTS
+    for request in REQUESTS:
+        assert first_version("read_request", body=write_request(request)) == list(request.values())
+
+
+def active_policy(lab) -> tuple[str, dict[str, Any]]:
+    """Where today's watchdog has its policy from, after a cold start, and what it says."""
+    clients = [lab.client("ssm"), lab.client("dynamodb")]
+    try:
+        store = DynamoKeyValueStore(clients[1], TABLE)
+        active = PolicyParameter(clients[0], PARAMETER, deployment="burstwatch", store=store).get_active()
+    finally:
+        for client in clients:
+            client.close()
+    return active.source, active.policy.to_mapping()
+
+
+def active_policy_of_first_version(first_version) -> tuple[str, dict[str, Any]]:
+    found = first_version("read_policy", table=TABLE, name=PARAMETER, deployment="burstwatch")
+    return found["source"], found["policy"]
+
+
+def assert_pushed(source: str, policy: dict[str, Any]) -> None:
+    assert source.startswith(f"{PARAMETER}-pushed as of 2026-11-20T18:00:00Z")
+    assert policy["levels"]["warning_within"] == "45m"
+    assert str(policy["flip"]["fleet_cap"]) == "7"
+
+
+def forget_parameters(lab) -> None:
+    """Somebody deletes both policies: what the ledger's table remembers stays in force."""
+    ssm = lab.client("ssm")
+    for parameter in ssm.get_parameters(Names=[PARAMETER, f"{PARAMETER}-pushed"])["Parameters"]:
+        ssm.delete_parameter(Name=parameter["Name"])
+    ssm.close()
+
+
+def test_a_recorded_note_of_the_first_version_stays_in_force(lab):
+    deploy_stack(lab)
+    lab.tables[TABLE].items["notes"] = read_recording()["notes"]
+    forget_parameters(lab)
+    assert_pushed(*active_policy(lab))
+
+
+def test_what_the_first_version_pushed_and_remembers_is_in_force(lab, tmp_path, first_version, pytestconfig):
+    deploy_stack(lab)
+    (tmp_path / "pushed.yaml").write_text(PUSHED)
+    first_version("connect", environment=lab.environment)
+    pushed = first_version("burstctl", arguments=["policy", "push", str(tmp_path / "pushed.yaml"), "--yes"])
+    assert pushed["code"] == 0
+    assert_pushed(*active_policy_of_first_version(first_version))
+    if pytestconfig.getoption("--rewrite"):
+        notes = lab.tables[TABLE].items["notes"]
+        RECORDING.write_text(format_recording(read_recording() | {"notes": notes}))
+    assert_pushed(*active_policy(lab))
+    forget_parameters(lab)
+    assert_pushed(*active_policy(lab))
+
+
+def test_what_today_pushes_and_remembers_is_in_force_in_the_first_version(cli, lab, tmp_path, first_version):
+    deploy_stack(lab)
+    (tmp_path / "pushed.yaml").write_text(PUSHED)
+    assert cli.run("policy", "push", str(tmp_path / "pushed.yaml"), "--yes").code == 0
+    assert_pushed(*active_policy(lab))
+    first_version("connect", environment=lab.environment)
+    assert_pushed(*active_policy_of_first_version(first_version))
+    forget_parameters(lab)
+    assert_pushed(*active_policy_of_first_version(first_version))
+
+
+def test_the_record_of_a_deployment_is_read_by_both_versions(lab, first_version):
+    """``origin``, and the parameter that it names, are what later versions add."""
+    first_version("connect", environment=lab.environment)
+    deploy_stack(lab)
+    lab.clock.advance(60)
+    since = f"{CARD}/0123/since"
+    deploy_stack(lab, "second", origin=f"{CARD.removesuffix('burstwatch')}second/4567/since")
+    ssm = lab.client("ssm")
+    first, second = find_deployments(ssm)
+    write_origin(ssm, second)
+    assert [record.name for record in find_deployments(ssm)] == ["burstwatch", "second"]
+    assert [flip_authority(name, [first, second]).may_flip for name in ("burstwatch", "second")] == [
+        True,
+        False,
+    ]
+    deploy_stack(lab, origin=since)
+    write_origin(ssm, find_deployments(ssm)[0])
+    ssm.close()
+
+    found = first_version("read_deployments", name="second")
+
+    assert sorted(name for name, *_ in found["deployments"]) == ["burstwatch", "second"]
+    assert {tuple(tag) for *_, tag in found["deployments"]} == {first.read().opt_in_tag}
