@@ -32,7 +32,7 @@ from burstwatch.engine.tick_pass import run_tick
 from fuse import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 
 HERE = Path(__file__).parent
-SOURCES = os.pathsep.join(str(HERE.parents[1] / root) for root in ("lambdas", "lab", "tests"))
+SOURCES = os.pathsep.join(str(HERE.parents[1] / root) for root in ("lambdas", "runbooks", "lab", "tests"))
 WORKERS = 10
 SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.REACHED)
 
