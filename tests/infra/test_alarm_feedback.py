@@ -34,7 +34,7 @@ DEAD_LETTERS = ("ApproximateNumberOfMessagesVisible", "${AlertsUndelivered.Queue
 class DeadWebhook:
     name = "slack"
 
-    def post(self, notice, *, late, longest_wait_s):
+    def post(self, message, *, delay_note, max_wait_s):
         raise ChannelError("the webhook was revoked (no_service)", is_permanent=True)
 
 

@@ -144,22 +144,22 @@ def test_an_error_in_the_quiet_minutes_at_the_end_is_found(baseline_run):
 
 
 @dataclass(frozen=True)
-class LoggingLedger:
+class MisreportingLedger:
     """A ledger that says something else than it should."""
 
     ledger: object
-    unreadable: dict
+    answers: dict
 
     def __getattr__(self, name):
         return (
-            (lambda *_, **__: self.unreadable[name])
-            if name in self.unreadable
+            (lambda *_, **__: self.answers[name])
+            if name in self.answers
             else getattr(self.ledger, name)
         )
 
 
 def broken_invariants(scene, **told):
-    return check_invariants(replace(scene, ledger=LoggingLedger(scene.ledger, told))).broken
+    return check_invariants(replace(scene, ledger=MisreportingLedger(scene.ledger, told))).broken
 
 
 def test_an_inconsistent_ledger_is_detected(baseline_run):
@@ -179,7 +179,7 @@ def test_an_inconsistent_ledger_is_detected(baseline_run):
 
 def test_a_stuck_watermark_and_pending_alerts_are_detected(baseline_run):
     scene, _ = baseline_run
-    [law] = broken_invariants(scene, waiting=["an alert", "another"])
+    [law] = broken_invariants(scene, pending_deliveries=["an alert", "another"])
     assert law == "2 alerts still wait"
     roster = scene.ledger.fleet_snapshot()
     [law] = broken_invariants(scene, fleet_snapshot=replace(roster, tick_at_s=roster.tick_at_s - 300))

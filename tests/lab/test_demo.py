@@ -54,16 +54,16 @@ def the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role):
     # 5,400,000 credits / (460 - 100) per s = 15,000 s after 16:00
     assert observed.history.empty_at_s == pytest.approx(at("20:10"), abs=2)
     assert observed.history.stalled_s == pytest.approx(at("20:54") - at("20:10"), abs=2)
-    assert not [message for message in stage.watchdog.heard if observed.spec.name in message.headline]
+    assert not [message for message in stage.watchdog.notifications if observed.spec.name in message.headline]
     assert (automatic.history.empty_at_s, automatic.history.stalled_s, automatic.history.lost_ops) == (
         None,
         0,
         0,
     )
-    assert automatic.alone.empty_at_s == observed.history.empty_at_s
+    assert automatic.unwatched.empty_at_s == observed.history.empty_at_s
     [trip] = automatic.target_intervals
     assert trip.reached_at_s < observed.history.empty_at_s
-    assert trip.stays
+    assert trip.is_permanent
     assert automatic.current_type == "gp3"
 
 
@@ -76,7 +76,7 @@ def volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_afte
         assert trip.reached_at_s <= at("18:00")
         assert trip.return_requested_at_s >= at("20:00")
         assert back.target.volume_type == "gp2"
-        assert role(name).alone.empty_at_s < at("19:00")
+        assert role(name).unwatched.empty_at_s < at("19:00")
         assert role(name).history.empty_at_s is None
 
 
@@ -93,17 +93,17 @@ def each_flip_back_is_verified(stage, role):
 
 def a_hold_is_respected_though_the_volume_runs_dry_and_people_know_before(stage, role):
     held = role("reports")
-    assert [(refused.guard, refused.reason) for refused in held.refusals] == [
+    assert [(refused.guard, refused.reason) for refused in held.refused_flips] == [
         ("held", "it is on hold by anna: audit snapshot running")
     ]
     assert not held.target_intervals
-    assert held.history.empty_at_s == held.alone.empty_at_s
+    assert held.history.empty_at_s == held.unwatched.empty_at_s
     assert held.warning_time_s > 8 * 60
 
 
 def the_spend_cap_refuses_until_another_volume_is_back(role):
     capped = role("search")
-    [refused] = capped.refusals
+    [refused] = capped.refused_flips
     [trip] = capped.target_intervals
     assert refused.guard == "spend_cap"
     assert trip.requested_at_s >= role("nightly").target_intervals[0].restored_at_s > refused.at_s
@@ -112,7 +112,7 @@ def the_spend_cap_refuses_until_another_volume_is_back(role):
 
 def a_critical_volume_leaves_burst_storage_with_the_first_tick(role):
     [trip] = role("etcd-0").target_intervals
-    assert (trip.requested_at_s, trip.stays) == (at("16:01"), True)
+    assert (trip.requested_at_s, trip.is_permanent) == (at("16:01"), True)
 
 
 def a_silent_volume_is_reported_and_a_large_one_left_alone(role):
@@ -130,7 +130,7 @@ def a_flip_costs_its_time_on_the_target(role):
     assert nightly.history.extra_usd() == pytest.approx(
         per_s * (trip.return_requested_at_s - trip.requested_at_s)
     )
-    assert nightly.alone.extra_usd() == 0
+    assert nightly.unwatched.extra_usd() == 0
 
 
 def what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines, boards):

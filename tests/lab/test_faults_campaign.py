@@ -142,7 +142,9 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
     monkeypatch.setattr(scenario, "_QUIET_MIN", 0)
     run = run_scenario("desk")
     seen = Counter(effect.operation for effect in run.effects)
-    assert {name: seen[EFFECT_NAMES.get(name, f"ledger.{name}")] for name in written} == {name: result[name] for name in written}
+    assert {name: seen[EFFECT_NAMES.get(name, f"ledger.{name}")] for name in written} == {
+        name: result[name] for name in written
+    }
     assert seen["channel.send"] == len(run.alerts)
     assert seen["ec2:ModifyVolume"] == len(run.requests) == len(run.modifications)
 
@@ -192,24 +194,28 @@ def drop_first(things, **wanted):
 def make_late(run, struck, seconds):
     """The modification of one volume came so late."""
     created = [
-        item._replace(at_s=item.at_s + seconds * (item.volume_id == DRAINING_GP3)) for item in run.made
+        item._replace(at_s=item.at_s + seconds * (item.volume_id == DRAINING_GP3)) for item in run.modifications
     ]
-    return replace(run, strike=struck, made=created)
+    return replace(run, injected_fault=struck, modifications=created)
 
 
 PLANTED_FAULTS = {
     "the_original_is_known": lambda run: replace(
-        run, lost=[UnknownOriginal(run.started_at_s, DRAINING_IO1, "io1", "nothing")]
+        run, unknown_originals=[UnknownOriginal(run.started_at_s, DRAINING_IO1, "io1", "nothing")]
     ),
-    "one_modification_per_decision": lambda run: replace(run, sent=[*run.sent, run.sent[0]]),
+    "one_modification_per_decision": lambda run: replace(run, requests=[*run.requests, run.requests[0]]),
     "never_out_of_scope": lambda run: replace(
-        run, sent=[*run.sent, run.sent[0]._replace(volume_id=UNTAGGED, intent_id="other")]
+        run, requests=[*run.requests, run.requests[0]._replace(volume_id=UNTAGGED, intent_id="other")]
     ),
     "every_level_is_alerted": lambda run: replace(
-        run, told=drop_index(run.told, drop_first(run.told, volume_id=UNTAGGED, level="exhausted"))
+        run,
+        alerts=drop_index(run.alerts, drop_first(run.alerts, volume_id=UNTAGGED, level="exhausted")),
     ),
     "none_is_held_back": lambda run: replace(
-        run, made=[one._replace(at_s=one.at_s + 60 * (one.volume_id == DRAINING_GP3)) for one in run.made]
+        run,
+        modifications=[
+            item._replace(at_s=item.at_s + 60 * (item.volume_id == DRAINING_GP3)) for item in run.modifications
+        ],
     ),
     "no_way_to_people_delays_a_flip": lambda run: make_late(
         run, InjectedFault("channel.send #1", Fault.DRIP), 61
@@ -217,14 +223,14 @@ PLANTED_FAULTS = {
     "a_blind_watchdog_is_late_by_no_more": lambda run: make_late(
         run, InjectedFault("cloudwatch:GetMetricData #1", Fault.DRIP), 391
     ),
-    "none_runs_dry": lambda run: replace(run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_s}),
+    "none_runs_dry": lambda run: replace(run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_at_s}),
     "the_ledger_is_true": lambda run: replace(
         run, entries=drop_index(run.entries, drop_first(run.entries, volume_id=DRAINING_IO1, kind="accepted"))
     ),
     "no_false_word": lambda run: replace(
-        run, told=[*run.told, run.told[0]._replace(kind="VolumeChangedByOthers")]
+        run, alerts=[*run.alerts, run.alerts[0]._replace(kind="VolumeChangedByOthers")]
     ),
-    "all_comes_to_rest": lambda run: replace(run, types={**run.types, DRAINING_IO1: "io1"}),
+    "all_comes_to_rest": lambda run: replace(run, final_types={**run.final_types, DRAINING_IO1: "io1"}),
     "no_mistake_of_ours": lambda run: replace(run, internal_errors=["KeyError: 'x'"]),
 }
 
@@ -280,7 +286,7 @@ def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_says(
     differing = {
         field.name for field in fields(Collector) if getattr(mine, field.name) != getattr(own, field.name)
     }
-    assert differing == {"monotonic", "_began"}
+    assert differing == {"monotonic", "_started_at_s"}
     assert mine.monotonic() == 12
 
 

@@ -86,7 +86,7 @@ class ModificationStateMachine(RuleBasedStateMachine):
     def choose_next_outcome(self, outcome):
         self.fleet.change_settings(modify_outcome=outcome)
 
-    @precondition(lambda self: self.fleet.changes())
+    @precondition(lambda self: self.fleet.changes_in_progress())
     @rule(state=st.sampled_from(["completed", "failed"]))
     def end_current_modification(self, state):
         assert self.fleet.end_modification(self.volume_id, state).state == state
