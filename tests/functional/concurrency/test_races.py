@@ -33,7 +33,7 @@ from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, 
 from support.paths import ROOT
 
 RACE_PROCESS = ROOT / "tests" / "support" / "concurrency" / "race_process.py"
-SOURCES = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "lab", "tests"))
+SOURCES = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks", "lab", "tests"))
 WORKERS = 10
 SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.REACHED)
 

@@ -33,6 +33,7 @@ from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.ledger import TickKind, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
+from support.aws.fake_stack import deploy_stack
 from support.cli_session import CliResult, CliSession, modification_targets, start_lab
 from support.paths import ROOT
 
