@@ -10,7 +10,8 @@ from burstwatch.core.policy.policy import Policy
 from support.aws.fast_botocore import quicken_botocore
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
-"""In the background it may be ignored, and then would be in every process that a test starts."""
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
+"""In the background they may be ignored, and then would be in every process that a test starts."""
 
 
 @pytest.fixture(scope="session", autouse=True)

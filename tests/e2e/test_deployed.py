@@ -271,7 +271,7 @@ def draining_volume_is_flipped_despite_poison_message(scenario):
 
 
 def the_second_deployment_has_only_proposed(scenario):
-    assert scenario.endpoint.faults.calls()["ModifyVolume"] == 2
+    assert scenario.endpoint.faults.call_counts()["ModifyVolume"] == 2
     assert scenario.second.count_messages(scenario.second.flip_queue_url) == 0
     assert not [line for line in scenario.second.log_lines("flip") if "START" in line]
     text = list(scenario.second.log_records("watch"))
@@ -354,7 +354,7 @@ def the_schedule_fires_by_itself_in_real_time(scenario):
     scenario.endpoint.faults.reset_calls()
     ticks = completed_invocations(scenario.stage.log_lines("watch"))
     scenario.stage.set_schedule_state(is_on=True)
-    assert wait_until(lambda: "DescribeVolumes" in scenario.endpoint.faults.calls())
+    assert wait_until(lambda: "DescribeVolumes" in scenario.endpoint.faults.call_counts())
     assert wait_until(lambda: completed_invocations(scenario.stage.log_lines("watch")) > ticks)
     scenario.stage.set_schedule_state(is_on=False)
     # a pass that the schedule began, and a flip that it asked for, are not part of what comes next
@@ -363,9 +363,9 @@ def the_schedule_fires_by_itself_in_real_time(scenario):
 
 
 def check_no_modify_calls(scenario, for_s=2.0):
-    before = scenario.endpoint.faults.calls()
+    before = scenario.endpoint.faults.call_counts()
     time.sleep(for_s)
-    return scenario.endpoint.faults.calls() == before
+    return scenario.endpoint.faults.call_counts() == before
 
 
 def an_old_event_or_tick_changes_nothing(scenario):
@@ -378,7 +378,7 @@ def an_old_event_or_tick_changes_nothing(scenario):
     scenario.stage.invoke_watch("focus", scenario.began_at.timestamp())
     assert wait_until(lambda: dropped_events(scenario.stage.log_lines("settle")) == len(old))
     scenario.stage.wait_until_idle()
-    assert "ModifyVolume" not in scenario.endpoint.faults.calls()
+    assert "ModifyVolume" not in scenario.endpoint.faults.call_counts()
     assert [effects(scenario.history(volume_id)) for volume_id in (scenario.builds, scenario.cache)] == before
 
 
@@ -410,7 +410,7 @@ def in_an_account_of_ten_concurrent_executions_a_burst_of_events_delays_no_pass(
     url = scenario.stage.client("sqs").get_queue_url(QueueName=queue)["QueueUrl"]
     assert wait_until(lambda: scenario.stage.count_messages(url) == 0)
     assert scenario.stage.count_throttles() == 0
-    assert scenario.endpoint.faults.calls()["DescribeVolumes"] < 100
+    assert scenario.endpoint.faults.call_counts()["DescribeVolumes"] < 100
 
 
 def attached(volume_id, at, scenario):

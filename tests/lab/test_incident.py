@@ -41,7 +41,7 @@ def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
         def show_both(stage):
             show(stage)
             teller.new_events(stage)
-            if int(stage.passed_s * 10) % 20 == 0:
+            if int(stage.elapsed_s * 10) % 20 == 0:
                 boards.print(render(stage, teller.events))
 
         stage = run_incident(
@@ -119,7 +119,7 @@ def what_is_shown_fits_80_columns_and_tells_the_story(reported, boards):
 @pytest.fixture
 def containers(monkeypatch):
     """What runs containers on which device: nobody on any, until it is said."""
-    able = {"docker_job": set(), "podman_job": set()}
+    able = {"prepare_docker_job": set(), "prepare_podman_job": set()}
     for name, devices in able.items():
 
         def job(device, *, name=name, devices=devices, in_own_cgroup=False):
@@ -134,20 +134,20 @@ def containers(monkeypatch):
 def test_jobs_are_containers_of_docker_where_it_runs_then_of_podman_then_built_in(containers):
     devices = ["one", "two"]
     assert choose_job_commands(devices, "auto") == ("built-in", [(), ()])
-    containers["docker_job"].add("one")  # the same on both, or the story compares nothing
-    containers["podman_job"].update(devices)
+    containers["prepare_docker_job"].add("one")  # the same on both, or the story compares nothing
+    containers["prepare_podman_job"].update(devices)
     assert choose_job_commands(devices, "auto") == (
         "podman",
-        [("podman_job", "one", "False"), ("podman_job", "two", "False")],
+        [("prepare_podman_job", "one", "False"), ("prepare_podman_job", "two", "False")],
     )
-    assert choose_job_commands(devices, "podman")[1][0] == ("podman_job", "one", "True")
-    containers["docker_job"].add("two")
+    assert choose_job_commands(devices, "podman")[1][0] == ("prepare_podman_job", "one", "True")
+    containers["prepare_docker_job"].add("two")
     assert choose_job_commands(devices, "auto")[0] == "docker"
     assert choose_job_commands(devices, "built-in") == ("built-in", [(), ()])
 
 
 def test_jobs_that_were_requested_and_do_not_run_are_reported_with_what_is_missing(containers):
-    with pytest.raises(DiskError, match="docker_job does not run on one"):
+    with pytest.raises(DiskError, match="prepare_docker_job does not run on one"):
         choose_job_commands(["one"], "docker")
 
 

@@ -158,7 +158,7 @@ def test_it_does_not_outlive_a_process_that_is_killed():
 
         aws = LocalAws()
         aws.start()
-        print(aws.folder, flush=True)
+        print(aws.directory, flush=True)
         time.sleep(600)
     """)
     started = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)

@@ -156,9 +156,9 @@ def modify_through_the_endpoint_and_feel_it(fleet, box):
         assert balances[-1] == 0
         assert balances[0] == pytest.approx(10)
         lab.client("ec2").modify_volume(VolumeId=box.volume_id, VolumeType="gp3", Iops=3_000, Throughput=125)
-        wait_until(lambda: box.controller.now.volume_type == "gp3", 10)
-        wait_until(lambda: box.controller.now.limit_iops == 3_000, 1)
-        assert box.controller.now.balance_pct is None
+        wait_until(lambda: box.controller.latest.volume_type == "gp3", 10)
+        wait_until(lambda: box.controller.latest.limit_iops == 3_000, 1)
+        assert box.controller.latest.balance_pct is None
         assert write_synchronously(box.device.mount, 300) < 1
 
 
@@ -186,13 +186,13 @@ def test_a_job_of_docker_feels_the_limit_of_the_device_and_leaves_nothing(backen
 DOCKER_USER = """
 import subprocess, sys, time
 from pathlib import Path
-from burstlab.disk.block_device import Device
-from burstlab.disk.docker import docker_job
-with Device(parent=Path(sys.argv[1])) as device:
-    job = docker_job(device)
-    device.limit(20)
+from burstlab.disk.block_device import ThrottledDevice
+from burstlab.disk.docker import prepare_docker_job
+with ThrottledDevice(parent=Path(sys.argv[1])) as device:
+    job = prepare_docker_job(device)
+    device.set_iops_limit(20)
     subprocess.Popen(job)
-    print(device.folder.name, flush=True)
+    print(device.directory.name, flush=True)
     time.sleep(600)
 """
 
