@@ -116,7 +116,7 @@ def run_as_on_the_page(box: Box, probe: Probe) -> dict[str, object]:
     """Run what ddprobe.md begins with: it says what is shown there, but for numbers, disk, and who waits."""
     line = page_command("ddprobe/ddprobe.md", "ddprobe run /data")
     _, *words = [str(box.path) if word == "/data" else word for word in line.text.split()]
-    shown = line.shown[0].replace("/data (nvme1n1)", f"{box.path} ({box.device})").removesuffix("…")
+    shown = line.expected_output[0].replace("/data (nvme1n1)", f"{box.path} ({box.device})").removesuffix("…")
     said = probe.run(*words).stdout
     assert without_numbers(said).startswith(without_numbers(shown)), said
     [kept] = probe.memory.glob("*.json")
