@@ -542,6 +542,17 @@ def test_a_recorded_ledger_of_the_first_version_is_continued(cli, lab, location,
     continue_today(cli, story)
 
 
+def without_pace(document):
+    """A document without what depends on how fast the machine was: instants, revisions and intents' ids."""
+    if not isinstance(document, dict):
+        return document
+    return {
+        key: without_pace(value)
+        for key, value in document.items()
+        if not key.endswith("_s") and key not in ("revision", "intent_id")
+    }
+
+
 def test_today_continues_and_the_first_version_takes_over_again(
     cli, lab, location, policy_path, first_version, pytestconfig
 ):
@@ -551,8 +562,9 @@ def test_today_continues_and_the_first_version_takes_over_again(
     assert read_ledger(story) == read_with_first_version(story)
     if pytestconfig.getoption("--rewrite"):
         write_recording(story)
-    states = read_ledger(story)["states"]
-    assert {state["volume_id"]: state for state in recorded_states()} == states, "the recording is not true"
+    states = without_pace(read_ledger(story)["states"])
+    recorded = {state["volume_id"]: state for state in recorded_states()}
+    assert without_pace(recorded) == states, "the recording is not true"
     check_handover(cli, story)
     continue_today(cli, story)
     write_today(cli, story)
