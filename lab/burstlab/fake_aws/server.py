@@ -5,6 +5,7 @@ import struct
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from email.utils import formatdate
+from functools import cache
 from io import BytesIO
 from threading import Event, Lock, Thread
 from types import TracebackType
@@ -238,7 +239,10 @@ class _Moto:
                     create_backend_app,
                 )
 
-                self._application = DomainDispatcherApplication(create_backend_app)
+                application = DomainDispatcherApplication(create_backend_app)
+                # moto lists its folders for each request; which service a host stands for does not change
+                application.get_backend_for_host = cache(application.get_backend_for_host)
+                self._application = application
             return self._application
 
 
