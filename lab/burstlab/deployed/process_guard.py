@@ -15,7 +15,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
 
 _TERMINATE_TIMEOUT_S = 5.0
 _POLL_INTERVAL_S = 0.05
@@ -24,7 +23,11 @@ _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 
 
 def main(directory: str, command: Sequence[str]) -> int:
-    """Run the command and answer its exit code, as a shell would."""
+    """Run the command and return its exit code, as a shell would."""
+    signals_received = list[int]()
+    # before the command starts: a signal in between would end this process alone
+    for number in _SIGNALS:
+        signal.signal(number, lambda number, _frame: signals_received.append(number))
     child = subprocess.Popen(  # noqa: S603 - the command is ours
         command,
         stdin=subprocess.DEVNULL,
@@ -33,12 +36,8 @@ def main(directory: str, command: Sequence[str]) -> int:
     )
     is_released = False
     try:
-        for number in _SIGNALS:
-            signal.signal(number, _raise_interrupt)
         while child.poll() is None and not is_released:
-            is_released = _is_released()
-    except KeyboardInterrupt:
-        is_released = True
+            is_released = bool(signals_received) or _is_input_closed()
     finally:
         _end_group(child)
         if is_released and directory != "-":
@@ -52,11 +51,7 @@ def _die_with_parent() -> None:
         ctypes.CDLL(None).prctl(_SET_DEATH_SIGNAL, signal.SIGKILL)
 
 
-def _raise_interrupt(*_: Any) -> None:
-    raise KeyboardInterrupt
-
-
-def _is_released() -> bool:
+def _is_input_closed() -> bool:
     """Whether the other side of standard input is closed; waits a moment for that."""
     readable, _, _ = select.select([0], [], [], _POLL_INTERVAL_S)
     return bool(readable) and not os.read(0, 4096)
