@@ -22,7 +22,8 @@ from burstwatch.adapters.aws.cloudwatch import CloudWatchReader, MetricQuery
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Accepted, DryRunAllowed, Ec2Modifier, OutcomeUnknown, Refused
 from burstwatch.adapters.aws.errors import AwsError, to_aws_failure
-from burstwatch.adapters.aws.flip_queue import FlipQueue, FlipRequest
+from burstwatch.adapters.aws.flip_queue import FlipQueue
+from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from burstwatch.adapters.aws.flip_queue import FlipRequest, MalformedRequestError
+from burstwatch.adapters.aws.flip_request import FlipRequest, MalformedRequestError
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.amazon_q import render_custom_notification
 from burstwatch.adapters.notify.idempotency import SendStatus

@@ -10,7 +10,7 @@ from botocore.parsers import ResponseParserError
 
 from burstlab.fake_aws.in_process_clients import client_error
 from burstlab.fault_injection.effects import ITEM_FAULTS, UNCHANGED, Alter, Fault, FaultModel
-from burstwatch.adapters.aws.flip_queue import FlipRequest
+from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Direction, FlipCause

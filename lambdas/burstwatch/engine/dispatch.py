@@ -5,7 +5,7 @@ from collections.abc import Set as AbstractSet
 from hashlib import sha256
 from typing import Final
 
-from burstwatch.adapters.aws.flip_queue import FlipRequest
+from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.core.flips.guards import Guard, Refusal, backoff_refusal, detached_refusal, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, process_partial_response
 
-from burstwatch.adapters.aws.flip_queue import FlipRequest, MalformedRequestError
+from burstwatch.adapters.aws.flip_request import FlipRequest, MalformedRequestError
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder

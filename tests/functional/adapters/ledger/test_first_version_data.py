@@ -22,7 +22,7 @@ import pytest
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.flip_queue import FlipRequest
+from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.dynamodb_notes import DynamoKeyValueStore
 from burstwatch.adapters.ledger.sqlite import SqliteLedger

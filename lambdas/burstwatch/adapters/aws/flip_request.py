@@ -1,0 +1,200 @@
+"""The request to flip a volume, as the watch function puts it in the queue and the flip function reads it."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from hashlib import sha256
+from typing import Any, Final, NoReturn, Self, TypeAlias
+
+from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause
+from burstwatch.core.text import format_instant, sanitise
+
+SCHEMA: Final = "burstwatch.flip_request/v1"
+
+MAX_BODY_BYTES: Final = 25_000
+"""The largest message: a batch of ten then fits into the 256 KiB that SQS once allowed."""
+_MAX_SHOWN_CHARS: Final = 60
+_MAX_ERROR_CHARS: Final = 900
+_VOLUME_ID_PATTERN: Final = re.compile(r"vol-[0-9a-f]{8,17}")
+_MINUTE_S: Final = 60
+
+_MAX_TIMESTAMP_S: Final = 253_402_300_800
+"""The end of the year 9999, the last that Python's datetime can hold."""
+
+
+class MalformedRequestError(BurstwatchError):
+    """A message is not a flip request; the text names every fault."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlipRequest:
+    """Which volume to decide about, for which change, why, and the time of the tick that requests it.
+
+    It is advice: the flip function decides again. So it contains no target, demand or override.
+    """
+
+    volume_id: str
+    direction: Direction
+    cause: FlipCause
+    because: str
+    requested_at_s: int
+
+    @property
+    def deduplication_id(self) -> str:
+        """The ID by which SQS drops repeats for five minutes: volume, direction and minute.
+
+        Because of the minute, a request that was given up or refused can be sent again a minute later.
+        Source: the SQS developer guide, "Using the message deduplication ID".
+        """
+        parts = (self.volume_id, str(self.direction), str(self.requested_at_s // _MINUTE_S))
+        return sha256("\n".join(parts).encode()).hexdigest()
+
+    def to_body(self) -> str:
+        """The request as the body of a message: ASCII, because SQS rejects some Unicode characters."""
+        document: dict[str, Any] = {
+            "schema": SCHEMA,
+            "time": format_instant(self.requested_at_s),
+            "volume_id": self.volume_id,
+            "direction": self.direction,
+            "cause": self.cause,
+            "because": self.because,
+            **_LEGACY_VALUES,
+        }
+        return json.dumps(document, allow_nan=False)
+
+    @classmethod
+    def from_body(cls, body: str) -> Self:
+        """The inverse of ``to_body``; fields that older versions sent are accepted with the value they had.
+
+        Raises:
+            MalformedRequestError: the watchdog never sends such a message; the text names every fault.
+        """
+        if len(body) > MAX_BODY_BYTES:
+            raise MalformedRequestError(
+                f"the message is no flip request: it is longer than {MAX_BODY_BYTES:,} characters"
+            )
+        try:
+            document = json.loads(body, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError) as error:
+            raise MalformedRequestError(f"the message is no flip request: it is no JSON ({error})") from error
+        try:
+            values = _parse_object(document, _REQUEST_PARSERS, _LEGACY_PARSERS)
+            _check_cause(values["direction"], values["cause"])
+        except ValueError as error:
+            raise MalformedRequestError(
+                sanitise(f"the message is no flip request: {error}", _MAX_ERROR_CHARS)
+            ) from error
+        return cls(requested_at_s=values["time"], **{name: values[name] for name in _COPIED_FIELDS})
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no number")
+
+
+def _parse_object(value: Any, required: "_Parsers", optional: "_Parsers | None" = None) -> dict[str, Any]:
+    """Parse the fields of an object, and allow no others; those in ``optional`` may be missing.
+
+    Raises:
+        ValueError: the text names every fault.
+    """
+    if not isinstance(value, dict):
+        raise ValueError(f"{_quote(value)} is no object")  # noqa: TRY004 - all that is wrong with a message is one kind
+    parsers = {**required, **(optional or {})}
+    faults = [f"{_quote(key)} is not known" for key in value if key not in parsers]
+    faults += [f"{key!r} is missing" for key in required if key not in value]
+    parsed: dict[str, Any] = {}
+    for key in parsers.keys() & value.keys():
+        try:
+            parsed[key] = parsers[key](value[key])
+        except ValueError as error:
+            faults.append(f"{key!r}: {error}")
+    if faults:
+        raise ValueError("; ".join(sorted(faults)))
+    return parsed
+
+
+def _quote(value: Any) -> str:
+    return sanitise(json.dumps(value), _MAX_SHOWN_CHARS)
+
+
+def _require(value: Any, *, is_valid: bool, fault: str) -> Any:
+    if not is_valid:
+        raise ValueError(f"{_quote(value)} is {fault}")
+    return value
+
+
+def _check_schema(value: Any) -> Any:
+    return _require(value, is_valid=value == SCHEMA, fault=f"not {SCHEMA}")
+
+
+def _check_text(value: Any) -> Any:
+    return _require(value, is_valid=isinstance(value, str), fault="no text")
+
+
+def _check_volume_id(value: Any) -> Any:
+    is_valid = isinstance(value, str) and _VOLUME_ID_PATTERN.fullmatch(value) is not None
+    return _require(value, is_valid=is_valid, fault="no volume id")
+
+
+def _parse_instant(value: Any) -> Any:
+    at_s = None
+    with suppress(ValueError, OverflowError):
+        instant = datetime.fromisoformat(value if isinstance(value, str) else "")
+        at_s = int(instant.timestamp()) if instant.tzinfo else None
+    is_valid = at_s is not None and 0 <= at_s < _MAX_TIMESTAMP_S
+    _require(value, is_valid=is_valid, fault="no instant such as 2026-11-20T18:00:00Z")
+    return at_s
+
+
+def _enum_parser(enum_type: type[StrEnum]) -> Callable[[Any], StrEnum]:
+    def read(value: Any) -> StrEnum:
+        _require(value, is_valid=value in list(enum_type), fault=f"none of {', '.join(enum_type)}")
+        return enum_type(value)
+
+    return read
+
+
+def _check_cause(direction: Direction, cause: FlipCause) -> None:
+    if direction is Direction.FLIP and cause is FlipCause.MANUAL:
+        raise ValueError("'cause': by_hand is never asked of the queue: people flip with burstctl")
+
+
+def _exact_value(expected: Any) -> Callable[[Any], Any]:
+    return lambda value: _require(value, is_valid=value == expected, fault=f"not {json.dumps(expected)}")
+
+
+def _accept_any(value: Any) -> Any:
+    return value
+
+
+_Parsers: TypeAlias = Mapping[str, Callable[[Any], Any]]
+
+_REQUEST_PARSERS: Final[_Parsers] = {
+    "schema": _check_schema,
+    "time": _parse_instant,
+    "volume_id": _check_volume_id,
+    "direction": _enum_parser(Direction),
+    "cause": _enum_parser(FlipCause),
+    "because": _check_text,
+}
+_COPIED_FIELDS: Final = ("volume_id", "direction", "cause", "because")
+
+_LEGACY_PARSERS: Final[_Parsers] = {
+    "demand": _accept_any,
+    "urgency": _accept_any,
+    "revision": _accept_any,
+    "by": _exact_value(WATCHDOG),
+    "overridden": _exact_value([]),
+}
+"""Fields that requests had before the flip function measured the demand itself."""
+
+_LEGACY_VALUES: Final[Mapping[str, Any]] = {
+    "demand": {"peak_iops": None, "peak_throughput_mib_s": None, "pinned": False, "ahead": False},
+    "urgency": [],
+}
+"""An older flip function, which may still run while a stack is updated, rejects a request without these."""
