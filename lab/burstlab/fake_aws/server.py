@@ -3,11 +3,11 @@
 import socket
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from email.utils import formatdate
 from functools import cache
 from io import BytesIO
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -76,7 +76,6 @@ class Endpoint:
             "servicequotas": self.account,
         }
         self._control = ControlApi(fleet, self.faults)
-        self._moto = _Moto()
         self._stop_requested = Event()
         self._server: BaseWSGIServer | None = None
         self._thread: Thread | None = None
@@ -168,7 +167,9 @@ class Endpoint:
     ) -> Iterable[bytes]:
         response = self._own_response(call)
         if response is None:
-            return self._moto(environ, body, start_response)
+            environ["wsgi.input"] = BytesIO(body)
+            moto_response: Iterable[bytes] = _moto_application()(environ, start_response)
+            return moto_response
         return self._send(response, start_response)
 
     def _own_response(self, call: Call) -> Response | None:
@@ -217,33 +218,21 @@ _REASONS: Final[Mapping[int, str]] = {
 }
 
 
-class _Moto:
-    """moto's server application, imported when something falls through to it."""
+@cache
+def _moto_application() -> Any:
+    """Moto's server application, imported when the first call falls through to it.
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._application: Any = None
+    All endpoints of a process share one, because moto keeps its state by account for the process anyway.
+    """
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - half a second, often not needed
+        DomainDispatcherApplication,
+        create_backend_app,
+    )
 
-    def __call__(
-        self, environ: "WSGIEnvironment", body: bytes, start_response: "StartResponse"
-    ) -> Iterator[bytes]:
-        environ["wsgi.input"] = BytesIO(body)
-        response: Iterator[bytes] = self._load()(environ, start_response)
-        return response
-
-    def _load(self) -> Any:
-        with self._lock:
-            if self._application is None:
-                from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - half a second, often not needed
-                    DomainDispatcherApplication,
-                    create_backend_app,
-                )
-
-                application = DomainDispatcherApplication(create_backend_app)
-                # moto lists its folders for each request; which service a host stands for does not change
-                application.get_backend_for_host = cache(application.get_backend_for_host)
-                self._application = application
-            return self._application
+    application = DomainDispatcherApplication(create_backend_app)
+    # moto lists its folders for each request; which service a host stands for does not change
+    application.get_backend_for_host = cache(application.get_backend_for_host)
+    return application
 
 
 class _RequestHandler(WSGIRequestHandler):

@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from botocore import hooks, useragent
+from botocore import hooks, httpsession, useragent
 from botocore.client import ClientCreator
 from botocore.loaders import Loader
 from botocore.model import ServiceModel
@@ -24,6 +24,7 @@ def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(hooks._PrefixTrie, "_recursive_copy", _copy)
     patch.setattr(hooks.EventAliaser, "__init__", _alias_together(hooks.EventAliaser.__init__))
     patch.setattr(hooks, "accepts_kwargs", _takes_any(hooks.accepts_kwargs))
+    patch.setattr(httpsession, "create_urllib3_context", cache(httpsession.create_urllib3_context))
     sanitize = "sanitize_user_agent_string_component"
     patch.setattr(useragent, sanitize, cache(getattr(useragent, sanitize)))
 
