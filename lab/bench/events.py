@@ -29,7 +29,8 @@ from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.ledger import Change, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.volume_state import LastReading, VolumeState
 from burstwatch.handlers import settle
 from burstwatch.handlers.runtime import FunctionRuntime
 from burstwatch.wiring.function_settings import FunctionSettings
@@ -145,7 +146,10 @@ def open_warm_function() -> Iterator[WarmFunction]:
             changes = [
                 Change(
                     state=VolumeState(
-                        volume_id=f"vol-0aaa{number:013x}", revision=1, level=Level.WATCH, balance_pct=61.5
+                        volume_id=f"vol-0aaa{number:013x}",
+                        revision=1,
+                        level=Level.WATCH,
+                        reading=LastReading(balance_pct=61.5),
                     ),
                     volume_id=f"vol-0aaa{number:013x}",
                     expected_revision=None,

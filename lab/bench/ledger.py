@@ -12,22 +12,20 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    EntryKind,
-    IntentStatus,
-    LedgerEntry,
-    TickKind,
-    VolumeState,
-)
+from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import LastReading, VolumeState
 
 
 def change(number: int) -> Change:
     """What a look at one volume changes."""
     volume_id = f"vol-{number:017x}"
     state = VolumeState(
-        volume_id=volume_id, revision=1, level=Level.WARNING, next_poll_at_s=1, balance_pct=31.5
+        volume_id=volume_id,
+        revision=1,
+        level=Level.WARNING,
+        next_poll_at_s=1,
+        reading=LastReading(balance_pct=31.5),
     )
     return Change(volume_id=volume_id, expected_revision=None, state=state)
 

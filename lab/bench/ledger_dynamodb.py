@@ -18,15 +18,9 @@ from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    EntryKind,
-    IntentStatus,
-    LedgerEntry,
-    TickKind,
-    VolumeState,
-)
+from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import LastReading, VolumeState
 
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
 """On demand, us-east-1, since November 2024."""
@@ -58,8 +52,7 @@ def make_reading_change(number: int, *, revision: int = 1) -> Change:
         level=Level.WATCH,
         level_since_s=1_795_197_635,
         next_poll_at_s=1_795_197_935,
-        balance_pct=81.25,
-        balance_at_s=1_795_197_600,
+        reading=LastReading(balance_pct=81.25, balance_at_s=1_795_197_600),
     )
     return Change(volume_id=volume_id, expected_revision=revision - 1 or None, state=state)
 

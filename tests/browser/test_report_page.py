@@ -11,7 +11,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.builders.core_values import balances
 from support.builders.pages import (
     a_calm_volume,

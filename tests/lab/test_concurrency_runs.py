@@ -14,6 +14,7 @@ from burstlab.concurrency.invariants import check_invariants
 from burstlab.concurrency.runner import ClockMode, CrowdError, RunConfig, run
 from burstlab.deployed.local_aws import LocalAws
 from burstwatch.core.ledger.flip_state import FlipStatus
+from support.builders.states import with_fields
 
 MINUTES = 28
 """With the quiet minutes: until all that drain are flipped and known to be well, and before any returns."""
@@ -163,7 +164,7 @@ def test_an_inconsistent_ledger_is_detected(baseline_run):
     states = scene.ledger.states()
     volume_id = scene.scenario.volume_ids["ci-1"]
     state = states[volume_id]
-    [law] = broken_invariants(scene, states=states | {volume_id: replace(state, modifications=())})
+    [law] = broken_invariants(scene, states=states | {volume_id: with_fields(state, used=())})
     assert law.startswith("ci-1: the modification of ")
     assert law.endswith(" counts 0 times")
     never = replace(state.flip, status=FlipStatus.REQUESTED)

@@ -116,7 +116,7 @@ def a_critical_volume_leaves_burst_storage_with_the_first_tick(role):
 
 
 def a_silent_volume_is_reported_and_a_large_one_left_alone(role):
-    assert role("silent").state.unknown_reason == "telemetry_gap"
+    assert role("silent").state.reading.unknown_reason == "telemetry_gap"
     assert not role("silent").target_intervals
     assert role("lake").entries == []
 

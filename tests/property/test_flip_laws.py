@@ -21,7 +21,7 @@ from burstlab.model.modification import ModifyRequest
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import ReturnMode, TargetOverride
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.policy.windows import LeadPolicy
 from burstwatch.engine.collector import Collector
@@ -412,7 +412,11 @@ class FlipStateMachine(RuleBasedStateMachine):
             return
         assert not state.flip.is_under_way, f"never settled: {state.flip}"
         is_allowed = volume.tags.get(OPT_IN) == "auto" and volume.tags.get("burstwatch:ignore") != "true"
-        waits = state.contested_at_s is not None or not is_allowed or world.return_costs_more(volume_id)
+        waits = (
+            state.modifications.contested_at_s is not None
+            or not is_allowed
+            or world.return_costs_more(volume_id)
+        )
         assert state.flip.is_settled or waits, f"does not return: {state.flip}"
         assert state.flip.is_settled or world.entries(volume_id, EntryKind.LEFT_ON_TARGET), (
             f"unsaid: {state.flip}"
@@ -442,9 +446,11 @@ def check_remembered_original(world, volume_id):
     assert state is not None or not recent, f"forgotten: {recent}"
     open_since_s = state.flip.requested_at_s if state and state.flip and state.flip.is_under_way else None
     for item in recent:
-        is_known = any(abs(item.at_s - spent.at_s) <= SAME_START_TOLERANCE_S for spent in state.modifications)
+        is_known = any(
+            abs(item.at_s - spent.at_s) <= SAME_START_TOLERANCE_S for spent in state.modifications.used
+        )
         is_open = open_since_s is not None and item.at_s >= open_since_s
-        assert is_known or is_open, f"{item} is not in {state.modifications}"
+        assert is_known or is_open, f"{item} is not in {state.modifications.used}"
     newest = world.newest(volume_id)
     is_ours = bool(ours) and newest is not None and int(newest.started_at.timestamp()) == ours[-1].at_s
     if is_ours and newest.state != "failed" and ours[-1].direction is Direction.FLIP:

@@ -27,7 +27,8 @@ from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger import TickKind, VolumeState
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 from support.hostile_input import (

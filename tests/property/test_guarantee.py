@@ -18,7 +18,8 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.assess import VolumeReading, assess
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind, VolumeState
+from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy, PolicyError, TelemetryPolicy
 from burstwatch.core.policy.volume_tags import read_tags

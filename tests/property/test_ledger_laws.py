@@ -29,15 +29,15 @@ from burstwatch.core.ledger.ledger import (
     Caps,
     Change,
     Delivery,
-    EntryKind,
     FleetSnapshot,
     IntentResult,
     IntentStatus,
-    LedgerEntry,
     TickKind,
-    VolumeState,
 )
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
+from support.builders.states import GROUPS, build_state
 from support.ledger_stores import ledger_store
 
 VOLUMES = ("vol-0a", "vol-0b", "vol-0c")
@@ -348,7 +348,7 @@ class TwoProcesses(RuleBasedStateMachine):
             expected_revision=(expected or 0) - 1 if stale else expected,
             state=None
             if drop
-            else VolumeState(volume_id=volume_id, revision=revision, balance_pct=31.5, flip=flip),
+            else build_state(volume_id, revision, balance_pct=31.5, flip=flip),
             entries=[LedgerEntry(volume_id=volume_id, revision=revision, kind=EntryKind.LEVEL_CHANGED,
                                  at_s=self.now_s, body={"from": "ok"}), *entries],
             alerts=alerts,
@@ -573,7 +573,7 @@ json_values = st.recursive(
 )
 names = st.text().filter(lambda name: not name.endswith("_s"))  # which are numbers wherever they are read
 documents = st.dictionaries(names, json_values, max_size=4)
-inferred = {known.name: ... for known in fields(VolumeState)}
+inferred = {known.name: ... for kind in (VolumeState, *GROUPS.values()) for known in fields(kind)}
 instants = st.integers(0, 2**37)
 """Plausible values: a ledger does not believe a time, a size or a number of IOPS beyond all limits."""
 inferred |= {name: st.none() | instants for name in inferred if name.endswith("_s")} | {
@@ -581,7 +581,7 @@ inferred |= {name: st.none() | instants for name in inferred if name.endswith("_
     "failure_count": st.integers(0, 2**31),
     "smaller_size_gib": st.none() | st.integers(1, 10**6),
     "balance_pct": st.none() | st.floats(0, 100),
-    "modifications": st.lists(
+    "used": st.lists(
         st.builds(ModificationUse, at_s=instants, direction=st.none() | st.sampled_from(Direction)),
         max_size=3,
     ).map(tuple),
@@ -611,17 +611,16 @@ any_flips = st.builds(
         | {"usd_per_month": st.just(0.0) | st.floats(0.01, 1e12)}
     ),
 )
-states = st.builds(
-    VolumeState,
-    **(
-        inferred
-        | {
-            "revision": st.integers(0, 2**63 - 1),
-            "flip": st.none() | any_flips,
-            "unsent_intent": st.none() | any_flips,
-        }
-    ),
-)
+inferred |= {
+    "revision": st.integers(0, 2**63 - 1),
+    "flip": st.none() | any_flips,
+    "unsent_intent": st.none() | any_flips,
+}
+inferred |= {
+    group: st.builds(kind, **{name: inferred.pop(name) for name in kind.__dataclass_fields__})
+    for group, kind in GROUPS.items()
+}
+states = st.builds(VolumeState, **inferred)
 
 
 @settings(deadline=None)

@@ -24,7 +24,7 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.engine import watch_pass
 from burstwatch.engine.collector import Collector
 from support.paths import ROOT

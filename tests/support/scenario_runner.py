@@ -24,7 +24,8 @@ from burstwatch.core.assessment.drain_cause import (
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
 from burstwatch.core.flips.triggers import FlipTrigger
-from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
+from burstwatch.core.ledger.ledger import FleetSnapshot
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags
@@ -201,7 +202,7 @@ class Watchdog:
         return ("sweep", self._look(world, has_arrived=due[0].has_arrived)) if due else None
 
     def _restarted(self, world: ScenarioWorld) -> frozenset[str]:
-        waits = self.state is not None and self.state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+        waits = self.state is not None and self.state.reading.unknown_reason is UnknownReason.INSTANCE_STOPPED
         return frozenset(
             {world.volume.volume_id} if waits and world.instance_state not in STOPPED_STATES else ()
         )
@@ -227,7 +228,7 @@ class Watchdog:
         return conclude(evaluation, cause)
 
     def _arrived_at_s(self, now_s: int) -> int | None:
-        arrived_at_s = self.state.arrived_at_s if self.state else None
+        arrived_at_s = self.state.presence.arrived_at_s if self.state else None
         too_new_s = self.policy.telemetry.too_new.total_seconds()
         return arrived_at_s if arrived_at_s is not None and arrived_at_s > now_s - too_new_s else None
 

@@ -12,7 +12,8 @@ from burstlab.concurrency.scenario import WINDOW_NAME
 from burstlab.concurrency.worker import CHANNEL, WorkerReport
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 
 SCHEMA: Final = "burstwatch.lab.crowd/v1"
 _COMPLETED: Final = (PassStatus.COMPLETE, PassStatus.PARTIAL)
@@ -167,7 +168,7 @@ def _check_ledger_matches_aws(result: RunResult) -> Iterator[str]:
             if volume.change is None:
                 yield f"{name}: its flip is still {flip.status}, and AWS has nothing in progress"
             continue
-        if state is None or state.contested_at_s is not None:
+        if state is None or state.is_contested:
             continue
         expected_type = str(flip.requested_config.volume_type) if flip else "gp2"
         if volume.volume_type != expected_type:
@@ -179,7 +180,7 @@ def _check_ledger_matches_aws(result: RunResult) -> Iterator[str]:
 
 def _check_quota_count(name: str, state: VolumeState, started_at_s: Sequence[float]) -> Iterator[str]:
     """What the ledger counts against AWS's quota is what AWS counts."""
-    recorded_at_s = [modification.at_s for modification in state.modifications]
+    recorded_at_s = [modification.at_s for modification in state.modifications.used]
     for start_at_s in started_at_s:
         if sum(abs(at_s - start_at_s) <= SAME_START_TOLERANCE_S for at_s in recorded_at_s) != 1:
             yield (

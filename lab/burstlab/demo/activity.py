@@ -9,7 +9,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import Direction, configuration_from_document
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock
 
 

@@ -14,7 +14,7 @@ from burstlab.demo.run import DemoRun, VolumeHistory, VolumeRun
 from burstlab.demo.scenario import STARTS_AT, VOLUMES
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.text import format_clock, format_duration, sanitise, wrap
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 

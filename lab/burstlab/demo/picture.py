@@ -17,7 +17,7 @@ from burstlab.demo.scenario import STARTS_AT
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import baseline_iops
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.windows import Windows, occurrences
 from burstwatch.core.text import format_clock, format_duration
 

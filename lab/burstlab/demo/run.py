@@ -22,7 +22,8 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_hour, usd_per_month
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 
 POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
 HISTORY_BEFORE_START: Final = timedelta(minutes=75)
@@ -133,7 +134,7 @@ class VolumeRun:
         """As it is judged now."""
         if self.state is None:
             return Level.OK if baseline_iops(self.spec.size_gib) < BURST_IOPS else Level.UNKNOWN
-        return Level.UNKNOWN if self.state.unknown_reason else self.state.level
+        return Level.UNKNOWN if self.state.reading.unknown_reason else self.state.level
 
     @property
     def warning_time_s(self) -> float | None:

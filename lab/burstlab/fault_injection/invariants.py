@@ -16,7 +16,7 @@ from burstlab.fault_injection.world import (
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 
 Invariant = Callable[[RunResult, RunResult], list[str]]
 """Takes a run and the one in which all went well; answers with what is wrong."""

@@ -31,7 +31,8 @@ from burstlab.fault_injection.world import (
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment import host_stall
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Ledger, VolumeState
+from burstwatch.core.ledger.ledger import Ledger
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant
 from burstwatch.handlers import settle
 
@@ -177,7 +178,7 @@ def _is_settled(world: World, ledger: Ledger) -> bool:
         is_recorded = flip is None if final_type == "gp2" else flip is not None and flip.is_settled
         if not (has_final_type and is_recorded):
             return False
-    has_open_alert = any(state.alerted_level is not None for state in states.values())
+    has_open_alert = any(state.alerts.open_level is not None for state in states.values())
     return not has_open_alert and not _count_undelivered(ledger)
 
 
@@ -233,6 +234,6 @@ def _to_final_state(state: VolumeState) -> FinalState:
         volume_id=state.volume_id,
         level=str(state.level),
         flip_status=str(state.flip.status) if state.flip else None,
-        modification_times_s=tuple(modification.at_s for modification in state.modifications),
-        is_contested=state.contested_at_s is not None,
+        modification_times_s=tuple(modification.at_s for modification in state.modifications.used),
+        is_contested=state.is_contested,
     )

@@ -198,7 +198,7 @@ class World:
             if volume.volume_type == "gp2" and volume.change is None:
                 continue
             state = states.get(volume.volume_id)
-            flip = (state.flip or state.unsent_intent) if state else None
+            flip = (state.flip or state.modifications.unsent_intent) if state else None
             recorded_original = "nothing" if flip is None else f"{flip.original}, {flip.size_gib} GiB"
             if flip is None or str(flip.original.volume_type) != "gp2" or flip.size_gib != volume.size_gib:
                 self.unknown_originals.append(

@@ -20,7 +20,8 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import EntryKind, Ledger
+from burstwatch.core.ledger.ledger import Ledger
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick

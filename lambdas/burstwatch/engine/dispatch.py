@@ -11,7 +11,7 @@ from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.ledger.flip_state import active_hold
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import ActAt
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
@@ -129,7 +129,7 @@ def _select_postponed(watch_pass: WatchPass, orders: Sequence[FlipOrder], limit:
 
 def _last_refusing_guard(state: VolumeState | None) -> Guard | None:
     """The guard that refused the last request, if it may still; a hold or detachment is seen to be over."""
-    reported_refusal = state.alerted_refusal if state is not None else None
+    reported_refusal = state.alerts.refusal if state is not None else None
     if reported_refusal not in set(Guard) or reported_refusal in (Guard.HELD, Guard.DETACHED):
         return None
     return Guard(reported_refusal)
@@ -167,7 +167,7 @@ def _known_refusal(watch_pass: WatchPass, decision: Decision, state: VolumeState
     """
     assert decision.trigger is not None
     is_quiet = decision.trigger.is_early and watch_pass.services.policy.flip.act_at is ActAt.AUTO
-    reported_refusal = state.alerted_refusal if state is not None else None
+    reported_refusal = state.alerts.refusal if state is not None else None
     hold = active_hold(watch_pass.holds, decision.volume_id, watch_pass.context.now_s)
     if hold is not None and (is_quiet or reported_refusal == Guard.HELD):
         return hold_refusal(hold)
@@ -176,7 +176,9 @@ def _known_refusal(watch_pass: WatchPass, decision: Decision, state: VolumeState
         return detached
     if state is None:
         return None
-    is_backing_off = state.failure_count and (state.retry_at_s or 0) > watch_pass.context.now_s
+    is_backing_off = (
+        state.modifications.failure_count and (state.modifications.retry_at_s or 0) > watch_pass.context.now_s
+    )
     return backoff_refusal(state) if is_backing_off else None
 
 

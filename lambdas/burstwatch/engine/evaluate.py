@@ -25,7 +25,8 @@ from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.reconcile import ObservedState, is_on_target
 from burstwatch.core.flips.triggers import VolumeContext, can_burst, is_demand_known
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold
-from burstwatch.core.ledger.ledger import Change, States, VolumeState
+from burstwatch.core.ledger.ledger import Change, States
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
 from burstwatch.core.policy.volume_tags import VolumeSettings, read_tags
 from burstwatch.core.policy.windows import WindowState
@@ -347,7 +348,7 @@ def _with_instance_state(
 ) -> VolumeReading:
     """A volume whose instance was stopped when we last looked, and runs now, has just arrived."""
     state = watch_pass.states.get(volume_id)
-    was_stopped = state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    was_stopped = state is not None and state.reading.unknown_reason is UnknownReason.INSTANCE_STOPPED
     has_started = was_stopped and instance_state not in STOPPED_STATES
     arrived_at_s = int(watch_pass.context.now_s) if has_started else reading.arrived_at_s
     return replace(reading, instance_state=instance_state, arrived_at_s=arrived_at_s)
@@ -360,9 +361,9 @@ def _volume_reading(
     volume_id, now_s = due_volume.volume.volume_id, int(watch_pass.context.now_s)
     state = watch_pass.states.get(volume_id) or VolumeState(volume_id=volume_id, revision=0)
     since_s = now_s - watch_pass.services.policy.telemetry.too_new.total_seconds()
-    arrived_at_s = now_s if due_volume.has_arrived else _if_after(state.arrived_at_s, since_s)
-    modified_at_s = _if_after(state.modified_at_s, since_s)
-    smaller_size_gib = state.smaller_size_gib if modified_at_s is not None else None
+    arrived_at_s = now_s if due_volume.has_arrived else _if_after(state.presence.arrived_at_s, since_s)
+    modified_at_s = _if_after(state.presence.modified_at_s, since_s)
+    smaller_size_gib = state.presence.smaller_size_gib if modified_at_s is not None else None
     if due_volume.smaller_size_gib is not None:
         modified_at_s, smaller_size_gib = now_s, due_volume.smaller_size_gib
     flip = state.flip
@@ -379,8 +380,8 @@ def _volume_reading(
         modified_at_s=modified_at_s,
         smaller_size_gib=smaller_size_gib,
         changing_to=str(flip.requested_config) if flip is not None and flip.is_under_way else None,
-        known_at_s=_if_after(state.balance_at_s, valid_from_s or 0),
-        unused_since_s=state.unused_since_s,
+        known_at_s=_if_after(state.reading.balance_at_s, valid_from_s or 0),
+        unused_since_s=state.presence.unused_since_s,
     )
 
 
@@ -394,7 +395,7 @@ def _balance_valid_from_s(state: VolumeState) -> int | None:
         return flip.reached_at_s
     if flip is not None and flip.direction is Direction.FLIP_BACK and flip.is_under_way:
         return flip.started_at_s or flip.requested_at_s
-    return state.returned_at_s
+    return state.modifications.returned_at_s
 
 
 def _if_after(at_s: int | None, since_s: float) -> int | None:
@@ -437,7 +438,7 @@ def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> 
             continue
         interval_s = sweep_interval_s(assessment.baseline_iops, policy.cadence)
         is_calm = state is not None and state.next_poll_at_s is None
-        was_idle = is_calm and state is not None and state.unknown_reason is UnknownReason.IDLE
+        was_idle = is_calm and state is not None and state.reading.unknown_reason is UnknownReason.IDLE
         is_known = was_idle and not is_recheck_due(
             volume_id, watch_pass.context.now_s, interval_s, policy.cadence
         )
@@ -480,8 +481,8 @@ def _may_recommend_flip(watch_pass: WatchPass, volume: Volume, level: Level | No
 def _needs_modification_record(state: VolumeState, volume: Volume) -> bool:
     """Whether only AWS's record tells how it stands with a flip; one in progress is known anyway."""
     flip = state.flip
-    if flip is None or state.unsent_intent is not None:
-        return state.unsent_intent is not None
+    if flip is None or state.modifications.unsent_intent is not None:
+        return state.modifications.unsent_intent is not None
     return flip.is_under_way or not is_on_target(volume, flip)
 
 
@@ -491,7 +492,7 @@ def _volume_context(
     volume_id = volume.volume_id
     state = watch_pass.states.get(volume_id)
     observed = None
-    if state is not None and (state.flip or state.unsent_intent) and volume_id not in unread:
+    if state is not None and (state.flip or state.modifications.unsent_intent) and volume_id not in unread:
         observed = ObservedState(volume=volume, record=modifications.get(volume_id))
     return VolumeContext(
         observed=observed,

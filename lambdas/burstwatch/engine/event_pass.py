@@ -8,7 +8,8 @@ from functools import partial
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ledger.ledger import States, VolumeState
+from burstwatch.core.ledger.ledger import States
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.evaluate import WatchPass, drop_missing, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
@@ -80,7 +81,7 @@ def _collect_events(
     # Everything named is due; this notes the windows that the volumes belong to.
     find_forced_volumes(watch_pass, volumes)
     detached_ids = {
-        i for i, state in watch_pass.states.items() if state.unknown_reason is UnknownReason.DETACHED
+        i for i, state in watch_pass.states.items() if state.reading.unknown_reason is UnknownReason.DETACHED
     }
     due = [
         replace(due_volume, has_arrived=due_volume.volume.volume_id not in known_ids - detached_ids)

@@ -11,7 +11,8 @@ from burstwatch.core.flips.guards import Guard, Refusal, hold_refusal, is_backof
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder, FlipPlan, extend_stay, record_intent, refused_event
 from burstwatch.core.ledger.flip_state import WATCHDOG
-from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus, VolumeState
+from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import ActAt
 from burstwatch.engine.fresh_context import FreshContext
 from burstwatch.engine.services import Services
@@ -106,11 +107,13 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
     An early flip that costs nothing may be tried again: its refusal is reported once the drain is critical.
     """
     state, order = plan.context.state, plan.order
-    is_reported = state.alerted_refusal == refusal.guard or is_backoff_refusal(state, refusal)
+    is_reported = state.alerts.refusal == refusal.guard or is_backoff_refusal(state, refusal)
     is_quiet = order.is_early and services.policy.flip.act_at is ActAt.AUTO
     if order.by == WATCHDOG and state.revision and not is_reported and not is_quiet:
         after = replace(
-            state, revision=next_revision(state, plan.context.now_s), alerted_refusal=str(refusal.guard)
+            state,
+            revision=next_revision(state, plan.context.now_s),
+            alerts=replace(state.alerts, refusal=str(refusal.guard)),
         )
         # If another process was faster, the next pass reports it.
         commit_event(services, plan, state, after, refused_event(plan, refusal))

@@ -29,7 +29,7 @@ from burstwatch.core.flips.planning import (
 from burstwatch.core.flips.reconcile import should_alert_failure
 from burstwatch.core.flips.type_availability import remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.engine.flip_intent import MAX_TRIES, RecordedIntent, commit_event, next_revision
 from burstwatch.engine.fresh_context import empty_state
 from burstwatch.engine.services import Services
@@ -109,7 +109,7 @@ def _record_aws_refusal(services: Services, intent: RecordedIntent, refusal: _Aw
     after = _record(services, intent, _reject(intent.plan, refusal))
     if guard == Guard.TYPE_NOT_AVAILABLE:
         _remember_type_refusal(services, intent.plan, failure.message)
-    retry_at_s = after.retry_at_s if after else refusal.retry_at_s
+    retry_at_s = after.modifications.retry_at_s if after else refusal.retry_at_s
     if guard is None:
         return Outcome(
             status=OutcomeStatus.FAILED, reason=str(failure), error_code=failure.code, retry_at_s=retry_at_s
@@ -134,7 +134,7 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
 
     def reject(state: VolumeState) -> tuple[VolumeState, Event]:
         # A throttling that goes on is no accident of this minute: the volume's own back-off applies.
-        is_lasting = refusal.is_transient and state.failure_count >= _REPORT_THROTTLING_FROM
+        is_lasting = refusal.is_transient and state.modifications.failure_count >= _REPORT_THROTTLING_FROM
         rejected, event = record_rejected(
             state,
             failure.code,
@@ -145,10 +145,12 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
             unavailable_type=lack,
         )
         is_reported = (
-            rejected.alerted_refusal == guard if guard else not should_alert_failure(rejected.failure_count)
+            rejected.alerts.refusal == guard
+            if guard
+            else not should_alert_failure(rejected.modifications.failure_count)
         )
-        is_too_soon = refusal.is_transient and rejected.failure_count < _REPORT_THROTTLING_FROM
-        after = replace(rejected, alerted_refusal=guard)
+        is_too_soon = refusal.is_transient and rejected.modifications.failure_count < _REPORT_THROTTLING_FROM
+        after = replace(rejected, alerts=replace(rejected.alerts, refusal=guard))
         return after, replace(event, alert=None if is_reported or is_too_soon else alert_kind)
 
     return reject
@@ -196,5 +198,5 @@ def _is_untracked(state: VolumeState, accepted: Modification) -> bool:
         return False
     started_at_s = accepted.started_at.timestamp() if accepted.started_at else None
     return started_at_s is not None and all(
-        abs(use.at_s - started_at_s) > SAME_START_TOLERANCE_S for use in state.modifications
+        abs(use.at_s - started_at_s) > SAME_START_TOLERANCE_S for use in state.modifications.used
     )

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.reconcile import is_on_target
 from burstwatch.core.flips.triggers import can_burst
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import CRITICAL, WINDOW
 from burstwatch.engine.evaluate import WatchPass
@@ -47,7 +47,7 @@ def _is_wanted_on_target(watch_pass: WatchPass, volume: Volume, state: VolumeSta
     # In focus, its next look is near anyway.
     if state is not None and state.next_poll_at_s is not None:
         return False
-    needs_critical_alert = volume_settings.is_critical and not (state and state.is_critical_alerted)
+    needs_critical_alert = volume_settings.is_critical and not (state and state.alerts.is_critical_open)
     is_in_running_window = window is not None and window.wants_flip
     return needs_critical_alert or (
         volume_settings.mode is Mode.AUTO and (is_in_running_window or volume_settings.is_critical)

@@ -10,7 +10,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipContext, FlipOrder, FlipPlan, make_plan
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services

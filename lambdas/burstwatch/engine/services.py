@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from time import time
+from typing import TYPE_CHECKING
 
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
@@ -20,10 +21,13 @@ from burstwatch.core.flips.type_availability import (
     readable_refusals,
     unavailable_types,
 )
-from burstwatch.core.ledger.ledger import Ledger, LedgerEntry
+from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.collector import Collector
+
+if TYPE_CHECKING:
+    from burstwatch.core.ledger.ledger_entry import LedgerEntry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

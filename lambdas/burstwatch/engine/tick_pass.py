@@ -230,7 +230,7 @@ def _find_restarted(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozens
         volume
         for volume in volumes
         if (state := watch_pass.states.get(volume.volume_id))
-        and state.unknown_reason is UnknownReason.INSTANCE_STOPPED
+        and state.reading.unknown_reason is UnknownReason.INSTANCE_STOPPED
     ]
     instance_states = watch_pass.collector.instance_states(stopped_volumes)
     return frozenset(volume_id for volume_id, state in instance_states.items() if state not in STOPPED_STATES)

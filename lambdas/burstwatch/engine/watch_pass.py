@@ -11,7 +11,8 @@ from enum import Enum, auto
 from time import monotonic
 from typing import TypeVar
 
-from burstwatch.core.ledger.ledger import Change, ItemKind, States
+from burstwatch.core.ledger.ledger import Change, States
+from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.due_volumes import DueVolume
 from burstwatch.core.watch.fleet_summary import summarise_fleet

@@ -18,7 +18,7 @@ from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.ledger.ledger import LedgerEntry
+from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy, Policy
 from burstwatch.core.policy.windows import window_names_of

@@ -3,9 +3,13 @@
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, States, VolumeState
+from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, States
+
+if TYPE_CHECKING:
+    from burstwatch.core.ledger.volume_state import VolumeState
 
 
 class ReplayLedger(SqliteLedger):

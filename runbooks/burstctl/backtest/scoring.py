@@ -12,7 +12,7 @@ from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.ebs.pricing import MIN_BILLED_DURATION, usd_per_hour
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.policy import LevelPolicy
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 

@@ -27,7 +27,7 @@ from burstwatch.adapters.aws.errors import AwsError, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import AlertChannel, ChannelError
 from burstwatch.adapters.policy.deployments import Deployment
-from burstwatch.core.ledger.ledger import UnreadableItem
+from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import sanitise
 from burstwatch.engine.services import Services

@@ -24,7 +24,6 @@ from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
-from burstwatch.core.ledger.flip_state import modifications_within
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import format_duration, format_instant
@@ -264,8 +263,7 @@ def check_modifications(context: DoctorContext) -> Iterator[Finding]:
     """Volumes that were modified so often today that they cannot be flipped: AWS allows four in 24 hours."""
     now_s = context.now_s()
     modifications = {
-        key: modifications_within(state.modifications, now_s)
-        for key, state in context.ledger().states().items()
+        key: state.modifications.within_day(now_s) for key, state in context.ledger().states().items()
     }
     exhausted = {key: recent for key, recent in modifications.items() if len(recent) >= AUTOMATIC_QUOTA}
     for volume_id, recent in list(exhausted.items())[:_MAX_FINDINGS]:

@@ -241,12 +241,12 @@ class _Preflight:
             yield PreflightFailure(
                 name="critical", reason="it is tagged critical: take one nobody would miss"
             )
-        if state.contested_at_s is not None:
-            reason = f"somebody else changed it, seen {format_instant(state.contested_at_s)}"
+        if state.modifications.contested_at_s is not None:
+            reason = f"somebody else changed it, seen {format_instant(state.modifications.contested_at_s)}"
             yield PreflightFailure(
                 name="changed_by_others", reason=f"{reason}: burstctl release, when that is mended"
             )
-        alert_level = state.alerted_level or (decision.level if decision.level.is_alerting else None)
+        alert_level = state.alerts.open_level or (decision.level if decision.level.is_alerting else None)
         if alert_level is not None:
             reason = f"an alert is going on, {alert_level}: {decision.reason}"
             yield PreflightFailure(name="alert", reason=reason)

@@ -33,7 +33,8 @@ from burstwatch.core.flips.guards import QUOTA, Guard, hold_refusal, modificatio
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_clock, format_duration, format_instant, sanitise
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.event_pass import evaluate_volumes
@@ -114,7 +115,7 @@ class ExperimentRunner:
             self._enter_stage(Stage.AWAY, self._modification_times(flip.started_at_s, flip.reached_at_s))
         elif flip is not None:
             self._wait_for_aws(flip)
-        elif state.contested_at_s is not None or self._has_reached_target():
+        elif state.is_contested or self._has_reached_target():
             self._fail("somebody else changed or returned it")
         elif self.journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
@@ -129,9 +130,9 @@ class ExperimentRunner:
 
     def _request_flip(self, state: VolumeState) -> None:
         journal = self.journal
-        if state.retry_at_s is not None and state.retry_at_s > self._now_s:
-            self._report_progress(f"tried again from {format_clock(state.retry_at_s)} UTC on")
-            self.waiter.wait_until(state.retry_at_s)
+        if state.modifications.retry_at_s is not None and state.modifications.retry_at_s > self._now_s:
+            self._report_progress(f"tried again from {format_clock(state.modifications.retry_at_s)} UTC on")
+            self.waiter.wait_until(state.modifications.retry_at_s)
             return
         if journal.attempts >= _MAX_ATTEMPTS:
             self._fail(f"it could not leave in {journal.attempts} attempts")
@@ -165,7 +166,7 @@ class ExperimentRunner:
         state = self._assess()
         flip = state.flip
         is_own = flip is not None and self._is_own(flip) and flip.direction is Direction.FLIP
-        if not is_own or state.contested_at_s is not None:
+        if not is_own or state.is_contested:
             self._fail("somebody else changed or returned it while it was away")
             return
         if journal.stay_s is None and not journal.is_abandoned:
@@ -228,7 +229,7 @@ class ExperimentRunner:
         flip = state.flip
         if flip is None:
             self._confirm_return(state)
-        elif not self._is_own(flip) or state.contested_at_s is not None:
+        elif not self._is_own(flip) or state.is_contested:
             author = "" if self._is_own(flip) else f": {flip.by} asked for {flip.requested_config}"
             self._fail(f"somebody else has a hand in it{author}")
         elif flip.status is FlipStatus.ON_TARGET:
@@ -242,8 +243,8 @@ class ExperimentRunner:
             self._report_progress(f"it cannot return: {hold_refusal(hold)}")
             self.waiter.wait_until(now_s + _SLOW_POLL_INTERVAL_S)
             return
-        if state.retry_at_s is not None and state.retry_at_s > now_s:
-            self.waiter.wait_until(min(state.retry_at_s, now_s + _SLOW_POLL_INTERVAL_S))
+        if state.modifications.retry_at_s is not None and state.modifications.retry_at_s > now_s:
+            self.waiter.wait_until(min(state.modifications.retry_at_s, now_s + _SLOW_POLL_INTERVAL_S))
             return
         self._report_progress(f"asking AWS to make it {self.journal.original} again")
         outcome = self._execute_flip(Direction.FLIP_BACK)
@@ -255,12 +256,14 @@ class ExperimentRunner:
         volume = self._volume()
         if volume is None:
             self.waiter.wait_until(self._now_s + _POLL_INTERVAL_S)
-        elif state.contested_at_s is not None or not volume.is_gp2:
+        elif state.is_contested or not volume.is_gp2:
             self._fail(f"somebody else changed it; it is {volume.volume_type} now")
         elif self.journal.is_abandoned:
             self._save(stage=Stage.CONCLUDED)
         else:
-            self._enter_stage(Stage.WATCHING, self._modification_times(state.returned_at_s, None))
+            self._enter_stage(
+                Stage.WATCHING, self._modification_times(state.modifications.returned_at_s, None)
+            )
 
     def _step_watching(self) -> None:
         """Collect datapoints until they tell, or none are to be expected any more."""

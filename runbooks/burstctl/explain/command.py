@@ -29,7 +29,7 @@ from burstwatch.core.flips.planning import FlipOrder, FlipPlan
 from burstwatch.core.flips.recommendation import demand_of
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
-from burstwatch.core.ledger.ledger import ItemKind
+from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport

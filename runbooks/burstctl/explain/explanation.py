@@ -25,8 +25,9 @@ from burstwatch.core.buckets.forecast import EXTRAPOLATION_FACTOR, DrainRate, Fo
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, highest_drain_per_s
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.triggers import ActRule, choose_act_rule
-from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse, modifications_within
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.flip_state import Flip, Hold, ModificationUse
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.windows import WindowState, describe_flip_duration
 from burstwatch.core.tag_keys import MODE
@@ -89,7 +90,7 @@ class Explanation:
         """The modifications of the last 24 hours, as far as they are known."""
         if self.planned is not None:
             return self.planned.recent_modifications
-        return modifications_within(self.state.modifications, self.now_s) if self.state else ()
+        return self.state.modifications.within_day(self.now_s) if self.state else ()
 
     @property
     def is_in_focus(self) -> bool:
@@ -163,9 +164,12 @@ def render_explanation(explanation: Explanation, *, verbose: bool) -> list[tuple
 
 def _external_change(state: VolumeState | None) -> list[str]:
     """Whether somebody else changed what we flipped, and nobody has released it since."""
-    if state is None or state.contested_at_s is None:
+    if state is None or state.modifications.contested_at_s is None:
         return []
-    seen_at, command = format_instant(state.contested_at_s), f"burstctl release {state.volume_id}"
+    seen_at, command = (
+        format_instant(state.modifications.contested_at_s),
+        f"burstctl release {state.volume_id}",
+    )
     return [f"somebody else changed it after our flip, seen {seen_at}; it is left to people until: {command}"]
 
 
@@ -202,7 +206,9 @@ def to_document(explanation: Explanation) -> dict[str, Any]:
             "because": " ".join(_look_interval(explanation)),
         },
         "flip": flip_document(explanation.decision.flip) if explanation.decision.flip else None,
-        "contested_since": instant_or_none(explanation.state.contested_at_s if explanation.state else None),
+        "contested_since": instant_or_none(
+            explanation.state.modifications.contested_at_s if explanation.state else None
+        ),
         "act_at": explanation.act_rule.to_document() if explanation.act_rule else None,
         "plan": plan_document(explanation.planned) if explanation.planned else None,
         "holds": [hold_document(hold) for hold in explanation.holds],
@@ -550,9 +556,9 @@ def _ledger_state(explanation: Explanation) -> list[str]:
         lines = ["nothing is going on with this volume"]
     else:
         lines = [describe_level(state)]
-        if state.alerted_at_s is not None:
-            lines.append(f"alerted as {state.alerted_level} at {format_instant(state.alerted_at_s)}")
-        if state.is_gap_alerted:
+        if state.alerts.level_at_s is not None:
+            lines.append(f"alerted as {state.alerts.open_level} at {format_instant(state.alerts.level_at_s)}")
+        if state.alerts.is_gap_open:
             lines.append("its missing data was alerted")
     return [*lines, *(_entry_line(entry) for entry in explanation.entries[-MAX_ENTRIES:])]
 

@@ -8,7 +8,7 @@ from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_re
 from burstwatch.core.flips.guards import Refusal
 from burstwatch.core.flips.planning import FlipPlan
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy
 
 _ROUNDING_USD: Final = 1e-6

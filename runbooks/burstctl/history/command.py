@@ -18,8 +18,9 @@ from burstctl.render.pass_summary import describe_hold, print_holds
 from burstctl.render.plan_json import hold_document, instant_or_none
 from burstctl.render.table import CHANGING_LABEL
 from burstctl.render.volume import UNREADABLE_STATE, describe_level, sanitise_aligned
-from burstwatch.core.ledger.flip_state import Hold, modifications_within
-from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.ledger.ledger_entry import LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant, format_relative_time
 
 SCHEMA: Final = "burstwatch.history/v1"
@@ -101,20 +102,27 @@ def _topics(volume_history: _VolumeHistory) -> list[Topic]:
     if state is not None:
         if state.flip is not None:
             topics.append(("Flip", describe_flip(state.flip, volume_history.now_s)))
-        if state.contested_at_s is not None:
-            since = format_instant(state.contested_at_s)
+        if state.modifications.contested_at_s is not None:
+            since = format_instant(state.modifications.contested_at_s)
             command = f"until: burstctl release {volume_history.volume_id}"
             topics.append(
                 ("Contested", [f"changed by somebody else, seen {since}; left to people {command}"])
             )
-        if state.retry_at_s is not None and state.retry_at_s > volume_history.now_s:
-            attempts = "1 attempt" if state.failure_count == 1 else f"{state.failure_count} attempts in a row"
+        if (
+            state.modifications.retry_at_s is not None
+            and state.modifications.retry_at_s > volume_history.now_s
+        ):
+            attempts = (
+                "1 attempt"
+                if state.modifications.failure_count == 1
+                else f"{state.modifications.failure_count} attempts in a row"
+            )
             next_attempt = (
                 "the watchdog makes the next"
-                f" {format_relative_time(state.retry_at_s, volume_history.now_s, 'UTC')}"
+                f" {format_relative_time(state.modifications.retry_at_s, volume_history.now_s, 'UTC')}"
             )
             topics.append(("Failed", [f"{attempts}; {next_attempt}"]))
-        modifications = modifications_within(state.modifications, volume_history.now_s)
+        modifications = state.modifications.within_day(volume_history.now_s)
         topics.append(("Quota", describe_quota(modifications, volume_history.now_s)))
     topics.append(("Hold", [describe_hold(hold, volume_history.now_s) for hold in volume_history.holds]))
     return [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
@@ -123,8 +131,8 @@ def _topics(volume_history: _VolumeHistory) -> list[Topic]:
 def _describe_level(state: VolumeState | None) -> str:
     if state is None:
         return "nothing is going on with it"
-    if state.unknown_reason is not None:
-        return f"unknown: {str(state.unknown_reason).replace('_', ' ')}; last judged {state.level}"
+    if state.reading.unknown_reason is not None:
+        return f"unknown: {str(state.reading.unknown_reason).replace('_', ' ')}; last judged {state.level}"
     if state.flip is not None and state.flip.is_under_way and state.level.is_alerting:
         return f"{CHANGING_LABEL}; by its balance {describe_level(state)}"
     return describe_level(state)
@@ -132,7 +140,7 @@ def _describe_level(state: VolumeState | None) -> str:
 
 def _document(volume_history: _VolumeHistory, ledger: str) -> dict[str, Any]:
     state = volume_history.state
-    modifications = modifications_within(state.modifications, volume_history.now_s) if state else ()
+    modifications = state.modifications.within_day(volume_history.now_s) if state else ()
     return {
         "schema": SCHEMA,
         "generated_at": format_instant(volume_history.now_s),
@@ -150,10 +158,12 @@ def _document(volume_history: _VolumeHistory, ledger: str) -> dict[str, Any]:
         ],
         "now": {
             "level": str(state.level) if state else None,
-            "unknown_reason": str(state.unknown_reason) if state and state.unknown_reason else None,
+            "unknown_reason": str(state.reading.unknown_reason)
+            if state and state.reading.unknown_reason
+            else None,
             "flip": flip_document(state.flip) if state and state.flip else None,
-            "contested_since": instant_or_none(state.contested_at_s) if state else None,
-            "retry_at": instant_or_none(state.retry_at_s) if state else None,
+            "contested_since": instant_or_none(state.modifications.contested_at_s) if state else None,
+            "retry_at": instant_or_none(state.modifications.retry_at_s) if state else None,
             "quota": quota_document(modifications),
             "holds": [hold_document(hold) for hold in volume_history.holds],
         },

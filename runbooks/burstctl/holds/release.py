@@ -21,7 +21,9 @@ from burstctl.render.pass_summary import print_holds
 from burstctl.render.plan_json import hold_document, instant_or_none
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Change, EntryKind, Ledger, LedgerEntry, UnreadableItem
+from burstwatch.core.ledger.ledger import Change, Ledger
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.text import format_instant, format_until, sanitise
 
 _MAX_ATTEMPTS: Final = 5
@@ -117,7 +119,7 @@ def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> 
     """
     for _ in range(_MAX_ATTEMPTS):
         state = ledger.states_of({volume_id}).get(volume_id)
-        if state is None or state.contested_at_s is None:
+        if state is None or state.modifications.contested_at_s is None:
             return None
         revision = max(state.revision + 1, now_s)
         entry = LedgerEntry(
@@ -125,18 +127,22 @@ def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> 
             revision=revision,
             kind=EntryKind.RELEASED,
             at_s=now_s,
-            body={"by": by, "contested_at_s": state.contested_at_s},
+            body={"by": by, "contested_at_s": state.modifications.contested_at_s},
         )
         change = Change(
             volume_id=volume_id,
             expected_revision=state.revision,
             state=replace(
-                state, revision=revision, contested_at_s=None, alerted_refusal=None, next_poll_at_s=now_s
+                state,
+                revision=revision,
+                next_poll_at_s=now_s,
+                modifications=replace(state.modifications, contested_at_s=None),
+                alerts=replace(state.alerts, refusal=None),
             ),
             entries=(entry,),
         )
         if ledger.commit([change], channels=()):
-            return state.contested_at_s
+            return state.modifications.contested_at_s
     raise BurstwatchError(f"{volume_id} is not released: other processes are at work on it; run it again")
 
 

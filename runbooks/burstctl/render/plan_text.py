@@ -115,7 +115,7 @@ def plan_reasons(plan: FlipPlan) -> list[str]:
 
 def _warnings(plan: FlipPlan) -> list[str]:
     """What is right by the numbers seen, and perhaps not what is meant."""
-    since_s = plan.context.state.contested_at_s
+    since_s = plan.context.state.modifications.contested_at_s
     if since_s is None:
         return _iops_warnings(plan)
     seen_at = format_relative_time(since_s, plan.context.now_s, "UTC")

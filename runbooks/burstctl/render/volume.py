@@ -6,7 +6,7 @@ from typing import Final
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstwatch.core.ebs import display_name
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant, sanitise
 
 _SPACE_RUNS: Final = re.compile(r"( {2,})")

@@ -10,7 +10,7 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.history.render import FLEET, HistoryEntry, render_entries
 from burstctl.timeline.intervals import timeline_events
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_until, sanitise
 
 

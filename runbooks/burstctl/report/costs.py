@@ -17,7 +17,8 @@ from burstwatch.core.ebs.pricing import (
 from burstwatch.core.ebs.sizing import GP3_MIN_MIB_S
 from burstwatch.core.ebs.volume import Volume, baseline_iops, gp2_throughput_mib_s
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy
 
 FLIP_ENTRY_KINDS: Final = frozenset({

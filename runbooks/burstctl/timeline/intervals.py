@@ -11,7 +11,8 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, configuration_from_document
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 
 FLEET: Final = "*"
 """The subject under which the ledger files what concerns every volume."""

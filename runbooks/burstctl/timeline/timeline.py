@@ -29,7 +29,8 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
-from burstwatch.core.ledger.ledger import LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 
 MAX_METRIC_DELAY_S: Final = 600
 """CloudWatch is late: a balance that ends so shortly before now does not end in a gap."""

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.windows import Window, occurrences
 
 

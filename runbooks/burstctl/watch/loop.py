@@ -17,7 +17,8 @@ from burstctl.render.show_report import print_pass_table
 from burstctl.watch.presence import PRESENCE_INTERVAL_S, presence_change
 from burstwatch.core.alerts.alert import make_policy_rejected
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock, format_instant
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.engine.services import Services

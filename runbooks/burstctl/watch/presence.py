@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Final
 
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 
 PRESENCE_SUBJECT: Final = "watchdog"
 """What the marks are filed under."""

@@ -16,7 +16,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import (
     UNTIL_STOPPED,

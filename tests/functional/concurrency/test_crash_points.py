@@ -19,7 +19,7 @@ import pytest
 
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ledger.flip_state import EXTERNAL, WATCHDOG, Direction, FlipStatus, ManualWindowOverride
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from support.concurrency.crash_harness import CrashRun, a_policy, shared_lab
 from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
@@ -177,10 +177,10 @@ def check_ledger(play: CrashRun) -> None:
     starts_s = [int(modification.started_at.timestamp()) for modification in play.modifications(VOLUME_ID)]
     assert len(play.entries(VOLUME_ID, EntryKind.ACCEPTED)) == len(starts_s)
     state, has_returned = play.state(VOLUME_ID), play.volume_type(VOLUME_ID) == "gp2"
-    assert [(use.at_s, use.by) for use in state.modifications] == [
+    assert [(use.at_s, use.by) for use in state.modifications.used] == [
         (start_s, WATCHDOG) for start_s in starts_s
     ]
-    assert state.modifications[-1].direction is (Direction.FLIP_BACK if has_returned else Direction.FLIP)
+    assert state.modifications.used[-1].direction is (Direction.FLIP_BACK if has_returned else Direction.FLIP)
     assert state.flip is None if has_returned else state.flip.is_settled
     assert len(play.entries(VOLUME_ID, EntryKind.REACHED)) == 1
     assert len(play.entries(VOLUME_ID, EntryKind.RESTORED if has_returned else EntryKind.STAYED)) == 1
@@ -249,9 +249,9 @@ def externally_reverted(lab, tmp_path):
 
 def test_an_unobserved_external_revert_stays_and_both_modifications_count(externally_reverted):
     state = externally_reverted.state(VOLUME_ID)
-    assert state.contested_at_s is not None
+    assert state.modifications.contested_at_s is not None
     assert state.flip is None
-    assert [use.by for use in state.modifications] == [WATCHDOG, EXTERNAL]
+    assert [use.by for use in state.modifications.used] == [WATCHDOG, EXTERNAL]
     assert [
         modification.target.volume_type for modification in externally_reverted.modifications(VOLUME_ID)
     ] == ["io1", "gp2"]

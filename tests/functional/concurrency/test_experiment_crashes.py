@@ -11,7 +11,7 @@ from burstctl.experiment.waiting import Waiter
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.concurrency.crash_harness import LabClients, SharedLab, a_policy, shared_lab
 from support.concurrency.crash_injection import CrashingLedger, CrashPoint, ProcessKilled
 

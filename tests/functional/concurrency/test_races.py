@@ -24,10 +24,12 @@ from burstwatch.core.flips.guards import Guard
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.ledger import Change, EntryKind
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
+from support.builders.states import with_fields
 from support.concurrency.crash_harness import INSTANCE_ID, LabClients, a_policy, shared_lab
 from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 from support.paths import ROOT
@@ -189,7 +191,7 @@ def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
     assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
     for volume_id in volume_ids:
         [by] = race.intents(volume_id)
-        [spent] = race.ledger.states()[volume_id].modifications
+        [spent] = race.ledger.states()[volume_id].modifications.used
         assert spent.by == by
 
 
@@ -247,7 +249,7 @@ def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(rac
 
     def notice():
         state = race.ledger.states()[volume_id]
-        after = replace(state, revision=state.revision + 1, contested_at_s=race.now_s)
+        after = with_fields(state, revision=state.revision + 1, contested_at_s=race.now_s)
         noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
         assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
 
@@ -523,15 +525,15 @@ def test_a_late_modification_is_found_though_its_sender_died(race):
     with pytest.raises(ProcessKilled):
         evaluate_fleet(race.worker(fuse), now_s=race.now_s)
     assert race.modified([volume_id]) == {volume_id: 1}
-    assert race.ledger.states()[volume_id].unsent_intent is not None
+    assert race.ledger.states()[volume_id].modifications.unsent_intent is not None
 
     race.fleet.clock.advance(60)
     evaluate_fleet(race.worker(), now_s=race.now_s)
     state = race.ledger.states()[volume_id]
     [start] = [modification.started_at.timestamp() for modification in race.fleet.modifications(volume_id)]
-    assert [(use.at_s, use.by) for use in state.modifications] == [(int(start), WATCHDOG)]
+    assert [(use.at_s, use.by) for use in state.modifications.used] == [(int(start), WATCHDOG)]
     assert state.flip.original.volume_type is VolumeType.GP2
-    assert state.unsent_intent is None
+    assert state.modifications.unsent_intent is None
     kinds = [entry.kind for entry in race.ledger.entries(volume_id)]
     assert [kind for kind in kinds if kind in SETTLED] == [
         EntryKind.INTENT,
@@ -551,6 +553,6 @@ def test_a_late_modification_is_recorded_when_its_sender_resumes(race):
     assert race.modified([volume_id]) == {volume_id: 1}
     state = race.ledger.states()[volume_id]
     [start] = [modification.started_at.timestamp() for modification in race.fleet.modifications(volume_id)]
-    assert [use.at_s for use in state.modifications] == [int(start)]
+    assert [use.at_s for use in state.modifications.used] == [int(start)]
     assert state.flip.status is FlipStatus.IN_PROGRESS
     assert state.flip.original.volume_type is VolumeType.GP2

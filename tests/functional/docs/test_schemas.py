@@ -20,7 +20,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.flips.guards import Guard
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.watch.decide import Action
 from support.builders.alerts import (

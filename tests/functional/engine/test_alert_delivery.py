@@ -5,7 +5,8 @@ import pytest
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.core.alerts.alert import AlertKind
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.engine.alert_delivery import deliver
 from support.builders.alerts import NOW_S, PLACE, a_policy_rejection, numbered_alert
 from support.fake_delivery import FakeChannel, FakeLedger

@@ -25,7 +25,7 @@ from burstwatch.adapters.ledger.dynamodb_table import Table
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
 from burstwatch.engine.alert_delivery import deliver

@@ -16,7 +16,7 @@ from burstlab.model.volume import LabVolume, MetricFault
 from burstwatch.adapters.aws.drain_metrics import MAX_VOLUMES, METRICS_PER_VOLUME
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
 from burstwatch.engine.services import Services

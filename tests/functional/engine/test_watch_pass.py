@@ -18,7 +18,9 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, Flip, FlipCause, FlipStatus
-from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine import evaluate
 from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
@@ -165,7 +167,7 @@ def test_an_idle_volume_that_publishes_nothing_is_unknown_and_no_fault(lab, ledg
     first = tick_for(shell, lab, 30)
     requested = sum(report.metrics_requested for report in tick_for(shell, lab, 60))
     assert recorder.alerts == []
-    assert {ledger.states()[volume_id].unknown_reason for volume_id in ids} == {UnknownReason.IDLE}
+    assert {ledger.states()[volume_id].reading.unknown_reason for volume_id in ids} == {UnknownReason.IDLE}
     assert not any(report.needs_attention for report in first)
     assert requested == 12 * 60 / 15
 
@@ -195,10 +197,10 @@ def test_a_volume_seen_empty_is_not_idle_after_a_detach_of_less_than_it_takes_to
     lab.fleet.set_load(volume_id, "idle")
     lab.fleet.detach(volume_id)
     tick_for(shell, lab, 45)
-    assert ledger.states()[volume_id].balance_pct == pytest.approx(0, abs=1)
+    assert ledger.states()[volume_id].reading.balance_pct == pytest.approx(0, abs=1)
     lab.client("ec2").attach_volume(VolumeId=volume_id, InstanceId=host, Device="/dev/sdf")
     tick_for(shell, lab, 60)
-    assert ledger.states()[volume_id].unknown_reason is UnknownReason.TELEMETRY_GAP
+    assert ledger.states()[volume_id].reading.unknown_reason is UnknownReason.TELEMETRY_GAP
     assert recorder.alert_kinds[-1] is AlertKind.TELEMETRY_GAP
 
 
@@ -212,10 +214,10 @@ def test_a_volume_that_publishes_nothing_in_the_first_sweep_is_idle_only_if_atta
     warm_up(lab)
     shell_ticks = tick_for(shell, lab, 30)
     assert len(shell_ticks) == 30
-    result = {volume_id: ledger.states()[volume_id].unknown_reason for volume_id in (old, young)}
+    result = {volume_id: ledger.states()[volume_id].reading.unknown_reason for volume_id in (old, young)}
     assert result == {old: UnknownReason.IDLE, young: UnknownReason.TELEMETRY_GAP}
     tick_for(shell, lab, 60)
-    assert ledger.states()[young].unknown_reason is UnknownReason.IDLE
+    assert ledger.states()[young].reading.unknown_reason is UnknownReason.IDLE
 
 
 def test_a_young_volume_that_was_seen_full_is_idle_when_it_falls_silent(lab, shell, ledger, recorder):
@@ -225,7 +227,7 @@ def test_a_young_volume_that_was_seen_full_is_idle_when_it_falls_silent(lab, she
     tick_for(shell, lab, 10)
     lab.fleet.set_load(volume_id, "idle")
     tick_for(shell, lab, 90)
-    assert ledger.states()[volume_id].unknown_reason is UnknownReason.IDLE
+    assert ledger.states()[volume_id].reading.unknown_reason is UnknownReason.IDLE
     assert recorder.alert_kinds == []
 
 
@@ -244,7 +246,7 @@ def test_a_stopped_instance_is_not_polled_and_noticed_when_it_starts(lab, shell,
     warm_up(lab)
     lab.fleet.stop_instance("i-0bbbbbbbbbbbbbbbb")
     tick_for(shell, lab, 50)
-    assert ledger.states()[volume_id].unknown_reason is UnknownReason.INSTANCE_STOPPED
+    assert ledger.states()[volume_id].reading.unknown_reason is UnknownReason.INSTANCE_STOPPED
     requested = 0
     for report in tick_for(shell, lab, 20):
         requested += report.metrics_requested
@@ -551,7 +553,10 @@ def test_a_stale_answer_is_not_a_change_by_others_and_forgotten_with_the_next(
     with stale_answers(monkeypatch):
         tick(shell, lab)
     doubted = ledger.states()[volume_id]
-    assert (doubted.contested_at_s, doubted.flip.unconfirmed_since_s) == (None, lab.fleet.now_s())
+    assert (doubted.modifications.contested_at_s, doubted.flip.unconfirmed_since_s) == (
+        None,
+        lab.fleet.now_s(),
+    )
     assert doubted.next_poll_at_s == lab.fleet.now_s() + 60
     tick(shell, lab, 1)
     assert ledger.states()[volume_id].flip.unconfirmed_since_s is None
@@ -567,7 +572,7 @@ def test_two_watchdogs_that_got_the_same_stale_answer_have_one_doubt(
         tick(shell, lab)
         lab.clock.advance(5)
         evaluate_fleet(other, now_s=lab.fleet.now_s())
-    assert ledger.states()[volume_id].contested_at_s is None
+    assert ledger.states()[volume_id].modifications.contested_at_s is None
     assert recorder.alerts == []
 
 
@@ -579,7 +584,7 @@ def test_a_difference_that_lasts_a_minute_is_an_external_change(lab, shell, ledg
         assert recorder.alerts == []
         tick(shell, lab, 1)
     assert recorder.alert_kinds == [AlertKind.CHANGED_BY_OTHERS]
-    assert ledger.states()[volume_id].contested_at_s == lab.fleet.now_s()
+    assert ledger.states()[volume_id].modifications.contested_at_s == lab.fleet.now_s()
 
 
 def test_a_change_by_others_that_aws_has_on_record_is_reported_at_once(lab, shell, ledger, recorder):
@@ -588,7 +593,7 @@ def test_a_change_by_others_that_aws_has_on_record_is_reported_at_once(lab, shel
     lab.fleet.end_modification(volume_id)
     tick(shell, lab)
     assert recorder.alert_kinds == [AlertKind.CHANGED_BY_OTHERS]
-    theirs = [use.by for use in ledger.states()[volume_id].modifications]
+    theirs = [use.by for use in ledger.states()[volume_id].modifications.used]
     assert theirs == [EXTERNAL]
 
 
@@ -634,11 +639,11 @@ def test_a_flipped_volume_that_answers_leave_out_for_minutes_is_not_forgotten(
         tick(shell, lab)
         tick_for(shell, lab, 9)
     doubted = ledger.states()[volume_id]
-    assert (doubted.flip, doubted.missing_since_s) == (before.flip, since_s)
+    assert (doubted.flip, doubted.presence.missing_since_s) == (before.flip, since_s)
     assert doubted.next_poll_at_s == lab.fleet.now_s() + 60
     tick(shell, lab, 1)
     seen = ledger.states()[volume_id]
-    assert (seen.flip, seen.missing_since_s) == (before.flip, None)
+    assert (seen.flip, seen.presence.missing_since_s) == (before.flip, None)
     with omit_from_responses(monkeypatch, volume_id):
         lab.clock.advance(12 * 3600)
         tick_for(shell, lab, 9)
@@ -680,6 +685,6 @@ def test_consecutive_external_modifications_all_count(lab, shell, ledger):
         lab.fleet.end_modification(volume_id)
         lab.clock.advance(60)
     state = ledger.states()[volume_id]
-    assert [(use.at_s, use.by) for use in state.modifications] == [
+    assert [(use.at_s, use.by) for use in state.modifications.used] == [
         (start_s, EXTERNAL) for start_s in starts_s
     ]

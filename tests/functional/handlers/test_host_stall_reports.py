@@ -6,7 +6,7 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.assessment.host_stall import CAUSES
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.functions import (
     ACCOUNT,
     AUTO,

@@ -1,13 +1,12 @@
 """A zone or an Outpost without gp3: AWS is asked once, and people are alert what exists there."""
 
-from dataclasses import replace
-
 import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.ledger import Change
 from support.builders.functions import AUTO
+from support.builders.states import with_fields
 from support.cli_session import add_critical, count_modify_calls
 
 BOSTON = "us-east-1-bos-1a"
@@ -109,6 +108,6 @@ def use_up_modification(functions, volume_id, hours_ago):
     """Others have modified it, so long ago."""
     now_s, state = int(functions.lab.clock.now_s()), functions.ledger.states()[volume_id]
     spent = tuple(ModificationUse(at_s=now_s - int(hours * 3600), by=EXTERNAL) for hours in hours_ago)
-    after = replace(state, revision=state.revision + 1, modifications=spent)
+    after = with_fields(state, revision=state.revision + 1, used=spent)
     change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
     assert functions.ledger.commit([change], channels=())

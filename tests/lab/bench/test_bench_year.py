@@ -2,7 +2,7 @@
 
 import pytest
 
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.bench_loader import load_bench
 
 

@@ -2,15 +2,17 @@
 
 from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, make_digest
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.location import AwsLocation
+from support.builders.states import build_state
 
 A, B, C = "vol-0a", "vol-0b", "vol-0c"
 MAIL, SLACK = "mail", "slack"
 
 
 def a_state(volume_id=A, revision=100, **known):
-    return VolumeState(volume_id=volume_id, revision=revision, **({"level": Level.WARNING} | known))
+    return build_state(volume_id, revision, **({"level": Level.WARNING} | known))
 
 
 def an_alert(volume_id=A, revision=100, kind=AlertKind.DRAINING, time_s=None):

@@ -9,19 +9,14 @@ from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 from burstwatch.core.flips.triggers import VolumeContext
-from burstwatch.core.ledger.flip_state import (
-    WATCHDOG,
-    Direction,
-    Flip,
-    FlipCause,
-    FlipStatus,
-)
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import Occurrence, TimeInterval, WindowPhase, WindowState
 from burstwatch.core.watch.decide import Decision, TickContext, decide
+from support.builders.states import build_state
 
 NOON = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -95,7 +90,7 @@ def a_volume_as(configuration: Configuration, size_gib: int = 100, **changes) ->
 
 
 def a_state(**changes) -> VolumeState:
-    return VolumeState(**({"volume_id": "vol-0a1", "revision": 1} | changes))
+    return build_state(**({"volume_id": "vol-0a1", "revision": 1} | changes))
 
 
 def a_flip(**changes) -> Flip:

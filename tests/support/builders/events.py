@@ -23,7 +23,7 @@ from burstwatch.core.flips.planning import (
 from burstwatch.core.flips.reconcile import ObservedState
 from burstwatch.core.flips.triggers import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings

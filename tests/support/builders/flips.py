@@ -2,7 +2,9 @@
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus, make_intent_id
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 
 GP2 = Configuration(volume_type=VolumeType.GP2)
 GP3 = Configuration(volume_type=VolumeType.GP3, iops=3000, throughput_mib_s=128)

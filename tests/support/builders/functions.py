@@ -17,7 +17,7 @@ from burstlab.fake_aws.server import Endpoint
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstwatch.adapters.notify.sns import SnsChannel
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.text import format_instant
 from burstwatch.engine.alert_delivery import deliver

@@ -5,7 +5,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import configuration_to_document
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_instant
 from support.builders.core_values import GP2, GP3, at
 

@@ -19,7 +19,8 @@ from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.flip_state import Flip
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services

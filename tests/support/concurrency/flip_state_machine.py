@@ -6,7 +6,7 @@ that looks like boto3's and asks the lab without a wire between.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil
 from typing import Any, Self
@@ -45,12 +45,15 @@ from burstwatch.core.ledger.flip_state import (
     ManualWindowOverride,
     active_hold,
 )
-from burstwatch.core.ledger.ledger import Change, EntryKind, IntentStatus, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger import Change, IntentStatus
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import ActAt, Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
+from support.builders.states import with_fields
 from support.concurrency.crash_injection import (
     CHANNEL_NAME,
     CrashingChannel,
@@ -208,7 +211,7 @@ class CheckedLedger:
         if beginning.status is IntentStatus.RECORDED:
             self.world.intents.add((change.volume_id, flip.intent_id))
             assert hold is None, f"{change.volume_id} is begun while on hold"
-            is_contested = before is not None and before.contested_at_s is not None
+            is_contested = before is not None and before.modifications.contested_at_s is not None
             assert not (is_contested and flip.by == WATCHDOG), f"{change.volume_id} is contested"
             if flip.direction is Direction.FLIP:
                 self._check_caps(change.volume_id, flip)
@@ -409,8 +412,8 @@ class FlipWorld:
         for item in (None, volume_id):
             self.ledger.lift_hold(item, by="ann", at_s=self.now_s)
         state = self.state(volume_id)
-        if state is not None and state.contested_at_s is not None:
-            after = replace(state, revision=max(state.revision + 1, self.now_s), contested_at_s=None)
+        if state is not None and state.modifications.contested_at_s is not None:
+            after = with_fields(state, revision=max(state.revision + 1, self.now_s), contested_at_s=None)
             change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
             assert self.ledger.commit([change], channels=[CHANNEL_NAME])
 

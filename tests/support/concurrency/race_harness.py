@@ -14,7 +14,9 @@ import sys
 from pathlib import Path
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, TickKind, VolumeState
+from burstwatch.core.ledger.ledger import Change, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.location import AwsLocation
 

@@ -14,7 +14,7 @@ from burstwatch.core.flips.guards import Guard, Refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.text import display_width

@@ -31,13 +31,13 @@ def test_a_restarted_volume_stays_too_new_until_its_time_is_over():
     memory = TrackedVolume()
     decision = memory.evaluate("12:00", GAP, arrived_at_s=int(at("12:00")))
     assert decision.assessment.unknown_reason is UnknownReason.TOO_NEW
-    assert memory.state.arrived_at_s == at("12:00")
+    assert memory.state.presence.arrived_at_s == at("12:00")
 
 
 def test_a_failed_read_does_not_forget_a_modification():
     memory = TrackedVolume()
     memory.evaluate("12:00", None, read_error="x", modified_at_s=int(at("12:00")), smaller_size_gib=8)
-    assert (memory.state.modified_at_s, memory.state.smaller_size_gib) == (at("12:00"), 8)
+    assert (memory.state.presence.modified_at_s, memory.state.presence.smaller_size_gib) == (at("12:00"), 8)
 
 
 def test_every_entry_is_dated_when_it_was_decided():

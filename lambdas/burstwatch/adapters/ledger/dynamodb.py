@@ -63,16 +63,14 @@ from burstwatch.core.ledger.ledger import (
     Caps,
     Change,
     Delivery,
-    EntryKind,
     FleetSnapshot,
     IntentResult,
     IntentStatus,
-    ItemKind,
-    LedgerEntry,
     States,
     TickKind,
-    UnreadableItem,
 )
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
 
 LAYOUT: Final = 1
 """The layout of the items in the table; a ledger with a later layout is rejected."""

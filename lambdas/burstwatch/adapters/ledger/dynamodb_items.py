@@ -23,7 +23,10 @@ from burstwatch.core.ledger.decoding import (
     read_states,
 )
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger import Change, EntryKind, ItemKind, LedgerEntry, States, VolumeState
+from burstwatch.core.ledger.ledger import Change, States
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.unreadable_item import ItemKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 
 SHARDS: Final = 8

@@ -11,7 +11,8 @@ from typing import Any, Final
 from burstwatch.adapters.ledger.dynamodb_table import IF_ABSENT, Item, Key, Table, if_unchanged, update
 from burstwatch.core import stored_values
 from burstwatch.core.ledger.decoding import UnreadableItems
-from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, FleetSnapshot, ItemKind, TickKind
+from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, FleetSnapshot, TickKind
+from burstwatch.core.ledger.unreadable_item import ItemKind
 
 _CHUNK_BYTES: Final = 360_000
 """Less than the 400 KB that an item may have (DynamoDB developer guide, "Constraints")."""

@@ -32,7 +32,8 @@ from burstwatch.adapters.ledger.dynamodb_table import (
 )
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.decoding import UnreadableItems
-from burstwatch.core.ledger.ledger import Delivery, EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import Delivery
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 
 _IF_CLAIMABLE: Final = (
     "attribute_exists(pk) AND attribute_not_exists(draft_until_s)"

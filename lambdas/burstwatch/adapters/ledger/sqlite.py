@@ -43,17 +43,15 @@ from burstwatch.core.ledger.ledger import (
     Caps,
     Change,
     Delivery,
-    EntryKind,
     FleetSnapshot,
     IntentResult,
     IntentStatus,
-    ItemKind,
-    LedgerEntry,
     States,
     TickKind,
-    UnreadableItem,
-    VolumeState,
 )
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
 

@@ -18,7 +18,8 @@ from burstwatch.adapters.ledger.dynamodb_notes import KeyValueStore
 from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, make_policy_rejected
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy, PolicyError
 from burstwatch.core.text import format_instant

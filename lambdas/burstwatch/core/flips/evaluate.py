@@ -23,7 +23,8 @@ from burstwatch.core.flips.triggers import (
     return_trigger,
 )
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, Hold, configuration_to_document
-from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipBackPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import (
@@ -83,9 +84,9 @@ def evaluate_flip(
         return FlipEvaluation(state=state)
     events: list[Event] = []
     is_exposed = volume_settings.is_critical and can_burst(assessment.volume)
-    if is_exposed and not state.is_critical_alerted:
+    if is_exposed and not state.alerts.is_critical_open:
         events.append(_critical_event(assessment, volume_settings, recommendation, policy.lead))
-    state = replace(state, is_critical_alerted=is_exposed)
+    state = replace(state, alerts=replace(state.alerts, is_critical_open=is_exposed))
     if (
         missed := _check_missed_window(
             assessment, state, trigger, volume_settings, volume_context, recommendation, now_s
@@ -94,8 +95,9 @@ def evaluate_flip(
         state, event = missed
         events.append(event)
     if trigger is None:
-        return FlipEvaluation(state=replace(state, alerted_refusal=None), events=tuple(events))
-    if volume_settings.mode is not Mode.AUTO or state.contested_at_s is not None:
+        quiet_state = replace(state, alerts=replace(state.alerts, refusal=None))
+        return FlipEvaluation(state=quiet_state, events=tuple(events))
+    if volume_settings.mode is not Mode.AUTO or state.is_contested:
         blocked_reason = None
         if trigger.cause is not FlipCause.DRAINING:
             blocked_reason = f"{trigger.reason}; mode {volume_settings.mode} leaves it to people"
@@ -227,7 +229,7 @@ def _record_missed_window(
     facts: Mapping[str, Any],
 ) -> tuple[VolumeState, Event] | None:
     first, starts_at_s = _first_occurrence(windows), _window_start_at_s(windows)
-    if not windows.wants_flip or first.is_manual or state.missed_window_alerted_at_s == starts_at_s:
+    if not windows.wants_flip or first.is_manual or state.alerts.missed_window_at_s == starts_at_s:
         return None
     expected_at, (subject, *details) = format_instant(starts_at_s + late_s), parts
     done_in = format_relative_time(starts_at_s + late_s, now_s, "UTC")
@@ -248,7 +250,7 @@ def _record_missed_window(
             "late_s": round(late_s),
         },
     )
-    return replace(state, missed_window_alerted_at_s=starts_at_s), event
+    return replace(state, alerts=replace(state.alerts, missed_window_at_s=starts_at_s)), event
 
 
 def _first_occurrence(windows: WindowState) -> Occurrence:
@@ -286,7 +288,7 @@ def _evaluate_return(
     if is_critical:
         trigger, blocked_reason = None, f"kept {flip.target}: it is tagged critical"
     overdue_reason = None
-    if state.contested_at_s is not None:
+    if state.is_contested:
         overdue_reason = (
             "Somebody else changed it: until it is released, the watchdog does not bring it back."
         )
@@ -353,7 +355,7 @@ def _overdue_return_event(
 ) -> Event:
     since_s = flip.reached_at_s or flip.requested_at_s
     per_day, away_for = flip.usd_per_month / _DAYS_PER_MONTH, format_duration(now_s - since_s)
-    is_contested = state.contested_at_s is not None
+    is_contested = state.is_contested
     return Event(
         kind=EntryKind.LEFT_ON_TARGET,
         summary=f"is still {flip.target.volume_type} after {away_for}, {_format_usd_per_day(per_day)}",
@@ -378,9 +380,11 @@ def _overdue_return_event(
 
 def _return_command(state: VolumeState, hold: Hold | None) -> str:
     """The command without which it does not come back."""
-    if state.contested_at_s is None and hold is not None:
+    if state.is_contested:
+        return f"burstctl release {state.volume_id}"
+    if hold is not None:
         return f"burstctl release {hold.volume_id or '--all'}"
-    return f"burstctl {'flip-back' if state.contested_at_s is None else 'release'} {state.volume_id}"
+    return f"burstctl flip-back {state.volume_id}"
 
 
 def _format_usd_per_day(usd: float) -> str:

@@ -14,7 +14,8 @@ from burstwatch.core.alerts.alert import (
 )
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 

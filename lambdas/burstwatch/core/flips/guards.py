@@ -21,7 +21,7 @@ from burstwatch.core.ledger.flip_state import (
     active_hold,
     modifications_within,
 )
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy, QuotaRule
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
@@ -130,7 +130,7 @@ def modifications_used(
     state: VolumeState, newest: Modification | None, now_s: float
 ) -> tuple[ModificationUse, ...]:
     """What counts against AWS's quota: our ledger, and the newest modification if it is not in there."""
-    modifications = state.modifications
+    modifications = state.modifications.used
     if newest is not None and newest.started_at is not None:
         started_at_s = int(newest.started_at.timestamp())
         if all(
@@ -228,7 +228,7 @@ def hold_refusal(hold: Hold) -> Refusal:
 
 
 def _contested(attempt: Attempt, _: Policy) -> Refusal | None:
-    since_s = attempt.state.contested_at_s
+    since_s = attempt.state.modifications.contested_at_s
     if since_s is None or not attempt.is_automatic:
         return None
     return Refusal(
@@ -319,10 +319,14 @@ def _format_modification(modification: ModificationUse) -> str:
 
 
 def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
-    retry_at_s = attempt.state.retry_at_s
+    retry_at_s = attempt.state.modifications.retry_at_s
     if attempt.is_automatic and retry_at_s is not None and attempt.now_s < retry_at_s:
         return backoff_refusal(attempt.state)
-    if attempt.direction is Direction.FLIP_BACK or not attempt.modifications or attempt.state.failure_count:
+    if (
+        attempt.direction is Direction.FLIP_BACK
+        or not attempt.modifications
+        or attempt.state.modifications.failure_count
+    ):
         return None  # after a failure the pause above is the one that counts
     last = attempt.modifications[-1]
     ends_at_s = last.at_s + policy.flip.cooldown.total_seconds()
@@ -338,16 +342,16 @@ def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
 
 def backoff_refusal(state: VolumeState) -> Refusal:
     """The refusal of a volume whose last attempt failed a short while ago."""
-    reason = f"the last attempt failed ({state.failure_count} in a row)"
-    return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=state.retry_at_s)
+    reason = f"the last attempt failed ({state.modifications.failure_count} in a row)"
+    return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=state.modifications.retry_at_s)
 
 
 def is_backoff_refusal(state: VolumeState, refusal: Refusal) -> bool:
     """Whether a refusal only repeats what was told when an attempt failed: when the next one is made."""
     return (
         refusal.guard is Guard.COOLDOWN
-        and bool(state.failure_count)
-        and refusal.ends_at_s == state.retry_at_s
+        and bool(state.modifications.failure_count)
+        and refusal.ends_at_s == state.modifications.retry_at_s
     )
 
 

@@ -47,7 +47,8 @@ from burstwatch.core.ledger.flip_state import (
     configuration_to_document,
     make_intent_id,
 )
-from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import LeadPolicy
@@ -278,7 +279,8 @@ def extend_stay(plan: FlipPlan, revision: int) -> tuple[VolumeState, Event]:
         return_after_s=until_s,
         overdue_alerted_at_s=None,
     )
-    state = replace(plan.context.state, revision=revision, flip=kept_flip, contested_at_s=None)
+    history = replace(plan.context.state.modifications, contested_at_s=None)
+    state = replace(plan.context.state, revision=revision, flip=kept_flip, modifications=history)
     period = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
     event = Event(
         kind=EntryKind.KEPT,
@@ -458,8 +460,10 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> tuple[V
             "why": order.override_reason,
         },
     )
-    contested_at_s = context.state.contested_at_s if order.by == WATCHDOG else None
-    return replace(context.state, revision=revision, flip=flip, contested_at_s=contested_at_s), event
+    history = context.state.modifications
+    if order.by != WATCHDOG:  # a person who modifies it has dealt with what others changed
+        history = replace(history, contested_at_s=None)
+    return replace(context.state, revision=revision, flip=flip, modifications=history), event
 
 
 def _reason_with_return(plan: FlipPlan) -> str:
@@ -580,7 +584,8 @@ def record_rejected(
     assert flip is not None
     new_state = with_backoff(roll_back_intent(state), now_s)
     if retry_at_s is not None:
-        new_state = replace(new_state, retry_at_s=int(retry_at_s))
+        history = replace(new_state.modifications, retry_at_s=int(retry_at_s))
+        new_state = replace(new_state, modifications=history)
     action = retry_command(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}"
     if unavailable_type is not None:
         action, retry_at_s = unavailable_type.command or action, unavailable_type.until_s
@@ -591,7 +596,7 @@ def record_rejected(
             message,
             *format_failure(
                 flip,
-                new_state.retry_at_s,
+                new_state.modifications.retry_at_s,
                 now_s,
                 unavailable_message=unavailable_type.message if unavailable_type else None,
             ),
@@ -599,7 +604,9 @@ def record_rejected(
         action=action,
         facts=flip_facts(flip)
         | failure_facts(
-            message, unavailable_type.until_s if unavailable_type else new_state.retry_at_s, code=code
+            message,
+            unavailable_type.until_s if unavailable_type else new_state.modifications.retry_at_s,
+            code=code,
         )
         | (_guard_facts(guard, retry_at_s) if guard else {}),
     )

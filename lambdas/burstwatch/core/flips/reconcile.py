@@ -26,10 +26,9 @@ from burstwatch.core.ledger.flip_state import (
     FlipStatus,
     ModificationUse,
     configuration_to_document,
-    modifications_within,
-    record_modification,
 )
-from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import (
     LeadPolicy,
@@ -101,7 +100,7 @@ class Transition:
 
 def reconcile(state: VolumeState, observed: ObservedState, *, policy: Policy, now_s: float) -> Transition:
     """Bring the flip of a volume up to what AWS says of it; without news, nothing changes."""
-    flip, unsent_intent = state.flip, state.unsent_intent
+    flip, unsent_intent = state.flip, state.modifications.unsent_intent
     if unsent_intent is not None and (flip is None or not flip.is_under_way):
         context = _ReconcileContext(
             state=state, flip=unsent_intent, observed=observed, policy=policy, now_s=now_s
@@ -121,8 +120,13 @@ def should_alert_failure(failures: int) -> bool:
 
 def with_backoff(state: VolumeState, now_s: float) -> VolumeState:
     """The state after one more failure: the next attempt waits 1, 2, 4 … minutes, an hour at most."""
-    wait_min = min(_MAX_BACKOFF_MIN, 2 ** min(state.failure_count, 10))
-    return replace(state, failure_count=state.failure_count + 1, retry_at_s=int(now_s) + 60 * wait_min)
+    wait_min = min(_MAX_BACKOFF_MIN, 2 ** min(state.modifications.failure_count, 10))
+    history = replace(
+        state.modifications,
+        failure_count=state.modifications.failure_count + 1,
+        retry_at_s=int(now_s) + 60 * wait_min,
+    )
+    return replace(state, modifications=history)
 
 
 def roll_back_intent(state: VolumeState) -> VolumeState:
@@ -145,9 +149,8 @@ def mark_accepted(state: VolumeState, started_at_s: int, now_s: float) -> Volume
         flip=replace(
             flip, status=FlipStatus.IN_PROGRESS, started_at_s=started_at_s, unconfirmed_since_s=None
         ),
-        unsent_intent=None,
-        modifications=record_modification(state.modifications, modification, now_s),
-        alerted_refusal=None,
+        modifications=replace(state.modifications.with_use(modification, now_s), unsent_intent=None),
+        alerts=replace(state.alerts, refusal=None),
     )
 
 
@@ -295,7 +298,7 @@ class _ReconcileContext:
             return None
         is_recorded = any(
             abs(modification.at_s - started_at_s) <= SAME_START_TOLERANCE_S
-            for modification in self.state.modifications
+            for modification in self.state.modifications.used
         )
         return None if is_recorded else self.observed.record
 
@@ -314,7 +317,8 @@ def _settle_intent(context: _ReconcileContext) -> Transition:
         return _note_unconfirmed_read(context)
     if context.is_as_requested and not (record and record.is_in_progress):
         return _confirm_lost_response(context, flip.requested_at_s)
-    state = replace(with_backoff(roll_back_intent(context.state), context.now_s), unsent_intent=flip)
+    failed_state = with_backoff(roll_back_intent(context.state), context.now_s)
+    state = replace(failed_state, modifications=replace(failed_state.modifications, unsent_intent=flip))
     event = _failure_event(
         context,
         state,
@@ -336,7 +340,8 @@ def _note_unconfirmed_read(context: _ReconcileContext) -> Transition:
 
 def _recover_late_intent(context: _ReconcileContext) -> Transition:
     """An intent that counted as never sent was sent after all."""
-    state = replace(context.state, flip=context.flip, unsent_intent=None)
+    history = replace(context.state.modifications, unsent_intent=None)
+    state = replace(context.state, flip=context.flip, modifications=history)
     note = "It counted as never sent; AWS shows now that it was."
     return _confirm_lost_response(
         replace(context, state=state), context.observed.started_at_s or context.flip.requested_at_s, note=note
@@ -479,10 +484,10 @@ def _failure_event(
     return Event(
         kind=kind,
         summary=summary,
-        details=(reason, *format_failure(flip, new_state.retry_at_s, context.now_s)),
-        alert=AlertKind.FLIP_FAILED if should_alert_failure(new_state.failure_count) else None,
+        details=(reason, *format_failure(flip, new_state.modifications.retry_at_s, context.now_s)),
+        alert=AlertKind.FLIP_FAILED if should_alert_failure(new_state.modifications.failure_count) else None,
         action=retry_command(flip, new_state.volume_id),
-        facts=flip_facts(flip) | failure_facts(reason, new_state.retry_at_s),
+        facts=flip_facts(flip) | failure_facts(reason, new_state.modifications.retry_at_s),
     )
 
 
@@ -494,18 +499,20 @@ def failure_facts(reason: str, retry_at_s: float | None, *, code: str | None = N
 
 def _complete(context: _ReconcileContext) -> Transition:
     flip = context.flip
-    new_state = replace(context.state, failure_count=0, retry_at_s=None)
+    history = replace(context.state.modifications, failure_count=0, retry_at_s=None)
     if flip.direction is Direction.FLIP_BACK:
         event = Event(
             kind=EntryKind.RESTORED,
             summary=f"is {flip.original} again, as it was before",
             facts=flip_facts(flip),
         )
-        returned_at_s = flip.started_at_s or flip.requested_at_s
-        return Transition(
-            state=replace(new_state, flip=None, returned_at_s=returned_at_s, arrived_at_s=int(context.now_s)),
-            events=(event,),
+        returned_state = replace(
+            context.state,
+            flip=None,
+            modifications=replace(history, returned_at_s=flip.started_at_s or flip.requested_at_s),
+            presence=replace(context.state.presence, arrived_at_s=int(context.now_s)),
         )
+        return Transition(state=returned_state, events=(event,))
     reached_event = Event(
         kind=EntryKind.REACHED,
         summary=f"is {flip.target} now",
@@ -518,7 +525,7 @@ def _complete(context: _ReconcileContext) -> Transition:
         flip, status=FlipStatus.ON_TARGET, reached_at_s=int(context.now_s), previous=None
     )
     return Transition(
-        state=replace(new_state, flip=on_target_flip),
+        state=replace(context.state, flip=on_target_flip, modifications=history),
         events=(reached_event, stayed_event) if on_target_flip.is_permanent else (reached_event,),
     )
 
@@ -564,10 +571,10 @@ def _clear_unconfirmed_read(state: VolumeState, flip: Flip) -> VolumeState:
 
 def _mark_contested(context: _ReconcileContext) -> Transition:
     """Somebody else changed it: respect that, say so, and leave the volume to people until it is released."""
-    observed, modifications = context.observed, context.state.modifications
+    observed, history = context.observed, context.state.modifications
     if observed.started_at_s is not None:
         external = ModificationUse(at_s=observed.started_at_s, by=EXTERNAL)
-        modifications = record_modification(modifications, external, context.now_s)
+        history = history.with_use(external, context.now_s)
     observed_config, size_gib = (
         observed.configuration or observed.volume.volume_type,
         observed.volume.size_gib,
@@ -581,8 +588,9 @@ def _mark_contested(context: _ReconcileContext) -> Transition:
     state = replace(
         context.state,
         flip=_rebase_on_external_change(context, observed_config, size_gib),
-        contested_at_s=int(context.now_s),
-        modifications=modifications_within(modifications, context.now_s),
+        modifications=replace(
+            history, contested_at_s=int(context.now_s), used=history.within_day(context.now_s)
+        ),
     )
     event = _contested_event(context, observed_config, size_gib)
     return Transition(state=state, events=(event,))

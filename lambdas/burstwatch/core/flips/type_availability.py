@@ -12,7 +12,9 @@ from burstwatch.core import stored_values
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.decoding import make_unreadable
-from burstwatch.core.ledger.ledger import Change, EntryKind, ItemKind, LedgerEntry, UnreadableItem
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import format_instant
 

@@ -8,16 +8,10 @@ from typing import Any, Final, TypeAlias, TypeVar
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger import (
-    EntryKind,
-    ItemKind,
-    LedgerEntry,
-    States,
-    UnreadableItem,
-    VolumeState,
-    is_volume_id,
-    release_command,
-)
+from burstwatch.core.ledger.ledger import States
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, is_volume_id, release_command
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
 

@@ -11,7 +11,8 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, highest_drain_per_s
 from burstwatch.core.flips.events import Event
 from burstwatch.core.flips.reconcile import Transition
-from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.text import format_duration
 from burstwatch.core.watch.decision import DueAlert
@@ -49,7 +50,7 @@ def find_due_alert(
         reason=reason,
         state=_mark_alerted(state, kind, now_s),
         drain=find_drain(assessment.balance) if is_about_drain else None,
-        is_reminder=is_about_drain and old_state.alerted_level is level,
+        is_reminder=is_about_drain and old_state.alerts.open_level is level,
     )
 
 
@@ -71,7 +72,7 @@ def _alert_due(
     reason = str(read_level) if unknown_reason is None else str(unknown_reason)
     if unknown_reason is UnknownReason.TOO_NEW:
         return None, reason
-    if old_state.alerted_level is not None or old_state.is_gap_alerted:
+    if old_state.alerts.is_open:
         return AlertKind.RECOVERED, f"{old_state.level} before, now {reason}"
     return None, reason
 
@@ -83,9 +84,9 @@ def _level_alert_due(
     if unknown_reason is not None:
         return None, f"{unknown_reason}; last known level {level}"
     kind = AlertKind.EXHAUSTED if level is Level.EXHAUSTED else AlertKind.DRAINING
-    if old_state.alerted_level is not level or old_state.is_gap_alerted:
+    if old_state.alerts.open_level is not level or old_state.alerts.is_gap_open:
         return kind, f"{old_state.level} before, now {level}"
-    elapsed_s = now_s - (old_state.alerted_at_s or 0)
+    elapsed_s = now_s - (old_state.alerts.level_at_s or 0)
     if elapsed_s >= policy.alerts.remind_every.total_seconds():
         return kind, f"still {level}"
     return None, f"{level}, alerted {format_duration(elapsed_s)} ago"
@@ -100,13 +101,13 @@ def _gap_alert_due(
     now_s: int,
 ) -> tuple[AlertKind | None, str]:
     """A telemetry gap alerts at once, a failed read when for all we know it is dry soon; both once."""
-    if state.is_gap_alerted:
+    if state.alerts.is_gap_open:
         return None, f"{unknown_reason}, alerted"
-    lasted_s = now_s - (state.unknown_since_s or now_s)
+    lasted_s = now_s - (state.reading.unknown_since_s or now_s)
     alert_after_s = policy.telemetry.gap_after.total_seconds()
     highest_drain = highest_drain_per_s(assessment.baseline_iops)
-    if state.balance_pct is not None and state.balance_at_s is not None and highest_drain:
-        empty_at_s = state.balance_at_s + state.balance_pct * CREDITS_PER_PCT / highest_drain
+    if state.reading.balance_pct is not None and state.reading.balance_at_s is not None and highest_drain:
+        empty_at_s = state.reading.balance_at_s + state.reading.balance_pct * CREDITS_PER_PCT / highest_drain
         time_left_s = lasted_s + empty_at_s - now_s - policy.cadence.act_lead.total_seconds()
         alert_after_s = min(alert_after_s, max(_TRANSIENT_READ_FAILURE_S, time_left_s))
     if unknown_reason is UnknownReason.TELEMETRY_GAP or lasted_s >= alert_after_s:
@@ -116,24 +117,25 @@ def _gap_alert_due(
 
 def _mark_alerted(state: VolumeState, kind: AlertKind, now_s: int) -> VolumeState:
     if kind is AlertKind.TELEMETRY_GAP:
-        return replace(state, is_gap_alerted=True)
+        return replace(state, alerts=replace(state.alerts, is_gap_open=True))
     if kind is AlertKind.RECOVERED:
         return _clear_alert_flags(state)
-    return replace(state, alerted_level=state.level, alerted_at_s=now_s)
+    return replace(state, alerts=replace(state.alerts, open_level=state.level, level_at_s=now_s))
 
 
 def _clear_alert_flags(state: VolumeState) -> VolumeState:
     """Nothing is open with anybody any more."""
-    return replace(state, alerted_level=None, alerted_at_s=None, is_gap_alerted=False)
+    closed = replace(state.alerts, open_level=None, level_at_s=None, is_gap_open=False)
+    return replace(state, alerts=closed)
 
 
 def record_host_stall(
     state: VolumeState, stall: Stall, mode: Mode, *, is_alerted: bool, now_s: int
 ) -> Transition:
     """Remember what a host reports; it is an alert of its own only if no other is open about the volume."""
-    alerted_at_s = state.stall_alerted_at_s
+    alerted_at_s = state.alerts.stall_at_s
     is_due = alerted_at_s is None or now_s - alerted_at_s >= STALL_EVIDENCE_S
-    should_alert = is_due and not is_alerted and state.alerted_level is None and mode is not Mode.OBSERVE
+    should_alert = is_due and not is_alerted and state.alerts.open_level is None and mode is not Mode.OBSERVE
     duration = f" for {stall.total_s:,.1f} s" if stall.total_s is not None else ""
     event = Event(
         kind=EntryKind.STALL,
@@ -145,5 +147,5 @@ def record_host_stall(
         action=f"burstctl explain {stall.volume_id}",
         facts=stall.to_facts(now_s),
     )
-    new_state = replace(state, stall_alerted_at_s=now_s if should_alert else alerted_at_s)
+    new_state = replace(state, alerts=replace(state.alerts, stall_at_s=now_s)) if should_alert else state
     return Transition(state=new_state, events=(event,))

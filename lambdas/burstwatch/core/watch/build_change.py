@@ -17,8 +17,9 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.flips.events import describe_host_stall, to_alert, to_ledger_entry
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
-from burstwatch.core.ledger.flip_state import modifications_within
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.windows import describe_flip_duration, expected_flip_duration
 from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import VolumeEvaluation
@@ -133,13 +134,14 @@ def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Seque
 
 def _without_expired(state: VolumeState, now_s: int) -> VolumeState:
     """The state without modifications and an intent that are too old to matter."""
-    intent = state.unsent_intent
+    intent = state.modifications.unsent_intent
     is_remembered = intent is not None and now_s - intent.requested_at_s < LATE_INTENT_MEMORY_S
-    return replace(
-        state,
-        modifications=modifications_within(state.modifications, now_s),
+    history = replace(
+        state.modifications,
+        used=state.modifications.within_day(now_s),
         unsent_intent=intent if is_remembered else None,
     )
+    return replace(state, modifications=history)
 
 
 def make_entry(new_state: VolumeState, kind: EntryKind, body: Mapping[str, Any], at_s: int) -> LedgerEntry:
@@ -151,16 +153,15 @@ def make_entry(new_state: VolumeState, kind: EntryKind, body: Mapping[str, Any],
 
 def _is_worth_keeping(state: VolumeState, now_s: int) -> bool:
     """Whether forgetting this state would change a later decision."""
-    is_refilling = state.unknown_reason is UnknownReason.DETACHED and state.balance_pct is not None
-    is_remembered = state.unknown_reason in _REMEMBERED_REASONS or is_refilling
+    reading, alerts, history = state.reading, state.alerts, state.modifications
+    is_refilling = reading.unknown_reason is UnknownReason.DETACHED and reading.balance_pct is not None
+    is_remembered = reading.unknown_reason in _REMEMBERED_REASONS or is_refilling
     is_watched = state.level is not Level.OK or state.next_poll_at_s is not None
-    has_open_alert = (
-        state.is_gap_alerted or state.is_critical_alerted or state.missed_window_alerted_at_s is not None
-    )
-    is_backing_off = state.retry_at_s is not None and state.retry_at_s > now_s
+    has_open_alert = alerts.is_gap_open or alerts.is_critical_open or alerts.missed_window_at_s is not None
+    is_backing_off = history.retry_at_s is not None and history.retry_at_s > now_s
     has_fresh_stall = state.stall is not None and state.stall.is_fresh(now_s)
     has_returned = (
-        state.returned_at_s is not None and now_s - state.returned_at_s < _STATE_KEPT_AFTER_RETURN_S
+        history.returned_at_s is not None and now_s - history.returned_at_s < _STATE_KEPT_AFTER_RETURN_S
     )
     return (
         is_watched

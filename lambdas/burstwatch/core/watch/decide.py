@@ -11,8 +11,8 @@ from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import Recommendation, recommend
 from burstwatch.core.flips.reconcile import Transition, reconcile
 from burstwatch.core.flips.triggers import VolumeContext, can_burst, choose_act_rule
-from burstwatch.core.ledger.flip_state import Direction, modifications_within
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.flip_state import Direction
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.watch.alert_due import find_due_alert, record_host_stall
@@ -151,7 +151,7 @@ def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None
 
 def _limit_mode(volume_settings: VolumeSettings, state: VolumeState) -> VolumeSettings:
     """A volume that somebody else changed is left to people until it is released."""
-    if state.contested_at_s is None or volume_settings.mode.rank <= Mode.PROPOSE.rank:
+    if state.modifications.contested_at_s is None or volume_settings.mode.rank <= Mode.PROPOSE.rank:
         return volume_settings
     return replace(volume_settings, mode=Mode.PROPOSE)
 
@@ -194,7 +194,7 @@ def _recommend(
         policy.flip,
         context.location,
         is_future=must_leave_gp2 or not level.is_alerting,
-        modifications=modifications_within(state.modifications, context.now_s),
+        modifications=state.modifications.within_day(context.now_s),
         unavailable=volume_context.unavailable,
     )
 

@@ -12,7 +12,8 @@ from burstwatch.core.flips.events import Event
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.triggers import ActRule, FlipTrigger, VolumeContext
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
-from burstwatch.core.ledger.ledger import Change, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
@@ -141,7 +142,7 @@ class VolumeEvaluation:
     @property
     def previous_alerted_level(self) -> Level | None:
         """The level that people were notified of last, if that alert is still open."""
-        return None if self.old_state is None else self.old_state.alerted_level
+        return None if self.old_state is None else self.old_state.alerts.open_level
 
     @property
     def unexplained_drain(self) -> DrainEpisode | None:

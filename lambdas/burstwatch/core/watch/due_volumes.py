@@ -8,7 +8,8 @@ from hashlib import blake2b
 from burstwatch.core.assessment.assess import UnknownReason, not_polled_reason
 from burstwatch.core.buckets.poll_interval import is_sweep_due
 from burstwatch.core.ebs.volume import Volume, baseline_iops
-from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
+from burstwatch.core.ledger.ledger import FleetSnapshot
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FOCUS_TICK, CadencePolicy
 from burstwatch.core.watch.cadence import sweep_ticks
 
@@ -104,7 +105,7 @@ def due_in_sweep(
             is_due = True
         elif state is not None and state.next_poll_at_s is not None:
             is_due = volume.volume_id in focused
-        elif state is not None and state.unknown_reason is UnknownReason.INSTANCE_STOPPED:
+        elif state is not None and state.reading.unknown_reason is UnknownReason.INSTANCE_STOPPED:
             is_due = False
         else:
             is_due = due.smaller_size_gib is not None or is_sweep_due(

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.ledger import Change, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.volume_state import VolumeState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,10 +34,14 @@ def summarise_fleet(
         else:
             remaining[change.volume_id] = change.state
     remaining_states = remaining.values()
-    levels = Counter(Level.UNKNOWN if state.unknown_reason else state.level for state in remaining_states)
+    levels = Counter(
+        Level.UNKNOWN if state.reading.unknown_reason else state.level for state in remaining_states
+    )
     if watched is not None:
         levels[Level.OK] += max(0, watched - len(remaining))
-    balances = (state.balance_pct for state in remaining_states if state.unknown_reason is None)
+    balances = (
+        state.reading.balance_pct for state in remaining_states if state.reading.unknown_reason is None
+    )
     return FleetSummary(
         watched=watched,
         in_focus=sum(state.next_poll_at_s is not None for state in remaining_states),

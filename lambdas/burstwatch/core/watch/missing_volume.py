@@ -5,7 +5,9 @@ from typing import Final
 
 from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, runbook_link
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.ledger import Change, EntryKind, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.build_change import make_entry
 from burstwatch.core.watch.decision import TickContext
@@ -25,13 +27,13 @@ def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
     what one that has moved was before its flip is known nowhere else.
     """
     now_s = int(context.now_s)
-    since_s = now_s if state.missing_since_s is None else state.missing_since_s
+    since_s = now_s if state.presence.missing_since_s is None else state.presence.missing_since_s
     if now_s - since_s >= (_GONE_AFTER_S if state.has_flip_history else _MISSING_CONFIRMED_AFTER_S):
         return None
     new_state = replace(
         state,
         revision=max(state.revision + 1, now_s),
-        missing_since_s=since_s,
+        presence=replace(state.presence, missing_since_s=since_s),
         next_poll_at_s=context.tick_at_s + FOCUS_S,
     )
     return Change(volume_id=state.volume_id, expected_revision=state.revision, state=new_state)
@@ -42,13 +44,13 @@ def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: Tick
     now_s = int(context.now_s)
     new_state = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
     alerts: tuple[Alert, ...] = ()
-    if state.alerted_level is not None or state.is_gap_alerted:
+    if state.alerts.is_open:
         alerts = (
             Alert(
                 alert_id=make_alert_id(state.volume_id, AlertKind.RECOVERED, new_state.revision),
                 kind=AlertKind.RECOVERED,
                 level=Level.UNKNOWN,
-                previous_level=state.alerted_level or state.level,
+                previous_level=state.alerts.open_level or state.level,
                 volume_id=state.volume_id,
                 at_s=now_s,
                 volume={

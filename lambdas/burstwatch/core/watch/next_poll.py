@@ -7,7 +7,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import Forecast
 from burstwatch.core.flips.triggers import FlipTrigger
 from burstwatch.core.ledger.flip_state import Flip
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, sweep_interval_s
 from burstwatch.core.watch.record_reading import is_newly_missing_data

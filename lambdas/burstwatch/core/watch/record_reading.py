@@ -7,8 +7,8 @@ from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import refill_time_s
 from burstwatch.core.flips.triggers import VolumeContext
-from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse, record_modification
-from burstwatch.core.ledger.ledger import VolumeState
+from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
+from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 
 
@@ -58,16 +58,27 @@ def record_reading(
 ) -> VolumeState:
     """The state after this look, before a flip, alerts and the next poll are decided."""
     known_state = _record_external_modification(reconciled, volume_context, now_s)
-    state = _updated_state(
-        known_state,
-        assessment,
-        level,
-        revision=max(old_state.revision + 1, int(now_s)),
-        now_s=int(now_s),
-    )
+    reason = assessment.unknown_reason
+    is_gap_over = reason is None or _is_expected(reason, known_state)
+    new_level = level
+    if reason is not None:
+        new_level = Level.OK if is_gap_over else known_state.level
     # a return that was just verified makes the volume a new arrival, which the reading cannot know yet
-    has_just_arrived = reconciled.arrived_at_s != old_state.arrived_at_s
-    return replace(state, arrived_at_s=reconciled.arrived_at_s) if has_just_arrived else state
+    has_just_returned = reconciled.presence.arrived_at_s != old_state.presence.arrived_at_s
+    return replace(
+        known_state,
+        revision=max(old_state.revision + 1, int(now_s)),
+        level=new_level,
+        level_since_s=known_state.level_since_s if new_level is known_state.level else int(now_s),
+        reading=_next_reading(known_state.reading, assessment, int(now_s)),
+        presence=Presence(
+            arrived_at_s=reconciled.presence.arrived_at_s if has_just_returned else assessment.arrived_at_s,
+            modified_at_s=assessment.modified_at_s,
+            smaller_size_gib=assessment.smaller_size_gib,
+            unused_since_s=assessment.unused_since_s,
+        ),
+        alerts=replace(known_state.alerts, is_gap_open=known_state.alerts.is_gap_open and not is_gap_over),
+    )
 
 
 def _record_external_modification(
@@ -83,48 +94,27 @@ def _record_external_modification(
     if state.flip is not None or record is None or record.started_at is None:
         return state
     external = ModificationUse(at_s=int(record.started_at.timestamp()), by=EXTERNAL)
-    return replace(state, modifications=record_modification(state.modifications, external, now_s))
+    return replace(state, modifications=state.modifications.with_use(external, now_s))
 
 
-def _updated_state(
-    old_state: VolumeState, assessment: Assessment, level: Level, *, revision: int, now_s: int
-) -> VolumeState:
-    """The state after this look, before alerts and the next look are known."""
+def _is_expected(reason: UnknownReason, state: VolumeState) -> bool:
+    """Whether nothing is wrong although there is no data: then the volume counts as calm."""
+    is_being_modified = state.flip is not None and state.flip.is_under_way
+    return not reason.is_fault and reason is not UnknownReason.TOO_NEW and not is_being_modified
+
+
+def _next_reading(old_reading: LastReading, assessment: Assessment, now_s: int) -> LastReading:
+    """The reading after this poll; without a new balance the last one is kept until its bucket is full."""
     reason = assessment.unknown_reason
-    updated = replace(
-        old_state,
-        revision=revision,
-        arrived_at_s=assessment.arrived_at_s,
-        modified_at_s=assessment.modified_at_s,
-        smaller_size_gib=assessment.smaller_size_gib,
-        unused_since_s=assessment.unused_since_s,
+    if reason is None:
+        assert assessment.sample is not None
+        return LastReading(balance_pct=assessment.sample.value, balance_at_s=assessment.sample.end_at_s)
+    is_full = reason is UnknownReason.DETACHED and _is_refilled(assessment, old_reading, now_s)
+    return replace(
+        LastReading() if is_full else old_reading,
         unknown_reason=reason,
-        missing_since_s=None,
+        unknown_since_s=old_reading.unknown_since_s if old_reading.unknown_reason is reason else now_s,
     )
-    if reason is UnknownReason.DETACHED and _is_refilled(assessment, old_state, now_s):
-        updated = replace(updated, balance_pct=None, balance_at_s=None)
-    if reason is not None:
-        since_s = old_state.unknown_since_s if old_state.unknown_reason is reason else now_s
-        is_being_modified = old_state.flip is not None and old_state.flip.is_under_way
-        is_over = not reason.is_fault and reason is not UnknownReason.TOO_NEW and not is_being_modified
-        return _with_level(
-            replace(updated, unknown_since_s=since_s, is_gap_alerted=updated.is_gap_alerted and not is_over),
-            Level.OK if is_over else old_state.level,
-            now_s,
-        )
-    assert assessment.sample is not None
-    with_balance = replace(
-        updated,
-        unknown_since_s=None,
-        is_gap_alerted=False,
-        balance_pct=assessment.sample.value,
-        balance_at_s=assessment.sample.end_at_s,
-    )
-    return _with_level(with_balance, level, now_s)
-
-
-def _with_level(state: VolumeState, level: Level, now_s: int) -> VolumeState:
-    return state if state.level is level else replace(state, level=level, level_since_s=now_s)
 
 
 def may_be_idle(
@@ -142,9 +132,9 @@ def may_be_idle(
     """
     if state is not None and (state.level.is_alerting or state.flip is not None):
         return False
-    if state is not None and state.balance_pct is not None:
-        return state.balance_pct >= cadence.calm_from_pct
-    if not is_first_sweep if state is None else state.unknown_reason is UnknownReason.IDLE:
+    if state is not None and state.reading.balance_pct is not None:
+        return state.reading.balance_pct >= cadence.calm_from_pct
+    if not is_first_sweep if state is None else state.reading.unknown_reason is UnknownReason.IDLE:
         return True
     volume = assessment.volume
     attached_s = now_s - (volume.attached_at or volume.created_at).timestamp()
@@ -158,31 +148,33 @@ def is_newly_missing_data(assessment: Assessment, old_state: VolumeState, policy
     """
     reason = assessment.unknown_reason
     if reason is UnknownReason.TELEMETRY_GAP:
-        return old_state.unknown_reason is not reason
+        return old_state.reading.unknown_reason is not reason
     if reason is not UnknownReason.IDLE:
         return False
-    since_s = old_state.unknown_since_s if old_state.unknown_reason is reason else None
+    since_s = old_state.reading.unknown_since_s if old_state.reading.unknown_reason is reason else None
     return since_s is None or now_s - since_s < policy.cadence.metric_lag.total_seconds()
 
 
 def is_still_unused(assessment: Assessment, old_state: VolumeState, now_s: int) -> bool:
     """Whether it was idle or detached at the last look as well, and nothing is new: nothing is written."""
     reason = assessment.unknown_reason
-    if reason is not old_state.unknown_reason:
+    if reason is not old_state.reading.unknown_reason:
         return False
     is_idle = reason is UnknownReason.IDLE
-    is_refilling = old_state.balance_pct is not None and not _is_refilled(assessment, old_state, now_s)
+    is_refilling = old_state.reading.balance_pct is not None and not _is_refilled(
+        assessment, old_state.reading, now_s
+    )
     is_quiet = (
         old_state.next_poll_at_s is None
-        and not old_state.is_gap_alerted
-        and old_state.missing_since_s is None
+        and not old_state.alerts.is_gap_open
+        and old_state.presence.missing_since_s is None
     )
     is_unused = is_idle or (reason is UnknownReason.DETACHED and is_refilling)
     return is_unused and is_quiet and not old_state.has_flip_history and old_state.stall is None
 
 
-def _is_refilled(assessment: Assessment, state: VolumeState, now_s: int) -> bool:
+def _is_refilled(assessment: Assessment, reading: LastReading, now_s: int) -> bool:
     """Whether the balance last seen is so old that the bucket of an unused volume has refilled since."""
-    if state.balance_pct is None or state.balance_at_s is None:
+    if reading.balance_pct is None or reading.balance_at_s is None:
         return True
-    return now_s - state.balance_at_s >= refill_time_s(assessment.baseline_iops, state.balance_pct)
+    return now_s - reading.balance_at_s >= refill_time_s(assessment.baseline_iops, reading.balance_pct)

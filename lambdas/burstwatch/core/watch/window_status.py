@@ -9,7 +9,8 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, runboo
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.ledger import Change, EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger import Change
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import (

@@ -30,7 +30,8 @@ from burstwatch.adapters.policy.deployments import find_deployments, flip_author
 from burstwatch.adapters.policy.parameter_store import PolicyParameter
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
-from burstwatch.core.ledger.ledger import TickKind, VolumeState
+from burstwatch.core.ledger.ledger import TickKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.alert_delivery import deliver
 from support.aws.fake_stack import deploy_stack
@@ -382,9 +383,9 @@ def check_handover(cli: CliSession, story: Story) -> None:
     }
     with opened_ledger(story) as ledger:
         states = ledger.states()
-        assert states[UNSENT].unsent_intent.status == "asked"
-        assert (states[UNSENT].failure_count, states[UNSENT].alerted_refusal) == (1, "held")
-        assert [use.by for use in states[RETURNING].modifications] == ["watchdog", ANNA]
+        assert states[UNSENT].modifications.unsent_intent.status == "asked"
+        assert (states[UNSENT].modifications.failure_count, states[UNSENT].alerts.refusal) == (1, "held")
+        assert [use.by for use in states[RETURNING].modifications.used] == ["watchdog", ANNA]
         assert states[RETURNING].flip.previous.status == "on_target"
         assert states[STALLED].stall.received_at_s == story.now_s
         assert {hold.volume_id: hold.by for hold in ledger.holds(story.now_s)} == dict.fromkeys(
@@ -443,8 +444,8 @@ def write_today(cli: CliSession, story: Story) -> None:
     for _ in range(2):
         watch_today(cli, story, 20)
     states, steps = read_states(story), flip_steps(story)
-    assert states[SILENT].unknown_reason is UnknownReason.IDLE
-    assert states[ON_TARGET].unused_since_s is not None
+    assert states[SILENT].reading.unknown_reason is UnknownReason.IDLE
+    assert states[ON_TARGET].presence.unused_since_s is not None
     assert (steps[NEVER_SENT], steps[IN_WINDOW]) == ("out changing", "back changing")
 
 
@@ -590,8 +591,8 @@ def test_news_in_a_state_are_where_the_first_version_overlooks_them():
 def test_news_in_a_state_are_read_where_they_are_kept_and_where_they_were_kept_before(spent):
     before = {"volume_id": IN_WINDOW, "revision": 100} | NEWS | spent
     state = VolumeState.from_document(before)
-    assert (state.unknown_reason, state.unused_since_s) == (UnknownReason.IDLE, 90)
-    assert [use.at_s for use in state.modifications] == [50] * bool(spent)
+    assert (state.reading.unknown_reason, state.presence.unused_since_s) == (UnknownReason.IDLE, 90)
+    assert [use.at_s for use in state.modifications.used] == [50] * bool(spent)
     assert VolumeState.from_document(json.loads(json.dumps(state.to_document()))) == state
 
 

@@ -18,7 +18,9 @@ from burstwatch.core.ledger.flip_state import (
     FlipStatus,
     ModificationUse,
 )
-from burstwatch.core.ledger.ledger import Change, Delivery, EntryKind, TickKind, VolumeState
+from burstwatch.core.ledger.ledger import Change, Delivery, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.changes import (
     MAIL,
     SLACK,
@@ -35,6 +37,7 @@ from support.builders.changes import (
 )
 from support.builders.core_values import a_volume
 from support.builders.flips import a_flip
+from support.builders.states import build_state
 
 # What is kept
 
@@ -47,16 +50,16 @@ def test_a_new_ledger_knows_nothing(ledger):
 
 
 def test_a_state_comes_back_with_every_field_after_reopening(home):
-    full = VolumeState(
+    full = build_state(
         volume_id=A,
         revision=1_700_000_000,
         level=Level.CRITICAL,
         level_since_s=1,
         unknown_reason=UnknownReason.READ_FAILED,
         unknown_since_s=2,
-        alerted_level=Level.WARNING,
-        alerted_at_s=3,
-        is_gap_alerted=True,
+        open_level=Level.WARNING,
+        level_at_s=3,
+        is_gap_open=True,
         next_poll_at_s=4,
         arrived_at_s=5,
         smaller_size_gib=6,
@@ -71,7 +74,7 @@ def test_a_state_comes_back_with_every_field_after_reopening(home):
             unconfirmed_since_s=12,
         ),
         unsent_intent=a_flip(direction=Direction.FLIP_BACK, previous=a_flip()),
-        modifications=(
+        used=(
             ModificationUse(at_s=13, by=WATCHDOG, direction=Direction.FLIP_BACK),
             ModificationUse(at_s=14, by=EXTERNAL),
         ),
@@ -79,9 +82,9 @@ def test_a_state_comes_back_with_every_field_after_reopening(home):
         retry_at_s=16,
         contested_at_s=17,
         returned_at_s=18,
-        alerted_refusal="fleet_cap",
-        is_critical_alerted=True,
-        missed_window_alerted_at_s=19,
+        refusal="fleet_cap",
+        is_critical_open=True,
+        missed_window_at_s=19,
         missing_since_s=20,
         unused_since_s=21,
     )

@@ -7,15 +7,9 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from burstlab.fake_aws.dynamodb import Fault, item_size_bytes
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    Delivery,
-    EntryKind,
-    IntentStatus,
-    TickKind,
-    VolumeState,
-)
+from burstwatch.core.ledger.ledger import Caps, Change, Delivery, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.changes import (
     MAIL,
     SLACK,
@@ -209,7 +203,7 @@ def test_a_long_history_of_other_volumes_costs_nothing(table, ledger):
 
 def test_states_that_fill_many_pages_all_come_back(table, ledger):
     """120 states of 100 KB: each eighth is more than one page of 1 MB."""
-    states = {f"vol-{i:017x}": a_state(f"vol-{i:017x}", alerted_refusal="x" * 100_000) for i in range(120)}
+    states = {f"vol-{i:017x}": a_state(f"vol-{i:017x}", refusal="x" * 100_000) for i in range(120)}
     changes = [Change(volume_id=v, expected_revision=None, state=state) for v, state in states.items()]
     assert ledger.commit(changes, channels=[]) == set(states)
     table.calls.clear()
@@ -553,7 +547,7 @@ def test_no_credentials_and_no_connection_are_reported(home, ledger, error, word
 
 
 def test_one_volume_that_cannot_be_written_does_not_keep_the_others_from_it(ledger):
-    too_large = a_state(B, alerted_refusal="x" * 500_000)
+    too_large = a_state(B, refusal="x" * 500_000)
     changes = [
         a_bare_change(A),
         Change(volume_id=B, expected_revision=None, state=too_large),

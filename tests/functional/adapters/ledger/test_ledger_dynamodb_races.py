@@ -11,7 +11,8 @@ import pytest
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
 from burstwatch.core.ledger.flip_state import Direction, Hold
-from burstwatch.core.ledger.ledger import Caps, Change, EntryKind, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, a_change, a_digest, an_alert, entry_kinds, sent_ids
 from support.builders.flips import an_intent, flip_transition
 from support.concurrency.crash_injection import ProcessKilled

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 
 A, B = "vol-0a", "vol-0b"
 NOW_S = 1000

@@ -10,7 +10,8 @@ import pytest
 from burstwatch.core.flips.caps import caps_for
 from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.ledger import Caps, Change, EntryKind, IntentResult, IntentStatus
+from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import FlipPolicy
 from support.builders.alerts import numbered_alert
 from support.builders.flips import a_flip, an_intent, flip_transition

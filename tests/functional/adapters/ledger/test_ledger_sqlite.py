@@ -20,17 +20,11 @@ from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    EntryKind,
-    IntentResult,
-    IntentStatus,
-    TickKind,
-    VolumeState,
-)
+from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, sent_ids
 from support.builders.flips import an_intent
+from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
 
 NOBODY = 65534
@@ -60,11 +54,11 @@ def test_a_state_that_an_older_burstwatch_wrote_is_read_as_it_was_meant(ledger):
     )
     ledger._connection.execute("INSERT INTO states VALUES (?, 7, ?)", (A, body))
     assert ledger.states() == {
-        A: VolumeState(
+        A: build_state(
             volume_id=A,
             revision=7,
             unknown_reason=UnknownReason.DETACHED,
-            alerted_level=Level.WARNING,
+            open_level=Level.WARNING,
             balance_pct=31.5,
         )
     }

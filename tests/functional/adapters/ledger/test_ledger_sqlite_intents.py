@@ -10,7 +10,9 @@ import pytest
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Caps, EntryKind, IntentStatus, VolumeState
+from burstwatch.core.ledger.ledger import Caps, IntentStatus
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.flips import an_intent
 from support.concurrency.race_harness import run_race, start_processes
 

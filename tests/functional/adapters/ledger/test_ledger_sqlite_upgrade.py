@@ -11,16 +11,10 @@ from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    EntryKind,
-    FleetSnapshot,
-    IntentStatus,
-    LedgerEntry,
-    TickKind,
-    VolumeState,
-)
+from burstwatch.core.ledger.ledger import Caps, FleetSnapshot, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.builders.flips import an_intent
+from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
 
 A, B = "vol-0a", "vol-0b"
@@ -63,13 +57,13 @@ INSERT INTO channels VALUES ('mail');
 INSERT INTO origin VALUES ('account 1 in us-east-1');
 INSERT INTO completed_ticks VALUES ('sweep', 300, x'0100000000000000');
 """
-OLD_STATE = VolumeState(
+OLD_STATE = build_state(
     volume_id=A,
     revision=100,
     level=Level.WARNING,
     level_since_s=90,
-    alerted_level=Level.WARNING,
-    alerted_at_s=100,
+    open_level=Level.WARNING,
+    level_at_s=100,
     balance_pct=31.5,
 )
 

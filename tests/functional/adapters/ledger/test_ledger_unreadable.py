@@ -12,24 +12,19 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.flips.planning import FlipOrder
-from burstwatch.core.ledger import flip_state
-from burstwatch.core.ledger import ledger as core_ledger
+from burstwatch.core.ledger import flip_state, volume_state
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    EntryKind,
-    IntentStatus,
-    ItemKind,
-    TickKind,
-    VolumeState,
-)
+from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.unreadable_item import ItemKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, SILENT, CannedAws, services_with
 from support.builders.changes import MAIL, A, B, a_change, a_digest, a_state, an_alert, an_entry, sent_ids
 from support.builders.core_values import a_volume
 from support.builders.flips import a_flip
+from support.builders.states import GROUP_OF_FIELD, GROUPS
 from support.ledger_stores import LEDGER_KINDS, ledger_store
 
 REAL_ENTRY = "vol-0123456789abcdef0"
@@ -463,13 +458,15 @@ def test_a_tick_and_a_roster_that_cannot_be_read_stop_no_sweep_and_are_written_a
 def test_every_field_of_a_state_is_read_back():
     """One without a reader would be forgotten at every look."""
     for kind, readers, field_names in (
-        (VolumeState, core_ledger._FIELD_READERS, core_ledger._FIELD_NAMES),
         (flip_state.Flip, flip_state._FLIP_READERS, flip_state._FLIP_FIELD_NAMES),
         (flip_state.ModificationUse, flip_state._MODIFICATION_USE_READERS, {}),
         (host_stall.Stall, host_stall._STALL_READERS, host_stall._STALL_FIELD_NAMES),
         (host_stall.StuckTask, host_stall._TASK_READERS, {}),
     ):
         assert {field_names.get(key, key) for key in readers} == kind.__dataclass_fields__.keys()
+    paths = {volume_state.FIELD_PATHS.get(key, key) for key in volume_state._FIELD_READERS}
+    grouped_paths = {f"{group}.{name}" for name, group in GROUP_OF_FIELD.items()}
+    assert paths == (VolumeState.__dataclass_fields__.keys() - GROUPS.keys()) | grouped_paths
 
 
 # Channels and totals

@@ -23,7 +23,7 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import read_policy
 from burstwatch.core.alerts.alert import Alert
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick

@@ -17,8 +17,9 @@ from burstlab.fake_aws.slack import SlackReceiver
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Hold, ModificationUse
-from burstwatch.core.ledger.ledger import Change, TickKind, VolumeState
+from burstwatch.core.ledger.ledger import Change, TickKind
 from support.aws.loopback_aws import ec2_error, loopback_aws
+from support.builders.states import build_state
 from support.cli_session import (
     ROOT,
     START,
@@ -467,7 +468,7 @@ def test_the_heartbeat_of_a_watch_here(cli, lab):
 def test_holds_and_modifications_that_are_used_up(cli, lab):
     hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=NOW_S, until_s=NOW_S + 600)
     spent = tuple(ModificationUse(at_s=NOW_S - hours * 3600, by="burstwatch") for hours in (9, 6, 3))
-    state = VolumeState(volume_id="vol-0a1", revision=1, modifications=spent)
+    state = build_state("vol-0a1", 1, used=spent)
     with cli.open_ledger() as ledger:
         ledger.place_hold(hold)
         ledger.commit([Change(volume_id="vol-0a1", expected_revision=None, state=state)], channels=[])

@@ -7,7 +7,8 @@ import pytest
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.volume import MetricFault
 from burstwatch.core.ledger.flip_state import WATCHDOG, ModificationUse
-from burstwatch.core.ledger.ledger import Change, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from support.builders.states import build_state
 from support.cli_session import add_calm, add_critical, add_lab_volume, add_warning
 
 
@@ -333,7 +334,7 @@ def test_the_third_flip_of_a_day_is_proposed_everywhere_as_the_watchdog_would_ma
     now_s = int(lab.clock.now_s())
     (cli.directory / "policy.yaml").write_text("version: 1\nflip:\n  target: io1\n")
     spent = tuple(ModificationUse(at_s=now_s - hours * 3600, by=WATCHDOG) for hours in (6, 4))
-    state = VolumeState(volume_id=volume_id, revision=1, modifications=spent)
+    state = build_state(volume_id, 1, used=spent)
     with cli.open_ledger() as ledger:
         ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
 

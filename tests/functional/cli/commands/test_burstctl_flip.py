@@ -3,7 +3,6 @@
 import os
 import pty
 import signal
-from dataclasses import replace
 
 import pytest
 
@@ -13,6 +12,7 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ledger.flip_state import FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change
+from support.builders.states import with_fields
 from support.cli_session import (
     CliSession,
     add_calm,
@@ -149,7 +149,7 @@ def test_after_confirmation_aws_is_called_once_with_the_operator_name(cli, lab):
     assert cli.entry_kinds(volume_id) == ["intent", "accepted"]
     with cli.open_ledger() as ledger:
         state = ledger.states()[volume_id]
-    assert (state.flip.by, state.modifications[0].by) == ("anna (user/moto)", "anna (user/moto)")
+    assert (state.flip.by, state.modifications.used[0].by) == ("anna (user/moto)", "anna (user/moto)")
 
 
 def test_the_prompt_warns_when_nothing_will_flip_the_volume_back(cli, lab):
@@ -848,7 +848,7 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
     def commit(self, changes, *, channels):
         monkeypatch.setattr(SqliteLedger, "commit", real_commit)
         state = self.states()[volume_id]
-        theirs = replace(state, revision=state.revision + 1, failure_count=3)
+        theirs = with_fields(state, revision=state.revision + 1, failure_count=3)
         change = Change(volume_id=volume_id, expected_revision=state.revision, state=theirs)
         assert real_commit(self, [change], channels=channels)
         return real_commit(self, changes, channels=channels)
@@ -858,7 +858,7 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
     assert cli.run("flip", volume_id, "--for", "6h", "--yes").code == 0
     with cli.open_ledger() as ledger:
         state = ledger.states()[volume_id]
-    assert (state.failure_count, state.flip.return_after_s is not None) == (3, True)
+    assert (state.modifications.failure_count, state.flip.return_after_s is not None) == (3, True)
 
 
 # what somebody else changed
@@ -880,7 +880,7 @@ def test_a_manual_flip_releases_an_external_change_and_says_so_first(cli, lab):
     assert "Somebody else changed it, seen 30 h ago (19:01 Fri UTC): this releases it." in text
     assert result.code == 0
     with cli.open_ledger() as ledger:
-        assert ledger.states()[volume_id].contested_at_s is None
+        assert ledger.states()[volume_id].modifications.contested_at_s is None
     for _ in range(26):
         lab.clock.advance(300)
         cli.run("watch", "--act", "--passes", "1")

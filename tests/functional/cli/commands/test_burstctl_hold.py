@@ -7,7 +7,8 @@ import pytest
 
 from burstlab.fake_aws.faults import Fault
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ledger.ledger import Change, VolumeState
+from burstwatch.core.ledger.ledger import Change
+from support.builders.states import build_state
 from support.cli_session import (
     CliSession,
     add_calm,
@@ -388,14 +389,14 @@ def test_a_volume_that_stays_is_evaluated_right_after_its_release(cli, lab):
 
     with cli.open_ledger() as ledger:
         released = ledger.states()[volume_id]
-    assert (released.flip, released.contested_at_s) == (contested.flip, None)
+    assert (released.flip, released.modifications.contested_at_s) == (contested.flip, None)
     assert released.next_poll_at_s <= lab.clock.now_s()
 
 
 def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
     volume_id = add_calm(lab)
     cli.run("watch", "--once")
-    contested = VolumeState(volume_id=volume_id, revision=1, contested_at_s=100)
+    contested = build_state(volume_id, 1, contested_at_s=100)
     real_commit = SqliteLedger.commit
 
     def commit(self, changes, *, channels):
@@ -411,4 +412,4 @@ def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
     assert "in our care again" in cli.run("release", volume_id).out
 
     with cli.open_ledger() as ledger:
-        assert ledger.states()[volume_id].contested_at_s is None
+        assert ledger.states()[volume_id].modifications.contested_at_s is None

@@ -18,7 +18,7 @@ from burstlab.fake_aws.faults import Fault
 from burstlab.fake_aws.slack import Drip, SlackReceiver
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.notify import slack_webhook
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.cli_session import (
     add_calm,
     add_critical,

@@ -425,7 +425,7 @@ def test_the_pauses_grow_where_aws_goes_on_to_throttle(cli, lab):
     for _ in range(6):
         cli.run("watch", "--act", "--once")
         with cli.open_ledger() as ledger:
-            pauses_s.append(ledger.states()[volume_id].retry_at_s - lab.clock.now_s())
+            pauses_s.append(ledger.states()[volume_id].modifications.retry_at_s - lab.clock.now_s())
         lab.clock.advance(pauses_s[-1])
     assert pauses_s == [60, 60, 60, 480, 960, 1920]
     assert count_modify_calls(lab) == 6

@@ -22,7 +22,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FlipPolicy, Policy
 from burstwatch.core.policy.windows import LeadPolicy

@@ -27,7 +27,7 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ledger.flip_state import FlipStatus
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.text import display_width
 from support.builders.core_values import (
     GP3,

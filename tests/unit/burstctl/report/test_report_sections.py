@@ -13,7 +13,7 @@ from burstctl.report.page_data import align_to_axis, encode_runs
 from burstctl.report.series import Axis, choose_axis
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ledger.flip_state import EXTERNAL, configuration_to_document
-from burstwatch.core.ledger.ledger import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.policy import Policy
 from support.builders.core_values import GP2, GP3, IO1, a_flip, a_state, a_volume, at
 

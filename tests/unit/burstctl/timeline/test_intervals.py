@@ -15,7 +15,7 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, FlipStatus
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.core_values import GP2, GP3, IO1, a_flip, a_modification, a_state, at
 from support.builders.history import (
     a_flip_entry,

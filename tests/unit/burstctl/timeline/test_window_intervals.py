@@ -4,7 +4,7 @@ from datetime import timedelta
 
 from burstctl.timeline.window_intervals import manual_overrides, window_intervals
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from support.builders.core_values import at
 from support.builders.history import an_entry

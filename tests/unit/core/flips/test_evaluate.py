@@ -10,7 +10,7 @@ from burstwatch.core.flips.evaluate import evaluate_flip
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.triggers import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Mode, ModePolicy, Policy
 from burstwatch.core.policy.windows import WindowPhase, expected_flip_duration
 from support.builders.core_values import (
@@ -27,6 +27,7 @@ from support.builders.core_values import (
     draining_to,
     volume_settings,
 )
+from support.builders.states import with_fields
 
 DAY_S = 24 * 3_600
 PROPOSAL = Recommendation(
@@ -85,7 +86,7 @@ def test_only_in_mode_auto_is_anything_done_about_it(mode, given, cause):
 
 
 def test_a_calm_volume_has_no_trigger_and_waits_for_nothing():
-    state = a_state(is_critical_alerted=False)
+    state = a_state(is_critical_open=False)
     assert evaluate(state) == evaluate(state, mode=Mode.PROPOSE)
     result = evaluate(state)
     assert (result.state, result.events, result.trigger, result.blocked_reason) == (state, (), None, None)
@@ -115,8 +116,8 @@ def test_mode_observe_reports_no_critical_volume_or_window_and_remembers_nothing
 
 @pytest.mark.parametrize(("given", "is_kept"), [({"level": Level.CRITICAL}, True), ({}, False)])
 def test_which_guard_refused_is_known_while_the_move_is_wanted(given, is_kept):
-    state = a_state(alerted_refusal="held")
-    assert evaluate(state, **given).state.alerted_refusal == ("held" if is_kept else None)
+    state = a_state(refusal="held")
+    assert evaluate(state, **given).state.alerts.refusal == ("held" if is_kept else None)
 
 
 # critical volumes on burst storage
@@ -144,7 +145,7 @@ def test_a_critical_volume_on_burst_storage_is_reported_once_with_what_to_do(mod
 def test_it_is_reported_again_after_a_time_without_the_tag():
     reported = evaluate(is_critical=True).state
     untold = evaluate(reported).state
-    assert (reported.is_critical_alerted, untold.is_critical_alerted) == (True, False)
+    assert (reported.alerts.is_critical_open, untold.alerts.is_critical_open) == (True, False)
     assert kinds(evaluate(untold, is_critical=True)) == [AlertKind.CRITICAL_ON_BURST]
 
 
@@ -255,7 +256,7 @@ def test_a_start_that_a_flip_under_way_does_not_meet_is_reported_once(mode, wind
         "critical: 18 % left.",
     )
     assert (first.trigger, first.state.flip) == (None, under_way().flip)
-    assert first.state.missed_window_alerted_at_s == windows_start_s(windows)
+    assert first.state.alerts.missed_window_at_s == windows_start_s(windows)
     assert evaluate(first.state, mode=mode, windows=windows, now="12:45").events == ()
 
 
@@ -279,7 +280,7 @@ def test_an_intent_that_is_not_answered_yet_counts_from_its_own_time():
         (under_way(), a_start("12:30", phase=WindowPhase.OVER)),
         (under_way(direction=Direction.FLIP_BACK), a_start("12:30")),
         (a_state(flip=a_flip()), a_start("12:30")),
-        (replace(under_way(), missed_window_alerted_at_s=int(at("12:30"))), a_start("12:30")),
+        (with_fields(under_way(), missed_window_at_s=int(at("12:30"))), a_start("12:30")),
     ],
 )
 def test_no_start_is_missed_by_what_is_there_in_time_or_goes_elsewhere(state, windows):
@@ -420,7 +421,7 @@ def test_what_it_costs_a_day_is_reported_without_a_sign(usd_per_month, says):
 
 
 def test_an_externally_changed_volume_must_be_released_first():
-    state = replace(on_target(usd_per_month=100.0), contested_at_s=int(at("11:00")))
+    state = with_fields(on_target(usd_per_month=100.0), contested_at_s=int(at("11:00")))
     result = evaluate(state, mode=Mode.AUTO, assessment=calm())
     [event] = result.events
     assert event.alert is AlertKind.LEFT_ON_TARGET
@@ -626,6 +627,6 @@ def test_a_flip_that_is_over_right_at_the_start_misses_nothing():
 
 @pytest.mark.parametrize("contested_at", [None, "11:00"])
 def test_a_volume_left_on_its_target_says_for_programs_whether_others_changed_it(contested_at):
-    state = replace(on_target(), contested_at_s=contested_at and int(at(contested_at)))
+    state = with_fields(on_target(), contested_at_s=contested_at and int(at(contested_at)))
     [event] = evaluate(state, mode=Mode.PROPOSE, assessment=calm()).events
     assert event.facts["is_contested"] is (contested_at is not None)

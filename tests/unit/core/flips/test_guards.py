@@ -119,7 +119,7 @@ GUARD_CASES = {
         context={"modification": a_modification(state="optimizing", progress_pct=42)},
     ),
     # Four at 15:00, 16:00 and 17:00 yesterday and at 10:00: the first is 24 h old at 15:00.
-    Guard.AWS_QUOTA: GuardCase(reason=("4",), ends_at="15:00", state={"modifications": spent(21, 20, 19, 2)}),
+    Guard.AWS_QUOTA: GuardCase(reason=("4",), ends_at="15:00", state={"used": spent(21, 20, 19, 2)}),
     Guard.COOLDOWN: GuardCase(
         reason=("3 in a row",), ends_at="12:04", state={"failure_count": 3, "retry_at_s": int(at("12:04"))}
     ),
@@ -433,7 +433,7 @@ def test_a_volume_on_target_may_be_redirected():
 )
 def test_used_modifications_count_ledger_and_newest_aws_record_once(ledger, newest, counted):
     record = None if newest is None else a_modification(started=newest)
-    result = modifications_used(a_state(modifications=ledger), record, NOW_S)
+    result = modifications_used(a_state(used=ledger), record, NOW_S)
     assert [finding.by for finding in result] == counted
     assert list(result) == sorted(result, key=lambda finding: finding.at_s)
 
@@ -464,7 +464,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
     hours_ago, watchdog_ends, ann_ends, by_whom
 ):
     # The way back: its cooldown is none of this test's business.
-    state = {"modifications": spent(*hours_ago, by=by_whom)}
+    state = {"used": spent(*hours_ago, by=by_whom)}
     for by, ends in ((WATCHDOG, watchdog_ends), (OPERATOR, ann_ends)):
         result = refusals(state=state, by=by, direction=BACK)
         assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
@@ -488,7 +488,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
 )
 def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, direction, by, ends):
     given = {"target": target, "current": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
-    result = refusals(state={"modifications": spent(*hours_ago)}, **given)
+    result = refusals(state={"used": spent(*hours_ago)}, **given)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
@@ -504,7 +504,7 @@ def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, directi
     ],
 )
 def test_the_watchdogs_last_of_the_day_is_its_third(hours_ago, by, is_last):
-    assert is_last_of_the_day(an_attempt(state={"modifications": spent(*hours_ago)}, by=by)) is is_last
+    assert is_last_of_the_day(an_attempt(state={"used": spent(*hours_ago)}, by=by)) is is_last
 
 
 @pytest.mark.parametrize(
@@ -513,7 +513,7 @@ def test_the_watchdogs_last_of_the_day_is_its_third(hours_ago, by, is_last):
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("by", [WATCHDOG, OPERATOR])
 def test_the_older_rule_wants_six_hours_between_any_two(clock, ends, direction, by):
-    state = {"modifications": (ModificationUse(at_s=int(at(clock)), by="others"),)}
+    state = {"used": (ModificationUse(at_s=int(at(clock)), by="others"),)}
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
     quota = [
         r for r in refusals(policy, state=state, direction=direction, by=by) if r.guard is Guard.AWS_QUOTA
@@ -523,12 +523,12 @@ def test_the_older_rule_wants_six_hours_between_any_two(clock, ends, direction, 
 
 def test_the_older_rule_counts_four_a_day_all_the_same():
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
-    [refusal] = refusals(policy, state={"modifications": spent(23, 17, 11.5, 6)}, by=OPERATOR)
+    [refusal] = refusals(policy, state={"used": spent(23, 17, 11.5, 6)}, by=OPERATOR)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("13:00"))
 
 
 def test_the_third_flip_of_a_day_is_refused_with_its_count():
-    [refusal] = refusals(state={"modifications": spent(20, 10)}, target=IO2)
+    [refusal] = refusals(state={"used": spent(20, 10)}, target=IO2)
     assert "modification 3" in refusal.reason
     assert "io2" in refusal.reason
 
@@ -541,7 +541,7 @@ def test_the_third_flip_of_a_day_is_refused_with_its_count():
 )
 @pytest.mark.parametrize("by_whom", [WATCHDOG, OPERATOR, "others"])
 def test_between_two_modifications_the_policy_waits_half_an_hour(began, ends, by_whom):
-    state = {"modifications": (ModificationUse(at_s=int(at(began)), by=by_whom),)}
+    state = {"used": (ModificationUse(at_s=int(at(began)), by=by_whom),)}
     result = refusals(state=state)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.COOLDOWN])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
@@ -554,7 +554,7 @@ def test_a_modification_that_only_aws_knows_of_starts_the_cooldown_too():
 
 
 def test_a_flip_back_has_no_cooldown():
-    assert refused_by(state={"modifications": spent(0.1)}, direction=BACK) == []
+    assert refused_by(state={"used": spent(0.1)}, direction=BACK) == []
 
 
 @pytest.mark.parametrize(("retry", "ends"), [("11:59", None), ("12:00", None), ("12:00:01", "12:00:01")])
@@ -635,7 +635,7 @@ def test_any_other_number_is_a_change(now):
 
 
 def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_cooldown():
-    just_now = {"modifications": spent(0.1)}
+    just_now = {"used": spent(0.1)}
     waited = GuardCase(reason=(), state=just_now | {"failure_count": 1, "retry_at_s": NOW_S - 1})
     assert refusals_of(waited) == []
     assert [refusal.guard for refusal in refusals_of(GuardCase(reason=(), state=just_now))] == [
@@ -649,7 +649,7 @@ def test_the_pause_after_a_failure_was_reported_with_the_failure():
     [pause] = refusals(state=failed)
     assert is_backoff_refusal(a_state(**failed), pause)
     assert not is_backoff_refusal(a_state(**failed), replace(pause, guard=Guard.HELD))
-    just_now = {"modifications": (ModificationUse(at_s=NOW_S - 60, by=WATCHDOG),)}
+    just_now = {"used": (ModificationUse(at_s=NOW_S - 60, by=WATCHDOG),)}
     [cooldown] = refusals(state=just_now)
     assert not is_backoff_refusal(a_state(**just_now), cooldown)
     assert not is_backoff_refusal(a_state(**just_now, failure_count=1, retry_at_s=NOW_S - 9), cooldown)
@@ -657,7 +657,7 @@ def test_the_pause_after_a_failure_was_reported_with_the_failure():
 
 def test_of_several_modifications_the_newest_is_the_one_that_counts():
     # at 16:00 yesterday and at 11:54: both rules count from the latter
-    known = {"modifications": spent(20, 0.1)}
+    known = {"used": spent(20, 0.1)}
     [quota, cooldown] = refusals(flip_policy(quota_rule=QuotaRule.SIX_HOURS), state=known)
     assert (quota.guard, quota.ends_at_s) == (Guard.AWS_QUOTA, at("17:54"))
     assert quota.reason.endswith("the last began 2026-11-20T11:54:00Z by watchdog")

@@ -27,7 +27,8 @@ from burstwatch.core.ledger.flip_state import (
     ModificationUse,
     configuration_to_document,
 )
-from burstwatch.core.ledger.ledger import Caps, EntryKind
+from burstwatch.core.ledger.ledger import Caps
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import FlipBackPolicy, FlipPolicy, Mode, ModePolicy, Policy
 from burstwatch.core.policy.windows import LeadPolicy
 from support.builders.core_values import (
@@ -42,6 +43,7 @@ from support.builders.core_values import (
     at,
     volume_settings,
 )
+from support.builders.states import with_fields
 
 OUT, BACK = Direction.FLIP, Direction.FLIP_BACK
 OPERATOR = "ann"
@@ -414,12 +416,12 @@ def test_a_manual_flip_or_critical_tag_decides_whether_it_is_permanent(order, st
     ],
 )
 def test_the_third_flip_of_a_day_is_to_a_gp3_that_stays(hours_ago, order, stays, guards):
-    plan = plan_for(order, a_flip_context(a_volume(200), state=a_state(modifications=uses(*hours_ago))))
+    plan = plan_for(order, a_flip_context(a_volume(200), state=a_state(used=uses(*hours_ago))))
     assert (plan.return_decision.is_permanent, refusing_guards(plan)) == (stays, guards)
 
 
 def test_the_third_flip_of_a_day_is_to_gp3_where_only_the_policy_wanted_another_type():
-    plan = plan_for(facts=a_flip_context(state=a_state(modifications=uses(20, 10))), target=VolumeType.IO2)
+    plan = plan_for(facts=a_flip_context(state=a_state(used=uses(20, 10))), target=VolumeType.IO2)
     assert (plan.target, plan.return_decision.is_permanent, refusing_guards(plan)) == (gp3(), True, [])
     assert plan.usd_per_month == plan.sizing.price.after_usd_per_month
 
@@ -427,9 +429,7 @@ def test_the_third_flip_of_a_day_is_to_gp3_where_only_the_policy_wanted_another_
 @pytest.mark.parametrize("hours_ago", [(20, 10), (20, 10, 5)])
 def test_the_third_flip_of_a_day_to_a_type_that_a_tag_names_is_refused_with_the_time(hours_ago):
     wishes = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO2))
-    plan = plan_for(
-        facts=a_flip_context(volume_settings=wishes, state=a_state(modifications=uses(*hours_ago)))
-    )
+    plan = plan_for(facts=a_flip_context(volume_settings=wishes, state=a_state(used=uses(*hours_ago))))
     [refusal] = plan.refusals
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("16:00"))
     assert (plan.target, plan.return_decision.is_permanent) == (io2(3_000), False)
@@ -527,7 +527,7 @@ def test_an_intent_has_all_that_is_needed_to_settle_it_and_to_come_back():
     )
     state, event = record_intent(plan, 7, NOW_S + 20)
     flip = state.flip
-    assert (state.revision, state.failure_count) == (7, 2)
+    assert (state.revision, state.modifications.failure_count) == (7, 2)
     assert (flip.status, flip.direction, flip.cause, flip.by) == (
         FlipStatus.REQUESTED,
         OUT,
@@ -640,7 +640,7 @@ def test_an_extension_is_refused_by_no_guard():
         holds=[Hold(volume_id=None, by="bob", reason="r", placed_at_s=0, until_s=NOW_S + 9)],
         modification=a_modification(state="optimizing"),
     )
-    full = replace(facts.state, modifications=uses(20, 10, 5, 1), retry_at_s=NOW_S + 9, failure_count=1)
+    full = with_fields(facts.state, used=uses(20, 10, 5, 1), retry_at_s=NOW_S + 9, failure_count=1)
     plan = plan_for(a_manual_order(**FOR_SIX_HOURS), replace(facts, state=full))
     assert (plan.is_extension, plan.refusals, plan.overridden) == (True, (), ())
 
@@ -741,26 +741,26 @@ CONTESTED_S = NOW_S - HOUR_S
     ],
 )
 def test_a_manual_order_releases_an_external_change(order, facts):
-    contested = replace(facts, state=replace(facts.state, contested_at_s=CONTESTED_S))
+    contested = replace(facts, state=with_fields(facts.state, contested_at_s=CONTESTED_S))
     plan = plan_for(order, contested)
     assert plan.refusals == ()
     state, _ = record_intent(plan, 7, NOW_S)
-    assert (state.contested_at_s, state.flip.status) == (None, FlipStatus.REQUESTED)
+    assert (state.modifications.contested_at_s, state.flip.status) == (None, FlipStatus.REQUESTED)
 
 
 def test_an_extension_releases_what_others_changed():
     facts = context_of_flipped()
-    contested = replace(facts, state=replace(facts.state, contested_at_s=CONTESTED_S))
+    contested = replace(facts, state=with_fields(facts.state, contested_at_s=CONTESTED_S))
     state, _ = extend_stay(plan_for(a_manual_order(**FOR_SIX_HOURS), contested), 7)
-    assert (state.contested_at_s, state.flip.by) == (None, OPERATOR)
+    assert (state.modifications.contested_at_s, state.flip.by) == (None, OPERATOR)
 
 
 @pytest.mark.parametrize("order", [an_order(), an_order(BACK)])
 def test_the_watchdog_releases_nothing(order):
     facts = context_of_flipped() if order.direction is BACK else a_flip_context()
-    plan = plan_for(order, replace(facts, state=replace(facts.state, contested_at_s=CONTESTED_S)))
+    plan = plan_for(order, replace(facts, state=with_fields(facts.state, contested_at_s=CONTESTED_S)))
     assert refusing_guards(plan) == [Guard.CHANGED_BY_OTHERS]
-    assert record_intent(plan, 7, NOW_S)[0].contested_at_s == CONTESTED_S
+    assert record_intent(plan, 7, NOW_S)[0].modifications.contested_at_s == CONTESTED_S
 
 
 # a time that nobody keeps
@@ -783,7 +783,7 @@ def test_with_all_flips_stopped_a_plan_says_who_can_flip_back(highest, facts):
 def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
     flip = a_flip(usd_per_month=5.0, is_permanent=True, reason="stays: $8.12", overdue_alerted_at_s=NOW_S - 9)
     facts = context_of_flipped(flip=flip)
-    facts = replace(facts, state=replace(facts.state, modifications=uses(20), failure_count=1))
+    facts = replace(facts, state=with_fields(facts.state, used=uses(20), failure_count=1))
     state, event = extend_stay(plan_for(a_manual_order(reason="INC-7", **FOR_SIX_HOURS), facts), 7)
     assert state == replace(facts.state, revision=7, flip=state.flip)
     assert (state.flip.cause, state.flip.by, state.flip.is_permanent) == (FlipCause.MANUAL, OPERATOR, False)
@@ -817,18 +817,22 @@ def test_an_accepted_modification_is_in_progress_and_used_up():
     record = a_modification(state="modifying", started="12:00:02")
     state, event = record_accepted(intended_flip(), record, NOW_S + 60, lead=LeadPolicy())
     assert (state.flip.status, state.flip.started_at_s) == (FlipStatus.IN_PROGRESS, NOW_S + 2)
-    assert state.modifications == (ModificationUse(at_s=NOW_S + 2, by=WATCHDOG, direction=OUT),)
+    assert state.modifications.used == (ModificationUse(at_s=NOW_S + 2, by=WATCHDOG, direction=OUT),)
     assert event.kind is EntryKind.ACCEPTED
 
 
 @pytest.mark.parametrize(("retry_at_s", "expected_s"), [(None, NOW_S + 60), (NOW_S + 7_200.5, NOW_S + 7_200)])
 def test_a_refused_request_leaves_only_a_backoff(retry_at_s, expected_s):
-    before = a_flip_context(state=a_state(modifications=uses(20)))
+    before = a_flip_context(state=a_state(used=uses(20)))
     state, event = record_rejected(
         intended_flip(facts=before), "InvalidParameterValue", "too many", NOW_S, retry_at_s=retry_at_s
     )
-    assert (state.flip, state.failure_count, state.retry_at_s) == (None, 1, expected_s)
-    assert state.modifications == before.state.modifications
+    assert (state.flip, state.modifications.failure_count, state.modifications.retry_at_s) == (
+        None,
+        1,
+        expected_s,
+    )
+    assert state.modifications.used == before.state.modifications.used
     assert event.kind is EntryKind.NOT_DONE
     assert event.action.startswith("burstctl flip vol-0a1")
     assert "InvalidParameterValue" in event.summary

@@ -305,7 +305,7 @@ def test_the_proposal_is_what_the_watchdog_would_do(used, wish, target, size_gib
     facts = FlipContext(
         volume=volume,
         volume_settings=volume_settings(target_override=wish),
-        state=a_state(modifications=uses(used)),
+        state=a_state(used=uses(used)),
         now_s=at("12:00"),
     )
     plan = make_plan(order, facts, Policy(flip=flip))

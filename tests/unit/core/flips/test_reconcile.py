@@ -25,7 +25,7 @@ from burstwatch.core.ledger.flip_state import (
     ModificationUse,
     configuration_to_document,
 )
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import LeadPolicy
 from support.builders.core_values import (
@@ -41,6 +41,7 @@ from support.builders.core_values import (
     a_volume_as,
     at,
 )
+from support.builders.states import field_of, with_fields
 
 OUT, BACK = Direction.FLIP, Direction.FLIP_BACK
 ASKED, CHANGING, ON_TARGET = FlipStatus
@@ -101,7 +102,7 @@ def transition_summary(result):
     """What a step comes to, in words: the phase it ends in, and what happened on the way."""
     flip, told = result.state.flip, [str(event.kind) for event in result.events]
     where = "no flip" if flip is None else str(flip.status)
-    if result.state.contested_at_s is not None:
+    if result.state.modifications.contested_at_s is not None:
         where += ", contested"
     return ": ".join([where, *filter(None, [", ".join(told)])])
 
@@ -237,8 +238,11 @@ def test_an_unsent_request_is_reported_with_its_intent_and_retried_later():
     assert event.facts["to"] == configuration_to_document(GP3)
     assert event.facts["intent_id"] == "0123456789abcdef"
     # a minute later, and it used nothing up
-    assert (transition.state.failure_count, transition.state.retry_at_s) == (1, at("12:03"))
-    assert transition.state.modifications == ()
+    assert (transition.state.modifications.failure_count, transition.state.modifications.retry_at_s) == (
+        1,
+        at("12:03"),
+    )
+    assert transition.state.modifications.used == ()
 
 
 def test_an_unsent_return_leaves_the_flip_unchanged():
@@ -261,7 +265,7 @@ def test_a_lost_answer_is_made_up_for_by_aws_record(direction):
     assert event.facts["to"] == configuration_to_document(TARGET_OF[direction])
     flip = transition.state.flip
     assert (flip.status, flip.started_at_s, flip.unconfirmed_since_s) == (CHANGING, at(OUR_START), None)
-    assert transition.state.modifications == (
+    assert transition.state.modifications.used == (
         ModificationUse(at_s=int(at(OUR_START)), by=WATCHDOG, direction=direction),
     )
     assert "answer" in event.details[-1]
@@ -284,9 +288,7 @@ def test_a_record_that_was_settled_before_is_not_ours_a_second_time(began, is_kn
     # The way back failed and is asked for again at noon; of that AWS shows nothing yet.
     known = ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=BACK)
     record = a_modification(GP3, GP2, started=began, state="failed")
-    transition = reconcile_step(
-        an_asked_flip(BACK), observed_volume("before", BACK), record, modifications=(known,)
-    )
+    transition = reconcile_step(an_asked_flip(BACK), observed_volume("before", BACK), record, used=(known,))
     assert transition_summary(transition) == ("asked" if is_known else "on_target: accepted, failed")
 
 
@@ -295,17 +297,15 @@ def test_a_flip_right_after_a_flip_back_is_not_taken_for_reverted():
     known = ModificationUse(at_s=int(at("11:58:30")), by=WATCHDOG, direction=BACK)
     record = a_modification(GP3, GP2, started="11:58:30")
     assert (
-        transition_summary(
-            reconcile_step(an_asked_flip(), observed_volume("before"), record, modifications=(known,))
-        )
+        transition_summary(reconcile_step(an_asked_flip(), observed_volume("before"), record, used=(known,)))
         == "asked"
     )
 
 
 def test_our_modification_reverted_before_it_was_observed_counts_too():
     transition = reconcile_step(an_asked_flip(), observed_volume("before"), RECORDS["undone"](OUT))
-    assert [use.by for use in transition.state.modifications] == [WATCHDOG, EXTERNAL]
-    assert [use.at_s for use in transition.state.modifications] == [ASKED_S, at("12:00:50")]
+    assert [use.by for use in transition.state.modifications.used] == [WATCHDOG, EXTERNAL]
+    assert [use.at_s for use in transition.state.modifications.used] == [ASKED_S, at("12:00:50")]
 
 
 # sent after all: the process slept between its intent and the call
@@ -324,7 +324,10 @@ def reconcile_later(state, shows, record, now="13:01"):
 @pytest.mark.parametrize("direction", Direction)
 def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(direction):
     state = assumed_not_sent(direction)
-    assert (state.unsent_intent.direction, state.unsent_intent.requested_at_s) == (direction, ASKED_S)
+    assert (
+        state.modifications.unsent_intent.direction,
+        state.modifications.unsent_intent.requested_at_s,
+    ) == (direction, ASKED_S)
     assert (state.flip and state.flip.status) == (None if direction is OUT else ON_TARGET)
 
 
@@ -343,8 +346,8 @@ def test_a_late_modification_is_ours_as_soon_as_aws_shows_it(direction, state_of
     result = reconcile_later(assumed_not_sent(direction), shows, record)
     assert transition_summary(result) == expected[direction]
     assert result.events[0].alert is (AlertKind.FLIPPED if direction is OUT else AlertKind.FLIPPED_BACK)
-    assert result.state.unsent_intent is None
-    assert result.state.modifications == (
+    assert result.state.modifications.unsent_intent is None
+    assert result.state.modifications.used == (
         ModificationUse(at_s=int(at("12:15")), by=WATCHDOG, direction=direction),
     )
 
@@ -389,7 +392,7 @@ def test_a_flip_that_begins_hours_after_its_intent_is_ours():
     ],
 )
 def test_an_external_modification_is_not_taken_for_an_unsent_one(record, spent):
-    state = replace(assumed_not_sent(), modifications=spent)
+    state = with_fields(assumed_not_sent(), used=spent)
     assert reconcile_later(state, observed_volume("before"), record) == Transition(state=state)
 
 
@@ -400,7 +403,9 @@ def test_an_intent_that_is_open_is_settled_before_an_older_one_is_thought_of():
         replace(assumed_not_sent(), flip=second), observed_volume("before"), record, now="12:11"
     )
     assert result.state.flip.intent_id == second.intent_id
-    assert result.state.unsent_intent is None, "it cannot be that one any more: the record is known"
+    assert result.state.modifications.unsent_intent is None, (
+        "it cannot be that one any more: the record is known"
+    )
 
 
 # AWS took it: half an hour later
@@ -509,7 +514,11 @@ def test_two_that_failed_one_after_the_other_leave_it_as_it_was_to_be_tried_agai
     [event] = transition.events
     assert (event.kind, event.alert) == (EntryKind.FAILED, AlertKind.FLIP_FAILED)
     assert event.details[0].startswith("A later modification, which failed as well")
-    assert (transition.state.flip, transition.state.failure_count, transition.state.retry_at_s) == (
+    assert (
+        transition.state.flip,
+        transition.state.modifications.failure_count,
+        transition.state.modifications.retry_at_s,
+    ) == (
         None,
         1,
         at("12:13"),
@@ -556,7 +565,10 @@ def test_a_volume_on_its_target_is_reported_to_the_ledger_only():
     assert (event.kind, event.alert) == (EntryKind.REACHED, None)
     flip = transition.state.flip
     assert (flip.status, flip.reached_at_s, flip.previous) == (ON_TARGET, at("12:12"), None)
-    assert (transition.state.failure_count, transition.state.retry_at_s) == (0, None)
+    assert (transition.state.modifications.failure_count, transition.state.modifications.retry_at_s) == (
+        0,
+        None,
+    )
 
 
 def test_a_permanent_flip_is_verified():
@@ -574,12 +586,12 @@ def test_a_returned_volume_is_as_before_except_for_its_balance():
         observed_volume("asked", BACK),
         RECORDS["ours completed"](BACK),
         now="12:12",
-        modifications=spent,
+        used=spent,
     )
     [event] = transition.events
     assert (event.kind, event.alert) == (EntryKind.RESTORED, None)
     assert transition.state == a_state(
-        returned_at_s=int(at(OUR_START)), arrived_at_s=int(at("12:12")), modifications=spent
+        returned_at_s=int(at(OUR_START)), arrived_at_s=int(at("12:12")), used=spent
     )
 
 
@@ -608,7 +620,10 @@ def test_a_failed_modification_is_tried_again_after_twice_as_long_each_time(dire
     details = " ".join(event.details)
     assert "internal error" in details
     assert f"({retry_at} UTC)" in details
-    assert (transition.state.failure_count, transition.state.retry_at_s) == (failures + 1, at(retry_at))
+    assert (transition.state.modifications.failure_count, transition.state.modifications.retry_at_s) == (
+        failures + 1,
+        at(retry_at),
+    )
 
 
 @pytest.mark.parametrize(("by", "is_told_when"), [(WATCHDOG, True), ("ann", False)])
@@ -634,7 +649,10 @@ def test_a_failed_modification_without_a_message_is_reported():
 )
 def test_the_wait_doubles_up_to_an_hour(failures, wait_min):
     after = with_backoff(a_state(failure_count=failures), at("12:00"))
-    assert (after.failure_count, after.retry_at_s) == (failures + 1, at("12:00") + 60 * wait_min)
+    assert (after.modifications.failure_count, after.modifications.retry_at_s) == (
+        failures + 1,
+        at("12:00") + 60 * wait_min,
+    )
 
 
 def test_a_failed_flip_leaves_nothing():
@@ -768,8 +786,8 @@ def test_a_terraform_revert_is_respected_and_the_line_to_change_is_shown():
     assert {name: event.facts[name] for name in documents} == {
         name: configuration_to_document(item) for name, item in documents.items()
     }
-    assert (transition.state.flip, transition.state.contested_at_s) == (None, at("12:01"))
-    assert transition.state.modifications == (ModificationUse(at_s=int(at("11:40")), by=EXTERNAL),)
+    assert (transition.state.flip, transition.state.modifications.contested_at_s) == (None, at("12:01"))
+    assert transition.state.modifications.used == (ModificationUse(at_s=int(at("11:40")), by=EXTERNAL),)
 
 
 def test_the_line_to_change_has_no_throughput_for_an_io_type():
@@ -905,11 +923,11 @@ def test_a_never_flipped_volume_is_ignored():
 
 
 def test_the_rest_of_the_state_is_left_alone():
-    known = {"level": Level.CRITICAL, "balance_pct": 3.0, "is_critical_alerted": True, "revision": 7}
+    known = {"level": Level.CRITICAL, "balance_pct": 3.0, "is_critical_open": True, "revision": 7}
     transition = reconcile_step(
         a_changing_flip(), observed_volume("asked"), RECORDS["ours completed"](OUT), now="12:12", **known
     )
-    assert {name: getattr(transition.state, name) for name in known} == known
+    assert {name: field_of(transition.state, name) for name in known} == known
 
 
 @pytest.mark.parametrize("cause", FlipCause)
@@ -957,19 +975,21 @@ def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgo
 ):
     """Seen again and again the same way, it settles: first what was asked for, then what stands."""
     state = a_state(
-        flip=flip, modifications=tuple(ModificationUse(at_s=item, by=EXTERNAL) for item in sorted(spent_at))
+        flip=flip, used=tuple(ModificationUse(at_s=item, by=EXTERNAL) for item in sorted(spent_at))
     )
     reported = []
     for again_s in (0, 0, 1_000, 1_000):
         seen = ObservedState(volume=volume, record=record)
         result = reconcile(state, seen, policy=Policy(), now_s=now_s + again_s)
-        assert set(state.modifications) <= set(result.state.modifications)
+        assert set(state.modifications.used) <= set(result.state.modifications.used)
         if result.state.flip is not None:
             assert result.state.flip.original == flip.original
         reported += [event.kind for event in result.events]
         state = result.state
     assert len(reported) == len(set(reported)), "nothing is told twice"
-    assert reported.count(EntryKind.FAILED) + reported.count(EntryKind.NOT_DONE) == (state.failure_count > 0)
+    assert reported.count(EntryKind.FAILED) + reported.count(EntryKind.NOT_DONE) == (
+        state.modifications.failure_count > 0
+    )
 
 
 # what it costs, as told when AWS takes it
@@ -1065,7 +1085,7 @@ def test_a_flip_without_record_or_effect_is_external_a_day_later(late_s, expecte
 @pytest.mark.parametrize(("began", "is_theirs"), [("10:00:05", False), ("10:00:06", True)])
 def test_a_start_within_five_seconds_is_ours_on_target_too(began, is_theirs):
     transition = reconcile_step(a_flip(), observed_volume("else"), a_modification(GP2, IO2, started=began))
-    assert (transition.state.contested_at_s is not None) is is_theirs
+    assert (transition.state.modifications.contested_at_s is not None) is is_theirs
     assert (transition.state.flip.unconfirmed_since_s is not None) is not is_theirs
 
 

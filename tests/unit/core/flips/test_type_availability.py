@@ -10,7 +10,7 @@ from burstwatch.core.flips.type_availability import (
     remember_refusal,
     unavailable_types,
 )
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.stored_values import MAX_INSTANT_S
 from support.builders.core_values import a_volume, at
 

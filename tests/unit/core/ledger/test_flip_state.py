@@ -23,8 +23,10 @@ from burstwatch.core.ledger.flip_state import (
     modifications_within,
     record_modification,
 )
-from burstwatch.core.ledger.ledger import IntentResult, IntentStatus, VolumeState
+from burstwatch.core.ledger.ledger import IntentResult, IntentStatus
+from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.core_values import GP2, GP3, a_flip, a_state
+from support.builders.states import build_state
 
 # documents
 
@@ -80,16 +82,16 @@ stalls = st.builds(
     top=st.lists(tasks, max_size=2).map(tuple),
 )
 states = st.builds(
-    VolumeState,
+    build_state,
     volume_id=words,
     revision=instants,
     level=st.sampled_from(Level),
     level_since_s=instants,
     unknown_reason=st.none() | st.sampled_from(UnknownReason),
     unknown_since_s=maybe_instants,
-    alerted_level=st.none() | st.sampled_from(Level),
-    alerted_at_s=maybe_instants,
-    is_gap_alerted=st.booleans(),
+    open_level=st.none() | st.sampled_from(Level),
+    level_at_s=maybe_instants,
+    is_gap_open=st.booleans(),
     next_poll_at_s=maybe_instants,
     arrived_at_s=maybe_instants,
     smaller_size_gib=st.none() | counts,
@@ -98,18 +100,18 @@ states = st.builds(
     balance_at_s=maybe_instants,
     flip=st.none() | flips,
     unsent_intent=st.none() | flips,
-    modifications=st.lists(modification_uses, max_size=5).map(tuple),
+    used=st.lists(modification_uses, max_size=5).map(tuple),
     failure_count=st.integers(0, 99),
     retry_at_s=maybe_instants,
     contested_at_s=maybe_instants,
     returned_at_s=maybe_instants,
-    alerted_refusal=st.none() | words,
-    is_critical_alerted=st.booleans(),
-    missed_window_alerted_at_s=maybe_instants,
+    refusal=st.none() | words,
+    is_critical_open=st.booleans(),
+    missed_window_at_s=maybe_instants,
     missing_since_s=maybe_instants,
     unused_since_s=maybe_instants,
     stall=st.none() | stalls,
-    stall_alerted_at_s=maybe_instants,
+    stall_at_s=maybe_instants,
 )
 
 

@@ -1,4 +1,3 @@
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -19,7 +18,8 @@ from burstwatch.core.ledger.flip_state import (
     Hold,
     ModificationUse,
 )
-from burstwatch.core.ledger.ledger import EntryKind, VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import AlertPolicy, FlipPolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
@@ -47,6 +47,7 @@ from support.builders.core_values import (
     steady,
     warning,
 )
+from support.builders.states import with_fields
 
 # Balances of 100 GiB whose newest minute starts as given; the levels are worked out in test_levels.
 # Full burst costs 3 % a minute, so 18 % last 6 min; 50 % at 0.9 % a minute last 55 min.
@@ -247,7 +248,7 @@ def test_a_volume_that_was_critical_keeps_its_level_over_a_gap():
     memory.evaluate("12:00", critical())
     decision = memory.evaluate("12:40", GAP)
     assert (decision.level, decision.previous_level) == (Level.UNKNOWN, Level.CRITICAL)
-    assert (memory.state.level, memory.state.alerted_level) == (Level.CRITICAL, Level.CRITICAL)
+    assert (memory.state.level, memory.state.alerts.open_level) == (Level.CRITICAL, Level.CRITICAL)
     [alert] = memory.evaluate("13:00", calm("12:58")).alerts
     assert (alert.kind, alert.previous_level) == (AlertKind.RECOVERED, Level.CRITICAL)
 
@@ -316,9 +317,9 @@ def test_a_volume_that_needs_no_watching_any_more_closes_its_alert(volume, evide
 def test_a_volume_that_was_detached_is_forgotten_when_its_bucket_has_had_time_to_refill():
     memory = TrackedVolume()
     known = memory.evaluate("10:00", critical("09:58")).change.state
-    assert known.balance_pct < 50
+    assert known.reading.balance_pct < 50
     decision = memory.evaluate("10:01", GAP, volume=a_volume(attached=False))
-    assert decision.change.state.balance_pct == known.balance_pct
+    assert decision.change.state.reading.balance_pct == known.reading.balance_pct
     assert dict(decision.change.entries[0].body) == {"from": "critical", "to": "unknown"}
     assert memory.evaluate("10:10", GAP, volume=a_volume(attached=False)).change is None, "nothing is written"
     decision = memory.evaluate("23:59", GAP, volume=a_volume(size_gib=334, attached=False))
@@ -404,7 +405,7 @@ def test_a_level_that_lasts_adds_nothing_to_the_ledger():
 
 def test_what_was_read_is_remembered():
     state = a_decision(an_assessment(steady())).change.state
-    assert (state.balance_pct, state.balance_at_s) == (60.0, at("11:59"))
+    assert (state.reading.balance_pct, state.reading.balance_at_s) == (60.0, at("11:59"))
 
 
 # alert ids and revisions
@@ -577,7 +578,7 @@ FLIP_OUTCOMES = {
     "on its way": {"flip": a_flip(status=FlipStatus.IN_PROGRESS)},
     "never sent": {"unsent_intent": a_flip(status=FlipStatus.REQUESTED)},
     "changed by others": {"contested_at_s": int(at("11:00"))},
-    "back again": {"modifications": SPENT},
+    "back again": {"used": SPENT},
 }
 
 
@@ -585,7 +586,7 @@ FLIP_OUTCOMES = {
 def test_a_volume_that_one_answer_leaves_out_is_doubted_and_looked_for_a_minute_later(known):
     state = a_state(**FLIP_OUTCOMES[known], revision=7)
     change = mark_missing(state, a_tick_context("12:05"))
-    doubted = replace(
+    doubted = with_fields(
         state,
         revision=int(at("12:05")),
         missing_since_s=int(at("12:05")),
@@ -602,7 +603,7 @@ def test_a_volume_that_is_missing_for_ten_minutes_is_gone(now, is_gone):
     change = mark_missing(a_state(flip=a_flip(), missing_since_s=int(at("12:05"))), a_tick_context(now))
     assert (change is None) is is_gone
     if change is not None:
-        assert change.state.missing_since_s == at("12:05"), "the first answer is the one that counts"
+        assert change.state.presence.missing_since_s == at("12:05"), "the first answer is the one that counts"
 
 
 def test_what_may_soon_be_a_warning_is_evaluated_in_a_minute():
@@ -618,7 +619,7 @@ def test_a_never_flipped_volume_is_gone_when_two_responses_omit_it(now, is_gone)
 
 def test_a_volume_that_is_shown_again_was_never_missing():
     seen = evaluate_flipped(a_flip(), GP3, missing_since_s=int(at("11:58")))
-    assert (seen.change.state.flip, seen.change.state.missing_since_s) == (a_flip(), None)
+    assert (seen.change.state.flip, seen.change.state.presence.missing_since_s) == (a_flip(), None)
 
 
 # what is wanted done
@@ -660,7 +661,7 @@ def prefers_io1_policy():
 
 
 def used_up(*clocks):
-    return a_state(modifications=tuple(ModificationUse(at_s=int(at(clock)), by=WATCHDOG) for clock in clocks))
+    return a_state(used=tuple(ModificationUse(at_s=int(at(clock)), by=WATCHDOG) for clock in clocks))
 
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
@@ -678,7 +679,7 @@ def test_the_third_flip_of_a_day_is_proposed_as_the_watchdog_would_make_it(mode)
 
 def test_what_began_more_than_a_day_ago_changes_no_proposal():
     a_day_ago = ModificationUse(at_s=int(at("12:00")) - 86_400, by=WATCHDOG)
-    state = replace(used_up("08:00"), modifications=(a_day_ago, *used_up("08:00").modifications))
+    state = with_fields(used_up("08:00"), used=(a_day_ago, *used_up("08:00").modifications.used))
     decision = a_decision(an_assessment(critical()), state, policy=prefers_io1_policy())
     assert decision.recommendation.target.volume_type is VolumeType.IO1
 
@@ -719,11 +720,11 @@ def test_a_calm_critical_volume_is_reported_once_and_remembered():
     later = an_assessment(calm("12:58"), now="13:00")
     repeated = a_decision(later, state, now="13:00", is_critical=True)
     assert repeated.alerts == ()
-    assert repeated.change.state.is_critical_alerted
+    assert repeated.change.state.alerts.is_critical_open
 
 
 def test_a_volume_that_is_critical_no_more_is_forgotten():
-    state = a_state(is_critical_alerted=True)
+    state = a_state(is_critical_open=True)
     assert a_decision(an_assessment(calm()), state).change.state is None
 
 
@@ -822,7 +823,7 @@ def test_a_flip_outcome_is_recorded_and_reported_under_one_revision(flip, shows,
 
 
 def test_a_volume_that_was_critical_when_it_was_flipped_has_recovered_once_it_is_a_gp3():
-    reported = {"level": Level.CRITICAL, "alerted_level": Level.CRITICAL, "alerted_at_s": int(at("11:40"))}
+    reported = {"level": Level.CRITICAL, "open_level": Level.CRITICAL, "level_at_s": int(at("11:40"))}
     decision = evaluate_flipped(changing(), GP3, ARRIVED, **reported)
     assert [alert.kind for alert in decision.alerts] == [AlertKind.RECOVERED]
     assert decision.change.state.level is Level.OK
@@ -883,7 +884,7 @@ def test_a_volume_found_externally_changed_gets_no_trigger_in_that_evaluation(gi
         around=VolumeContext(observed=sighting),
         **given,
     )
-    assert decision.change.state.contested_at_s == at("12:00")
+    assert decision.change.state.modifications.contested_at_s == at("12:00")
     assert AlertKind.CHANGED_BY_OTHERS in {alert.kind for alert in decision.alerts}
     assert decision.trigger is None
 
@@ -901,15 +902,15 @@ def spent_at(clock, by=WATCHDOG):
         ({"flip": a_flip(is_permanent=True)}, True),
         ({"contested_at_s": int(at("09:00"))}, True),
         # what is used up counts for a day
-        ({"modifications": spent_at("11:00", EXTERNAL)}, True),
-        ({"modifications": (ModificationUse(at_s=int(at("12:00")) - 86_400, by=WATCHDOG),)}, False),
+        ({"used": spent_at("11:00", EXTERNAL)}, True),
+        ({"used": (ModificationUse(at_s=int(at("12:00")) - 86_400, by=WATCHDOG),)}, False),
         ({"retry_at_s": int(at("12:00:01")), "failure_count": 1}, True),
         ({"retry_at_s": int(at("12:00")), "failure_count": 1}, False),
         # since when a balance says something again, for as long as any is read back
         ({"returned_at_s": int(at("10:00:01"))}, True),
         ({"returned_at_s": int(at("10:00"))}, False),
-        ({"missed_window_alerted_at_s": int(at("12:30"))}, True),
-        ({"alerted_refusal": "held"}, False),
+        ({"missed_window_at_s": int(at("12:30"))}, True),
+        ({"refusal": "held"}, False),
     ],
 )
 def test_what_would_change_a_later_decision_is_remembered(state, is_kept):
@@ -920,7 +921,11 @@ def test_what_would_change_a_later_decision_is_remembered(state, is_kept):
 def test_a_volume_that_is_back_is_in_focus_like_one_that_arrived():
     decision = evaluate_flipped(changing(BACK), GP2, RETURNED)
     state = decision.change.state
-    assert (state.flip, state.returned_at_s, state.arrived_at_s) == (None, at("11:50"), at("12:00"))
+    assert (state.flip, state.modifications.returned_at_s, state.presence.arrived_at_s) == (
+        None,
+        at("11:50"),
+        at("12:00"),
+    )
 
 
 def test_a_timed_manual_flip_returns_in_mode_propose():
@@ -952,16 +957,14 @@ def test_a_timed_manual_flip_returns_in_mode_propose():
     ],
 )
 def test_an_old_balance_raises_no_alarm_during_a_modification(flip, newest, level):
-    state = a_state(
-        flip=flip, level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("11:59"))
-    )
+    state = a_state(flip=flip, level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("11:59")))
     decision = a_decision(an_assessment(critical(newest), changing_to=flip and "gp3"), state, mode=Mode.AUTO)
     assert (decision.level, decision.change.state.level) == (level, level)
     assert bool(decision.alerts) is (level is Level.CRITICAL)
 
 
 def test_an_old_balance_still_ends_an_alarm_during_a_modification():
-    reported = {"level": Level.CRITICAL, "alerted_level": Level.CRITICAL, "alerted_at_s": int(at("11:40"))}
+    reported = {"level": Level.CRITICAL, "open_level": Level.CRITICAL, "level_at_s": int(at("11:40"))}
     decision = a_decision(
         an_assessment(calm("11:50"), changing_to="gp3"), a_state(flip=changing(), **reported), mode=Mode.AUTO
     )
@@ -987,16 +990,16 @@ def test_an_external_modification_in_progress_counts_as_used(level):
     balance = critical() if level is Level.CRITICAL else calm()
     around = VolumeContext(modification_in_progress=EXTERNAL_CONFIGURATION)
     first = a_decision(an_assessment(balance, smaller_size_gib=100), a_state(), around=around).change.state
-    assert first.modifications == (ModificationUse(at_s=int(at("11:55")), by=EXTERNAL),)
+    assert first.modifications.used == (ModificationUse(at_s=int(at("11:55")), by=EXTERNAL),)
     repeated = a_decision(an_assessment(balance, smaller_size_gib=100), first, around=around, now="12:01")
-    assert repeated.change is None or repeated.change.state.modifications == first.modifications
+    assert repeated.change is None or repeated.change.state.modifications.used == first.modifications.used
     second = VolumeContext(
         modification_in_progress=a_modification(GP2, GP2, started="18:00", state="modifying")
     )
     later = a_decision(
         an_assessment(calm("18:58"), now="19:00", smaller_size_gib=100), first, around=second, now="19:00"
     )
-    assert [use.at_s for use in later.change.state.modifications] == [at("11:55"), at("18:00")]
+    assert [use.at_s for use in later.change.state.modifications.used] == [at("11:55"), at("18:00")]
 
 
 def test_our_own_modification_in_progress_is_not_taken_for_an_external_one():
@@ -1006,16 +1009,16 @@ def test_our_own_modification_in_progress_is_not_taken_for_an_external_one():
     )
     ours = spent_at("11:50")
     decision = a_decision(
-        an_assessment(GAP, changing_to="gp3"), a_state(flip=changing(), modifications=ours), around=around
+        an_assessment(GAP, changing_to="gp3"), a_state(flip=changing(), used=ours), around=around
     )
-    assert decision.change.state.modifications == ours
+    assert decision.change.state.modifications.used == ours
 
 
 def test_a_modification_without_a_start_is_not_counted():
     """Nobody could tell when it stops to count."""
     around = VolumeContext(modification_in_progress=a_modification(GP2, GP2, started=None, state="modifying"))
     decision = a_decision(an_assessment(critical()), a_state(), around=around)
-    assert decision.change.state.modifications == ()
+    assert decision.change.state.modifications.used == ()
 
 
 # an intent that counts as never sent
@@ -1031,7 +1034,7 @@ def a_late_intent(asked):
 def test_an_intent_that_counts_as_never_sent_is_remembered_for_a_day(after_s, is_kept):
     lost = a_late_intent(at("12:00") - after_s)
     state = a_decision(an_assessment(calm()), a_state(unsent_intent=lost)).change.state
-    assert (state and state.unsent_intent) == (lost if is_kept else None)
+    assert (state and state.modifications.unsent_intent) == (lost if is_kept else None)
 
 
 def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it():
@@ -1044,12 +1047,12 @@ def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it()
         around=VolumeContext(observed=sighting, modification_in_progress=record),
     )
     state = decision.change.state
-    assert (state.unsent_intent, state.flip.status, state.flip.started_at_s) == (
+    assert (state.modifications.unsent_intent, state.flip.status, state.flip.started_at_s) == (
         None,
         FlipStatus.IN_PROGRESS,
         at("11:59"),
     )
-    assert state.modifications == (ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=OUT),)
+    assert state.modifications.used == (ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=OUT),)
     [alert] = decision.alerts
     assert alert.kind is AlertKind.FLIPPED
     assert "never sent" in alert.evidence["details"][-1]

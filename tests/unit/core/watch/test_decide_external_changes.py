@@ -12,7 +12,7 @@ from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.triggers import VolumeContext
 from burstwatch.core.ledger.flip_state import FlipStatus
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.watch.decide import NO_CONTEXT, conclude, evaluate_volume
 from burstwatch.core.watch.decision import Action, Decision
@@ -61,7 +61,7 @@ def test_a_stall_of_a_calm_volume_is_reported_remembered_and_entered():
         "CloudWatch shows no reason yet; the host is nearer, and minutes earlier."
     ]
     assert alert.action == "burstctl explain vol-0a1 --region us-east-1"
-    assert (decision.change.state.stall, decision.change.state.stall_alerted_at_s) == (STALL, at("12:00"))
+    assert (decision.change.state.stall, decision.change.state.alerts.stall_at_s) == (STALL, at("12:00"))
     [entry] = [entry for entry in decision.change.entries if entry.kind is EntryKind.STALL]
     assert (entry.body["summary"], entry.body["total_s"]) == (alert.evidence["summary"], 8.25)
 
@@ -73,9 +73,9 @@ def test_a_stall_without_an_end_has_no_length():
 
 @pytest.mark.parametrize(("told_at", "is_told"), [("11:00", True), ("11:00:01", False), ("11:59", False)])
 def test_a_stall_is_reported_once_an_hour(told_at, is_told):
-    decision = evaluate_with_stall(calm(), a_state(stall_alerted_at_s=int(at(told_at))))
+    decision = evaluate_with_stall(calm(), a_state(stall_at_s=int(at(told_at))))
     assert [alert.kind for alert in decision.alerts] == [AlertKind.HOST_STALL] * is_told
-    assert decision.change.state.stall_alerted_at_s == at("12:00" if is_told else told_at)
+    assert decision.change.state.alerts.stall_at_s == at("12:00" if is_told else told_at)
     [entry] = [entry for entry in decision.change.entries if entry.kind is EntryKind.STALL]
     assert bool(entry.body["details"]) is is_told, "who is told nothing need not be told why"
 
@@ -85,11 +85,11 @@ def test_when_the_evaluation_has_an_alert_it_carries_the_stall():
     [alert] = decision.alerts
     assert alert.kind is AlertKind.DRAINING
     assert alert.evidence["host"]["total_s"] == 8.25
-    assert decision.change.state.stall_alerted_at_s is None
+    assert decision.change.state.alerts.stall_at_s is None
 
 
 def test_a_volume_with_an_open_drain_alert_gets_no_stall_alert():
-    known = a_state(level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("11:50")))
+    known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("11:50")))
     decision = evaluate_with_stall(warning(), known)
     assert (decision.alerts, decision.change.state.stall) == ((), STALL)
 
@@ -102,7 +102,7 @@ def test_in_mode_observe_a_stall_is_remembered_and_not_told():
 
 def test_in_mode_observe_a_recovery_is_not_reported_and_nothing_stays_open():
     known = a_state(
-        level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")), is_gap_alerted=True
+        level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")), is_gap_open=True
     )
     decision = a_decision(an_assessment(calm()), known, mode=Mode.OBSERVE)
     assert (decision.alerts, decision.change.state) == ((), None), "forgotten: nothing is open with anybody"
@@ -110,16 +110,16 @@ def test_in_mode_observe_a_recovery_is_not_reported_and_nothing_stays_open():
 
 
 def test_in_mode_observe_a_recovery_closes_what_was_reported_also_of_a_volume_that_is_watched_on():
-    known = a_state(level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")))
+    known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")))
     kept = a_decision(an_assessment(steady()), known, mode=Mode.OBSERVE).change.state
-    assert (kept.level, kept.alerted_level, kept.alerted_at_s) == (Level.WATCH, None, None)
+    assert (kept.level, kept.alerts.open_level, kept.alerts.level_at_s) == (Level.WATCH, None, None)
 
 
 def test_in_mode_observe_an_alert_of_a_draining_volume_stays_open():
-    known = a_state(level=Level.WARNING, alerted_level=Level.WARNING, alerted_at_s=int(at("09:00")))
+    known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")))
     decision = a_decision(an_assessment(critical()), known, mode=Mode.OBSERVE)
     kept = decision.change.state
-    assert (decision.alerts, kept.level, kept.alerted_level) == ((), Level.CRITICAL, Level.WARNING)
+    assert (decision.alerts, kept.level, kept.alerts.open_level) == ((), Level.CRITICAL, Level.WARNING)
 
 
 # what drained it
@@ -169,7 +169,7 @@ def test_an_alert_about_something_else_says_nothing_of_a_drain():
 def test_only_a_new_alert_about_a_drain_is_to_be_explained():
     assert an_evaluation(DRAIN).unexplained_drain == find_drain(DRAIN)
     assert an_evaluation(calm(), around=VolumeContext(stall=STALL)).unexplained_drain is None
-    known = a_state(level=Level.CRITICAL, alerted_level=Level.CRITICAL, alerted_at_s=int(at("01:00")))
+    known = a_state(level=Level.CRITICAL, open_level=Level.CRITICAL, level_at_s=int(at("01:00")))
     reminder = an_evaluation(DRAIN, known)
     assert (reminder.alert.kind, reminder.alert.is_reminder) == (AlertKind.DRAINING, True)
     assert reminder.unexplained_drain is None
@@ -187,7 +187,7 @@ AHEAD_S = int(at("13:00"))
 
 @pytest.mark.parametrize(("revision", "next_one"), [(7, int(at("12:05"))), (AHEAD_S, AHEAD_S + 1)])
 def test_a_revision_rises_also_where_a_volume_is_doubted_or_gone(revision, next_one):
-    state = a_state(revision=revision, level=Level.CRITICAL, alerted_level=Level.WARNING)
+    state = a_state(revision=revision, level=Level.CRITICAL, open_level=Level.WARNING)
     assert mark_missing(state, a_tick_context("12:05")).state.revision == next_one
     change = drop_state(state, "the volume was deleted", policy=Policy(), context=a_tick_context("12:05"))
     [alert] = change.alerts

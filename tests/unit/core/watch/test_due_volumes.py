@@ -1,10 +1,12 @@
 import pytest
 
 from burstwatch.core.assessment.assess import UnknownReason
-from burstwatch.core.ledger.ledger import FleetSnapshot, VolumeState
+from burstwatch.core.ledger.ledger import FleetSnapshot
+from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from support.builders.core_values import a_volume, at
+from support.builders.states import build_state
 
 CADENCE = CadencePolicy()
 NOON = int(at("12:00"))
@@ -27,7 +29,7 @@ def a_roster(*volumes, tick_s=NOON - TICK_S, cadence=CADENCE) -> FleetSnapshot:
 
 
 def a_state(volume_id="vol-watched", **changes) -> VolumeState:
-    return VolumeState(volume_id=volume_id, revision=1, **changes)
+    return build_state(volume_id, 1, **changes)
 
 
 def sweep(
@@ -157,7 +159,7 @@ def test_a_volume_of_a_stopped_instance_that_is_attached_elsewhere_arrives():
 
 
 def test_a_volume_with_a_telemetry_gap_stays_in_the_sweep():
-    state = a_state(unknown_reason=UnknownReason.TELEMETRY_GAP, is_gap_alerted=True)
+    state = a_state(unknown_reason=UnknownReason.TELEMETRY_GAP, is_gap_open=True)
     ticks = range(NOON, NOON + 3 * TICK_S, TICK_S)
     times = [sweep([WATCHED], state, roster=a_roster(WATCHED, tick_s=t - TICK_S), tick_s=t)[0] for t in ticks]
     assert sum(map(len, times)) == 1

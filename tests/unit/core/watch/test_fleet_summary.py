@@ -1,10 +1,9 @@
-from dataclasses import replace
-
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.watch.fleet_summary import summarise_fleet
 from support.builders.core_values import a_flip, a_state, at
+from support.builders.states import with_fields
 
 NEXT_LOOK_S = int(at("12:05"))
 
@@ -49,7 +48,7 @@ def test_more_may_be_remembered_than_is_listed_as_flipped_volumes_are_no_gp2():
 
 def test_the_changes_of_this_pass_count():
     known = states(a=Level.WARNING, b=Level.WARNING)
-    rises = replace(known["a"], level=Level.CRITICAL, balance_pct=12.0)
+    rises = with_fields(known["a"], level=Level.CRITICAL, balance_pct=12.0)
     calm = Change(volume_id="b", expected_revision=1, state=None)
     fleet = summarise_fleet(known, [a_change(rises), calm], 3)
     assert count_states(fleet) == {"ok": 2, "critical": 1}
@@ -71,8 +70,8 @@ def test_an_unknown_volume_is_unknown_whatever_its_level_was_and_its_old_balance
 
 def test_the_lowest_balance_is_that_of_the_worst_volume():
     known = states(a=Level.WATCH, b=Level.WATCH, c=Level.OK)
-    known["b"] = replace(known["b"], balance_pct=0.0)
-    known["c"] = replace(known["c"], balance_pct=None)
+    known["b"] = with_fields(known["b"], balance_pct=0.0)
+    known["c"] = with_fields(known["c"], balance_pct=None)
     assert summarise_fleet(known, [], 3).lowest_balance_pct == 0.0
 
 

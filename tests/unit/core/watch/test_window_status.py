@@ -5,7 +5,7 @@ import pytest
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.ledger import EntryKind
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import WindowPhase, parse_windows

@@ -1,0 +1,54 @@
+"""The history of a volume: one entry for each thing that happened to it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class EntryKind(StrEnum):
+    """What an entry of the ledger tells."""
+
+    LEVEL_CHANGED = "level_changed"
+    ALERT = "alert"
+    DELIVERED = "delivered"
+    POLICY_REJECTED = "policy_rejected"
+    INTENT = "intent"
+    ACCEPTED = "accepted"
+    UNCLEAR = "unclear"
+    NOT_DONE = "not_done"
+    FAILED = "failed"
+    REACHED = "reached"
+    STAYED = "stayed"
+    KEPT = "kept"
+    RESTORED = "restored"
+    REFUSED = "refused"
+    STUCK = "stuck"
+    LEFT_ON_TARGET = "left_on_target"
+    CHANGED_BY_OTHERS = "changed_by_others"
+    HELD = "held"
+    RELEASED = "released"
+    WINDOW = "window"
+    STALL = "stall"
+    ACTING = "acting"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """One line of a volume's history; never changed once written."""
+
+    volume_id: str
+    revision: int
+    kind: EntryKind
+    at_s: int
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_document(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            "volume_id": self.volume_id,
+            "revision": self.revision,
+            "kind": self.kind,
+            "at_s": self.at_s,
+            "body": self.body,
+        }

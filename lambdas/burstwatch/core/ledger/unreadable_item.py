@@ -1,0 +1,70 @@
+"""An item of the ledger that cannot be read: what it is, and what a person can do about it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+
+class ItemKind(StrEnum):
+    """What an item of the ledger is."""
+
+    STATE = "state"
+    HOLD = "hold"
+    WINDOW = "window"
+    ALERT = "alert"
+    ENTRY = "history entry"
+    TICK = "tick"
+    CHANNELS = "list of channels"
+    TOTALS = "total"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableItem:
+    """An item of the ledger that cannot be read. It stays as it is, and is never taken for absent.
+
+    ``subject`` is the volume, window, channel or schedule that it is about; ``key`` says where it is.
+    ``revision`` and ``content`` are those of a state, as far as they can be told.
+    """
+
+    kind: ItemKind
+    subject: str
+    key: str
+    reason: str
+    revision: int | None = None
+    content: str = ""
+
+    def __str__(self) -> str:
+        sentence = (
+            f"the {self.kind} of {self.subject} in the ledger ({self.key}) cannot be read: {self.reason};"
+        )
+        next_step = _NEXT_STEPS[self.kind].replace("VOLUME", self.subject)
+        return f"{sentence} {next_step.replace('RELEASE', release_command(self.subject))}"
+
+
+def release_command(subject: str) -> str:
+    """What releases a volume, or everything where this is not the id of a volume."""
+    return f"burstctl release {subject if is_volume_id(subject) else '--all'}"
+
+
+def is_volume_id(subject: str) -> bool:
+    """Whether AWS names volumes so: burstctl takes no other."""
+    return _VOLUME_ID.fullmatch(subject) is not None
+
+
+_VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
+_USE_NEWEST_VERSION: Final = "use the newest burstwatch that ever wrote to this ledger"
+_NEXT_STEPS: Final[Mapping[ItemKind, str]] = {
+    ItemKind.STATE: (
+        f"the volume is not judged or modified: {_USE_NEWEST_VERSION}, or give up what is remembered of it"
+        " with burstctl release VOLUME"
+    ),
+    ItemKind.HOLD: "everything is held until RELEASE",
+    ItemKind.WINDOW: "it moves no volume until burstctl window start or stop says it again",
+    ItemKind.ALERT: f"it is kept and not sent: {_USE_NEWEST_VERSION}",
+    ItemKind.ENTRY: f"it is left out: {_USE_NEWEST_VERSION}",
+    ItemKind.TICK: "it is taken for absent: everything is swept",
+    ItemKind.CHANNELS: "it counts as empty and is written again with the channels in use",
+    ItemKind.TOTALS: "it is counted again from the states: nothing to do, unless this is reported again",
+}
