@@ -34,8 +34,8 @@ from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.assessment.drain_cause import OPERATIONS_HISTORY_S, DrainMetrics
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy

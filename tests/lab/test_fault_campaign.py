@@ -37,7 +37,7 @@ from burstlab.main import main
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.policy.yaml_file import parse_policy
-from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.ledger.flip_state import FlipCause
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services

@@ -7,8 +7,8 @@ from time import monotonic
 from typing import Final
 
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.flip_intent import RecordedIntent, check_and_record_intent
 from burstwatch.engine.flip_outcome import record_result

@@ -7,10 +7,24 @@ from typing import Final
 
 from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
 from burstwatch.core.flips.events import Event, to_alert, to_ledger_entry
-from burstwatch.core.flips.guards import Guard, Refusal, hold_refusal, is_backoff_refusal
+from burstwatch.core.flips.flip_plan import (
+    FlipOrder,
+    FlipPlan,
+)
+from burstwatch.core.flips.guards import (
+    hold_refusal,
+    is_backoff_refusal,
+)
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder, FlipPlan, extend_stay, record_intent, refused_event
-from burstwatch.core.ledger.flip_state import WATCHDOG
+from burstwatch.core.flips.record_intent import (
+    extend_stay,
+    record_intent,
+)
+from burstwatch.core.flips.record_outcome import refused_event
+from burstwatch.core.flips.refusal import (
+    Guard,
+    Refusal,
+)
 from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import ActAt
@@ -96,7 +110,7 @@ def _with_overridden(plan: FlipPlan, guards: AbstractSet[Guard]) -> FlipPlan:
 def _check_guards(services: Services, plan: FlipPlan) -> Outcome | None:
     """Why the plan is not carried out, None if no guard minds."""
     flip = plan.context.state.flip
-    if plan.order.by == WATCHDOG and flip is not None and flip.is_under_way:
+    if plan.order.is_automatic and flip is not None and flip.is_under_way:
         return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {flip.requested_config}")
     return None if plan.refusal is None else _record_refusal(services, plan, plan.refusal)
 
@@ -109,7 +123,7 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
     state, order = plan.context.state, plan.order
     is_reported = state.alerts.refusal == refusal.guard or is_backoff_refusal(state, refusal)
     is_quiet = order.is_early and services.policy.flip.act_at is ActAt.AUTO
-    if order.by == WATCHDOG and state.revision and not is_reported and not is_quiet:
+    if order.is_automatic and state.revision and not is_reported and not is_quiet:
         after = replace(
             state,
             revision=next_revision(state, plan.context.now_s),

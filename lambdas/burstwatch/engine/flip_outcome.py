@@ -17,16 +17,20 @@ from burstwatch.adapters.aws.errors import AwsFailure, FailureKind, OutOfTimeErr
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.flips.events import Event
-from burstwatch.core.flips.guards import Guard, Refusal, modifications_used, quota_retry_at_s
+from burstwatch.core.flips.flip_plan import FlipPlan, modifications_used
+from burstwatch.core.flips.guards import quota_retry_at_s
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import (
-    FlipPlan,
+from burstwatch.core.flips.reconcile import should_alert_failure
+from burstwatch.core.flips.record_outcome import (
     describe_unavailable_type,
     record_accepted,
     record_rejected,
     record_unknown_outcome,
 )
-from burstwatch.core.flips.reconcile import should_alert_failure
+from burstwatch.core.flips.refusal import (
+    Guard,
+    Refusal,
+)
 from burstwatch.core.flips.type_availability import remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
 from burstwatch.core.ledger.volume_state import VolumeState

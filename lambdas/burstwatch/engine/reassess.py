@@ -1,8 +1,8 @@
 """Decides again about one volume, as a pass does, for the function that is asked to modify it."""
 
 from burstwatch.core.assessment.assess import UnknownReason
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.tag_keys import IGNORE
 from burstwatch.core.watch.decision import TickContext

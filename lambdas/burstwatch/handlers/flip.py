@@ -10,8 +10,8 @@ from aws_lambda_powertools.utilities.batch import SqsFifoPartialProcessor, proce
 
 from burstwatch.adapters.aws.flip_request import FlipRequest, MalformedRequestError
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.text import format_duration
 from burstwatch.engine.flip_executor import STOPPED_OUTCOME, execute_flips
 from burstwatch.engine.fresh_context import UNREAD_CODE

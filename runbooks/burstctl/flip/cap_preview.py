@@ -5,8 +5,8 @@ from dataclasses import replace
 from typing import Final
 
 from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
-from burstwatch.core.flips.guards import Refusal
-from burstwatch.core.flips.planning import FlipPlan
+from burstwatch.core.flips.flip_plan import FlipPlan
+from burstwatch.core.flips.refusal import Refusal
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy

@@ -16,7 +16,7 @@ from burstctl.flip.select import FlipRequest
 from burstctl.render.guard_override import GuardName
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS, TargetOverride
-from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])

@@ -21,8 +21,8 @@ from burstctl.render.planned_flip import DryRunResult, PlannedFlip
 from burstctl.render.volume import format_id_and_name
 from burstwatch.adapters.aws.ec2_modify import Accepted, DryRunAllowed
 from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.text import format_instant, sanitise
 from burstwatch.engine.alert_delivery import deliver

@@ -1,8 +1,8 @@
 """A few words for the table on what happens to a volume beside its balance."""
 
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.flips.guards import Guard
 from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, Flip, active_hold
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport

@@ -8,9 +8,9 @@ from burstctl.render.planned_flip import PRICES, DryRunResult, PlannedFlip, sum_
 from burstwatch.adapters.aws.ec2_modify import DryRunAllowed
 from burstwatch.core.ebs.pricing import PriceChange, usd_per_hour
 from burstwatch.core.ebs.sizing import TargetRefusal
-from burstwatch.core.flips.guards import Refusal
+from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.outcome import Outcome
-from burstwatch.core.flips.planning import FlipPlan
+from burstwatch.core.flips.refusal import Refusal
 from burstwatch.core.ledger.flip_state import Hold, configuration_to_document
 from burstwatch.core.policy.windows import expected_flip_duration
 from burstwatch.core.text import format_instant

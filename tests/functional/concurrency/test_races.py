@@ -20,9 +20,9 @@ from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
-from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind

@@ -17,8 +17,8 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.flips.guards import Guard
 from burstwatch.core.flips.outcome import OutcomeStatus
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Mode

@@ -35,7 +35,7 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
-from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,

@@ -3,9 +3,12 @@
 from math import ceil, floor
 
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
-from burstwatch.core.flips.guards import Guard, Refusal
-from burstwatch.core.flips.planning import FlipOrder
-from burstwatch.core.ledger.flip_state import WATCHDOG, FlipCause
+from burstwatch.core.flips.flip_plan import FlipOrder
+from burstwatch.core.flips.refusal import (
+    Guard,
+    Refusal,
+)
+from burstwatch.core.ledger.flip_state import FlipCause
 from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.policy.policy import FlipPolicy
 
@@ -45,7 +48,7 @@ def _draining_reserve(order: FlipOrder, policy: FlipPolicy) -> tuple[int, float]
     assessed to do: a tag or a window alone never makes it ``draining``. An early order can wait until its
     drain is critical, so the volumes that it must leave are rounded up; for all others down.
     """
-    if order.by != WATCHDOG or (order.cause is FlipCause.DRAINING and not order.is_early):
+    if not order.is_automatic or (order.cause is FlipCause.DRAINING and not order.is_early):
         return 0, 0.0
     share = policy.draining_reserve_pct / 100
     volumes = policy.fleet_cap * share

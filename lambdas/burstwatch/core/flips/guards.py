@@ -1,29 +1,24 @@
 """Reasons not to modify a volume: each has a name, says why, and when it ends."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Final
 
-from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.ebs.pricing import PRICE_SOURCE, Configuration, VolumeType
+from burstwatch.core.ebs.pricing import PRICE_SOURCE, VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.flips.flip_plan import FlipPlan
+from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, Refusal
 from burstwatch.core.ledger.flip_state import (
     QUOTA_PERIOD_S,
-    SAME_START_TOLERANCE_S,
-    WATCHDOG,
     Direction,
     FlipCause,
     Hold,
     ModificationUse,
     active_hold,
-    modifications_within,
 )
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy, QuotaRule
-from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
 from burstwatch.core.text import format_duration, format_instant
 
@@ -35,109 +30,6 @@ AUTOMATIC_QUOTA: Final = QUOTA - 1
 
 _SIX_HOURS_S: Final = 6 * 3600
 _QUOTA_RETRY_S: Final = 3600
-
-
-class Guard(StrEnum):
-    """What can refuse a modification."""
-
-    NOT_OPTED_IN = "not_opted_in"
-    MANAGED = "managed"
-    SERVICE_OWNED = "service_owned"
-    MULTI_ATTACHED = "multi_attached"
-    HELD = "held"
-    CHANGED_BY_OTHERS = "changed_by_others"
-    DETACHED = "detached"
-    MODIFICATION_IN_PROGRESS = "modification_in_progress"
-    AWS_QUOTA = "aws_quota"
-    COOLDOWN = "cooldown"
-    CHANGE_HOURS = "change_hours"
-    INSTANCE_IS_BOTTLENECK = "instance_is_bottleneck"
-    NO_TARGET = "no_target"
-    NO_CHANGE_NEEDED = "no_change_needed"
-    ACCOUNT_LIMIT = "account_limit"
-    FLEET_CAP = "fleet_cap"
-    SPEND_CAP = "spend_cap"
-    TAG_CAP = "tag_cap"
-    TYPE_NOT_AVAILABLE = "type_not_available"
-
-
-NON_OVERRIDABLE: Final = frozenset(
-    {
-        Guard.MANAGED,
-        Guard.SERVICE_OWNED,
-        Guard.MULTI_ATTACHED,
-        Guard.MODIFICATION_IN_PROGRESS,
-        Guard.AWS_QUOTA,
-        Guard.NO_TARGET,
-        Guard.ACCOUNT_LIMIT,
-    }
-)
-"""AWS refuses these itself, so nobody can override them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refusal:
-    """A guard that says no; ``process_ends_at_s`` is None where nobody can tell when it will say yes."""
-
-    guard: Guard
-    reason: str
-    ends_at_s: float | None = None
-
-    def __str__(self) -> str:
-        until = "" if self.ends_at_s is None else f", until {format_instant(self.ends_at_s)}"
-        return f"{self.guard}: {self.reason}{until}"
-
-
-def guard_page(guard: Guard, runbooks_url: str) -> str:
-    """Where people read what a guard means and how to go on: its row on the page of refusals."""
-    return f"{runbooks_url.rstrip('/')}/FlipRefused.md#{guard}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """A modification somebody wants, with everything known at this moment that speaks against it.
-
-    ``target`` is what the volume would become. ``modification`` is AWS's newest record of the volume, None
-    where there is none; ``iops_left`` what the account's quota for the target's type still allows, None where
-    that does not matter. ``tags_usd_per_month`` is what its tags add to what would be chosen without.
-    """
-
-    volume: Volume
-    volume_settings: VolumeSettings
-    state: VolumeState
-    direction: Direction
-    cause: FlipCause
-    by: str
-    target: Configuration
-    current: Configuration
-    now_s: float
-    holds: Sequence[Hold] = ()
-    modification: Modification | None = None
-    iops_left: int | None = None
-    tags_usd_per_month: float = 0.0
-
-    @property
-    def is_automatic(self) -> bool:
-        return self.by == WATCHDOG
-
-    @property
-    def modifications(self) -> tuple[ModificationUse, ...]:
-        """The modifications of the last 24 h: those of our ledger, and the newest that AWS shows."""
-        return modifications_used(self.state, self.modification, self.now_s)
-
-
-def modifications_used(
-    state: VolumeState, newest: Modification | None, now_s: float
-) -> tuple[ModificationUse, ...]:
-    """What counts against AWS's quota: our ledger, and the newest modification if it is not in there."""
-    modifications = state.modifications.used
-    if newest is not None and newest.started_at is not None:
-        started_at_s = int(newest.started_at.timestamp())
-        if all(
-            abs(modification.at_s - started_at_s) > SAME_START_TOLERANCE_S for modification in modifications
-        ):
-            modifications = (*modifications, ModificationUse(at_s=started_at_s, by="others"))
-    return modifications_within(modifications, now_s)
 
 
 def quota_retry_at_s(modifications: Sequence[ModificationUse], now_s: float) -> float:
@@ -156,14 +48,14 @@ def leaves_no_return(modifications: Sequence[ModificationUse]) -> bool:
     return len(modifications) >= AUTOMATIC_QUOTA - 1
 
 
-def is_last_of_the_day(attempt: Attempt) -> bool:
-    """Whether an automatic modification may from here on only lead out to stay."""
-    return attempt.is_automatic and leaves_no_return(attempt.modifications)
+def is_last_of_the_day(plan: FlipPlan) -> bool:
+    """Whether an automatic flip must be permanent, because no modification is left for its return."""
+    return plan.order.is_automatic and leaves_no_return(plan.context.used_modifications)
 
 
-def check_guards(attempt: Attempt, policy: Policy, *, overridden: Collection[Guard] = ()) -> list[Refusal]:
+def check_guards(plan: FlipPlan, policy: Policy, *, overridden: Collection[Guard] = ()) -> list[Refusal]:
     """Every guard that says no, the most fundamental first; none of those overridden, unless it is AWS's."""
-    refusals = (check(attempt, policy) for check in _CHECKS)
+    refusals = (check(plan, policy) for check in _CHECKS)
     return [
         refusal
         for refusal in refusals
@@ -171,18 +63,18 @@ def check_guards(attempt: Attempt, policy: Policy, *, overridden: Collection[Gua
     ]
 
 
-def _not_opted_in(attempt: Attempt, policy: Policy) -> Refusal | None:
+def _not_opted_in(plan: FlipPlan, policy: Policy) -> Refusal | None:
     """An automatic modification needs tag and policy; a person who said for how long has said both."""
-    if not attempt.is_automatic:
+    if not plan.order.is_automatic:
         return None
-    if attempt.volume_settings.is_ignored:
+    if plan.context.volume_settings.is_ignored:
         return Refusal(guard=Guard.NOT_OPTED_IN, reason=f"it is tagged {IGNORE}: nobody watches it")
     is_stopped = policy.mode.highest is not Mode.AUTO
-    if attempt.volume_settings.mode is Mode.AUTO or (_is_manual_flip_back(attempt) and not is_stopped):
+    if plan.context.volume_settings.mode is Mode.AUTO or (_is_manual_flip_back(plan) and not is_stopped):
         return None
     key, value = policy.mode.opt_in_tag
     reason = (
-        f"its mode is {attempt.volume_settings.mode}: only volumes tagged {key}={value} are modified"
+        f"its mode is {plan.context.volume_settings.mode}: only volumes tagged {key}={value} are modified"
         " automatically"
     )
     if is_stopped:
@@ -190,12 +82,12 @@ def _not_opted_in(attempt: Attempt, policy: Policy) -> Refusal | None:
     return Refusal(guard=Guard.NOT_OPTED_IN, reason=reason)
 
 
-def _is_manual_flip_back(attempt: Attempt) -> bool:
-    return attempt.direction is Direction.FLIP_BACK and attempt.cause is FlipCause.MANUAL
+def _is_manual_flip_back(plan: FlipPlan) -> bool:
+    return plan.order.direction is Direction.FLIP_BACK and plan.order.cause is FlipCause.MANUAL
 
 
-def _service_managed(attempt: Attempt, _: Policy) -> Refusal | None:
-    volume = attempt.volume
+def _service_managed(plan: FlipPlan, _: Policy) -> Refusal | None:
+    volume = plan.context.volume
     if not volume.managed_by:
         return None
     is_service = volume.attached and volume.instance_id is None
@@ -205,8 +97,8 @@ def _service_managed(attempt: Attempt, _: Policy) -> Refusal | None:
     )
 
 
-def _multi_attached(attempt: Attempt, _: Policy) -> Refusal | None:
-    if not attempt.volume.multi_attach_enabled:
+def _multi_attached(plan: FlipPlan, _: Policy) -> Refusal | None:
+    if not plan.context.volume.multi_attach_enabled:
         return None
     return Refusal(
         guard=Guard.MULTI_ATTACHED,
@@ -214,8 +106,8 @@ def _multi_attached(attempt: Attempt, _: Policy) -> Refusal | None:
     )
 
 
-def _held(attempt: Attempt, _: Policy) -> Refusal | None:
-    hold = active_hold(attempt.holds, attempt.volume.volume_id, attempt.now_s)
+def _held(plan: FlipPlan, _: Policy) -> Refusal | None:
+    hold = active_hold(plan.context.holds, plan.context.volume.volume_id, plan.context.now_s)
     return None if hold is None else hold_refusal(hold)
 
 
@@ -227,19 +119,19 @@ def hold_refusal(hold: Hold) -> Refusal:
     )
 
 
-def _contested(attempt: Attempt, _: Policy) -> Refusal | None:
-    since_s = attempt.state.modifications.contested_at_s
-    if since_s is None or not attempt.is_automatic:
+def _contested(plan: FlipPlan, _: Policy) -> Refusal | None:
+    since_s = plan.context.state.modifications.contested_at_s
+    if since_s is None or not plan.order.is_automatic:
         return None
     return Refusal(
         guard=Guard.CHANGED_BY_OTHERS,
         reason=f"somebody else changed it after our flip, seen {format_instant(since_s)}; mend their"
-        f" configuration, then: burstctl release {attempt.volume.volume_id}",
+        f" configuration, then: burstctl release {plan.context.volume.volume_id}",
     )
 
 
-def _detached(attempt: Attempt, _: Policy) -> Refusal | None:
-    return detached_refusal(attempt.volume) if attempt.is_automatic else None
+def _detached(plan: FlipPlan, _: Policy) -> Refusal | None:
+    return detached_refusal(plan.context.volume) if plan.order.is_automatic else None
 
 
 def detached_refusal(volume: Volume) -> Refusal | None:
@@ -257,8 +149,8 @@ def detached_refusal(volume: Volume) -> Refusal | None:
     )
 
 
-def _modification_in_progress(attempt: Attempt, _: Policy) -> Refusal | None:
-    flip, newest = attempt.state.flip, attempt.modification
+def _modification_in_progress(plan: FlipPlan, _: Policy) -> Refusal | None:
+    flip, newest = plan.context.state.flip, plan.context.modification
     if newest is not None and newest.is_in_progress:
         progress = "" if newest.progress_pct is None else f", {newest.progress_pct} % done"
         return Refusal(
@@ -274,11 +166,11 @@ def _modification_in_progress(attempt: Attempt, _: Policy) -> Refusal | None:
     return None
 
 
-def _aws_quota(attempt: Attempt, policy: Policy) -> Refusal | None:
-    modifications = attempt.modifications
+def _aws_quota(plan: FlipPlan, policy: Policy) -> Refusal | None:
+    modifications = plan.context.used_modifications
     if policy.flip.quota_rule is QuotaRule.SIX_HOURS and modifications:
         ends_at_s = modifications[-1].at_s + _SIX_HOURS_S
-        if attempt.now_s < ends_at_s:
+        if plan.context.now_s < ends_at_s:
             reason = (
                 "AWS wants six hours between modifications, the last began"
                 f" {_format_modification(modifications[-1])}"
@@ -290,7 +182,7 @@ def _aws_quota(attempt: Attempt, policy: Policy) -> Refusal | None:
             QUOTA,
             f"AWS allows {QUOTA} modifications in 24 h, and {len(modifications)} are used",
         )
-    if not attempt.is_automatic:
+    if not plan.order.is_automatic:
         return None
     if len(modifications) >= AUTOMATIC_QUOTA:
         reason = (
@@ -298,11 +190,12 @@ def _aws_quota(attempt: Attempt, policy: Policy) -> Refusal | None:
             " people"
         )
         return _quota_refusal(modifications, AUTOMATIC_QUOTA, reason)
-    needs_return = attempt.direction is Direction.FLIP and attempt.target.volume_type is not VolumeType.GP3
-    if needs_return and is_last_of_the_day(attempt):
+    kind = plan.target.volume_type if plan.target is not None else None
+    needs_return = plan.order.direction is Direction.FLIP and kind is not VolumeType.GP3
+    if needs_return and is_last_of_the_day(plan):
         reason = (
             f"it would be modification {len(modifications) + 1} in 24 h, after which it could not come back"
-            f" from {attempt.target.volume_type} in time; only gp3, to stay, is allowed now"
+            f" from {kind} in time; only gp3, to stay, is allowed now"
         )
         return _quota_refusal(modifications, AUTOMATIC_QUOTA - 1, reason)
     return None
@@ -318,19 +211,19 @@ def _format_modification(modification: ModificationUse) -> str:
     return f"{format_instant(modification.at_s)} by {modification.by}"
 
 
-def _cooldown(attempt: Attempt, policy: Policy) -> Refusal | None:
-    retry_at_s = attempt.state.modifications.retry_at_s
-    if attempt.is_automatic and retry_at_s is not None and attempt.now_s < retry_at_s:
-        return backoff_refusal(attempt.state)
+def _cooldown(plan: FlipPlan, policy: Policy) -> Refusal | None:
+    retry_at_s = plan.context.state.modifications.retry_at_s
+    if plan.order.is_automatic and retry_at_s is not None and plan.context.now_s < retry_at_s:
+        return backoff_refusal(plan.context.state)
     if (
-        attempt.direction is Direction.FLIP_BACK
-        or not attempt.modifications
-        or attempt.state.modifications.failure_count
+        plan.order.direction is Direction.FLIP_BACK
+        or not plan.context.used_modifications
+        or plan.context.state.modifications.failure_count
     ):
         return None  # after a failure the pause above is the one that counts
-    last = attempt.modifications[-1]
+    last = plan.context.used_modifications[-1]
     ends_at_s = last.at_s + policy.flip.cooldown.total_seconds()
-    if attempt.now_s >= ends_at_s:
+    if plan.context.now_s >= ends_at_s:
         return None
     cooldown = format_duration(policy.flip.cooldown.total_seconds())
     reason = (
@@ -355,12 +248,16 @@ def is_backoff_refusal(state: VolumeState, refusal: Refusal) -> bool:
     )
 
 
-def _change_hours(attempt: Attempt, policy: Policy) -> Refusal | None:
+def _change_hours(plan: FlipPlan, policy: Policy) -> Refusal | None:
     """Windows and people have chosen their hours themselves."""
     hours = policy.flip.change_hours
-    if hours is None or not attempt.is_automatic or attempt.cause in (FlipCause.WINDOW, FlipCause.MANUAL):
+    if (
+        hours is None
+        or not plan.order.is_automatic
+        or plan.order.cause in (FlipCause.WINDOW, FlipCause.MANUAL)
+    ):
         return None
-    now = datetime.fromtimestamp(attempt.now_s, UTC)
+    now = datetime.fromtimestamp(plan.context.now_s, UTC)
     if hours.allows(now):
         return None
     return Refusal(
@@ -370,53 +267,51 @@ def _change_hours(attempt: Attempt, policy: Policy) -> Refusal | None:
     )
 
 
-def _no_change_needed(attempt: Attempt, _: Policy) -> Refusal | None:
-    if attempt.current != attempt.target:
+def _no_change_needed(plan: FlipPlan, _: Policy) -> Refusal | None:
+    if plan.current != plan.target:
         return None
     return Refusal(
         guard=Guard.NO_CHANGE_NEEDED,
-        reason=f"it is {attempt.current} already, and asking for the same would use up one of AWS's {QUOTA}"
+        reason=f"it is {plan.current} already, and asking for the same would use up one of AWS's {QUOTA}"
         " modifications in 24 h",
     )
 
 
-def _account_limit(attempt: Attempt, policy: Policy) -> Refusal | None:
-    kind = attempt.target.volume_type
-    if (
-        attempt.iops_left is None
-        or kind not in TYPE_LIMITS
-        or (attempt.target.iops or 0) <= attempt.iops_left
-    ):
+def _account_limit(plan: FlipPlan, policy: Policy) -> Refusal | None:
+    target, iops_left = plan.target, plan.context.iops_left
+    if target is None or iops_left is None or target.volume_type not in TYPE_LIMITS:
+        return None
+    kind, wanted_iops = target.volume_type, target.iops or 0
+    if wanted_iops <= iops_left:
         return None
     limit = policy.flip.io1_iops_limit if kind is VolumeType.IO1 else policy.flip.io2_iops_limit
     return Refusal(
         guard=Guard.ACCOUNT_LIMIT,
-        reason=f"it wants {attempt.target.iops:,} IOPS of {kind}, and of the account's {limit:,} in this"
-        f" region {max(0, attempt.iops_left):,} are left; raise the quota, then flip.{kind}_iops_limit in the"
-        " policy",
+        reason=f"it wants {wanted_iops:,} IOPS of {kind}, and of the account's {limit:,} in this region"
+        f" {max(0, iops_left):,} are left; raise the quota, then flip.{kind}_iops_limit in the policy",
     )
 
 
-def _tag_cap(attempt: Attempt, policy: Policy) -> Refusal | None:
+def _tag_cap(plan: FlipPlan, policy: Policy) -> Refusal | None:
     """Whoever may tag a volume may spend this much by it; people spend by ``burstctl flip``."""
-    cap_usd, added_usd = policy.flip.tag_cap_usd, attempt.tags_usd_per_month
-    if not attempt.is_automatic or added_usd <= cap_usd:
+    cap_usd, added_usd = policy.flip.tag_cap_usd, plan.tags_usd_per_month
+    if not plan.order.is_automatic or added_usd <= cap_usd:
         return None
-    override = attempt.volume_settings.target_override
+    override = plan.context.volume_settings.target_override
     tags = {TARGET: override.volume_type, IOPS: override.iops, THROUGHPUT: override.throughput_mib_s}
     tag_texts = [f"{key}={value}" for key, value in tags.items() if value is not None]
-    tag_texts += [f"{CRITICAL}=true"] if attempt.cause is FlipCause.CRITICAL else []
+    tag_texts += [f"{CRITICAL}=true"] if plan.order.cause is FlipCause.CRITICAL else []
     return Refusal(
         guard=Guard.TAG_CAP,
         reason=(
-            f"its tags {', '.join(tag_texts)} would add ${added_usd:,.2f} a month ({attempt.target}), and the"
+            f"its tags {', '.join(tag_texts)} would add ${added_usd:,.2f} a month ({plan.target}), and the"
             f" policy's flip.tag_cap_usd_per_month is ${cap_usd:,.2f}, at {PRICE_SOURCE}; ask for less in the"
-            f" tags, raise it in the policy, or: burstctl flip {attempt.volume.volume_id}"
+            f" tags, raise it in the policy, or: burstctl flip {plan.context.volume.volume_id}"
         ),
     )
 
 
-_CHECKS: Final[tuple[Callable[[Attempt, Policy], Refusal | None], ...]] = (
+_CHECKS: Final[tuple[Callable[[FlipPlan, Policy], Refusal | None], ...]] = (
     _not_opted_in,
     _service_managed,
     _multi_attached,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from burstwatch.core.flips.guards import Refusal
+from burstwatch.core.flips.refusal import Refusal
 
 
 class OutcomeStatus(StrEnum):

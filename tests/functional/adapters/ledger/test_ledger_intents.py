@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.flips.caps import caps_for
-from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind

@@ -10,8 +10,8 @@ from burstwatch.core.assessment import host_stall
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.flips.planning import FlipOrder
 from burstwatch.core.ledger import flip_state, volume_state
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind

@@ -18,7 +18,7 @@ from burstctl.experiment.preflight import ExperimentRequest, run_preflight
 from burstctl.main import main
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import LabVolume
-from burstwatch.core.flips.guards import Guard
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.wiring.settings import Clock
 from support.aws.fake_stack import deploy_stack

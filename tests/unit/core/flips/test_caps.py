@@ -3,8 +3,8 @@ from dataclasses import replace
 import pytest
 
 from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
-from burstwatch.core.flips.guards import Guard
-from burstwatch.core.flips.planning import FlipOrder
+from burstwatch.core.flips.flip_plan import FlipOrder
+from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.policy.policy import FlipPolicy

@@ -5,15 +5,16 @@ import pytest
 
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan, modifications_used
 from burstwatch.core.flips.guards import (
-    NON_OVERRIDABLE,
-    Attempt,
-    Guard,
     check_guards,
-    guard_page,
     is_backoff_refusal,
     is_last_of_the_day,
-    modifications_used,
+)
+from burstwatch.core.flips.refusal import (
+    NON_OVERRIDABLE,
+    Guard,
+    guard_page,
 )
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
@@ -46,24 +47,24 @@ HOUR_S = 3_600
 DAY_S = 24 * HOUR_S
 
 
-def an_attempt(*, volume=None, state=None, **changes) -> Attempt:
+def a_plan(*, volume=None, state=None, **changes) -> FlipPlan:
     """The watchdog wants to send an opted-in gp2 of 100 GiB to gp3 at noon, and nothing speaks against it."""
-    facts = {
-        "volume": a_volume(**volume or {}),
-        "state": a_state(**state or {}),
-        "volume_settings": volume_settings(),
-        "direction": OUT,
-        "cause": FlipCause.DRAINING,
-        "by": WATCHDOG,
-        "target": GP3,
-        "current": GP2,
-        "now_s": NOW_S,
-    }
-    return Attempt(**(facts | changes))
+    seen = a_volume(**volume or {})
+    order = {"direction": OUT, "cause": FlipCause.DRAINING, "by": WATCHDOG}
+    context = {"state": a_state(**state or {}), "volume_settings": volume_settings(), "now_s": NOW_S}
+    return FlipPlan(
+        order=FlipOrder(volume_id=seen.volume_id, reason="", **chosen(FlipOrder, order | changes)),
+        context=FlipContext(volume=seen, **chosen(FlipContext, context | changes)),
+        **chosen(FlipPlan, {"current": GP2, "target": GP3} | changes),
+    )
+
+
+def chosen(kind, facts):
+    return {name: value for name, value in facts.items() if name in kind.__dataclass_fields__}
 
 
 def refusals(policy=None, *, overridden=(), **changes):
-    return check_guards(an_attempt(**changes), policy or Policy(), overridden=overridden)
+    return check_guards(a_plan(**changes), policy or Policy(), overridden=overridden)
 
 
 def refused_by(policy=None, **changes) -> list[Guard]:
@@ -504,7 +505,7 @@ def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, directi
     ],
 )
 def test_the_watchdogs_last_of_the_day_is_its_third(hours_ago, by, is_last):
-    assert is_last_of_the_day(an_attempt(state={"used": spent(*hours_ago)}, by=by)) is is_last
+    assert is_last_of_the_day(a_plan(state={"used": spent(*hours_ago)}, by=by)) is is_last
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""What the ledger records before AWS is asked: the intent to modify, or a longer stay on the target."""
+
+from dataclasses import replace
+
+from burstwatch.core.ebs.pricing import US_EAST_1, usd_per_month
+from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.flip_plan import FlipPlan
+from burstwatch.core.flips.reconcile import (
+    flip_facts,
+)
+from burstwatch.core.ledger.flip_state import (
+    Direction,
+    Flip,
+    FlipStatus,
+    configuration_to_document,
+    make_intent_id,
+)
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.text import format_instant
+
+
+def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> tuple[VolumeState, Event]:
+    """The state with the intent in it, and the line that says so: this comes before the call.
+
+    ``requested_at_s`` is the time by now, not that of the pass: how long a request may still be under way
+    counts from it.
+    """
+    order, context = plan.order, plan.context
+    assert plan.target is not None
+    assert plan.current is not None
+    intent_fields = {
+        "status": FlipStatus.REQUESTED,
+        "direction": order.direction,
+        "intent_id": make_intent_id(order.volume_id, revision),
+        "by": order.by,
+        "requested_at_s": requested_at_s,
+        "started_at_s": None,
+        "unconfirmed_since_s": None,
+        "is_stuck_alerted": False,
+    }
+    current_flip = context.state.flip
+    if order.direction is Direction.FLIP_BACK:
+        assert current_flip is not None
+        flip = replace(current_flip, reason=order.reason, previous=current_flip, **intent_fields)  # type: ignore[arg-type]
+    else:
+        original = current_flip.original if current_flip else plan.current
+        original_usd = usd_per_month(original, context.volume.size_gib, US_EAST_1)
+        flip = Flip(
+            cause=order.cause,
+            original=original,
+            target=plan.target,
+            size_gib=context.volume.size_gib,
+            reason=_reason_with_return(plan),
+            is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
+            return_after_s=order.return_after_s,
+            usd_per_month=round(plan.usd_per_month - original_usd, 6),
+            previous=current_flip,
+            **intent_fields,  # type: ignore[arg-type]
+        )
+    event = Event(
+        kind=EntryKind.INTENT,
+        summary=f"is to become {plan.target}, asked for by {order.by}",
+        details=tuple(filter(None, (order.reason, _format_overrides(plan)))),
+        facts={
+            "intent_id": flip.intent_id,
+            "direction": order.direction,
+            "from": configuration_to_document(plan.current),
+            "to": configuration_to_document(plan.target),
+            "by": order.by,
+            "overridden": [str(guard) for guard in plan.overridden],
+            "why": order.override_reason,
+        },
+    )
+    history = context.state.modifications
+    if not order.is_automatic:  # a person who modifies it has dealt with what others changed
+        history = replace(history, contested_at_s=None)
+    return replace(context.state, revision=revision, flip=flip, modifications=history), event
+
+
+def _reason_with_return(plan: FlipPlan) -> str:
+    suffix = f"; it {plan.return_decision.reason}" if plan.return_decision else ""
+    return f"{plan.order.reason}{suffix}"
+
+
+def _format_overrides(plan: FlipPlan) -> str | None:
+    if not plan.overridden:
+        return None
+    guards = ", ".join(plan.overridden)
+    return f"{plan.order.by} overrode {guards}: {plan.order.override_reason or 'no reason given'}"
+
+
+def extend_stay(plan: FlipPlan, revision: int) -> tuple[VolumeState, Event]:
+    """The state in which a volume on its target is kept there for somebody else, or for another time."""
+    flip, order, until_s = plan.context.state.flip, plan.order, plan.order.return_after_s
+    assert flip is not None
+    kept_flip = replace(
+        flip,
+        cause=order.cause,
+        by=order.by,
+        reason=_reason_with_return(plan),
+        is_permanent=plan.return_decision is not None and plan.return_decision.is_permanent,
+        return_after_s=until_s,
+        overdue_alerted_at_s=None,
+    )
+    history = replace(plan.context.state.modifications, contested_at_s=None)
+    state = replace(plan.context.state, revision=revision, flip=kept_flip, modifications=history)
+    period = "until it is flipped back" if until_s is None else f"until {format_instant(until_s)}"
+    event = Event(
+        kind=EntryKind.KEPT,
+        summary=f"is kept {flip.target} {period}, asked for by {order.by}",
+        details=tuple(filter(None, (order.reason,))),
+        facts=flip_facts(kept_flip),
+    )
+    return state, event

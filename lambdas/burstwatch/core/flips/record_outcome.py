@@ -1,0 +1,181 @@
+"""What the ledger records of a plan: a guard refused it, or AWS accepted, rejected or did not answer it."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from burstwatch.core.alerts.alert import AlertKind
+from burstwatch.core.ebs.modification import Modification
+from burstwatch.core.ebs.pricing import US_EAST_1
+from burstwatch.core.ebs.sizing import (
+    suggest_alternative,
+)
+from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.flip_plan import FlipPlan
+from burstwatch.core.flips.reconcile import (
+    accepted_event,
+    failure_facts,
+    flip_facts,
+    format_failure,
+    mark_accepted,
+    retry_command,
+    roll_back_intent,
+    with_backoff,
+)
+from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
+from burstwatch.core.ledger.flip_state import (
+    Direction,
+    configuration_to_document,
+)
+from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.policy.windows import LeadPolicy
+from burstwatch.core.text import format_instant, format_relative_time
+
+
+def record_accepted(
+    state: VolumeState,
+    modification: Modification,
+    now_s: float,
+    *,
+    lead: LeadPolicy,
+    time_to_empty_s: float | None = None,
+) -> tuple[VolumeState, Event]:
+    """AWS took what was asked for; ``time_to_empty_s`` is the order's."""
+    assert modification.started_at is not None
+    new_state = mark_accepted(state, int(modification.started_at.timestamp()), now_s)
+    assert new_state.flip is not None
+    return new_state, accepted_event(new_state.flip, lead, time_to_empty_s=time_to_empty_s)
+
+
+_TRANSIENT_GUARDS: Final = frozenset(
+    {Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD}
+)
+"""A return refused by these comes a little later, or when the person who held it says so."""
+
+
+def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
+    """A guard said no to what the watchdog wants."""
+    order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
+    is_passing = order.direction is Direction.FLIP_BACK and refusal.guard in _TRANSIENT_GUARDS
+    retry_text = (
+        "at every look" if ends_at_s is None else format_relative_time(ends_at_s, plan.context.now_s, "UTC")
+    )
+    return Event(
+        kind=EntryKind.REFUSED,
+        summary=f"is not moved to {target.volume_type if target else 'another type'}: {refusal.guard}",
+        details=(
+            f"Wanted{f': {target},' if target else ''} because {order.reason}.",
+            f"Refused: {refusal.reason}.",
+            f"The watchdog tries again {retry_text}, while that is wanted.",
+        ),
+        alert=None if is_passing else AlertKind.FLIP_REFUSED,
+        action=plan.alternative_command or f"burstctl explain {order.volume_id}",
+        facts=_plan_facts(plan)
+        | failure_facts(refusal.reason, ends_at_s)
+        | _guard_facts(refusal.guard, ends_at_s),
+    )
+
+
+def _guard_facts(guard: str, ends_at_s: float | None) -> dict[str, Any]:
+    return {"guard": str(guard), "ends_at": None if ends_at_s is None else format_instant(ends_at_s)}
+
+
+def _plan_facts(plan: FlipPlan) -> dict[str, Any]:
+    order, current_flip = plan.order, plan.context.state.flip
+    original = current_flip.original if current_flip else plan.current
+    return {
+        "intent_id": None,
+        "direction": str(order.direction),
+        "from": configuration_to_document(plan.current) if plan.current else None,
+        "to": configuration_to_document(plan.target) if plan.target else None,
+        "original": configuration_to_document(original) if original else None,
+        "usd_per_month_more": plan.usd_per_month_more,
+        "by": order.by,
+        "cause": str(order.cause),
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnavailableType:
+    """A type that AWS says does not exist where a volume is; ``command`` flips it to one that does."""
+
+    message: str
+    until_s: float
+    command: str | None
+
+
+def describe_unavailable_type(plan: FlipPlan, now_s: float) -> UnavailableType | None:
+    """What to say of a plan whose type does not exist there; None where no place is known."""
+    placement = placement_of(plan.context.volume)
+    if placement is None or plan.sizing is None or plan.target is None:
+        return None
+    kind, until_s = plan.target.volume_type, now_s + REFUSAL_MEMORY_S
+    candidates = {
+        name: candidate for name, candidate in plan.sizing.alternatives.items() if name not in (kind, "stay")
+    }
+    next_step, command = suggest_alternative(candidates, plan.context.volume, US_EAST_1)
+    next_at = format_relative_time(until_s, now_s, "UTC")
+    message = f"The next attempt is {next_at}: {kind} does not exist in {placement}; {next_step}."
+    return UnavailableType(message=message, until_s=until_s, command=command)
+
+
+def record_rejected(
+    state: VolumeState,
+    code: str,
+    message: str,
+    now_s: float,
+    *,
+    retry_at_s: float | None = None,
+    guard: str | None = None,
+    unavailable_type: "UnavailableType | None" = None,
+) -> tuple[VolumeState, Event]:
+    """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same.
+
+    Where the place ``unavailable_type`` the type, the guard refuses until that is forgotten, and the volume's
+    own ``retry_at_s`` does not matter.
+    """
+    flip = state.flip
+    assert flip is not None
+    new_state = with_backoff(roll_back_intent(state), now_s)
+    if retry_at_s is not None:
+        history = replace(new_state.modifications, retry_at_s=int(retry_at_s))
+        new_state = replace(new_state, modifications=history)
+    action = retry_command(flip, state.volume_id) if guard is None else f"burstctl explain {state.volume_id}"
+    if unavailable_type is not None:
+        action, retry_at_s = unavailable_type.command or action, unavailable_type.until_s
+    event = Event(
+        kind=EntryKind.NOT_DONE,
+        summary=f"was not changed to {flip.requested_config.volume_type}: {guard or code}",
+        details=(
+            message,
+            *format_failure(
+                flip,
+                new_state.modifications.retry_at_s,
+                now_s,
+                unavailable_message=unavailable_type.message if unavailable_type else None,
+            ),
+        ),
+        action=action,
+        facts=flip_facts(flip)
+        | failure_facts(
+            message,
+            unavailable_type.until_s if unavailable_type else new_state.modifications.retry_at_s,
+            code=code,
+        )
+        | (_guard_facts(guard, retry_at_s) if guard else {}),
+    )
+    return new_state, event
+
+
+def record_unknown_outcome(state: VolumeState, code: str, message: str) -> tuple[VolumeState, Event]:
+    """Nobody knows whether AWS took it: that is found out by asking, not by sending again."""
+    flip = state.flip
+    assert flip is not None
+    event = Event(
+        kind=EntryKind.UNCLEAR,
+        summary=f"was asked to become {flip.requested_config}, and the answer was lost: {code}",
+        details=(message, "It is settled by asking AWS what became of it."),
+        facts=flip_facts(flip) | {"reason": message, "error_code": code},
+    )
+    return state, event

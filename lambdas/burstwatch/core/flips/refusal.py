@@ -1,0 +1,66 @@
+"""The guards by name, and a refusal by one of them: which guard, why, and until when."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from burstwatch.core.text import format_instant
+
+
+class Guard(StrEnum):
+    """What can refuse a modification."""
+
+    NOT_OPTED_IN = "not_opted_in"
+    MANAGED = "managed"
+    SERVICE_OWNED = "service_owned"
+    MULTI_ATTACHED = "multi_attached"
+    HELD = "held"
+    CHANGED_BY_OTHERS = "changed_by_others"
+    DETACHED = "detached"
+    MODIFICATION_IN_PROGRESS = "modification_in_progress"
+    AWS_QUOTA = "aws_quota"
+    COOLDOWN = "cooldown"
+    CHANGE_HOURS = "change_hours"
+    INSTANCE_IS_BOTTLENECK = "instance_is_bottleneck"
+    NO_TARGET = "no_target"
+    NO_CHANGE_NEEDED = "no_change_needed"
+    ACCOUNT_LIMIT = "account_limit"
+    FLEET_CAP = "fleet_cap"
+    SPEND_CAP = "spend_cap"
+    TAG_CAP = "tag_cap"
+    TYPE_NOT_AVAILABLE = "type_not_available"
+
+
+NON_OVERRIDABLE: Final = frozenset(
+    {
+        Guard.MANAGED,
+        Guard.SERVICE_OWNED,
+        Guard.MULTI_ATTACHED,
+        Guard.MODIFICATION_IN_PROGRESS,
+        Guard.AWS_QUOTA,
+        Guard.NO_TARGET,
+        Guard.ACCOUNT_LIMIT,
+    }
+)
+"""AWS refuses these itself, so nobody can override them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A guard that refuses a modification, and why.
+
+    ``ends_at_s`` is when it refuses no longer, in seconds since 1970; None if that is not known.
+    """
+
+    guard: Guard
+    reason: str
+    ends_at_s: float | None = None
+
+    def __str__(self) -> str:
+        until = "" if self.ends_at_s is None else f", until {format_instant(self.ends_at_s)}"
+        return f"{self.guard}: {self.reason}{until}"
+
+
+def guard_page(guard: Guard, runbooks_url: str) -> str:
+    """The link to what a guard means and what to do: its row on the page of refusals."""
+    return f"{runbooks_url.rstrip('/')}/FlipRefused.md#{guard}"
