@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Final
 
 from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
-from burstwatch.core.flips.events import Event, to_alert, to_ledger_entry
+from burstwatch.core.flips.events import Transition, to_alert, to_ledger_entry
 from burstwatch.core.flips.flip_plan import (
     FlipOrder,
     FlipPlan,
@@ -80,20 +80,21 @@ def check_and_record_intent(fresh: FreshContext, order: FlipOrder) -> RecordedIn
     return Outcome(status=OutcomeStatus.IN_FLIGHT, reason="other processes are at work on it")
 
 
-def commit_event(
-    services: Services, plan: FlipPlan, before: VolumeState, after: VolumeState, event: Event
-) -> bool:
-    """Record what became of a plan, with its alert; False where another process was faster."""
-    now_s = plan.context.now_s
-    alert = to_alert(
-        event, after, plan.context.volume, policy=services.policy, location=services.location, now_s=now_s
+def commit_transition(services: Services, plan: FlipPlan, before: VolumeState, after: Transition) -> bool:
+    """Record what became of a plan, with its alerts; False if another process was faster."""
+    now_s, state = plan.context.now_s, after.state
+    alerts = (
+        to_alert(
+            event, state, plan.context.volume, policy=services.policy, location=services.location, now_s=now_s
+        )
+        for event in after.events
     )
     change = Change(
-        volume_id=after.volume_id,
+        volume_id=state.volume_id,
         expected_revision=before.revision or None,
-        state=after,
-        entries=(to_ledger_entry(event, after, now_s),),
-        alerts=(alert,) if alert else (),
+        state=state,
+        entries=tuple(to_ledger_entry(event, state, now_s) for event in after.events),
+        alerts=tuple(alert for alert in alerts if alert is not None),
     )
     return bool(services.ledger.commit([change], channels=services.channel_names))
 
@@ -130,7 +131,8 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
             alerts=replace(state.alerts, refusal=str(refusal.guard)),
         )
         # If another process was faster, the next pass reports it.
-        commit_event(services, plan, state, after, refused_event(plan, refusal))
+        refused = Transition(state=after, events=(refused_event(plan, refusal),))
+        commit_transition(services, plan, state, refused)
     return Outcome(
         status=OutcomeStatus.REFUSED, reason=str(refusal), refusal=refusal, retry_at_s=refusal.ends_at_s
     )
@@ -139,25 +141,26 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
 def _record_extension(fresh: FreshContext, plan: FlipPlan) -> Outcome | None:
     """Say in the ledger how long a volume is kept; None where another process changed it meanwhile."""
     before = plan.context.state
-    extended, event = extend_stay(plan, next_revision(before, fresh.now_s))
-    after = replace(extended, next_poll_at_s=int(fresh.now_s) + _NEXT_POLL_S)
-    if not commit_event(fresh.services, plan, before, after, event):
+    extended = _poll_soon(extend_stay(plan, next_revision(before, fresh.now_s)), fresh.now_s)
+    if not commit_transition(fresh.services, plan, before, extended):
         return None
-    return Outcome(status=OutcomeStatus.NONE, reason=event.summary)
+    return Outcome(status=OutcomeStatus.NONE, reason=extended.events[0].summary)
+
+
+def _poll_soon(transition: Transition, now_s: float) -> Transition:
+    return replace(transition, state=replace(transition.state, next_poll_at_s=int(now_s) + _NEXT_POLL_S))
 
 
 def _record_intent(fresh: FreshContext, plan: FlipPlan) -> RecordedIntent | Refusal | None:
     """Record the intent; the ledger's refusal, or None where another process changed the state meanwhile."""
     before, started_at_s = plan.context.state, monotonic()
-    intended, event = record_intent(
-        plan, next_revision(before, fresh.now_s), int(fresh.collector.wall_clock_s)
-    )
-    after = replace(intended, next_poll_at_s=int(fresh.now_s) + _NEXT_POLL_S)
+    intended = record_intent(plan, next_revision(before, fresh.now_s), int(fresh.collector.wall_clock_s))
+    after = _poll_soon(intended, fresh.now_s)
     change = Change(
         volume_id=plan.order.volume_id,
         expected_revision=before.revision or None,
-        state=after,
-        entries=(to_ledger_entry(event, after, fresh.now_s),),
+        state=after.state,
+        entries=tuple(to_ledger_entry(event, after.state, fresh.now_s) for event in after.events),
     )
     result = fresh.services.ledger.record_intent(
         change,
@@ -169,7 +172,7 @@ def _record_intent(fresh: FreshContext, plan: FlipPlan) -> RecordedIntent | Refu
     match result.status:
         case IntentStatus.RECORDED:
             fresh.reserve(plan)
-            recorded_plan = replace(plan, context=replace(plan.context, state=after))
+            recorded_plan = replace(plan, context=replace(plan.context, state=after.state))
             return RecordedIntent(plan=recorded_plan, started_at_s=started_at_s)
         case IntentStatus.CONFLICT:
             return None

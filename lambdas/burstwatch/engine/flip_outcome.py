@@ -16,7 +16,7 @@ from burstwatch.adapters.aws.ec2_modify import (
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind, OutOfTimeError
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.events import Transition
 from burstwatch.core.flips.flip_plan import FlipPlan, modifications_used
 from burstwatch.core.flips.guards import quota_retry_at_s
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -34,7 +34,7 @@ from burstwatch.core.flips.refusal import (
 from burstwatch.core.flips.type_availability import remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.engine.flip_intent import MAX_TRIES, RecordedIntent, commit_event, next_revision
+from burstwatch.engine.flip_intent import MAX_TRIES, RecordedIntent, commit_transition, next_revision
 from burstwatch.engine.fresh_context import empty_state
 from burstwatch.engine.services import Services
 
@@ -42,8 +42,7 @@ _THROTTLE_RETRY_S: Final = 60
 _REPORT_THROTTLING_FROM: Final = 3
 """AWS throttles a burst of modifications: one refused for that is tried again, and told when it goes on."""
 
-_StateChange = Callable[[VolumeState], tuple[VolumeState, Event]]
-"""What a state becomes, and what is said of it."""
+_StateChange = Callable[[VolumeState], Transition]
 
 
 def record_result(services: Services, intent: RecordedIntent, result: ModifyResult) -> Outcome:
@@ -136,10 +135,10 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
     message = f"AWS says: {failure.message.rstrip('.')}." if lack else str(failure)
     alert_kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
 
-    def reject(state: VolumeState) -> tuple[VolumeState, Event]:
+    def reject(state: VolumeState) -> Transition:
         # A throttling that goes on is no accident of this minute: the volume's own back-off applies.
         is_lasting = refusal.is_transient and state.modifications.failure_count >= _REPORT_THROTTLING_FROM
-        rejected, event = record_rejected(
+        transition = record_rejected(
             state,
             failure.code,
             message,
@@ -148,6 +147,7 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
             guard=guard,
             unavailable_type=lack,
         )
+        rejected, (event,) = transition.state, transition.events
         is_reported = (
             rejected.alerts.refusal == guard
             if guard
@@ -155,7 +155,8 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
         )
         is_too_soon = refusal.is_transient and rejected.modifications.failure_count < _REPORT_THROTTLING_FROM
         after = replace(rejected, alerts=replace(rejected.alerts, refusal=guard))
-        return after, replace(event, alert=None if is_reported or is_too_soon else alert_kind)
+        alert = None if is_reported or is_too_soon else alert_kind
+        return Transition(state=after, events=(replace(event, alert=alert),))
 
     return reject
 
@@ -189,9 +190,9 @@ def _record(
         current = before.flip and (before.flip.intent_id, before.flip.status)
         if current != (intent.intent_id, expected_flip.status):
             return known_state
-        changed, event = change_state(before)
-        after = replace(changed, revision=next_revision(before, intent.plan.context.now_s))
-        if commit_event(services, intent.plan, before, after, event):
+        changed = change_state(before)
+        after = replace(changed.state, revision=next_revision(before, intent.plan.context.now_s))
+        if commit_transition(services, intent.plan, before, replace(changed, state=after)):
             return after
     return None
 

@@ -8,7 +8,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ebs.sizing import Demand
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.events import Event, to_alert
+from burstwatch.core.flips.events import Event, Transition, to_alert
 from burstwatch.core.flips.flip_plan import (
     FlipContext,
     FlipOrder,
@@ -80,8 +80,8 @@ def event_alerts(
     refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"))
     soon = a_window_state(WindowPhase.LEADING, "12:30", "20:00", missed_min=25, window=window)
     alerts = [
-        alert_for_event(
-            *record_accepted(
+        alert_of(
+            record_accepted(
                 asked,
                 a_modification(state="modifying", started="12:00"),
                 NOON_S,
@@ -151,8 +151,14 @@ def an_intent(volume: Volume, **order) -> tuple[VolumeState, FlipPlan]:
     }
     facts = FlipContext(volume=volume, volume_settings=volume_settings(), state=state_of(), now_s=NOON_S)
     plan = make_plan(FlipOrder(**(wanted | {"demand": Demand(peak_iops=2_500)} | order)), facts, POLICY)
-    state, _ = record_intent(plan, NOON_S, NOON_S)
+    state = record_intent(plan, NOON_S, NOON_S).state
     return state, plan
+
+
+def alert_of(transition: Transition, volume: Volume) -> Alert:
+    """The alert of a transition with one event."""
+    [event] = transition.events
+    return alert_for_event(transition.state, event, volume)
 
 
 def alert_for_event(state: VolumeState, event: Event, volume: Volume) -> Alert:
@@ -173,9 +179,9 @@ def return_from_io1(volume: Volume, *, by: str = WATCHDOG) -> Alert:
         state=state_of(on_target(), level=Level.OK),
         now_s=NOON_S,
     )
-    state, _ = record_intent(make_plan(order, facts, POLICY), NOON_S, NOON_S)
+    state = record_intent(make_plan(order, facts, POLICY), NOON_S, NOON_S).state
     answer = a_modification(IO1, GP2, state="modifying", started="12:00")
-    return alert_for_event(*record_accepted(state, answer, NOON_S, lead=POLICY.lead), volume)
+    return alert_of(record_accepted(state, answer, NOON_S, lead=POLICY.lead), volume)
 
 
 def left_on_target_alert(volume: Volume, *, by: str = WATCHDOG, **state) -> Alert:
@@ -235,6 +241,7 @@ def refused_by_aws_alert(
     """What AWS's refusal of ModifyVolume is made into."""
     volume = a_named_volume(GP2)
     asked, _ = an_intent(volume, **answer.pop("order", {}))
-    after, event = record_rejected(asked, code, message, NOON_S, guard=guard, **answer)
+    transition = record_rejected(asked, code, message, NOON_S, guard=guard, **answer)
+    after, [event] = transition.state, transition.events
     kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
     return alert_for_event(after, replace(event, alert=kind), volume)

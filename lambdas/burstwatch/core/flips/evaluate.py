@@ -10,7 +10,7 @@ from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume
-from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.triggers import (
@@ -82,27 +82,40 @@ def evaluate_flip(
     )
     if volume_settings.mode is Mode.OBSERVE:
         return FlipEvaluation(state=state)
-    events: list[Event] = []
-    is_exposed = volume_settings.is_critical and can_burst(assessment.volume)
-    if is_exposed and not state.alerts.is_critical_open:
-        events.append(_critical_event(assessment, volume_settings, recommendation, policy.lead))
-    state = replace(state, alerts=replace(state.alerts, is_critical_open=is_exposed))
-    if (
-        missed := _check_missed_window(
-            assessment, state, trigger, volume_settings, volume_context, recommendation, now_s
+    exposed = _report_critical(state, assessment, volume_settings, recommendation, policy.lead)
+    reported = exposed.then(
+        _check_missed_window(
+            assessment, exposed.state, trigger, volume_settings, volume_context, recommendation, now_s
         )
-    ) is not None:
-        state, event = missed
-        events.append(event)
+    )
     if trigger is None:
-        quiet_state = replace(state, alerts=replace(state.alerts, refusal=None))
-        return FlipEvaluation(state=quiet_state, events=tuple(events))
-    if volume_settings.mode is not Mode.AUTO or state.is_contested:
-        blocked_reason = None
-        if trigger.cause is not FlipCause.DRAINING:
-            blocked_reason = f"{trigger.reason}; mode {volume_settings.mode} leaves it to people"
-        return FlipEvaluation(state=state, events=tuple(events), blocked_reason=blocked_reason)
-    return FlipEvaluation(state=state, events=tuple(events), trigger=trigger)
+        quiet_state = replace(reported.state, alerts=replace(reported.state.alerts, refusal=None))
+        return FlipEvaluation(state=quiet_state, events=reported.events)
+    if volume_settings.mode is Mode.AUTO and not state.is_contested:
+        return FlipEvaluation(state=reported.state, events=reported.events, trigger=trigger)
+    blocked_reason = f"{trigger.reason}; mode {volume_settings.mode} leaves it to people"
+    return FlipEvaluation(
+        state=reported.state,
+        events=reported.events,
+        blocked_reason=None if trigger.cause is FlipCause.DRAINING else blocked_reason,
+    )
+
+
+def _report_critical(
+    state: VolumeState,
+    assessment: Assessment,
+    volume_settings: VolumeSettings,
+    recommendation: Recommendation | None,
+    lead: LeadPolicy,
+) -> Transition:
+    """Report once that a volume which is tagged critical depends on burst credits."""
+    is_exposed = volume_settings.is_critical and can_burst(assessment.volume)
+    new_state = replace(state, alerts=replace(state.alerts, is_critical_open=is_exposed))
+    if not is_exposed or state.alerts.is_critical_open:
+        return Transition(state=new_state)
+    return Transition(
+        state=new_state, events=(_critical_event(assessment, volume_settings, recommendation, lead),)
+    )
 
 
 def _critical_event(
@@ -156,14 +169,14 @@ def _check_missed_window(
     volume_context: VolumeContext,
     recommendation: Recommendation | None,
     now_s: float,
-) -> tuple[VolumeState, Event] | None:
-    """A window's start that a flip begun only now cannot meet; said once for each start.
+) -> Transition:
+    """Report the start of a window that a flip begun now cannot meet, once for each start.
 
-    Who starts a window by hand knows that it begins at once.
+    A window that was started by hand is not reported: it begins at once, and the person knows it.
     """
     windows = volume_context.windows
     if trigger is None or windows is None or windows.missed_by is None:
-        return None
+        return Transition(state=state)
     return _record_missed_window(
         state,
         windows,
@@ -187,10 +200,10 @@ def _check_missed_window_in_flight(
     *,
     policy: Policy,
     now_s: float,
-) -> tuple[VolumeState, Event] | None:
-    """A window's start that a flip under way will not meet, or did not."""
+) -> Transition:
+    """Report the start of a window that the flip under way will not meet, or did not meet."""
     if windows is None or not windows.wants_flip or flip.direction is not Direction.FLIP:
-        return None
+        return Transition(state=state)
     began_at_s = flip.started_at_s or flip.requested_at_s
     late_s = (
         began_at_s
@@ -198,7 +211,7 @@ def _check_missed_window_in_flight(
         - _window_start_at_s(windows)
     )
     if late_s <= 0:
-        return None
+        return Transition(state=state)
     return _record_missed_window(
         state,
         windows,
@@ -227,10 +240,10 @@ def _record_missed_window(
     parts: tuple[str, ...],
     action: str | None,
     facts: Mapping[str, Any],
-) -> tuple[VolumeState, Event] | None:
+) -> Transition:
     first, starts_at_s = _first_occurrence(windows), _window_start_at_s(windows)
     if not windows.wants_flip or first.is_manual or state.alerts.missed_window_at_s == starts_at_s:
-        return None
+        return Transition(state=state)
     expected_at, (subject, *details) = format_instant(starts_at_s + late_s), parts
     done_in = format_relative_time(starts_at_s + late_s, now_s, "UTC")
     event = Event(
@@ -250,7 +263,8 @@ def _record_missed_window(
             "late_s": round(late_s),
         },
     )
-    return replace(state, alerts=replace(state.alerts, missed_window_at_s=starts_at_s)), event
+    new_state = replace(state, alerts=replace(state.alerts, missed_window_at_s=starts_at_s))
+    return Transition(state=new_state, events=(event,))
 
 
 def _first_occurrence(windows: WindowState) -> Occurrence:
@@ -275,9 +289,10 @@ def _evaluate_return(
         missed = _check_missed_window_in_flight(
             state, flip, volume_settings, volume_context.windows, policy=policy, now_s=now_s
         )
-        state, events = (missed[0], (missed[1],)) if missed else (state, ())
         return FlipEvaluation(
-            state=state, events=events, blocked_reason=f"on its way to {flip.requested_config}"
+            state=missed.state,
+            events=missed.events,
+            blocked_reason=f"on its way to {flip.requested_config}",
         )
     is_within_cap = flip.usd_per_month <= policy.flip.tag_cap_usd
     is_critical = volume_settings.is_critical and not flip.is_permanent and is_within_cap

@@ -36,6 +36,18 @@ class Event:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Transition:
+    """A new state of a volume, and the events that led to it, oldest first."""
+
+    state: VolumeState
+    events: tuple[Event, ...] = ()
+
+    def then(self, following: "Transition") -> "Transition":
+        """This transition and the following one, which begins with the state of this one."""
+        return Transition(state=following.state, events=(*self.events, *following.events))
+
+
 def to_ledger_entry(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
     """The line of the ledger."""
     body = {"summary": event.summary, "details": list(event.details), **event.facts}

@@ -16,7 +16,7 @@ from burstwatch.core.ebs.pricing import (
 )
 from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.ledger.flip_state import (
     EXTERNAL,
     SAME_START_TOLERANCE_S,
@@ -88,14 +88,6 @@ class ObservedState:
         """When the newest modification started."""
         started_at = self.record.started_at if self.record else None
         return None if started_at is None else int(started_at.timestamp())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Transition:
-    """The state after a sighting, and what is to be told of it."""
-
-    state: VolumeState
-    events: tuple[Event, ...] = ()
 
 
 def reconcile(state: VolumeState, observed: ObservedState, *, policy: Policy, now_s: float) -> Transition:
@@ -357,9 +349,8 @@ def _confirm_lost_response(
     """The answer was lost, the modification was not."""
     state = mark_accepted(context.state, started_at_s, context.now_s)
     assert state.flip is not None
-    accepted = accepted_event(state.flip, context.policy.lead, note=note)
-    transition = reconcile(state, context.observed, policy=context.policy, now_s=context.now_s)
-    return Transition(state=transition.state, events=(accepted, *transition.events))
+    accepted = Transition(state=state, events=(accepted_event(state.flip, context.policy.lead, note=note),))
+    return accepted.then(reconcile(state, context.observed, policy=context.policy, now_s=context.now_s))
 
 
 def _superseded_unseen(context: _ReconcileContext) -> Transition:
@@ -367,9 +358,9 @@ def _superseded_unseen(context: _ReconcileContext) -> Transition:
     state = mark_accepted(context.state, context.flip.requested_at_s, context.now_s)
     assert state.flip is not None
     note = "AWS's answer was lost, and it was changed again since."
-    accepted = accepted_event(state.flip, context.policy.lead, note=note)
-    transition = _check_external_modification(replace(context, state=state, flip=state.flip))
-    return Transition(state=transition.state, events=(replace(accepted, alert=None), *transition.events))
+    event = replace(accepted_event(state.flip, context.policy.lead, note=note), alert=None)
+    accepted = Transition(state=state, events=(event,))
+    return accepted.then(_check_external_modification(replace(context, state=state, flip=state.flip)))
 
 
 def _check_progress(context: _ReconcileContext) -> Transition:

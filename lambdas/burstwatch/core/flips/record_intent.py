@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from burstwatch.core.ebs.pricing import US_EAST_1, usd_per_month
-from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.reconcile import (
     flip_facts,
@@ -16,15 +16,14 @@ from burstwatch.core.ledger.flip_state import (
     make_intent_id,
 )
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant
 
 
-def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> tuple[VolumeState, Event]:
-    """The state with the intent in it, and the line that says so: this comes before the call.
+def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> Transition:
+    """Add the intent to the state: the ledger has it before AWS is called.
 
-    ``requested_at_s`` is the time by now, not that of the pass: how long a request may still be under way
-    counts from it.
+    ``requested_at_s`` is the time of this call, in seconds since 1970, and not that of the pass: how long a
+    request may still be under way counts from it.
     """
     order, context = plan.order, plan.context
     assert plan.target is not None
@@ -75,7 +74,8 @@ def record_intent(plan: FlipPlan, revision: int, requested_at_s: int) -> tuple[V
     history = context.state.modifications
     if not order.is_automatic:  # a person who modifies it has dealt with what others changed
         history = replace(history, contested_at_s=None)
-    return replace(context.state, revision=revision, flip=flip, modifications=history), event
+    intended_state = replace(context.state, revision=revision, flip=flip, modifications=history)
+    return Transition(state=intended_state, events=(event,))
 
 
 def _reason_with_return(plan: FlipPlan) -> str:
@@ -90,7 +90,7 @@ def _format_overrides(plan: FlipPlan) -> str | None:
     return f"{plan.order.by} overrode {guards}: {plan.order.override_reason or 'no reason given'}"
 
 
-def extend_stay(plan: FlipPlan, revision: int) -> tuple[VolumeState, Event]:
+def extend_stay(plan: FlipPlan, revision: int) -> Transition:
     """The state in which a volume on its target is kept there for somebody else, or for another time."""
     flip, order, until_s = plan.context.state.flip, plan.order, plan.order.return_after_s
     assert flip is not None
@@ -112,4 +112,4 @@ def extend_stay(plan: FlipPlan, revision: int) -> tuple[VolumeState, Event]:
         details=tuple(filter(None, (order.reason,))),
         facts=flip_facts(kept_flip),
     )
-    return state, event
+    return Transition(state=state, events=(event,))

@@ -9,7 +9,7 @@ from burstwatch.core.ebs.pricing import US_EAST_1
 from burstwatch.core.ebs.sizing import (
     suggest_alternative,
 )
-from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.reconcile import (
     accepted_event,
@@ -40,12 +40,13 @@ def record_accepted(
     *,
     lead: LeadPolicy,
     time_to_empty_s: float | None = None,
-) -> tuple[VolumeState, Event]:
+) -> Transition:
     """AWS took what was asked for; ``time_to_empty_s`` is the order's."""
     assert modification.started_at is not None
     new_state = mark_accepted(state, int(modification.started_at.timestamp()), now_s)
     assert new_state.flip is not None
-    return new_state, accepted_event(new_state.flip, lead, time_to_empty_s=time_to_empty_s)
+    event = accepted_event(new_state.flip, lead, time_to_empty_s=time_to_empty_s)
+    return Transition(state=new_state, events=(event,))
 
 
 _TRANSIENT_GUARDS: Final = frozenset(
@@ -129,7 +130,7 @@ def record_rejected(
     retry_at_s: float | None = None,
     guard: str | None = None,
     unavailable_type: "UnavailableType | None" = None,
-) -> tuple[VolumeState, Event]:
+) -> Transition:
     """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same.
 
     Where the place ``unavailable_type`` the type, the guard refuses until that is forgotten, and the volume's
@@ -165,10 +166,10 @@ def record_rejected(
         )
         | (_guard_facts(guard, retry_at_s) if guard else {}),
     )
-    return new_state, event
+    return Transition(state=new_state, events=(event,))
 
 
-def record_unknown_outcome(state: VolumeState, code: str, message: str) -> tuple[VolumeState, Event]:
+def record_unknown_outcome(state: VolumeState, code: str, message: str) -> Transition:
     """Nobody knows whether AWS took it: that is found out by asking, not by sending again."""
     flip = state.flip
     assert flip is not None
@@ -178,4 +179,4 @@ def record_unknown_outcome(state: VolumeState, code: str, message: str) -> tuple
         details=(message, "It is settled by asking AWS what became of it."),
         facts=flip_facts(flip) | {"reason": message, "error_code": code},
     )
-    return state, event
+    return Transition(state=state, events=(event,))

@@ -7,9 +7,10 @@ from typing import Any, Final
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.evaluate import evaluate_flip
+from burstwatch.core.flips.events import Transition
 from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import Recommendation, recommend
-from burstwatch.core.flips.reconcile import Transition, reconcile
+from burstwatch.core.flips.reconcile import reconcile
 from burstwatch.core.flips.triggers import VolumeContext, can_burst, choose_act_rule
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.volume_state import VolumeState

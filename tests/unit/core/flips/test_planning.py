@@ -532,7 +532,8 @@ def test_an_intent_has_all_that_is_needed_to_settle_it_and_to_come_back():
         a_manual_order(return_after_s=NOW_S + HOUR_S),
         a_flip_context(a_volume(200), state=a_state(failure_count=2)),
     )
-    state, event = record_intent(plan, 7, NOW_S + 20)
+    transition = record_intent(plan, 7, NOW_S + 20)
+    state, [event] = transition.state, transition.events
     flip = state.flip
     assert (state.revision, state.modifications.failure_count) == (7, 2)
     assert (flip.status, flip.direction, flip.cause, flip.by) == (
@@ -554,7 +555,7 @@ def test_an_intent_has_all_that_is_needed_to_settle_it_and_to_come_back():
 def test_a_volume_that_is_sent_on_still_knows_what_it_was():
     # gp2 at $10.00 went to gp3 at $8.12; io2 with 4,000 IOPS is 12.50 + 260.00 = 272.50.
     order = a_manual_order(override=TargetOverride(volume_type=VolumeType.IO2, iops=4_000))
-    state, _ = record_intent(plan_for(order, context_of_flipped()), 7, NOW_S)
+    state = record_intent(plan_for(order, context_of_flipped()), 7, NOW_S).state
     flip = state.flip
     assert (flip.original, flip.previous and flip.previous.target, flip.target) == (GP2, GP3, IO2)
     assert flip.usd_per_month == 262.5
@@ -570,7 +571,8 @@ def test_the_flip_back_keeps_all_that_is_known_of_the_way_out():
         unconfirmed_since_s=NOW_S - 60,
     )
     plan = plan_for(an_order(BACK, reason="calm for 30 min"), context_of_flipped(flip=out))
-    state, event = record_intent(plan, 7, NOW_S)
+    transition = record_intent(plan, 7, NOW_S)
+    state, [event] = transition.state, transition.events
     changed = {
         "status": FlipStatus.REQUESTED,
         "direction": BACK,
@@ -590,7 +592,7 @@ def test_the_flip_back_keeps_all_that_is_known_of_the_way_out():
 
 def test_every_intent_has_a_name_of_its_own():
     plan = plan_for()
-    names = {record_intent(plan, revision, NOW_S)[0].flip.intent_id for revision in range(1, 9)}
+    names = {record_intent(plan, revision, NOW_S).state.flip.intent_id for revision in range(1, 9)}
     assert len(names) == 8
 
 
@@ -598,7 +600,7 @@ def test_every_intent_has_a_name_of_its_own():
 def test_the_ledger_records_who_overrode_which_guard_and_why(why, says):
     holds = [Hold(volume_id=None, by="bob", reason="r", placed_at_s=0, until_s=NOW_S + 9)]
     order = a_manual_order(overridden=frozenset({Guard.HELD}), override_reason=why)
-    _, event = record_intent(plan_for(order, a_flip_context(holds=holds)), 7, NOW_S)
+    [event] = record_intent(plan_for(order, a_flip_context(holds=holds)), 7, NOW_S).events
     assert (event.facts["overridden"], event.facts["why"]) == (["held"], why)
     details = " ".join(event.details)
     for phrase in (OPERATOR, "held", says):
@@ -606,7 +608,7 @@ def test_the_ledger_records_who_overrode_which_guard_and_why(why, says):
 
 
 def test_the_reason_to_stay_goes_into_the_ledger():
-    stays, _ = record_intent(plan_for(), 7, NOW_S)
+    stays = record_intent(plan_for(), 7, NOW_S).state
     assert stays.flip.is_permanent
     assert "$8.12" in stays.flip.reason
     assert "critical: 18 % left" in stays.flip.reason
@@ -687,7 +689,7 @@ def test_how_long_is_said_also_of_a_flip_under_way(shows, wish):
     )
     plan = plan_for(a_manual_order(override=wish, **FOR_SIX_HOURS), facts)
     assert (plan.is_extension, plan.target, plan.refusals, plan.usd_per_month_more) == (True, GP3, (), 0.0)
-    kept = extend_stay(plan, 7)[0].flip
+    kept = extend_stay(plan, 7).state.flip
     assert (kept.status, kept.started_at_s, kept.intent_id) == (
         UNDER_WAY.status,
         UNDER_WAY.started_at_s,
@@ -751,14 +753,14 @@ def test_a_manual_order_releases_an_external_change(order, facts):
     contested = replace(facts, state=with_fields(facts.state, contested_at_s=CONTESTED_S))
     plan = plan_for(order, contested)
     assert plan.refusals == ()
-    state, _ = record_intent(plan, 7, NOW_S)
+    state = record_intent(plan, 7, NOW_S).state
     assert (state.modifications.contested_at_s, state.flip.status) == (None, FlipStatus.REQUESTED)
 
 
 def test_an_extension_releases_what_others_changed():
     facts = context_of_flipped()
     contested = replace(facts, state=with_fields(facts.state, contested_at_s=CONTESTED_S))
-    state, _ = extend_stay(plan_for(a_manual_order(**FOR_SIX_HOURS), contested), 7)
+    state = extend_stay(plan_for(a_manual_order(**FOR_SIX_HOURS), contested), 7).state
     assert (state.modifications.contested_at_s, state.flip.by) == (None, OPERATOR)
 
 
@@ -767,7 +769,7 @@ def test_the_watchdog_releases_nothing(order):
     facts = context_of_flipped() if order.direction is BACK else a_flip_context()
     plan = plan_for(order, replace(facts, state=with_fields(facts.state, contested_at_s=CONTESTED_S)))
     assert refusing_guards(plan) == [Guard.CHANGED_BY_OTHERS]
-    assert record_intent(plan, 7, NOW_S)[0].modifications.contested_at_s == CONTESTED_S
+    assert record_intent(plan, 7, NOW_S).state.modifications.contested_at_s == CONTESTED_S
 
 
 # a time that nobody keeps
@@ -791,7 +793,8 @@ def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
     flip = a_flip(usd_per_month=5.0, is_permanent=True, reason="stays: $8.12", overdue_alerted_at_s=NOW_S - 9)
     facts = context_of_flipped(flip=flip)
     facts = replace(facts, state=with_fields(facts.state, used=uses(20), failure_count=1))
-    state, event = extend_stay(plan_for(a_manual_order(reason="INC-7", **FOR_SIX_HOURS), facts), 7)
+    transition = extend_stay(plan_for(a_manual_order(reason="INC-7", **FOR_SIX_HOURS), facts), 7)
+    state, [event] = transition.state, transition.events
     assert state == replace(facts.state, revision=7, flip=state.flip)
     assert (state.flip.cause, state.flip.by, state.flip.is_permanent) == (FlipCause.MANUAL, OPERATOR, False)
     assert state.flip.return_after_s == NOW_S + 6 * HOUR_S
@@ -807,7 +810,8 @@ def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
 def test_without_a_time_it_stays_until_a_person_says_so_and_counts_against_no_cap():
     # A stay for $5 more that the watchdog chose counts; ann knows what she takes over.
     chosen = a_flip(is_permanent=True, usd_per_month=5.0)
-    state, event = extend_stay(plan_for(a_manual_order(), context_of_flipped(flip=chosen)), 7)
+    transition = extend_stay(plan_for(a_manual_order(), context_of_flipped(flip=chosen)), 7)
+    state, [event] = transition.state, transition.events
     assert (chosen.counts_against_caps, state.flip.counts_against_caps) == (True, False)
     assert (state.flip.is_permanent, state.flip.return_after_s) == (True, None)
     assert "until it is flipped back" in event.summary
@@ -817,12 +821,13 @@ def test_without_a_time_it_stays_until_a_person_says_so_and_counts_against_no_ca
 
 
 def intended_flip(order=None, facts=None, **settings):
-    return record_intent(plan_for(order, facts, **settings), 7, NOW_S)[0]
+    return record_intent(plan_for(order, facts, **settings), 7, NOW_S).state
 
 
 def test_an_accepted_modification_is_in_progress_and_used_up():
     record = a_modification(state="modifying", started="12:00:02")
-    state, event = record_accepted(intended_flip(), record, NOW_S + 60, lead=LeadPolicy())
+    transition = record_accepted(intended_flip(), record, NOW_S + 60, lead=LeadPolicy())
+    state, [event] = transition.state, transition.events
     assert (state.flip.status, state.flip.started_at_s) == (FlipStatus.IN_PROGRESS, NOW_S + 2)
     assert state.modifications.used == (ModificationUse(at_s=NOW_S + 2, by=WATCHDOG, direction=OUT),)
     assert event.kind is EntryKind.ACCEPTED
@@ -831,9 +836,10 @@ def test_an_accepted_modification_is_in_progress_and_used_up():
 @pytest.mark.parametrize(("retry_at_s", "expected_s"), [(None, NOW_S + 60), (NOW_S + 7_200.5, NOW_S + 7_200)])
 def test_a_refused_request_leaves_only_a_backoff(retry_at_s, expected_s):
     before = a_flip_context(state=a_state(used=uses(20)))
-    state, event = record_rejected(
+    transition = record_rejected(
         intended_flip(facts=before), "InvalidParameterValue", "too many", NOW_S, retry_at_s=retry_at_s
     )
+    state, [event] = transition.state, transition.events
     assert (state.flip, state.modifications.failure_count, state.modifications.retry_at_s) == (
         None,
         1,
@@ -847,28 +853,28 @@ def test_a_refused_request_leaves_only_a_backoff(retry_at_s, expected_s):
 
 
 def test_a_return_that_aws_refused_leaves_the_volume_on_its_target():
-    state, _ = record_rejected(
+    state = record_rejected(
         intended_flip(an_order(BACK), context_of_flipped()), "InternalError", "sorry", NOW_S
-    )
+    ).state
     flip = state.flip
     assert (flip.status, flip.direction, flip.target, flip.original) == (FlipStatus.ON_TARGET, OUT, GP3, GP2)
 
 
 def test_a_refused_redirect_leaves_the_volume_where_it_was():
     order = a_manual_order(override=TargetOverride(volume_type=VolumeType.IO2))
-    state, _ = record_rejected(intended_flip(order, context_of_flipped()), "InternalError", "sorry", NOW_S)
+    state = record_rejected(intended_flip(order, context_of_flipped()), "InternalError", "sorry", NOW_S).state
     assert (state.flip.status, state.flip.target, state.flip.original) == (FlipStatus.ON_TARGET, GP3, GP2)
 
 
 def test_an_aws_refusal_with_a_matching_guard_names_the_guard():
-    _, event = record_rejected(
+    [event] = record_rejected(
         intended_flip(),
         "VolumeModificationRateExceeded",
         "wait",
         NOW_S,
         guard="aws_quota",
         retry_at_s=NOW_S + 9,
-    )
+    ).events
     assert event.action == "burstctl explain vol-0a1"
     assert "aws_quota" in event.summary
     assert event.facts["guard"] == "aws_quota"
@@ -877,7 +883,8 @@ def test_an_aws_refusal_with_a_matching_guard_names_the_guard():
 
 def test_a_lost_answer_changes_nothing():
     before = intended_flip()
-    state, event = record_unknown_outcome(before, "ReadTimeout", "no answer within 30 s")
+    transition = record_unknown_outcome(before, "ReadTimeout", "no answer within 30 s")
+    state, [event] = transition.state, transition.events
     assert state == before
     assert event.kind is EntryKind.UNCLEAR
     assert event.facts["intent_id"] == before.flip.intent_id
@@ -907,7 +914,7 @@ def test_a_refused_flip_without_a_target_is_reported_as_well():
 
 def test_an_intent_that_overrides_nothing_says_no_word_of_it():
     plan = plan_for(an_order(reason="critical: 18 % left"))
-    assert record_intent(plan, 7, NOW_S)[1].details == ("critical: 18 % left",)
+    assert record_intent(plan, 7, NOW_S).events[0].details == ("critical: 18 % left",)
 
 
 def test_a_refusal_names_what_it_was_to_become():

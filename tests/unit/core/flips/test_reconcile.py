@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.events import Transition
 from burstwatch.core.flips.reconcile import (
     ObservedState,
-    Transition,
     accepted_event,
     reconcile,
     roll_back_intent,
