@@ -9,7 +9,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.evaluate import evaluate_flip
 from burstwatch.core.flips.events import Transition
 from burstwatch.core.flips.guards import detached_refusal
-from burstwatch.core.flips.recommendation import Recommendation, recommend
+from burstwatch.core.flips.recommendation import recommend
 from burstwatch.core.flips.reconcile import reconcile
 from burstwatch.core.flips.triggers import VolumeContext, can_burst, choose_act_rule
 from burstwatch.core.ledger.flip_state import Direction
@@ -18,7 +18,7 @@ from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.watch.alert_due import find_due_alert, record_host_stall
 from burstwatch.core.watch.build_change import build_alerts, build_change
-from burstwatch.core.watch.decision import Action, Decision, TickContext, VolumeEvaluation
+from burstwatch.core.watch.decision import Action, Decision, DueAlert, TickContext, VolumeEvaluation
 from burstwatch.core.watch.next_poll import interval_with_flip_s, level_interval_s, sweep_poll_interval_s
 from burstwatch.core.watch.record_reading import (
     classify_reading,
@@ -58,72 +58,38 @@ def evaluate_volume(
 ) -> VolumeEvaluation | Decision:
     """Steps 1 to 6 of a decision; the whole decision for a calm volume, about which nothing is to be done.
 
-    ``classified`` is the level of ``assessment`` where the caller has worked it out already.
+    ``classified`` is the level of ``assessment`` if the caller has worked it out already.
     """
-    now_s = context.now_s
     before = old_state or VolumeState(volume_id=assessment.volume.volume_id, revision=0)
-    settings = _limit_mode(volume_settings, before)
     # 1. Reconcile a flip that we started with what AWS shows; after it gp2's balance may mean nothing.
-    reconciled = _reconcile_flip(before, volume_context, policy, now_s)
+    reconciled = _reconcile_flip(before, volume_context, policy, context.now_s)
     reading = without_stale_balance(assessment, reconciled.state)
     # 2. Classify the severity. Nearly every volume is calm: nothing is remembered of it, and nothing to do.
     level = classify_reading(reading, before, policy, classified=classified)
-    interval_s = level_interval_s(reading, level, before, policy=policy, now_s=int(now_s))
-    is_calm = old_state is None and level is Level.OK and interval_s is None
-    if (is_calm or is_still_unused(reading, before, int(now_s))) and _has_no_demands(
-        settings, volume_context
-    ):
-        return _calm_decision(reading, level, settings, policy)
-    # 3. Record the reading.
-    recorded = record_reading(reconciled.state, before, reading, level, volume_context, now_s=now_s)
-    # 4. Recommend a configuration, for people and for the watchdog.
-    must_leave_gp2 = settings.is_critical or _is_wanted_by_window(volume_context)
-    recommendation = _recommend(
-        reading, level, settings, recorded, volume_context, policy, context, must_leave_gp2=must_leave_gp2
-    )
-    # 5. Evaluate the trigger of a flip, or of the way back.
-    flip = evaluate_flip(
-        reading,
-        recorded,
-        level,
-        settings,
-        volume_context,
-        recommendation=recommendation,
-        policy=policy,
-        now_s=now_s,
-    )
-    # 6. Find the one alert that is due, and what a host's report adds.
-    alert = find_due_alert(
-        before, flip.state, reading, level, mode=settings.mode, policy=policy, now_s=int(now_s)
-    )
-    alerted = Transition(state=alert.state)
-    if volume_context.stall is not None:
-        alerted = record_host_stall(
-            alert.state,
-            volume_context.stall,
-            settings.mode,
-            is_alerted=alert.kind is not None,
-            now_s=int(now_s),
-        )
-    return VolumeEvaluation(
+    read = VolumeEvaluation(
         assessment=reading,
-        volume_settings=settings,
+        volume_settings=_limit_mode(volume_settings, before),
         volume_context=volume_context,
         policy=policy,
         context=context,
         old_state=old_state,
-        state=alerted.state,
+        before=before,
+        state=reconciled.state,
         level=level,
-        focus_interval_s=interval_s,
-        recommendation=recommendation,
-        act_rule=None
-        if recommendation is None or must_leave_gp2
-        else choose_act_rule(recommendation.settled_target, policy),
-        trigger=flip.trigger,
-        blocked_reason=flip.blocked_reason,
-        alert=alert,
-        events=(*reconciled.events, *flip.events, *alerted.events),
+        focus_interval_s=level_interval_s(reading, level, before, policy=policy, now_s=int(context.now_s)),
+        alert=DueAlert(kind=None, reason=str(reading.unknown_reason or level), state=reconciled.state),
+        events=reconciled.events,
     )
+    if _needs_nothing(read):
+        return _calm_decision(read)
+    # 3. Record the reading.
+    recorded = _with_reading(read)
+    # 4. Recommend a configuration, for people and for the watchdog.
+    recommended = _with_recommendation(recorded)
+    # 5. Evaluate the trigger of a flip, or of the way back.
+    triggered = _with_trigger(recommended)
+    # 6. Find the one alert that is due, and what a host's report adds.
+    return _with_alert(triggered)
 
 
 def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None = None) -> Decision:
@@ -152,7 +118,7 @@ def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None
 
 def _limit_mode(volume_settings: VolumeSettings, state: VolumeState) -> VolumeSettings:
     """A volume that somebody else changed is left to people until it is released."""
-    if state.modifications.contested_at_s is None or volume_settings.mode.rank <= Mode.PROPOSE.rank:
+    if not state.is_contested or volume_settings.mode.rank <= Mode.PROPOSE.rank:
         return volume_settings
     return replace(volume_settings, mode=Mode.PROPOSE)
 
@@ -165,39 +131,84 @@ def _reconcile_flip(
     return reconcile(state, volume_context.observed, policy=policy, now_s=now_s)
 
 
-def _has_no_demands(volume_settings: VolumeSettings, volume_context: VolumeContext) -> bool:
-    """Whether neither a tag, nor a window, nor a host's report asks for more than the reading does."""
-    return not volume_settings.is_critical and volume_context.windows is None and volume_context.stall is None
+def _needs_nothing(read: VolumeEvaluation) -> bool:
+    """Whether the volume is calm, or unused as at the last poll, and nothing else asks for more."""
+    windows, stall = read.volume_context.windows, read.volume_context.stall
+    if read.volume_settings.is_critical or windows is not None or stall is not None:
+        return False
+    is_calm = read.old_state is None and read.level is Level.OK and read.focus_interval_s is None
+    return is_calm or is_still_unused(read.assessment, read.before, int(read.context.now_s))
 
 
-def _is_wanted_by_window(volume_context: VolumeContext) -> bool:
-    return volume_context.windows is not None and volume_context.windows.wants_flip
-
-
-def _recommend(
-    assessment: Assessment,
-    level: Level,
-    volume_settings: VolumeSettings,
-    state: VolumeState,
-    volume_context: VolumeContext,
-    policy: Policy,
-    context: TickContext,
-    *,
-    must_leave_gp2: bool,
-) -> Recommendation | None:
-    """What a volume on burst storage should become; None if it need not, or is flipped already."""
-    is_needed = level.is_alerting or (must_leave_gp2 and can_burst(assessment.volume))
-    if not is_needed or state.flip is not None:
-        return None
-    return recommend(
-        assessment,
-        volume_settings.target_override,
-        policy.flip,
-        context.location,
-        is_future=must_leave_gp2 or not level.is_alerting,
-        modifications=state.modifications.within_day(context.now_s),
-        unavailable=volume_context.unavailable,
+def _with_reading(read: VolumeEvaluation) -> VolumeEvaluation:
+    state = record_reading(
+        read.state, read.before, read.assessment, read.level, read.volume_context, now_s=read.context.now_s
     )
+    return replace(read, state=state)
+
+
+def _with_recommendation(recorded: VolumeEvaluation) -> VolumeEvaluation:
+    """What a volume on burst storage should become; nothing if it need not, or is flipped already."""
+    assessment, policy, level = recorded.assessment, recorded.policy, recorded.level
+    windows = recorded.volume_context.windows
+    must_leave_gp2 = recorded.volume_settings.is_critical or (windows is not None and windows.wants_flip)
+    is_needed = level.is_alerting or (must_leave_gp2 and can_burst(assessment.volume))
+    if not is_needed or recorded.flip is not None:
+        return recorded
+    recommendation = recommend(
+        assessment,
+        recorded.volume_settings.target_override,
+        policy.flip,
+        recorded.context.location,
+        is_future=must_leave_gp2 or not level.is_alerting,
+        modifications=recorded.state.modifications.within_day(recorded.context.now_s),
+        unavailable=recorded.volume_context.unavailable,
+    )
+    act_rule = None if must_leave_gp2 else choose_act_rule(recommendation.settled_target, policy)
+    return replace(recorded, recommendation=recommendation, act_rule=act_rule)
+
+
+def _with_trigger(recommended: VolumeEvaluation) -> VolumeEvaluation:
+    flip = evaluate_flip(
+        recommended.assessment,
+        recommended.state,
+        recommended.level,
+        recommended.volume_settings,
+        recommended.volume_context,
+        recommendation=recommended.recommendation,
+        policy=recommended.policy,
+        now_s=recommended.context.now_s,
+    )
+    return replace(
+        recommended,
+        state=flip.state,
+        trigger=flip.trigger,
+        blocked_reason=flip.blocked_reason,
+        events=(*recommended.events, *flip.events),
+    )
+
+
+def _with_alert(triggered: VolumeEvaluation) -> VolumeEvaluation:
+    mode, stall, now_s = (
+        triggered.volume_settings.mode,
+        triggered.volume_context.stall,
+        triggered.context.now_s,
+    )
+    alert = find_due_alert(
+        triggered.before,
+        triggered.state,
+        triggered.assessment,
+        triggered.level,
+        mode=mode,
+        policy=triggered.policy,
+        now_s=int(now_s),
+    )
+    if stall is None:
+        return replace(triggered, alert=alert, state=alert.state)
+    is_alerted = alert.kind is not None
+    stalled = record_host_stall(alert.state, stall, mode, is_alerted=is_alerted, now_s=int(now_s))
+    events = (*triggered.events, *stalled.events)
+    return replace(triggered, alert=alert, state=stalled.state, events=events)
 
 
 def _choose_action(evaluation: VolumeEvaluation, *, has_alerts: bool) -> Action:
@@ -218,17 +229,15 @@ def _decision_reason(evaluation: VolumeEvaluation) -> str:
     return evaluation.blocked_reason or evaluation.alert.reason
 
 
-def _calm_decision(
-    assessment: Assessment, level: Level, volume_settings: VolumeSettings, policy: Policy
-) -> Decision:
-    """The decision about almost every volume at almost every look: nothing."""
+def _calm_decision(read: VolumeEvaluation) -> Decision:
+    """The decision about almost every volume at almost every poll: nothing."""
     return Decision(
-        assessment=assessment,
-        volume_settings=volume_settings,
-        level=level,
+        assessment=read.assessment,
+        volume_settings=read.volume_settings,
+        level=read.level,
         previous_level=Level.OK,
         action=Action.NONE,
-        reason=str(assessment.unknown_reason or level),
-        poll_interval_s=sweep_poll_interval_s(assessment, policy),
+        reason=read.alert.reason,
+        poll_interval_s=sweep_poll_interval_s(read.assessment, read.policy),
         change=None,
     )

@@ -99,11 +99,11 @@ class DueAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeEvaluation:
-    """What is known of a volume before its alert is written: the first six steps of a decision.
+    """What is known of a volume before its alert is written: each of the first six steps adds its result.
 
-    ``old_state`` is what the ledger has of it, None if it has nothing; ``state`` is what it will have, but
-    for the time of the next poll. ``focus_interval_s`` is the time to the next poll by the level alone, None
-    if the sweep is enough.
+    ``old_state`` is what the ledger has of the volume, None if it has nothing; ``before`` is the same, or an
+    empty state. ``state`` is what the ledger will have, except for the time of the next poll.
+    ``focus_interval_s`` is the time to the next poll by the level alone, None if the sweep is enough.
     """
 
     assessment: Assessment
@@ -112,15 +112,16 @@ class VolumeEvaluation:
     policy: Policy
     context: TickContext
     old_state: VolumeState | None
+    before: VolumeState
     state: VolumeState
     level: Level
     focus_interval_s: int | None
-    recommendation: Recommendation | None
-    act_rule: ActRule | None
-    trigger: FlipTrigger | None
-    blocked_reason: str | None
     alert: DueAlert
-    events: tuple[Event, ...]
+    recommendation: Recommendation | None = None
+    act_rule: ActRule | None = None
+    trigger: FlipTrigger | None = None
+    blocked_reason: str | None = None
+    events: tuple[Event, ...] = ()
 
     @property
     def volume_id(self) -> str:
@@ -137,12 +138,12 @@ class VolumeEvaluation:
 
     @property
     def previous_level(self) -> Level:
-        return Level.OK if self.old_state is None else self.old_state.level
+        return self.before.level
 
     @property
     def previous_alerted_level(self) -> Level | None:
         """The level that people were notified of last, if that alert is still open."""
-        return None if self.old_state is None else self.old_state.alerts.open_level
+        return self.before.alerts.open_level
 
     @property
     def unexplained_drain(self) -> DrainEpisode | None:
