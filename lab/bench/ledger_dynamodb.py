@@ -21,6 +21,7 @@ from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCau
 from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import LastReading, VolumeState
+from burstwatch.core.text import format_usd
 
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
 """On demand, us-east-1, since November 2024."""
@@ -152,7 +153,10 @@ def price_quiet_month(volumes: int) -> None:
     max_usd = to_usd(focus, FOCUS_TICKS - SWEEP_TICKS)
     usd = max_usd + to_usd(sweep, SWEEP_TICKS)
     max_usd += to_usd(changed_sweep, SWEEP_TICKS)
-    print(f"  a quiet month: ${usd:.2f}; ${max_usd:.2f} where volumes come or go before each sweep")
+    print(
+        f"  a quiet month: {format_usd(usd)}; {format_usd(max_usd)} where volumes come or go before"
+        f" each sweep"
+    )
 
 
 def to_usd(units: tuple[float, float], times: int) -> float:

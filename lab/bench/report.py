@@ -18,6 +18,8 @@ from shutil import which
 
 from assess_pass import serve_idle_fleet
 
+from burstwatch.core.text import format_usd
+
 _COMMAND = "import sys; from burstctl.main import main; sys.exit(main())"
 _SORT = """
 const done = arguments[arguments.length - 1];
@@ -100,7 +102,7 @@ def main(sizes: list[int]) -> None:
             cells = (
                 f"{report['bytes'] / 1e6:.2f} MB",
                 f"{sum(report['api_calls'].values())}",
-                f"${report['cost']['usd']:.4f}",
+                format_usd(report["cost"]["usd"], decimals=4),
                 f"{report['wall_s']:.1f} s",
                 *(f"{timings_ms[action]:.0f} ms" for action in ("open", "sort", "filter")),
             )

@@ -37,6 +37,7 @@ from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import LastReading, VolumeState
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
+from burstwatch.core.text import format_usd
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 
@@ -282,7 +283,8 @@ def main(volumes: int, incidents: int, kinds: Sequence[str]) -> None:
                 if is_full and kind == "dynamodb":
                     usd = size_mb / 1e3 * USD_PER_GB_MONTH
                     print(
-                        f"  storing it: ${usd:.2f} a month, were it not within the {FREE_GB} GB that are free"
+                        f"  storing it: {format_usd(usd)} a month, were it not within the {FREE_GB}"
+                        f" GB that are free"
                     )
 
 

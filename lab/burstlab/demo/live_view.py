@@ -15,7 +15,7 @@ from burstlab.demo.scenario import STARTS_AT, VOLUMES
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.text import format_clock, format_duration, sanitise, wrap
+from burstwatch.core.text import format_clock, format_duration, format_usd, sanitise, wrap
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
 COLOURS: Final = {
@@ -170,7 +170,7 @@ def _print_comparison(console: Console, runs: list[VolumeRun]) -> None:
         ("ran dry", *(_format_clock_or_never(run.history.empty_at_s) for run in runs)),
         ("stalled", *(format_duration(run.history.stalled_s) for run in runs)),
         ("operations lost", *(f"{run.history.lost_ops:,.0f}" for run in runs)),
-        ("paid for the volume", *(f"${run.history.usd:.4f}" for run in runs)),
+        ("paid for the volume", *(format_usd(run.history.usd, decimals=4) for run in runs)),
     ]
     for label, *values in rows:
         console.print(Text(f"{label:<20}" + "".join(f"{value:>15}" for value in values)))
@@ -232,11 +232,13 @@ def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) ->
     _print_wrapped(console, f"Left alone, {_summarise(unwatched)}.")
     more = "more" if usd >= 0 else "less"
     _print_wrapped(
-        console, f"Watched, {_summarise(histories)}; the flips cost ${abs(usd):.4f} {more} than gp2."
+        console,
+        f"Watched, {_summarise(histories)}; the flips cost {format_usd(abs(usd), decimals=4)} {more}"
+        f" than gp2.",
     )
     calls = ", ".join(f"{count} {action}" for action, count in sorted(demo_run.api_calls.items()))
     metrics = demo_run.endpoint.metrics_requested
-    price = f"${metrics * USD_PER_METRIC:.4f} at CloudWatch's price"
+    price = f"{format_usd(metrics * USD_PER_METRIC, decimals=4)} at CloudWatch's price"
     _print_wrapped(console, f"{demo_run.ticks} ticks; {metrics:,} metrics read, {price}; {calls}.")
 
 
@@ -251,7 +253,7 @@ def _summarise(histories: list[VolumeHistory]) -> str:
 
 
 def _format_usd(usd: float) -> str:
-    return f"{'-' if usd < 0 else '+'}${abs(usd):.4f}"
+    return f"{'-' if usd < 0 else '+'}{format_usd(abs(usd), decimals=4)}"
 
 
 def _print_heading(console: Console, text: str) -> None:

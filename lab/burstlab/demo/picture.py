@@ -19,7 +19,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.windows import Windows, occurrences
-from burstwatch.core.text import format_clock, format_duration
+from burstwatch.core.text import format_clock, format_duration, format_usd
 
 INK: Final = "#1b1f24"
 FAINT: Final = "#6b7480"
@@ -91,7 +91,7 @@ def _draw_header(figure: Any, runs: Sequence[VolumeRun], height: float) -> None:
         f"They stalled for {_format_stalled(histories)} in all; left alone it would have been"
         f" {_format_stalled(unwatched)}."
     )
-    cost = f"The flips cost ${abs(usd):.2f} {'more' if usd >= 0 else 'less'} than gp2."
+    cost = f"The flips cost {format_usd(abs(usd))} {'more' if usd >= 0 else 'less'} than gp2."
     for inches, text, style in (
         (0.24, f"{headline}, which kept {saved} from running dry", {"fontsize": 14.5, "weight": "bold"}),
         (0.52, f"{stall_sentence} {cost}", {"fontsize": 11}),
@@ -235,7 +235,10 @@ def _draw_interval(axes: Any, run: VolumeRun, interval: TargetInterval) -> None:
     usd = run.history.extra_usd(interval.requested_at_s, interval.return_requested_at_s)
     suffix = ", to stay" if interval.is_permanent else ""
     sign = "+" if usd >= 0 else "\N{MINUS SIGN}"
-    label = f"{interval.target.volume_type}, {interval.target.iops:,} IOPS{suffix}\n{sign}${abs(usd):.4f}"
+    label = (
+        f"{interval.target.volume_type}, {interval.target.iops:,}"
+        f" IOPS{suffix}\n{sign}{format_usd(abs(usd), decimals=4)}"
+    )
     axes.text(
         _to_datetime((interval.reached_at_s + end_at_s) / 2), 52, label,
         ha="center", va="center", fontsize=9.5, color=INK,

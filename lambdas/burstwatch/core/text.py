@@ -1,4 +1,4 @@
-"""Words for people: instants and lengths of time, and text from outside made fit to show."""
+"""Text for people: instants, durations and dollars, and text from outside that is made safe to show."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -10,6 +10,9 @@ _COMBINING_MARKS: Final = frozenset({"Mn", "Me"})
 _MAX_MARKS: Final = 2
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that Unicode calls printable and that nobody can see."""
+
+HALF_CENT_USD: Final = 0.005
+"""Less than this is nothing when it is rounded to cents."""
 
 
 def format_instant(at_s: float) -> str:
@@ -70,6 +73,15 @@ def format_relative_time(at_s: float, now_s: float, zone: str = "") -> str:
 def format_until(at_s: float, now_s: float) -> str:
     """How long something lasts: ``for 58 min (until 14:39 UTC)``."""
     return f"for {format_rounded_duration(max(0.0, at_s - now_s))} (until {format_time(at_s, now_s)} UTC)"
+
+
+def format_usd(usd: float, *, decimals: int | None = None) -> str:
+    """Dollars for people: ``$1,234.50``, ``-$3.00``; less than half a cent with four digits: ``$0.0012``.
+
+    ``decimals`` is the number of digits after the point, if the text needs another one.
+    """
+    digits = decimals if decimals is not None else 2 if abs(usd) >= HALF_CENT_USD or not usd else 4
+    return f"{'-' if usd < 0 else ''}${abs(usd):,.{digits}f}"
 
 
 def sanitise(text: str, limit: int) -> str:

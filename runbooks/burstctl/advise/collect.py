@@ -16,6 +16,7 @@ from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.policy.volume_tags import read_tags
+from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import WORKERS, build_client
@@ -201,8 +202,9 @@ def _check_cost(volumes: int, request: AdviceRequest) -> None:
     usd = volumes * METRICS_PER_VOLUME * USD_PER_METRIC
     if usd > MAX_USD and not request.assumes_yes:
         raise SettingsError(
-            f"reading the history of {volumes:,} volumes costs ${usd:,.2f} (CloudWatch bills"
-            f" {METRICS_PER_VOLUME} metrics for each), more than ${MAX_USD:,.2f}: add --yes to read it, or"
+            f"reading the history of {volumes:,} volumes costs {format_usd(usd)} (CloudWatch bills"
+            f" {METRICS_PER_VOLUME} metrics for each), more than {format_usd(MAX_USD)}: add --yes to"
+            f" read it, or"
             " name some of the volumes; fewer --days cost the same"
         )
 

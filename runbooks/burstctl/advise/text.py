@@ -9,12 +9,12 @@ from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import STAY, Advice, Verdict, describe_period
 from burstctl.cli.output import print_error, print_info
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
-from burstctl.render.plan_text import format_usd, format_usd_difference
+from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
 from burstctl.render.table import Cell, Table, render_plain, truncate
 from burstctl.render.volume import describe_volume, display_name_of, sanitise_aligned
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.text import format_duration, format_instant, sanitise
+from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd, sanitise
 
 MAX_ROWS: Final = 20
 """Of a fleet so many volumes are shown: those in most danger, then those with most dollars in it."""
@@ -26,7 +26,6 @@ _ALERTS_DIFFER_NOTE: Final = (
 _MAX_LINES: Final = 10
 _MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21
-_HALF_CENT_USD: Final = 0.005
 _FULL_PCT: Final = 100.0
 
 
@@ -69,7 +68,8 @@ def print_notes(report: AdviceReport) -> None:
     _print_lines("no advice", (f"{volume_id}: {reason}" for volume_id, reason in report.unsuited.items()))
     calls = sum(report.api_calls.values())
     print_info(
-        f"read {report.metrics_requested:,} metrics for ${report.read_cost_usd:.5f}, in {calls:,}"
+        f"read {report.metrics_requested:,} metrics for"
+        f" {format_usd(report.read_cost_usd, decimals=5)}, in {calls:,}"
         f" call{'' if calls == 1 else 's'} to AWS"
     )
     _print_failures(report)
@@ -128,7 +128,7 @@ def _describe_target(advice: Advice) -> str:
 
 def format_signed_usd(usd_more: float) -> str:
     """``-1.88``, ``+64.00``, and a plain ``0.00`` for less than half a cent."""
-    return "0.00" if abs(usd_more) < _HALF_CENT_USD else f"{usd_more:+,.2f}"
+    return "0.00" if abs(usd_more) < HALF_CENT_USD else f"{usd_more:+,.2f}"
 
 
 def _describe_drain(advice: Advice) -> str:

@@ -36,7 +36,7 @@ from burstctl.context.stacks import open_aws_session
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import format_clock, format_duration
+from burstwatch.core.text import format_clock, format_duration, format_usd
 from burstwatch.wiring.bootstrap import (
     AwsSession,
     build_client,
@@ -316,17 +316,20 @@ def _run_facts(context: _CheckContext, run: RunFile, facts: Sequence[Fact]) -> E
         check_writable(path.absolute(), "--report")
     most_usd = run.most_usd + plan.usd
     if facts and most_usd > request.ceiling_usd:
-        spent_note = f", ${run.most_usd:.2f} of it before this attempt" if run.most_usd else ""
+        spent_note = f", {format_usd(run.most_usd)} of it before this attempt" if run.most_usd else ""
         next_step = (
             "give a higher --ceiling, or --clean-up ends the run" if spent_note else "take fewer facts"
         )
         print_error(
-            f"it could cost ${most_usd:.2f}{spent_note}, the ceiling is ${request.ceiling_usd:.2f}:"
+            f"it could cost {format_usd(most_usd)}{spent_note}, the ceiling is"
+            f" {format_usd(request.ceiling_usd)}:"
             f" {next_step}"
         )
         return _show_plan(request, plan)
     print_info(render_plan(plan), is_preformatted=True)
-    question = f"Create this in account {context.account}, {context.region}, for at most ${plan.usd:.2f}?"
+    question = (
+        f"Create this in account {context.account}, {context.region}, for at most {format_usd(plan.usd)}?"
+    )
     if facts and not confirm(question, assumes_yes=request.assumes_yes):
         return ExitCode.INTERRUPTED
     run.most_usd = most_usd

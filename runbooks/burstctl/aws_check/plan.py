@@ -13,7 +13,7 @@ from burstctl.aws_check.prices import OTHER_REGION_FACTOR, fact_usd, host_usd, t
 from burstctl.aws_check.resources import TAG
 from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1
-from burstwatch.core.text import format_duration
+from burstwatch.core.text import format_duration, format_usd
 from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.aws-check-plan/v1"
@@ -134,7 +134,8 @@ def _sentences(plan: Plan) -> Iterator[str]:
     elsewhere = (
         "" if plan.priced_region == US_EAST_1.region else f", times {OTHER_REGION_FACTOR:g} for this Region"
     )
-    yield f"At most ${plan.usd:.2f} ({PRICE_SOURCE}{elsewhere}) and {format_duration(plan.minutes * 60)}."
+    duration = format_duration(plan.minutes * 60)
+    yield f"At most {format_usd(plan.usd)} ({PRICE_SOURCE}{elsewhere}) and {duration}."
     if plan.host_minutes:
         yield (
             f"One {INSTANCE_TYPE} without access from outside and {HOST_GP2_GIB} GiB of gp2 are created with"

@@ -17,7 +17,7 @@ from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.core.text import format_instant, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import WORKERS, build_client
@@ -156,14 +156,15 @@ def _check_cost(volumes: int, period_s: int, request: InputRequest) -> None:
     usd = volumes * len(METRICS) * USD_PER_METRIC
     if usd > MAX_USD and not request.assumes_yes:
         raise SettingsError(
-            f"reading the history of {volumes:,} volumes costs ${usd:,.2f} (CloudWatch bills {len(METRICS)}"
-            f" metrics for each), more than ${MAX_USD:,.2f}: add --yes to read it, or name some of the"
+            f"reading the history of {volumes:,} volumes costs {format_usd(usd)} (CloudWatch bills"
+            f" {len(METRICS)}"
+            f" metrics for each), more than {format_usd(MAX_USD)}: add --yes to read it, or name some of the"
             " volumes; fewer --days cost the same"
         )
     unit = "minute" if period_s == PERIOD_S else "five minutes"
     volume_count = "1 volume" if volumes == 1 else f"{volumes:,} volumes"
     day_count = "1 day" if request.days == 1 else f"{request.days} days"
-    print_info(f"reading {day_count} of {volume_count} by the {unit}: ${usd:.5f}")
+    print_info(f"reading {day_count} of {volume_count} by the {unit}: {format_usd(usd, decimals=5)}")
 
 
 @dataclass(slots=True, kw_only=True)

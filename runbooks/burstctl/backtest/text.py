@@ -10,10 +10,10 @@ from burstctl.backtest.scoring import Stalls, Tally, replayed_days
 from burstctl.cli.output import print_error, print_info
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
 from burstctl.history.render import HistoryEntry, layout_history, render_entries
-from burstctl.render.plan_text import format_usd, format_usd_difference
+from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.table import COLUMN_GAP, Cell, Table, truncate
 from burstctl.render.volume import describe_volume, display_name_of, sanitise_aligned
-from burstwatch.core.text import format_duration, format_instant, sanitise
+from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd, sanitise
 
 MAX_ROWS: Final = 20
 """Of a fleet so many volumes are shown: those that were held back most, then those with most done to them."""
@@ -21,7 +21,6 @@ MAX_ROWS: Final = 20
 _MAX_LINES: Final = 10
 _MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21
-_HALF_CENT_USD: Final = 0.005
 _UNDELIVERED_PREFIX: Final = "delivered to nobody"
 _TITLES: Final = ("VOLUME", "ALERTS", "FLIPS", "STALLED", "AVOIDED", "LEFT", "$ FLIPS")
 
@@ -92,7 +91,7 @@ def print_notes(backtest: Backtest) -> None:
         )
     if source.metrics_requested:
         calls = sum(source.api_calls.values())
-        price = f"${source.read_cost_usd:.5f}"
+        price = format_usd(source.read_cost_usd, decimals=5)
         print_info(f"read {source.metrics_requested:,} metrics for {price}, in {calls:,} calls to AWS")
 
 
@@ -144,7 +143,8 @@ def _count(count: int, word: str) -> str:
 
 
 def _format_small_usd(amount: float) -> str:
-    return format_usd(amount) if amount >= _HALF_CENT_USD or not amount else f"${amount:.5f}"
+    """Dollars; less than half a cent to the price of a single metric."""
+    return format_usd(amount, decimals=5 if 0 < amount < HALF_CENT_USD else 2)
 
 
 def _table_lines(backtest: Backtest, listed: Sequence[Tally]) -> list[str]:

@@ -26,7 +26,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.text import format_duration, format_instant
+from burstwatch.core.text import format_duration, format_instant, format_usd
 from burstwatch.core.watch.pass_report import PassReport
 
 _MAX_NAMED: Final = 3
@@ -77,7 +77,8 @@ def judge_spacing(report: PassReport, cadence: CadencePolicy) -> Iterator[Findin
     else:
         fix = (
             f"write cadence: {{metric_lag: {format_duration_literal(lag)}}} into the policy: sweeps then plan"
-            f" for it, and watching costs ${wider_usd:,.2f} a month while all are calm, not ${now_usd:,.2f}"
+            f" for it, and watching costs {format_usd(wider_usd)} a month while all are calm, not"
+            f" {format_usd(now_usd)}"
         )
     summary = f"{describe_spacing(spacing_s)} ({distribution})"
     yield warning(summary, fix=fix, page="runbooks/DatapointsTooOld.md")

@@ -7,12 +7,12 @@ from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.experiment.credit_bounds import NOISE_PCT, Bounds
 from burstctl.experiment.credit_reset import MIN_RETURN_SPAN_S, Hypothesis, indistinguishable_pairs
 from burstctl.experiment.preflight import MODIFICATIONS_NEEDED, Outline, PreflightResult
-from burstctl.render.plan_text import format_usd, format_usd_difference
+from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import PRICES
 from burstctl.render.volume import describe_volume, sanitise_aligned
 from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.policy.policy import Mode, Policy
-from burstwatch.core.text import format_clock, format_duration
+from burstwatch.core.text import format_clock, format_duration, format_usd
 
 MEANT_FOR: Final = "a volume whose burst nobody minds losing: it may come back without a single credit"
 

@@ -13,7 +13,14 @@ from burstctl.render.volume import format_id_and_name
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.text import format_clock, format_duration, format_instant, format_until, sanitise
+from burstwatch.core.text import (
+    format_clock,
+    format_duration,
+    format_instant,
+    format_until,
+    format_usd,
+    sanitise,
+)
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
@@ -172,8 +179,9 @@ def _format_effort(report: PassReport) -> str:
     idle_usd, now_usd = report.usd_per_month_idle, usd_per_month_now(report.decisions)
     return (
         f"{datapoint_age}; {call_count:,} call{'' if call_count == 1 else 's'} to AWS, {metric_count:,}"
-        f" metrics read for ${metric_count * USD_PER_METRIC:.5f}; watching costs ${idle_usd:,.2f} a month"
-        f" while all are calm, ${now_usd:,.2f} as they are now"
+        f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}; watching costs"
+        f" {format_usd(idle_usd)} a month"
+        f" while all are calm, {format_usd(now_usd)} as they are now"
     )
 
 

@@ -20,9 +20,9 @@ from burstwatch.core.flips.refusal import (
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.windows import describe_flip_duration
-from burstwatch.core.text import format_relative_time, format_until
+from burstwatch.core.text import format_relative_time, format_until, format_usd
 
-_CENT: Final = 0.01
+_NO_DIFFERENCE_USD: Final = 0.0001
 
 
 def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
@@ -83,7 +83,8 @@ def describe_totals(planned: Sequence[PlannedFlip]) -> str:
     extra_usd = price.difference_usd_per_month
     return (
         f"{volumes_text}; {format_usd(price.before_usd_per_month)} -> {format_usd(price.after_usd_per_month)}"
-        f" a month: {format_usd_difference(extra_usd)} (${abs(usd_per_hour(extra_usd)):.4f} an hour);"
+        f" a month: {format_usd_difference(extra_usd)}"
+        f" ({format_usd(abs(usd_per_hour(extra_usd)), decimals=4)} an hour);"
         f" {PRICES}"
     )
 
@@ -135,14 +136,9 @@ def _iops_warnings(plan: FlipPlan) -> list[str]:
     return [f"{target.iops:,} IOPS are fewer than the {burst}: --iops {BURST_IOPS} keeps those."]
 
 
-def format_usd(amount: float) -> str:
-    """Dollars and cents; a price below a cent shows what there is of it."""
-    return f"${amount:,.2f}" if amount >= _CENT or not amount else f"${amount:.4f}"
-
-
 def format_usd_difference(extra_usd: float) -> str:
     """``$1.88 less``."""
-    if abs(extra_usd) < _CENT / 100:
+    if abs(extra_usd) < _NO_DIFFERENCE_USD:
         return "the same"
     return f"{format_usd(abs(extra_usd))} {'more' if extra_usd > 0 else 'less'}"
 
@@ -159,7 +155,7 @@ def _expected_duration(planned: PlannedFlip) -> list[str]:
 def _costs(planned: PlannedFlip) -> list[str]:
     price = planned.price
     prices = (
-        f"{format_usd(usd_per_month)} a month (${usd_per_hour(usd_per_month):.4f} an hour)"
+        f"{format_usd(usd_per_month)} a month ({format_usd(usd_per_hour(usd_per_month), decimals=4)} an hour)"
         for usd_per_month in (price.before_usd_per_month, price.after_usd_per_month)
     )
     lines = [" -> ".join(prices), f"{format_usd_difference(price.difference_usd_per_month)} each month"]

@@ -41,6 +41,7 @@ from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import window_names_of
+from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
@@ -238,7 +239,8 @@ class _ReportBuilder:
         if usd > MAX_USD and not self.assumes_yes:
             raise SettingsError(
                 f"the pictures of {detailed_count + overview_count:,} volumes need {metrics:,} metrics, with"
-                f" which this report costs ${usd:,.2f}, more than ${MAX_USD:,.2f}: add --yes to make it; a"
+                f" which this report costs {format_usd(usd)}, more than {format_usd(MAX_USD)}: add"
+                f" --yes to make it; a"
                 " shorter --last costs as much"
             )
 

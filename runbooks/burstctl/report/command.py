@@ -18,7 +18,7 @@ from burstctl.render.pass_summary import print_failures, print_holds
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.core.text import format_instant, format_usd, sanitise
 
 SCHEMA: Final = "burstwatch.page/v1"
 STDOUT: Final = Path("-")
@@ -104,7 +104,8 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
     volumes = f"{len(fleet_report.decisions):,} volume{'' if len(fleet_report.decisions) == 1 else 's'}"
     print_info(
         f"{destination}: {volumes} on {size / 1e6:,.2f} MB; {sum(fleet_report.api_calls.values()):,} calls to"
-        f" AWS, {fleet_report.metrics_requested:,} metrics read for ${fleet_report.usd_read:.5f}"
+        f" AWS, {fleet_report.metrics_requested:,} metrics read for"
+        f" {format_usd(fleet_report.usd_read, decimals=5)}"
     )
 
 

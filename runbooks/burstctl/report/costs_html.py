@@ -10,10 +10,10 @@ from burstctl.report.costs import PRICES, CostSummary, FlipCost
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
-    format_usd,
     format_volume_count,
     volume_labels,
 )
+from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import usd_per_month_now
 
 MAX_FLIP_COSTS: Final = 100

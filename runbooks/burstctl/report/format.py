@@ -29,11 +29,6 @@ def format_volume_count(count: int, adjective: str = "") -> str:
     return f"{count:,} {adjective}volume{'' if count == 1 else 's'}"
 
 
-def format_usd(dollars: float) -> str:
-    """``$1.88``; less than a cent with what there is of it."""
-    return f"${dollars:,.2f}" if dollars >= 0.005 or dollars == 0 else f"${dollars:,.4f}"  # noqa: PLR2004 - half a cent
-
-
 def format_short_instant(at_s: float) -> str:
     """``21 Nov 18:00``: what stands in lists, where the year and UTC are said once."""
     return f"{datetime.fromtimestamp(at_s, UTC):%d %b %H:%M}"

@@ -15,13 +15,12 @@ from burstctl.report.costs_html import cost_context
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
-    format_usd,
     format_volume_count,
     volume_label,
 )
 from burstctl.report.page_data import FAULT, LEVELS, level_counts
 from burstctl.report.urgent_cards import urgent_context
-from burstwatch.core.text import format_duration, format_instant, sanitise
+from burstwatch.core.text import format_duration, format_instant, format_usd, sanitise
 from burstwatch.core.watch.api_cost import usd_per_month_now
 
 MAX_NOTES: Final = 30
@@ -174,7 +173,7 @@ def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
         f"{scope} and of the ledger {pass_report.ledger}. Nothing was changed.",
         (
             f"{calls:,} calls to AWS, {fleet_report.metrics_requested:,} metrics read for"
-            f" ${fleet_report.usd_read:.4f}."
+            f" {format_usd(fleet_report.usd_read, decimals=4)}."
         ),
     ]
     notes += [] if age_s is None else [f"The newest datapoint was {format_duration(age_s)} old."]

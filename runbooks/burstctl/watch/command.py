@@ -22,6 +22,7 @@ from burstctl.watch.loop import WatchLoop
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.policy.policy import FOCUS_TICK, Mode
+from burstwatch.core.text import format_usd
 from burstwatch.wiring.settings import SLACK_WEBHOOK, TOPIC_ARN, SettingsError
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _print_permissions(context: CommandContext) -> None:
         tag, flip = "=".join(policy.mode.opt_in_tag), policy.flip
         print_info(
             f"acts: flips volumes tagged {tag} and brings them back, at most {flip.fleet_cap:,} at once"
-            f" for ${flip.spend_cap_usd:,.2f} a month more ({PRICE_SOURCE})"
+            f" for {format_usd(flip.spend_cap_usd)} a month more ({PRICE_SOURCE})"
         )
 
 

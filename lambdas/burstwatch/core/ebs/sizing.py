@@ -31,6 +31,7 @@ from typing import Final
 
 from burstwatch.core.ebs.pricing import Configuration, PriceChange, PriceTable, VolumeType, usd_per_month
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, gp2_throughput_mib_s
+from burstwatch.core.text import format_usd
 
 EMPTY_PCT: Final = 1.0
 """An EBSIOBalance% or EBSByteBalance% at or below this is empty: as for the level ``exhausted``."""
@@ -288,7 +289,8 @@ def suggest_alternative(
     current_usd = usd_per_month(configuration_of(volume), volume.size_gib, prices)
     command = f"burstctl flip {volume.volume_id} --to {best.configuration.volume_type}"
     next_step = (
-        f"{best.configuration} costs ${best.usd_per_month:,.2f} a month instead of ${current_usd:,.2f}"
+        f"{best.configuration} costs {format_usd(best.usd_per_month)} a month instead of"
+        f" {format_usd(current_usd)}"
         f" ({prices.region} list prices): {command}"
     )
     return next_step, command
@@ -297,7 +299,9 @@ def suggest_alternative(
 def return_decision(target: Target, return_mode: ReturnMode) -> ReturnDecision:
     """Decide whether the volume stays on its target when the demand is calm again."""
     kind = target.configuration.volume_type
-    prices = f"${target.price.after_usd_per_month:,.2f} a month, gp2 ${target.gp2_usd_per_month:,.2f}"
+    prices = (
+        f"{format_usd(target.price.after_usd_per_month)} a month, gp2 {format_usd(target.gp2_usd_per_month)}"
+    )
     match return_mode:
         case ReturnMode.ALWAYS:
             return ReturnDecision(

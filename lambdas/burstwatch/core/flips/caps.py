@@ -11,6 +11,7 @@ from burstwatch.core.flips.refusal import (
 from burstwatch.core.ledger.flip_state import FlipCause
 from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.policy.policy import FlipPolicy
+from burstwatch.core.text import format_usd
 
 
 def caps_for(order: FlipOrder, policy: FlipPolicy) -> Caps:
@@ -32,12 +33,13 @@ def fleet_cap_refusal(order: FlipOrder, away: int, policy: FlipPolicy) -> Refusa
 def spend_cap_refusal(order: FlipOrder, more_usd: float, added_usd: float, policy: FlipPolicy) -> Refusal:
     """The refusal where others have added so many dollars a month."""
     reason = (
-        f"it would add ${max(0.0, more_usd):,.2f} a month to ${added_usd:,.2f} already added, and the"
-        f" policy's flip.spend_cap_usd_per_month is ${policy.spend_cap_usd:,.2f}, at {PRICE_SOURCE}"
+        f"it would add {format_usd(max(0.0, more_usd))} a month to {format_usd(added_usd)} already"
+        f" added, and the"
+        f" policy's flip.spend_cap_usd_per_month is {format_usd(policy.spend_cap_usd)}, at {PRICE_SOURCE}"
     )
     _, usd = _draining_reserve(order, policy)
     if usd:
-        reason += f"; ${usd:,.2f} of that is {_format_draining_reserve(policy)}"
+        reason += f"; {format_usd(usd)} of that is {_format_draining_reserve(policy)}"
     return Refusal(guard=Guard.SPEND_CAP, reason=reason)
 
 

@@ -35,7 +35,14 @@ from burstwatch.core.policy.windows import (
     expected_flip_duration,
 )
 from burstwatch.core.tag_keys import IGNORE
-from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_until
+from burstwatch.core.text import (
+    HALF_CENT_USD,
+    format_duration,
+    format_instant,
+    format_relative_time,
+    format_until,
+    format_usd,
+)
 
 _OVERDUE_REMINDER_S: Final = 24 * 3600
 _DAYS_PER_MONTH: Final = 730 / 24
@@ -403,6 +410,6 @@ def _return_command(state: VolumeState, hold: Hold | None) -> str:
 
 
 def _format_usd_per_day(usd: float) -> str:
-    if abs(usd) < 0.005:  # noqa: PLR2004 - half a cent
+    if abs(usd) < HALF_CENT_USD:
         return "at the same price"
-    return f"${abs(usd):,.2f} a day {'more' if usd > 0 else 'less'}"
+    return f"{format_usd(abs(usd))} a day {'more' if usd > 0 else 'less'}"

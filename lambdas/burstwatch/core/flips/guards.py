@@ -20,7 +20,7 @@ from burstwatch.core.ledger.flip_state import (
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy, QuotaRule
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
-from burstwatch.core.text import format_duration, format_instant
+from burstwatch.core.text import format_duration, format_instant, format_usd
 
 QUOTA: Final = 4
 """Modifications that AWS allows a volume in 24 hours."""
@@ -304,8 +304,10 @@ def _tag_cap(plan: FlipPlan, policy: Policy) -> Refusal | None:
     return Refusal(
         guard=Guard.TAG_CAP,
         reason=(
-            f"its tags {', '.join(tag_texts)} would add ${added_usd:,.2f} a month ({plan.target}), and the"
-            f" policy's flip.tag_cap_usd_per_month is ${cap_usd:,.2f}, at {PRICE_SOURCE}; ask for less in the"
+            f"its tags {', '.join(tag_texts)} would add {format_usd(added_usd)} a month"
+            f" ({plan.target}), and the"
+            f" policy's flip.tag_cap_usd_per_month is {format_usd(cap_usd)}, at {PRICE_SOURCE}; ask"
+            f" for less in the"
             f" tags, raise it in the policy, or: burstctl flip {plan.context.volume.volume_id}"
         ),
     )

@@ -27,6 +27,7 @@ from burstwatch.core.ledger.flip_state import (
     FlipStatus,
 )
 from burstwatch.core.policy.policy import Mode, Policy
+from burstwatch.core.text import format_usd
 
 _GUARD_BY_CODE: Final = {
     TargetRefusalCode.INSTANCE_IS_BOTTLENECK: Guard.INSTANCE_IS_BOTTLENECK,
@@ -255,7 +256,8 @@ def _plan_flip_back(order: FlipOrder, context: FlipContext) -> FlipPlan:
     original_usd = usd_per_month(flip.original, volume.size_gib, US_EAST_1)
     if order.is_automatic and not _may_return_automatically(flip.original, current, volume.size_gib):
         reason = (
-            f"the ledger says that it was {flip.original}, which costs ${original_usd - current_usd:,.2f} a"
+            f"the ledger says that it was {flip.original}, which costs"
+            f" {format_usd(original_usd - current_usd)} a"
             " month more than now, and an automatic return goes to gp2 or costs no more; if that is right:"
             f" burstctl flip-back {order.volume_id}"
         )

@@ -21,7 +21,7 @@ from burstwatch.core.flips.guards import QUOTA, leaves_no_return
 from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, ModificationUse
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import FlipPolicy
-from burstwatch.core.text import format_instant
+from burstwatch.core.text import format_instant, format_usd
 
 _THROTTLED_SHARE: Final = 0.9
 """AWS delivers at least 90 % of what a volume may serve: from here on more may be wanted than is seen."""
@@ -157,6 +157,7 @@ def _flip_command(target: Configuration, volume_id: str, location: AwsLocation) 
 def _price_sentence(target: Target) -> str:
     price = target.price
     return (
-        f"{target.configuration} costs ${price.after_usd_per_month:,.2f} a month instead of"
-        f" ${price.before_usd_per_month:,.2f} ({US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d})"
+        f"{target.configuration} costs {format_usd(price.after_usd_per_month)} a month instead of"
+        f" {format_usd(price.before_usd_per_month)} ({US_EAST_1.region} list prices of"
+        f" {US_EAST_1.as_of:%Y-%m-%d})"
     )

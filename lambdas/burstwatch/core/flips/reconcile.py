@@ -36,7 +36,14 @@ from burstwatch.core.policy.windows import (
     expected_flip_duration,
     format_expected_duration,
 )
-from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_time
+from burstwatch.core.text import (
+    HALF_CENT_USD,
+    format_duration,
+    format_instant,
+    format_relative_time,
+    format_time,
+    format_usd,
+)
 
 REQUEST_IN_FLIGHT_S: Final = 60
 """A request is not begun later than half a minute after its intent, and over within another."""
@@ -231,11 +238,14 @@ def _usd_per_month_more(flip: Flip) -> float:
 
 
 def _format_cost_change(usd_per_month: float) -> str:
-    if abs(usd_per_month) < 0.005:  # noqa: PLR2004 - half a cent
+    if abs(usd_per_month) < HALF_CENT_USD:
         return "costs the same"
     word = "more" if usd_per_month > 0 else "less"
     per_month, per_hour = abs(usd_per_month), usd_per_hour(abs(usd_per_month))
-    return f"costs ${per_month:,.2f} a month {word}, ${per_hour:,.4f} an hour ({PRICE_SOURCE})"
+    return (
+        f"costs {format_usd(per_month)} a month {word}, {format_usd(per_hour, decimals=4)} an hour"
+        f" ({PRICE_SOURCE})"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
