@@ -11,8 +11,9 @@ from pathlib import Path
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
-from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import LastReading, VolumeState
 

@@ -15,6 +15,7 @@ from burstwatch.core.alerts.alert import Alert, AlertKind, make_digest
 from burstwatch.core.assessment.host_stall import Stall, StuckTask
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,
@@ -25,15 +26,7 @@ from burstwatch.core.ledger.flip_state import (
     ManualWindowOverride,
     ModificationUse,
 )
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    Delivery,
-    FleetSnapshot,
-    IntentResult,
-    IntentStatus,
-    TickKind,
-)
+from burstwatch.core.ledger.ledger import Change, Delivery, FleetSnapshot, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation

@@ -7,17 +7,10 @@ from typing import Final
 
 from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.core.flips.flip_plan import FlipOrder
-from burstwatch.core.flips.guards import (
-    backoff_refusal,
-    detached_refusal,
-    hold_refusal,
-)
+from burstwatch.core.flips.guards import backoff_refusal, detached_refusal, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.recommendation import demand_of
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import ActAt

@@ -27,10 +27,7 @@ from burstwatch.core.flips.record_outcome import (
     record_rejected,
     record_unknown_outcome,
 )
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.type_availability import remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
 from burstwatch.core.ledger.volume_state import VolumeState

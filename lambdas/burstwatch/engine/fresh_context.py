@@ -7,11 +7,7 @@ from typing import Final
 
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.flips.flip_plan import (
-    FlipContext,
-    FlipOrder,
-    FlipPlan,
-)
+from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.ledger.flip_state import Direction

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, States
+from burstwatch.core.ledger.caps import Caps, IntentResult
+from burstwatch.core.ledger.ledger import Change, States
 
 if TYPE_CHECKING:
     from burstwatch.core.ledger.volume_state import VolumeState

@@ -30,10 +30,7 @@ from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.flip_plan import FlipOrder, modifications_used
-from burstwatch.core.flips.guards import (
-    QUOTA,
-    hold_refusal,
-)
+from burstwatch.core.flips.guards import QUOTA, hold_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold

@@ -1,8 +1,7 @@
-"""What the fleet cap and the spend cap will say, foretold: they are asked only when an intent is recorded."""
+"""What the fleet cap and the spend cap would refuse now; the ledger decides when the intent is recorded."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Final
 
 from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
 from burstwatch.core.flips.flip_plan import FlipPlan
@@ -11,16 +10,13 @@ from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy
 
-_ROUNDING_USD: Final = 1e-6
-"""What adding up dollars may be off by."""
-
 
 def check_caps(
     plans: Iterable[FlipPlan], states: Mapping[str, VolumeState], policy: FlipPolicy
 ) -> dict[str, FlipPlan]:
     """The plans by volume id, with the caps' refusals; those that come first take what room there is."""
     flipped_usd = {
-        volume_id: max(0.0, state.flip.usd_per_month)
+        volume_id: state.flip.reserved_usd
         for volume_id, state in states.items()
         if state.flip is not None and state.flip.counts_against_caps
     }
@@ -48,9 +44,9 @@ def _check_caps_for(plan: FlipPlan, others_usd: list[float], policy: FlipPolicy)
 
 def _cap_refusals(plan: FlipPlan, others_usd: list[float], policy: FlipPolicy) -> list[Refusal]:
     caps, refusals = caps_for(plan.order, policy), []
-    if caps.volumes is not None and len(others_usd) >= caps.volumes:
+    if not caps.has_room_for_volume(len(others_usd)):
         refusals.append(fleet_cap_refusal(plan.order, len(others_usd), policy))
-    committed_usd, extra_usd = sum(others_usd), max(0.0, plan.usd_per_month_more)
-    if caps.usd_per_month is not None and committed_usd + extra_usd > caps.usd_per_month + _ROUNDING_USD:
-        refusals.append(spend_cap_refusal(plan.order, extra_usd, committed_usd, policy))
+    added_usd, more_usd = sum(others_usd), max(0.0, plan.usd_per_month_more)
+    if not caps.has_room_for_usd(added_usd, more_usd):
+        refusals.append(spend_cap_refusal(plan.order, more_usd, added_usd, policy))
     return refusals

@@ -2,10 +2,7 @@
 
 from collections.abc import Sequence
 
-from burstwatch.core.flips.flip_plan import (
-    FlipOrder,
-    FlipPlan,
-)
+from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.fresh_context import read_fresh_context

@@ -15,10 +15,7 @@ from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.flip_plan import (
-    FlipOrder,
-    FlipPlan,
-)
+from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.flips.triggers import describe_windows

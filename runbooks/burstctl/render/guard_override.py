@@ -7,11 +7,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from burstctl.render.planned_flip import PlannedFlip
-from burstwatch.core.flips.refusal import (
-    NON_OVERRIDABLE,
-    Guard,
-    guard_page,
-)
+from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
 
 OVERRIDABLE: Final = tuple(
     guard for guard in Guard if guard not in NON_OVERRIDABLE | {Guard.NO_CHANGE_NEEDED}

@@ -13,10 +13,7 @@ from burstwatch.core.ebs.sizing import Candidate, TargetRefusal
 from burstwatch.core.ebs.volume import BURST_IOPS
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.guards import QUOTA
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.windows import describe_flip_duration

@@ -12,10 +12,7 @@ from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, PriceChange
 from burstwatch.core.flips.flip_plan import FlipPlan, modifications_used
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA
 from burstwatch.core.flips.planning import returns_automatically
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, Direction, ModificationUse
 from burstwatch.core.policy.windows import LeadPolicy
 

@@ -184,7 +184,7 @@ def summarise_costs(
         saved_on_cheaper_usd=-sum(usd for usd in billed if usd < 0),
         saved_by_return_usd=sum(max(0.0, cost.usd_saved_by_return(start_s, end_s)) for cost in costs),
         on_target=len(on_target),
-        on_target_usd_per_month=sum(max(0.0, flip.usd_per_month) for flip in on_target),
+        on_target_usd_per_month=sum(flip.reserved_usd for flip in on_target),
         fleet_cap=policy.fleet_cap,
         spend_cap_usd=policy.spend_cap_usd,
         gp3=_gp3_savings(volumes, without_gp3),

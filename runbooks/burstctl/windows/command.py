@@ -30,10 +30,7 @@ from burstctl.windows.status import (
     render_window,
     window_document,
 )
-from burstwatch.core.flips.flip_plan import (
-    FlipOrder,
-    FlipPlan,
-)
+from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, ManualWindowOverride
 from burstwatch.core.policy.windows import manual_stop_at
 from burstwatch.core.text import format_instant, format_until, sanitise

@@ -16,11 +16,7 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.outcome import OutcomeStatus
-from burstwatch.core.flips.refusal import (
-    NON_OVERRIDABLE,
-    Guard,
-    guard_page,
-)
+from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
 from burstwatch.core.policy.policy import Mode
 from support.builders.alerts import a_digest, event_alerts_of_every_kind
 from support.paths import ROOT

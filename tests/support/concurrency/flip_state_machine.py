@@ -36,6 +36,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
 from burstwatch.core.flips.flip_plan import FlipOrder
+from burstwatch.core.ledger.caps import IntentStatus
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,
@@ -45,7 +46,7 @@ from burstwatch.core.ledger.flip_state import (
     ManualWindowOverride,
     active_hold,
 )
-from burstwatch.core.ledger.ledger import Change, IntentStatus
+from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation

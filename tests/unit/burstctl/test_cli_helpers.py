@@ -10,16 +10,9 @@ from burstctl.flip.cap_preview import check_caps
 from burstctl.render.flip_status import describe_flip_status
 from burstctl.render.volume import sanitise_aligned
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.flips.flip_plan import (
-    FlipContext,
-    FlipOrder,
-    FlipPlan,
-)
+from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import FlipPolicy, Mode, Policy

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from burstwatch.core.text import display_width, format_duration, sanitise, wrap
+from burstwatch.core.text import display_width, format_duration, format_usd, sanitise, wrap
 
 
 @pytest.mark.parametrize(
@@ -88,3 +88,19 @@ def test_a_word_as_wide_as_a_line_is_one_line():
 )
 def test_a_length_of_time_is_reported_in_two_units_at_most(seconds, words):
     assert format_duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("usd", "decimals", "shown"),
+    [
+        (0, None, "$0.00"),
+        (1234.5, None, "$1,234.50"),
+        (-3, None, "-$3.00"),
+        (0.005, None, "$0.01"),
+        (0.00499, None, "$0.0050"),
+        (-0.0012, None, "-$0.0012"),
+        (0.00008, 5, "$0.00008"),
+    ],
+)
+def test_dollars_show_cents_or_what_there_is_of_less_than_half_a_cent(usd, decimals, shown):
+    assert format_usd(usd, decimals=decimals) == shown

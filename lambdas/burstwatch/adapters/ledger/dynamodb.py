@@ -57,26 +57,16 @@ from burstwatch.adapters.ledger.dynamodb_table import (
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.decoding import UnreadableItems, make_unreadable
-from burstwatch.core.ledger.flip_state import Direction, Hold, ManualWindowOverride, active_hold
-from burstwatch.core.ledger.ledger import (
-    Caps,
-    Change,
-    Delivery,
-    FleetSnapshot,
-    IntentResult,
-    IntentStatus,
-    States,
-    TickKind,
-)
+from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride, active_hold
+from burstwatch.core.ledger.ledger import Change, Delivery, FleetSnapshot, States, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
 
 LAYOUT: Final = 1
 """The layout of the items in the table; a ledger with a later layout is rejected."""
 
-_ROUNDING_TOLERANCE_MICRO_USD: Final = 1
-"""The rounding error of a sum of dollars, in millionths."""
 
 _MAX_PLAUSIBLE_VOLUMES: Final = 1_000_000
 """More flipped volumes than this are damage: no fleet has as many."""
@@ -474,7 +464,9 @@ class DynamoLedger:
         holds = [parse_hold(items[key], self._unreadable_items) for key in hold_keys if key in items]
         if hold := active_hold(holds, write.change.volume_id, now_s):
             return replace(result, status=IntentStatus.HELD, hold=hold)
-        return replace(result, status=_check_caps(write, caps, volumes, micro_usd))
+        flip = write.change.state.flip if write.change.state else None
+        status = caps.check(flip, away_count=volumes, added_usd=result.usd_per_month)
+        return replace(result, status=status)
 
     def _write_with_entry(
         self, subject: str, kind: EntryKind, at_s: int, body: Mapping[str, Any], action: Action
@@ -552,20 +544,3 @@ def _are_plausible(totals: Item) -> bool:
     limits = {"volumes": _MAX_PLAUSIBLE_VOLUMES, "micro_usd": _MAX_PLAUSIBLE_MICRO_USD}
     numbers = {name: totals.get(name, 0) for name in limits}
     return all(type(numbers[name]) is int and 0 <= numbers[name] < limit for name, limit in limits.items())
-
-
-def _check_caps(write: _Write, caps: Caps, volumes: int, micro_usd: int) -> IntentStatus:
-    """Whether one more volume is within the caps; one that returns is already counted."""
-    flip = write.change.state.flip if write.change.state else None
-    if flip is None or flip.direction is Direction.FLIP_BACK:
-        return IntentStatus.RECORDED
-    if caps.volumes is not None and volumes >= caps.volumes:
-        return IntentStatus.FLEET_CAP
-    if caps.usd_per_month is not None:
-        available_micro_usd = caps.usd_per_month * MICROS_PER_USD + _ROUNDING_TOLERANCE_MICRO_USD - micro_usd
-        return (
-            IntentStatus.RECORDED
-            if (write.new_reservation or 0) <= available_micro_usd
-            else IntentStatus.SPEND_CAP
-        )
-    return IntentStatus.RECORDED

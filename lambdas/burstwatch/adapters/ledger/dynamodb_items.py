@@ -74,7 +74,7 @@ def reserved_amount(state: VolumeState | None) -> int | None:
     flip = state.flip if state else None
     if flip is None or not flip.counts_against_caps:
         return None
-    return round(min(max(0.0, flip.usd_per_month), _MAX_USD) * MICROS_PER_USD)
+    return round(min(flip.reserved_usd, _MAX_USD) * MICROS_PER_USD)
 
 
 STATE_ATTRIBUTES: Final = ("sk", "revision", "body", "away")

@@ -27,6 +27,7 @@ from burstwatch.adapters.ledger.sqlite_schema import (
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.ledger.caps import ROUNDING_TOLERANCE_USD, Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.decoding import (
     FLEET,
     UnreadableItems,
@@ -37,18 +38,8 @@ from burstwatch.core.ledger.decoding import (
     read_manual_override,
     read_states,
 )
-from burstwatch.core.ledger.flip_state import Direction, Hold, ManualWindowOverride, active_hold
-from burstwatch.core.ledger.ledger import (
-    MAX_CLOCK_SKEW_S,
-    Caps,
-    Change,
-    Delivery,
-    FleetSnapshot,
-    IntentResult,
-    IntentStatus,
-    States,
-    TickKind,
-)
+from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride, active_hold
+from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, Change, Delivery, FleetSnapshot, States, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -59,8 +50,6 @@ _format_json: Final = json.JSONEncoder(separators=(",", ":")).encode
 _MAX_MESSAGE_CHARS: Final = 200
 _MEMORY: Final = Path(":memory:")
 _MAX_USD: Final = 1e12
-_ROUNDING_TOLERANCE_USD: Final = 1e-6
-"""The rounding error of a sum of dollars."""
 
 
 class SqliteLedger:
@@ -550,8 +539,7 @@ def _reserve(connection: sqlite3.Connection, volume_id: str, state: VolumeState 
     connection.execute("DELETE FROM reservations WHERE volume_id = ?", (volume_id,))
     flip = state.flip if state else None
     if flip is not None and flip.counts_against_caps:
-        usd_per_month = max(0.0, flip.usd_per_month)
-        connection.execute("INSERT INTO reservations VALUES (?, ?)", (volume_id, usd_per_month))
+        connection.execute("INSERT INTO reservations VALUES (?, ?)", (volume_id, flip.reserved_usd))
 
 
 def _evaluate_intent(
@@ -569,26 +557,14 @@ def _evaluate_intent(
         (_MAX_USD, change.volume_id),
     ).fetchone()
     if has_unreadable_amounts and caps.usd_per_month is not None:
-        usd_per_month = max(usd_per_month, caps.usd_per_month + 2 * _ROUNDING_TOLERANCE_USD)
+        usd_per_month = max(usd_per_month, caps.usd_per_month + 2 * ROUNDING_TOLERANCE_USD)
     result = IntentResult(status=IntentStatus.RECORDED, volumes=volumes, usd_per_month=usd_per_month)
     if not _is_expected(connection, change):
         return replace(result, status=IntentStatus.CONFLICT)
     if hold is not None:
         return replace(result, status=IntentStatus.HELD, hold=hold)
-    return replace(result, status=_check_caps(change, caps, result))
-
-
-def _check_caps(change: Change, caps: Caps, result: IntentResult) -> IntentStatus:
-    """Whether one more volume is within the caps; one that returns is already counted."""
     flip = change.state.flip if change.state else None
-    if flip is None or flip.direction is Direction.FLIP_BACK:
-        return IntentStatus.RECORDED
-    if caps.volumes is not None and result.volumes >= caps.volumes:
-        return IntentStatus.FLEET_CAP
-    usd_per_month = result.usd_per_month + max(0.0, flip.usd_per_month)
-    if caps.usd_per_month is not None and usd_per_month > caps.usd_per_month + _ROUNDING_TOLERANCE_USD:
-        return IntentStatus.SPEND_CAP
-    return IntentStatus.RECORDED
+    return replace(result, status=caps.check(flip, away_count=volumes, added_usd=usd_per_month))
 
 
 def _subject(volume_id: str | None) -> str:

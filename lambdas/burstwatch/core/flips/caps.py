@@ -4,12 +4,9 @@ from math import ceil, floor
 
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.flips.flip_plan import FlipOrder
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.ledger.caps import Caps
 from burstwatch.core.ledger.flip_state import FlipCause
-from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.policy.policy import FlipPolicy
 from burstwatch.core.text import format_usd
 

@@ -23,10 +23,7 @@ from burstwatch.core.flips.reconcile import (
 )
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
-from burstwatch.core.ledger.flip_state import (
-    Direction,
-    configuration_to_document,
-)
+from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.windows import LeadPolicy

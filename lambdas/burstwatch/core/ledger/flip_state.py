@@ -118,8 +118,13 @@ class Flip:
 
     @property
     def counts_against_caps(self) -> bool:
-        """Whether it counts against the caps: while it is away, and for good where a machine chose to pay."""
+        """Whether it counts against the caps: until it is settled, and after that if the watchdog pays."""
         return not self.is_settled or (self.by == WATCHDOG and self.usd_per_month > 0)
+
+    @property
+    def reserved_usd(self) -> float:
+        """What it takes of the spend cap, in dollars a month; 0 if it saves money or does not count."""
+        return max(0.0, self.usd_per_month) if self.counts_against_caps else 0.0
 
     def to_document(self, *, is_whole: bool = False) -> dict[str, Any]:
         """As JSON; what has its default is left out unless the document ``is_whole``."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from burstwatch.core.alerts.alert import Alert
+from burstwatch.core.ledger.caps import Caps, IntentResult
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
@@ -48,34 +49,6 @@ class Delivery:
     alert: Alert
     channel: str
     attempts: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caps:
-    """How many volumes may be away from what they were, and for how many dollars a month; None: any."""
-
-    volumes: int | None = None
-    usd_per_month: float | None = None
-
-
-class IntentStatus(StrEnum):
-    """What became of an intent; only ``recorded`` allows the call to AWS."""
-
-    RECORDED = "recorded"
-    CONFLICT = "outrun"
-    HELD = "held"
-    FLEET_CAP = "fleet_cap"
-    SPEND_CAP = "spend_cap"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntentResult:
-    """The answer to an intent; without it ``volumes`` are away, for ``metric_usd_per_month`` more."""
-
-    status: IntentStatus
-    volumes: int = 0
-    usd_per_month: float = 0.0
-    hold: Hold | None = None
 
 
 class TickKind(StrEnum):

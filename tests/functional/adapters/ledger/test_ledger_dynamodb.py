@@ -7,7 +7,8 @@ from botocore.exceptions import EndpointConnectionError, NoCredentialsError
 
 from burstlab.fake_aws.dynamodb import Fault, item_size_bytes
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.ledger import Caps, Change, Delivery, IntentStatus, TickKind
+from burstwatch.core.ledger.caps import Caps, IntentStatus
+from burstwatch.core.ledger.ledger import Change, Delivery, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.changes import (

@@ -10,8 +10,9 @@ from math import inf
 import pytest
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
+from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import Direction, Hold
-from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, a_change, a_digest, an_alert, entry_kinds, sent_ids
 from support.builders.flips import an_intent, flip_transition

@@ -9,8 +9,9 @@ import pytest
 
 from burstwatch.core.flips.caps import caps_for
 from burstwatch.core.flips.flip_plan import FlipOrder
+from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus, Hold
-from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus
+from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import FlipPolicy
 from support.builders.alerts import numbered_alert

@@ -20,7 +20,8 @@ from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
-from burstwatch.core.ledger.ledger import Caps, Change, IntentResult, IntentStatus, TickKind
+from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
+from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, B, C, a_change, a_state, an_alert, an_entry, sent_ids
 from support.builders.flips import an_intent

@@ -9,8 +9,8 @@ import pytest
 
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Caps, IntentStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.flips import an_intent
@@ -51,7 +51,7 @@ def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, c
     """Each process wants all ten volumes, each beginning with another: four intents, on four volumes."""
     text = run_race(
         f"""
-        from burstwatch.core.ledger.ledger import Caps
+        from burstwatch.core.ledger.caps import Caps
         from support.builders.flips import an_intent
         with SqliteLedger.open(path) as ledger:
             wait_for_the_start()
@@ -79,7 +79,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
     """
     script = """
         from burstwatch.core.ledger.flip_state import Direction
-        from burstwatch.core.ledger.ledger import Caps, IntentStatus
+        from burstwatch.core.ledger.caps import Caps, IntentStatus
         from support.builders.flips import an_intent, flip_transition
         caps = Caps(volumes=3, usd_per_month=25.0)
         with SqliteLedger.open(path) as ledger:
@@ -126,7 +126,7 @@ def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
     for start in range(0, 50_000, 10_000):
         with start_processes(
             f"""
-            from burstwatch.core.ledger.ledger import Caps
+            from burstwatch.core.ledger.caps import Caps
             from support.builders.flips import an_intent
             with SqliteLedger.open(path) as ledger:
                 for number in range({start}, {start} + 10_000):

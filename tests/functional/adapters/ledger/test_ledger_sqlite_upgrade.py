@@ -10,8 +10,9 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.adapters.ledger.sqlite_schema import SCHEMA_VERSION
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.errors import LedgerError
+from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Caps, FleetSnapshot, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger import FleetSnapshot, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from support.builders.flips import an_intent
 from support.builders.states import build_state
@@ -132,7 +133,7 @@ def test_of_many_processes_that_open_an_old_ledger_at_once_each_can_use_it(tmp_p
         path = an_old_ledger(tmp_path / f"{attempt}.db")
         text = run_race(
             """
-            from burstwatch.core.ledger.ledger import Caps
+            from burstwatch.core.ledger.caps import Caps
             from support.builders.flips import an_intent
             wait_for_the_start()
             with SqliteLedger.open(path) as ledger:

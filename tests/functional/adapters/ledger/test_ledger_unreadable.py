@@ -13,8 +13,9 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger import flip_state, volume_state
+from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger import Caps, Change, IntentStatus, TickKind
+from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.ledger.volume_state import VolumeState

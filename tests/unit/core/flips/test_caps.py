@@ -5,8 +5,8 @@ import pytest
 from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.refusal import Guard
+from burstwatch.core.ledger.caps import Caps
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
-from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.policy.policy import FlipPolicy
 
 POLICY = FlipPolicy(fleet_cap=50, spend_cap_usd=1_000.0, draining_reserve_pct=25.0)

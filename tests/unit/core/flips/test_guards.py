@@ -6,16 +6,8 @@ import pytest
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan, modifications_used
-from burstwatch.core.flips.guards import (
-    check_guards,
-    is_backoff_refusal,
-    is_last_of_the_day,
-)
-from burstwatch.core.flips.refusal import (
-    NON_OVERRIDABLE,
-    Guard,
-    guard_page,
-)
+from burstwatch.core.flips.guards import check_guards, is_backoff_refusal, is_last_of_the_day
+from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,

@@ -6,25 +6,17 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.sizing import Demand, InstanceLimits, ReturnMode, TargetOverride
 from burstwatch.core.flips.caps import caps_for
-from burstwatch.core.flips.flip_plan import (
-    FlipContext,
-    FlipOrder,
-)
+from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.planning import make_plan
-from burstwatch.core.flips.record_intent import (
-    extend_stay,
-    record_intent,
-)
+from burstwatch.core.flips.record_intent import extend_stay, record_intent
 from burstwatch.core.flips.record_outcome import (
     record_accepted,
     record_rejected,
     record_unknown_outcome,
     refused_event,
 )
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.ledger.caps import Caps
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,
@@ -34,7 +26,6 @@ from burstwatch.core.ledger.flip_state import (
     ModificationUse,
     configuration_to_document,
 )
-from burstwatch.core.ledger.ledger import Caps
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import FlipBackPolicy, FlipPolicy, Mode, ModePolicy, Policy
 from burstwatch.core.policy.windows import LeadPolicy

@@ -9,6 +9,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.host_stall import Stall, StuckTask
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,
@@ -23,7 +24,6 @@ from burstwatch.core.ledger.flip_state import (
     modifications_within,
     record_modification,
 )
-from burstwatch.core.ledger.ledger import IntentResult, IntentStatus
 from burstwatch.core.ledger.volume_state import VolumeState
 from support.builders.core_values import GP2, GP3, a_flip, a_state
 from support.builders.states import build_state
@@ -314,3 +314,44 @@ def test_an_absent_field_is_none():
     assert VolumeState(volume_id="vol-1", revision=1).level_since_s == 0
     answer = IntentResult(status=IntentStatus.RECORDED)
     assert (answer.volumes, answer.usd_per_month) == (0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("caps", "away_count", "has_room"),
+    [
+        (Caps(), 10**6, True),
+        (Caps(volumes=2), 1, True),
+        (Caps(volumes=2), 2, False),
+        (Caps(volumes=0), 0, False),
+    ],
+)
+def test_the_fleet_cap_has_room_for_one_more_below_it(caps, away_count, has_room):
+    assert caps.has_room_for_volume(away_count) is has_room
+
+
+@pytest.mark.parametrize(
+    ("cap_usd", "added_usd", "more_usd", "has_room"),
+    [
+        (None, 1e9, 1e9, True),
+        (40.0, 30.0, 10.0, True),
+        (40.0, 30.0, 10.01, False),
+        (40.0, 41.0, -5.0, False),  # a saving frees no room
+        (2.0, 1.333334, 0.666667, True),  # a sum of three times 2/3, each rounded to a millionth
+        (2.0, 1.333334, 0.666669, False),
+    ],
+)
+def test_the_spend_cap_has_room_up_to_it_and_for_what_rounding_adds(cap_usd, added_usd, more_usd, has_room):
+    assert Caps(usd_per_month=cap_usd).has_room_for_usd(added_usd, more_usd) is has_room
+
+
+@pytest.mark.parametrize(
+    ("flip", "reserved_usd"),
+    [
+        (a_flip(usd_per_month=12.5), 12.5),
+        (a_flip(usd_per_month=-3.0), 0.0),
+        (a_flip(usd_per_month=12.5, is_permanent=True), 12.5),
+        (a_flip(usd_per_month=12.5, is_permanent=True, by="ann"), 0.0),
+    ],
+)
+def test_a_flip_reserves_what_it_adds_while_it_counts_against_the_caps(flip, reserved_usd):
+    assert flip.reserved_usd == reserved_usd

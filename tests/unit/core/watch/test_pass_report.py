@@ -7,10 +7,7 @@ import pytest
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.refusal import (
-    Guard,
-    Refusal,
-)
+from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.policy import CadencePolicy, Mode
 from burstwatch.core.watch.api_cost import usd_per_month_now
