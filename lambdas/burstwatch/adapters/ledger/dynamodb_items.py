@@ -1,7 +1,7 @@
 """The items of the DynamoDB ledger's table, and their conversion from and to core values."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
@@ -220,7 +220,7 @@ def entry_actions(change: Change, channels: Sequence[str]) -> list[ActionGroup]:
     alerts = {alert.alert_id: alert for alert in change.alerts}
     seen_keys: set[Key] = set()
     groups = []
-    for entry in _entries_with_alerts(change):
+    for entry in change.entries_with_alerts:
         item = entry_item(entry, fingerprint=entry_fingerprint(entry), sequence_ns=next(clock))
         if _mark_seen(item, seen_keys):
             continue
@@ -242,22 +242,6 @@ def _mark_seen(item: Item, seen_keys: set[Key]) -> bool:
     is_seen = key in seen_keys
     seen_keys.add(key)
     return is_seen
-
-
-def _entries_with_alerts(change: Change) -> Iterator[LedgerEntry]:
-    """The entries of a change, and one more for each alert that has none."""
-    yield from change.entries
-    alert_ids = {entry.body.get("alert_id") for entry in change.entries if entry.kind is EntryKind.ALERT}
-    revisions = [entry.revision for entry in change.entries] or [(change.expected_revision or 0) + 1]
-    for alert in change.alerts:
-        if alert.alert_id not in alert_ids:
-            yield LedgerEntry(
-                volume_id=change.volume_id,
-                revision=change.state.revision if change.state else max(revisions),
-                kind=EntryKind.ALERT,
-                at_s=alert.at_s,
-                body=alert.to_document(),
-            )
 
 
 def hold_key(volume_id: str | None) -> Key:

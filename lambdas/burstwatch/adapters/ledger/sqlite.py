@@ -525,12 +525,11 @@ def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence
             (change.volume_id, change.state.revision, _format_json(change.state.to_document())),
         )
     alerts = {alert.alert_id: alert for alert in change.alerts}
-    for entry in _entries_with_alerts(change):
+    for entry in change.entries_with_alerts:
         is_new = _append_entry(connection, entry)
         alert = alerts.get(str(entry.body.get("alert_id")))
         if is_new and entry.kind is EntryKind.ALERT and alert:
-            for channel in channels:
-                _enqueue(connection, alert, channel, revision=entry.revision)
+            _enqueue(connection, alert, channels, revision=entry.revision)
     return True
 
 
@@ -588,24 +587,6 @@ def _append_event(
     )
 
 
-def _entries_with_alerts(change: Change) -> list[LedgerEntry]:
-    """The entries of a change, and one more for each alert that has none."""
-    alert_ids = {entry.body.get("alert_id") for entry in change.entries if entry.kind is EntryKind.ALERT}
-    revisions = [entry.revision for entry in change.entries] or [(change.expected_revision or 0) + 1]
-    missing_entries = (
-        LedgerEntry(
-            volume_id=change.volume_id,
-            revision=change.state.revision if change.state else max(revisions),
-            kind=EntryKind.ALERT,
-            at_s=alert.at_s,
-            body=alert.to_document(),
-        )
-        for alert in change.alerts
-        if alert.alert_id not in alert_ids
-    )
-    return [*change.entries, *missing_entries]
-
-
 def _append_entry(connection: sqlite3.Connection, entry: LedgerEntry) -> bool:
     """Add an entry; False if it exists already."""
     fingerprint = " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
@@ -617,19 +598,12 @@ def _append_entry(connection: sqlite3.Connection, entry: LedgerEntry) -> bool:
     return cursor.rowcount == 1
 
 
-def _enqueue(connection: sqlite3.Connection, alert: Alert, channel: str, *, revision: int) -> None:
-    connection.execute(
+def _enqueue(connection: sqlite3.Connection, alert: Alert, channels: Sequence[str], *, revision: int) -> None:
+    document = _format_json(alert.to_document())
+    connection.executemany(
         "INSERT INTO deliveries (channel, alert_id, volume_id, revision, time_s, document, sent_as)"
-        " VALUES (:channel, :alert_id, :volume_id, :revision, :time_s, :document, :alert_id)"
-        " ON CONFLICT (channel, alert_id) DO NOTHING",
-        {
-            "channel": channel,
-            "alert_id": alert.alert_id,
-            "volume_id": alert.volume_id,
-            "revision": revision,
-            "time_s": alert.at_s,
-            "document": _format_json(alert.to_document()),
-        },
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?2) ON CONFLICT (channel, alert_id) DO NOTHING",
+        [(channel, alert.alert_id, alert.volume_id, revision, alert.at_s, document) for channel in channels],
     )
 
 
@@ -650,7 +624,7 @@ def _replace_with_digest(
         " WHERE channel = :channel AND sent_as IN (SELECT value FROM json_each(:ids))",
         parameters,
     )
-    _enqueue(connection, digest, channel, revision=0)
+    _enqueue(connection, digest, [channel], revision=0)
 
 
 def _record_delivered(connection: sqlite3.Connection, message_id: str, channel: str, at_s: int) -> None:

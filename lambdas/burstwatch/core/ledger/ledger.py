@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.caps import Caps, IntentResult
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
-from burstwatch.core.ledger.ledger_entry import LedgerEntry
+from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.ledger.volume_state import VolumeState
 
@@ -28,10 +28,10 @@ class States(dict[str, VolumeState]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What one look changes about one volume, all or nothing.
+    """What one poll changes about one volume, all or nothing.
 
-    ``expected_revision`` is the revision the decision was made from, None where there was no state;
-    ``state`` is None when the volume is calm again and its state is dropped. ``alerts`` wait in the ledger
+    ``expected_revision`` is the revision that the decision was made from, None if there was no state.
+    ``state`` is None if the volume is calm again and its state is dropped. ``alerts`` wait in the ledger
     until every channel named to ``Ledger.commit`` has taken them.
     """
 
@@ -40,6 +40,24 @@ class Change:
     state: VolumeState | None
     entries: Sequence[LedgerEntry] = ()
     alerts: Sequence[Alert] = ()
+
+    @property
+    def entries_with_alerts(self) -> list[LedgerEntry]:
+        """The entries, and one more for each alert that has none."""
+        alert_ids = {entry.body.get("alert_id") for entry in self.entries if entry.kind is EntryKind.ALERT}
+        revisions = [entry.revision for entry in self.entries] or [(self.expected_revision or 0) + 1]
+        missing_entries = (
+            LedgerEntry(
+                volume_id=self.volume_id,
+                revision=self.state.revision if self.state else max(revisions),
+                kind=EntryKind.ALERT,
+                at_s=alert.at_s,
+                body=alert.to_document(),
+            )
+            for alert in self.alerts
+            if alert.alert_id not in alert_ids
+        )
+        return [*self.entries, *missing_entries]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
