@@ -141,7 +141,7 @@ def _result_json(
 ) -> str:
     """One result but for its id.
 
-    ``read_size_gib`` is None for a calm volume, of which there are four sorts.
+    ``size_gib`` is None for a calm volume, of which there are four sorts.
     """
     first_start_s = int(start_s) // period_s * period_s
     last_start_s = int(end_s) - _LAG_S - period_s

@@ -1,4 +1,4 @@
-"""Spans of time as people write them: ``15m``, ``6h``."""
+"""Durations as people write them in a policy or an option: ``15m``, ``6h``."""
 
 import re
 from datetime import timedelta
@@ -9,17 +9,17 @@ _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 def format_duration_literal(duration: timedelta) -> str:
-    """The shortest text that reads back as the same span: ``90m``, ``2h``, ``45s``."""
+    """The shortest text that parses to the same duration: ``90m``, ``2h``, ``45s``. Whole seconds only."""
     seconds = int(duration.total_seconds())
     unit = next(u for u in ("d", "h", "m", "s") if seconds % _UNIT_SECONDS[u] == 0)
     return f"{seconds // _UNIT_SECONDS[unit]}{unit}"
 
 
 def parse_duration(text: str) -> timedelta:
-    """Read ``15m``, ``6h``, ``30s`` or ``2d``.
+    """Parse ``15m``, ``6h``, ``30s`` or ``2d``: a whole number of at most six digits and a unit.
 
     Raises:
-        ValueError: the text is no span.
+        ValueError: the text is no duration.
     """
     match = _DURATION.fullmatch(text)
     if not match:

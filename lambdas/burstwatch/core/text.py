@@ -26,7 +26,7 @@ def format_clock(at_s: float) -> str:
 
 
 def format_duration(seconds: float) -> str:
-    """A length of time for people: ``45 s``, ``11 min``, ``2 h 05 min``, ``3 d 4 h``."""
+    """A duration for people: ``45 s``, ``11 min``, ``2 h 05 min``, ``3 d 4 h``; fractions are cut off."""
     whole = int(seconds)
     if whole < 120:  # noqa: PLR2004 - two minutes
         return f"{whole} s"
@@ -50,7 +50,7 @@ def format_time(at_s: float, now_s: float) -> str:
 
 
 def format_rounded_duration(seconds: float) -> str:
-    """A length of time rounded for people in a hurry: ``14 min``, ``19 h``, ``12 d``; at least 1 min."""
+    """A duration, rounded: ``14 min``, ``19 h``, ``12 d``; at least 1 min."""
     minutes = max(1, round(seconds / 60))
     if minutes < 120:  # noqa: PLR2004 - two hours
         return f"{minutes} min"
@@ -61,7 +61,7 @@ def format_rounded_duration(seconds: float) -> str:
 def format_relative_time(at_s: float, now_s: float, zone: str = "") -> str:
     """A moment, relative first: ``in 14 min (18:13)``, ``in 19 h (08:50 Mon)``, ``3 min ago (18:02)``.
 
-    ``zone`` stands after the time of day, in a text that does not say otherwise that its times are UTC.
+    ``zone`` follows the time of day, for texts that do not state otherwise that their times are in UTC.
     """
     distance = format_rounded_duration(abs(at_s - now_s))
     relative = f"in {distance}" if at_s > now_s else f"{distance} ago"
@@ -85,10 +85,10 @@ def format_usd(usd: float, *, decimals: int | None = None) -> str:
 
 
 def sanitise(text: str, limit: int) -> str:
-    """The text on one line, with nothing in it that acts instead of showing; at most ``limit`` characters.
+    """The text on one line, without anything that a terminal acts on; at most ``limit`` characters.
 
-    White space becomes single spaces; controls, direction marks, zero-width and other invisible characters
-    become ``?``; at most two marks stay on a letter. A cut shows as ``…``.
+    White space becomes single spaces. Control characters, direction marks, zero-width and other invisible
+    characters become ``?``; a letter keeps at most two marks. A text that is cut ends with ``…``.
     """
     shown: list[str] = []
     marks = 0

@@ -33,13 +33,13 @@ _QUERIES_PER_CALL: Final = 500
 
 @dataclass(slots=True)
 class Collector:
-    """Everything a pass reads, with what could not be read in ``failures``.
+    """Everything that a pass reads, with the reads that failed in ``failures``.
 
-    A failed call never ends the pass: what depended on it is unknown, the rest goes on. ``unreadable`` are
-    the volumes that EC2 told nothing of; without ``has_whole_fleet`` nobody knows how many more there are.
-    ``instance_names`` are the names of the instances that had to be asked about, by volume id.
-    ``heartbeat`` is called after each page of the fleet and each batch of metrics, and between the parts of a
-    long pass. A pass that is about some volumes ``only_volume_ids`` reads nothing of the whole region.
+    A failed call never ends the pass: what depends on it is unknown, and the rest goes on. ``unreadable`` are
+    the volumes that EC2 did not describe; without ``has_whole_fleet`` there may be more. ``instance_names``
+    are the names of the instances that had to be read, by volume id. ``heartbeat`` is called after each page
+    of the fleet and each batch of metrics, and between the parts of a long pass. A pass about some volumes
+    (``only_volume_ids``) reads nothing of the whole Region.
     """
 
     ec2: Ec2Reader
@@ -103,7 +103,7 @@ class Collector:
         return self._in_progress
 
     def smaller_sizes_gib(self) -> dict[str, int]:
-        """The lesser size of every modification in progress: it may be the one that earns the credits."""
+        """The smaller size of each modification in progress, in GiB: it may be the one that counts."""
         return {
             i: min(m.original.size_gib, m.target.size_gib)
             for i, m in self.modifications_in_progress().items()
@@ -151,8 +151,8 @@ class Collector:
         """Burst balances by volume id.
 
         Volumes in focus are read over the longest horizon before the newest minute that CloudWatch may show,
-        the others as far back as a gap is told from.
-        Where all fit into one call they share the longer span: it costs the same.
+        the others as far back as is needed to detect a gap. If all fit into one call, they share the longer
+        span, because it costs the same.
         """
         polled_ids = [due_volume.volume.volume_id for due_volume in due if due_volume.is_polled]
         short_s = self.gap_after_s + PERIOD_S
@@ -166,10 +166,7 @@ class Collector:
     def operations(
         self, volume_ids: Iterable[str], *, span_s: float = OPERATIONS_SPAN_S
     ) -> dict[str, tuple[Series | None, Series | None]]:
-        """Read and write operations of the last ``duration_s``, by volume id.
-
-        None where they were not read.
-        """
+        """Read and write operations of the last ``span_s`` seconds, by volume id; None if not read."""
         ids = list(volume_ids)
         queries = [
             MetricQuery(volume_id, metric, "Sum")
@@ -183,7 +180,7 @@ class Collector:
         return {i: (result.series.get(reads), result.series.get(writes)) for i, reads, writes in pairs}
 
     def drain_metrics(self, volume_ids: Sequence[str]) -> Mapping[str, DrainMetrics]:
-        """What CloudWatch tells at once of volumes that drain, by volume id; empty where nobody can ask."""
+        """The metrics that explain the drains of these volumes, by volume id; empty without a reader."""
         if self.drain_metrics_reader is None or not volume_ids:
             return {}
         if self.wall_clock_s - self.now_s > _DRAIN_METRICS_TIME_LIMIT_S:
@@ -246,7 +243,7 @@ class Collector:
 
 
 def _has_buckets(limits: InstanceLimits) -> bool:
-    """Whether it can be faster for a while than it is for good."""
+    """Whether the instance can burst above its sustained performance."""
     return (limits.baseline_iops, limits.baseline_throughput_mib_s) != (
         limits.max_iops,
         limits.max_throughput_mib_s,

@@ -137,7 +137,7 @@ def _last_refusing_guard(state: VolumeState | None) -> Guard | None:
 
 
 def _send_requests(watch_pass: WatchPass, orders: Sequence[FlipOrder]) -> None:
-    """Ask whoever may modify; what could not be asked is asked again at the next look."""
+    """Send requests to the process that may modify; those that fail are sent after the next poll."""
     assert watch_pass.services.flip_queue is not None
     requests = [
         FlipRequest(

@@ -258,7 +258,7 @@ def read_remembered_volumes(watch_pass: WatchPass, volume_ids: set[str]) -> list
 
 
 def drop_missing(watch_pass: WatchPass, volume_ids: Iterable[str]) -> None:
-    """Forget what EC2 says does not exist, once it has said so twice."""
+    """Drop the states of volumes that do not exist, once EC2 has answered so twice."""
     for volume_id in volume_ids:
         state = watch_pass.states.get(volume_id)
         missing_change = mark_missing(state, watch_pass.context) if state is not None else None
@@ -276,7 +276,7 @@ def _drop_state(watch_pass: WatchPass, volume_id: str, reason: str) -> None:
 
 
 def to_due(watch_pass: WatchPass, volumes: Sequence[Volume]) -> list[DueVolume]:
-    """These volumes with what is known of their modifications, to be looked at now."""
+    """These volumes with what is known of their modifications, to be polled now."""
     sizes_gib = watch_pass.collector.smaller_sizes_gib() if volumes else {}
     return [DueVolume(volume=v, smaller_size_gib=sizes_gib.get(v.volume_id)) for v in volumes]
 
@@ -346,7 +346,7 @@ def _calm_span_s(watch_pass: WatchPass) -> float:
 def _with_instance_state(
     watch_pass: WatchPass, volume_id: str, reading: VolumeReading, instance_state: str
 ) -> VolumeReading:
-    """A volume whose instance was stopped when we last looked, and runs now, has just arrived."""
+    """A volume whose instance was stopped at the last poll, and runs now, has just arrived."""
     state = watch_pass.states.get(volume_id)
     was_stopped = state is not None and state.reading.unknown_reason is UnknownReason.INSTANCE_STOPPED
     has_started = was_stopped and instance_state not in STOPPED_STATES
@@ -386,9 +386,9 @@ def _volume_reading(
 
 
 def _balance_valid_from_s(state: VolumeState) -> int | None:
-    """Since when a balance says something again: nobody knows what a return to gp2 does to it.
+    """Since when a balance is valid again: AWS does not document what a return to gp2 does to it.
 
-    Nor is that of before news of a volume on its target which AWS shows as gp2: the answer may be old.
+    For a volume on its target, only a balance since it got there counts: AWS may still show it as gp2.
     """
     flip = state.flip
     if flip is not None and flip.status is FlipStatus.ON_TARGET:
@@ -409,7 +409,7 @@ def _assess_one(watch_pass: WatchPass, volume: Volume, reading: VolumeReading) -
 
 
 def _is_missing_data(watch_pass: WatchPass, assessment: Assessment) -> bool:
-    """Whether CloudWatch says less than it should: a fault, unless the instance is stopped."""
+    """Whether CloudWatch shows less than it should: a fault, unless the instance is stopped."""
     lag_s = watch_pass.services.policy.cadence.metric_lag.total_seconds()
     state = watch_pass.states.get(assessment.volume.volume_id)
     is_being_modified = state is not None and state.flip is not None and state.flip.is_under_way
@@ -418,10 +418,10 @@ def _is_missing_data(watch_pass: WatchPass, assessment: Assessment) -> bool:
 
 
 def _find_idle(watch_pass: WatchPass, assessments: Mapping[str, Assessment]) -> list[str]:
-    """The volumes without a datapoint that need not have one: they were full when last seen, and are idle.
+    """The volumes without a datapoint that need none: they were full when last seen, and are idle.
 
-    That a volume serves nothing is read when it falls silent and once a day after that: BurstBalance comes
-    back with its first operation, and each time costs as much as two more looks.
+    Whether a volume serves operations is read when its data ends and once a day after that: BurstBalance
+    returns with the first operation, and each read costs as much as two polls.
     """
     policy = watch_pass.services.policy
     idle_ids: list[str] = []
@@ -458,7 +458,7 @@ def _classify(watch_pass: WatchPass, assessment: Assessment) -> Level:
 def _read_modifications(
     watch_pass: WatchPass, chunk: Iterable[DueVolume]
 ) -> tuple[dict[str, Modification], frozenset[str]]:
-    """AWS's newest record of each volume whose flip it settles, and the ids of those it did not tell."""
+    """AWS's newest record of each volume whose flip it settles, and the ids of those that were not read."""
     volume_ids = {
         due_volume.volume.volume_id
         for due_volume in chunk
@@ -479,7 +479,7 @@ def _may_recommend_flip(watch_pass: WatchPass, volume: Volume, level: Level | No
 
 
 def _needs_modification_record(state: VolumeState, volume: Volume) -> bool:
-    """Whether only AWS's record tells how it stands with a flip; one in progress is known anyway."""
+    """Whether only AWS's record shows the state of a flip; one in progress is known anyway."""
     flip = state.flip
     if flip is None or state.modifications.unsent_intent is not None:
         return state.modifications.unsent_intent is not None

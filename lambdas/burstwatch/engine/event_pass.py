@@ -25,7 +25,7 @@ from burstwatch.engine.watch_pass import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvaluationResult:
-    """The report of a look at a few volumes, and which of them EC2 did not describe."""
+    """The report of a pass over a few volumes, and the ids of those that EC2 did not describe."""
 
     report: PassReport
     unread: AbstractSet[str]
@@ -33,7 +33,7 @@ class EvaluationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _EventCollection(Collection):
-    """What is ours of the volumes that events name; EC2 did not describe those ``unread``."""
+    """The volumes of events that are watched here; EC2 did not describe those in ``unread``."""
 
     unread: AbstractSet[str]
 
@@ -45,10 +45,10 @@ def evaluate_volumes(
     modified: AbstractSet[str] | None = None,
     now_s: float,
 ) -> EvaluationResult:
-    """Look at those of these volumes that are ours now, as something happened to them; claims no tick.
+    """Poll those of these volumes that are watched here, because something happened to them; claim no tick.
 
-    What was ``modified`` (default: all) may be on its way to another type, and is looked at if the ledger
-    knows it.
+    A volume that was ``modified`` (default: all) may be on its way to another type, and is polled if the
+    ledger has a state of it.
     """
     modified_ids = volume_ids if modified is None else modified & volume_ids
     report, collection = run_pass(
@@ -94,8 +94,8 @@ def _collect_events(
 class HostReportResult:
     """What became of the reports of hosts.
 
-    ``repeated`` says how many came within a minute of another, ``refused`` why some were not believed, and
-    ``unread`` of which volumes EC2 did not say where they are attached.
+    ``repeated`` is how many came within a minute of another. ``refused`` has the reasons why some were not
+    accepted, and ``unread`` the volumes of which EC2 did not show the attachment.
     """
 
     report: PassReport
@@ -114,9 +114,9 @@ class _HostReportCollection(Collection):
 
 
 def ingest_host_reports(services: Services, stalls: Iterable[Stall], *, now_s: float) -> HostReportResult:
-    """Remember what hosts report of their volumes, and look at those now.
+    """Record what hosts report of their volumes, and poll those now.
 
-    One report a minute is taken of a volume, and only from the instance that the volume is attached to.
+    One report a minute is accepted for a volume, and only from the instance that the volume is attached to.
     """
     report, collection = run_pass(
         start_partial_pass(services, now_s=now_s),

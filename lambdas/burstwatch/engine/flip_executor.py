@@ -1,4 +1,4 @@
-"""Carries out flips: read afresh, check every guard, record the intent, ask AWS once, record what it said."""
+"""Carry out flips: read again, check every guard, record the intent, call AWS once, record the answer."""
 
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor

@@ -29,9 +29,9 @@ _NEXT_POLL_S: Final = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedIntent:
-    """A plan whose intent is in the ledger: AWS may be asked for it, once, and soon.
+    """A plan whose intent is in the ledger: AWS may be called for it, once, and soon.
 
-    ``started_at_s`` is of the monotonic clock, before the ledger was asked.
+    ``started_at_s`` is on the monotonic clock, before the intent was recorded.
     """
 
     plan: FlipPlan
@@ -44,10 +44,10 @@ class RecordedIntent:
 
 
 def check_and_record_intent(fresh: FreshContext, order: FlipOrder) -> RecordedIntent | Outcome:
-    """Check the guards and record the intent; the outcome where there is none to record.
+    """Check the guards and record the intent; the outcome if there is none to record.
 
-    What only the ledger can refuse (its caps and holds) counts as overridden where it does refuse, so that
-    the intent says what mattered.
+    A guard that only the ledger can check (its caps and holds) counts as overridden only if it does refuse,
+    so that the intent states what mattered.
     """
     overridden = set[Guard]()
     for _ in range(MAX_TRIES):
@@ -89,7 +89,7 @@ def commit_transition(services: Services, plan: FlipPlan, before: VolumeState, a
 
 
 def next_revision(state: VolumeState, now_s: float) -> int:
-    """A revision after the present one; it is the time, so that it grows where a state was forgotten, too."""
+    """A revision after the present one; it is the time, so that it grows even if a state was dropped."""
     return max(state.revision + 1, int(now_s))
 
 
@@ -98,7 +98,7 @@ def _with_overridden(plan: FlipPlan, guards: AbstractSet[Guard]) -> FlipPlan:
 
 
 def _check_guards(services: Services, plan: FlipPlan) -> Outcome | None:
-    """Why the plan is not carried out, None if no guard minds."""
+    """Why the plan is not carried out, None if no guard refuses it."""
     flip = plan.context.state.flip
     if plan.order.is_automatic and flip is not None and flip.is_under_way:
         return Outcome(status=OutcomeStatus.IN_FLIGHT, reason=f"on its way to {flip.requested_config}")
@@ -128,7 +128,7 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
 
 
 def _record_extension(fresh: FreshContext, plan: FlipPlan) -> Outcome | None:
-    """Say in the ledger how long a volume is kept; None where another process changed it meanwhile."""
+    """Record how long a volume is kept; None if another process has changed it meanwhile."""
     before = plan.context.state
     extended = _poll_soon(extend_stay(plan, next_revision(before, fresh.now_s)), fresh.now_s)
     if not commit_transition(fresh.services, plan, before, extended):
@@ -141,7 +141,7 @@ def _poll_soon(transition: Transition, now_s: float) -> Transition:
 
 
 def _record_intent(fresh: FreshContext, plan: FlipPlan) -> RecordedIntent | Refusal | None:
-    """Record the intent; the ledger's refusal, or None where another process changed the state meanwhile."""
+    """Record the intent; the ledger's refusal, or None if another process has changed the state meanwhile."""
     before, started_at_s = plan.context.state, monotonic()
     intended = record_intent(plan, next_revision(before, fresh.now_s), int(fresh.collector.wall_clock_s))
     after = _poll_soon(intended, fresh.now_s)

@@ -1,4 +1,4 @@
-"""The end of a flip: what AWS said to ModifyVolume is recorded in the ledger."""
+"""The end of a flip: AWS's answer to ModifyVolume is recorded in the ledger."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -37,13 +37,13 @@ from burstwatch.engine.services import Services
 
 _THROTTLE_RETRY_S: Final = 60
 _REPORT_THROTTLING_FROM: Final = 3
-"""AWS throttles a burst of modifications: one refused for that is tried again, and told when it goes on."""
+"""AWS throttles many modifications at once: a throttled one is tried again, and reported if that goes on."""
 
 _StateChange = Callable[[VolumeState], Transition]
 
 
 def record_result(services: Services, intent: RecordedIntent, result: ModifyResult) -> Outcome:
-    """Record what AWS said; what became of the flip."""
+    """Record AWS's answer, and return what became of the flip."""
     plan = intent.plan
     match result:
         case Accepted(modification=modification) if modification.started_at is not None:
@@ -74,9 +74,9 @@ def _accept(services: Services, plan: FlipPlan, modification: Modification) -> _
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _AwsRefusal:
-    """A refusal of AWS, read: which of our ``guard``s would have said the same, and when to try again.
+    """A refusal of AWS: our ``guard`` for the same reason, if there is one, and when to try again.
 
-    One that ``is_transient`` has nothing to do with the volume: AWS was asked too often, or took too long.
+    One that ``is_transient`` is not about the volume: AWS was called too often, or took too long.
     """
 
     failure: AwsFailure
@@ -126,7 +126,7 @@ def _record_aws_refusal(services: Services, intent: RecordedIntent, refusal: _Aw
 
 
 def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
-    """Take the intent back, and say so unless it was said already."""
+    """Roll the intent back, and report it unless that was reported before."""
     failure, guard, now_s = refusal.failure, refusal.guard, plan.context.now_s
     lack = describe_unavailable_type(plan, now_s) if guard == Guard.TYPE_NOT_AVAILABLE else None
     message = f"AWS says: {failure.message.rstrip('.')}." if lack else str(failure)
@@ -159,7 +159,7 @@ def _reject(plan: FlipPlan, refusal: _AwsRefusal) -> _StateChange:
 
 
 def _remember_type_refusal(services: Services, plan: FlipPlan, message: str) -> None:
-    """Spare every other volume in the same place the same refusal."""
+    """Record the refusal, so that AWS is not asked for this type in the same place again."""
     assert plan.target is not None
     change = remember_refusal(plan.context.volume, plan.target.volume_type, message, plan.context.now_s)
     if change is not None:
@@ -173,9 +173,10 @@ def _record(
     *,
     accepted: Modification | None = None,
 ) -> VolumeState | None:
-    """Write the outcome, unless another process has settled the intent already; the state as it is then.
+    """Write the outcome, unless another process has settled the intent already; the state afterwards.
 
-    What AWS has ``accepted`` is written also where others gave it up: a process may sleep before it sends.
+    What AWS has ``accepted`` is also written if another process gave it up: a process may sleep before it
+    sends.
     """
     volume_id, expected_flip = intent.plan.order.volume_id, intent.plan.context.state.flip
     assert expected_flip is not None

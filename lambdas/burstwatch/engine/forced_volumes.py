@@ -1,4 +1,4 @@
-"""Which calm volumes must be looked at before their sweep is due: a tag, a window or somebody asks for it."""
+"""Which calm volumes must be polled before their sweep is due: for a tag, a window or a person."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,9 @@ from burstwatch.engine.evaluate import WatchPass
 
 
 def find_forced_volumes(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozenset[str]:
-    """The ids of the volumes that are to be looked at whatever their balance.
+    """The ids of the volumes to poll whatever their balance is.
 
-    Notes in ``watch_pass.in_window`` which volumes belong to a window that runs or comes.
+    Adds to ``watch_pass.in_window`` the volumes that belong to a window which runs or comes.
     """
     forced = set[str]()
     for volume in volumes:

@@ -80,7 +80,7 @@ class FreshContext:
         self.read_at_s = read_at_s
 
     def refresh_state(self, volume_id: str) -> None:
-        """Take the ledger's newest word on a volume."""
+        """Read the newest state of a volume from the ledger."""
         states = self.services.ledger.states_of({volume_id})
         if volume_id not in states.unreadable:
             state = states.get(volume_id) or empty_state(volume_id)
@@ -142,6 +142,6 @@ def not_found_outcome() -> Outcome:
 
 
 def unread_outcome(cause: str | None = None) -> Outcome:
-    """What becomes of an order for a volume about which AWS did not say what must be known."""
+    """The outcome of an order for a volume about which AWS did not answer everything that must be known."""
     reason = f"it could not be read, so it was not touched{f': {cause}' if cause else ''}"
     return Outcome(status=OutcomeStatus.FAILED, reason=reason, error_code=UNREAD_CODE)

@@ -1,4 +1,4 @@
-"""What a pass stands on."""
+"""The services that a pass uses: readers, the ledger, channels and limits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a pass stands on; without a ``modifier`` it decides and tells, and modifies nothing.
+    """Everything that a pass uses; without a ``modifier`` it decides and alerts, and modifies nothing.
 
-    With ``flip_queue`` it asks another process to modify, by the same ledger. Without
-    ``drain_metrics_reader`` its alerts say nothing of what drained a volume.
+    With ``flip_queue``, another process makes the modifications, with the same ledger. Without
+    ``drain_metrics_reader``, alerts do not explain what drained a volume.
 
-    ``report_progress`` hears how many volumes are done, and of how many. ``clock`` is for whoever starts a
-    pass without being told the time.
+    ``report_progress`` is called with the number of volumes done and the number of all. ``clock`` is for code
+    that starts a pass without a given time, and returns seconds since 1970.
 
-    ``should_stop`` is asked between two chunks of volumes, two orders and two alerts: a pass that should stop
-    starts nothing more, and what it leaves is for the next one. ``read_limit_s`` limits the time in which a
-    pass reads AWS before it decides; it acts on what it has read by then.
+    ``should_stop`` is called between two chunks of volumes, two orders and two alerts: if it returns true,
+    the pass starts nothing more, and the next pass does the rest. ``read_limit_s`` limits the seconds in
+    which a pass reads AWS before it decides; it acts on what it has read by then.
     """
 
     ec2: Ec2Reader
@@ -69,7 +69,7 @@ class Services:
     ) -> dict[str, Mapping[VolumeType, str]]:
         """By volume id, the types that do not exist where it is; the ledger is read once for each place.
 
-        A history entry of a place that is not a refusal is noted as unreadable and blocks no flip.
+        A history entry of a place that is not a refusal is reported as unreadable, and blocks no flip.
         """
         refusals: dict[str | None, Sequence[LedgerEntry]] = {None: ()}
         types_by_volume: dict[str, Mapping[VolumeType, str]] = {}

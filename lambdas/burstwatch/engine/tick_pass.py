@@ -133,7 +133,7 @@ def _should_sweep(
 
 
 def _run_sweep(tick: _ClaimedTick, now_s: float) -> PassReport | None:
-    """Sweep, and look at the volumes in focus if these are claimed too."""
+    """Sweep, and poll the volumes in focus as well if their tick is claimed."""
     ledger, watch_pass = tick.services.ledger, _start_tick_pass(tick, now_s)
     lease = _SweepLease(ledger, tick.sweep_at_s, now_s + LEASE_S, lambda: watch_pass.collector.wall_clock_s)
     watch_pass.collector.heartbeat = lease.renew_if_due
@@ -208,10 +208,10 @@ def _collect_sweep(tick: _ClaimedTick, watch_pass: WatchPass) -> _SweepCollectio
 
 
 def _remembered_ids(watch_pass: WatchPass, focused_ids: set[str], *, is_whole: bool) -> set[str]:
-    """What the ledger remembers and this sweep looks at, listed or not.
+    """The ids in the ledger that this sweep polls, whether they were listed or not.
 
-    Where the fleet was not listed whole, what is missing may be an unlisted part: only what is due is asked
-    for by id. A volume that stays where it was flipped is left alone until its next look is due.
+    If the listing was incomplete, a missing volume may be in the part that is missing: only those that are
+    due are read by id. A permanently flipped volume is not polled until its next poll is due.
     """
     due_ids = focused_ids | watch_pass.states.unreadable.keys()
     if not is_whole:

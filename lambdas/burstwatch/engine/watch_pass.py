@@ -1,6 +1,6 @@
 """One pass of the watchdog, the same in Lambda, burstctl and the lab.
 
-What starts a pass says which volumes it collects: a tick (``tick_pass``), a tick that comes too late
+The starter of a pass says which volumes it collects: a tick (``tick_pass``), a tick that comes too late
 (``reconcile_pass``), events (``event_pass``), or a person (in ``burstctl``). Everything after that is here.
 """
 
@@ -39,7 +39,7 @@ class PassScope(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collection:
-    """The volumes that are due; ``fleet_size`` says how many there are in all, where all were listed."""
+    """The volumes that are due; ``fleet_size`` is the number of all volumes, if all were listed."""
 
     due: Sequence[DueVolume] = ()
     fleet_size: int | None = None
@@ -73,8 +73,8 @@ def run_pass(
 ) -> tuple[PassReport, _CollectionT]:
     """Do one pass over what ``collect`` finds due; its report, and what was collected.
 
-    The order is the guarantee: an alert is in the ledger before anybody sees it, and an intent is there
-    before AWS is asked. Alerts are sent last, so that those about this pass's flips go out with the others.
+    The order is the guarantee: an alert is in the ledger before it is sent, and an intent before AWS is
+    called. Alerts are sent last, so that those about this pass's flips are sent with the others.
     """
     # Collect: the volumes that are due, as EC2 describes them now.
     collection = collect(watch_pass)
@@ -199,7 +199,7 @@ def _report_unreadable_items(watch_pass: WatchPass) -> int:
 
 
 def _count_unreadable(watch_pass: WatchPass) -> int:
-    """How many volumes nothing was told of; of a fleet that could not be listed, all that were known."""
+    """How many volumes were not described; if the fleet could not be listed, all that were known."""
     if watch_pass.collector.has_whole_fleet:
         return len(watch_pass.collector.unreadable)
     return max(1, watch_pass.watched or 0, len(watch_pass.collector.unreadable))

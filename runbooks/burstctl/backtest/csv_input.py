@@ -2,7 +2,7 @@
 
 Columns, in any order, others are left out of account: ``time`` (when the period began: ISO 8601, UTC where no
 zone is given, or seconds since 1970), ``burst_balance_pct`` (the least of the period), ``read_ops`` and
-``write_ops`` (how many in the period); ``read_size_gib``, where no option says it. A period is one minute or
+``write_ops`` (how many in the period); ``size_gib``, if no option gives it. A period is one minute or
 five. An empty cell, or a row left out, is a gap.
 """
 
@@ -59,7 +59,7 @@ class _ParsedRows:
 
 
 def read_recordings(paths: Sequence[Path], size_gib: int | None) -> list[Recording]:
-    """The recording in each file; ``read_size_gib`` is for those that do not say it.
+    """The recording in each file; ``size_gib`` is for files without that column.
 
     Raises:
         CsvError: a file cannot be read, or is not as it should be.

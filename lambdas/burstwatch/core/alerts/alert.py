@@ -221,7 +221,7 @@ def describe_volume(volume: Volume, location: AwsLocation) -> dict[str, Any]:
 
 
 def describe_names(volume: Volume) -> dict[str, Any]:
-    """What the volume is called, for programs: each name by itself, and the one that people use."""
+    """The names of the volume, for programs: each name by itself, and the one that people use."""
     claim = claim_of(volume)
     return {
         "name": volume.name,
@@ -247,7 +247,7 @@ def describe_reading(assessment: Assessment) -> dict[str, Any]:
 
 
 def describe_forecast(assessment: Assessment, now_s: float) -> dict[str, Any]:
-    """When the volume runs dry, in seconds from ``now_s`` and as instants."""
+    """When the volume's credits are exhausted, in seconds from ``now_s`` and as instants."""
     forecast = assessment.forecast
     values_s = {
         "time_to_empty": forecast.time_to_empty_s if forecast else None,
@@ -307,7 +307,7 @@ def make_digest(alerts: Sequence[Alert], *, location: AwsLocation, runbooks_url:
 
 
 def _urgency_key(alert: Alert) -> tuple[int, float]:
-    """The most urgent first; of the equally urgent what is dry soonest, then what has no forecast."""
+    """The most urgent first; of equal urgency, the first to be empty, then those without a forecast."""
     soonest = alert.forecast["time_to_empty_s"]
     rank = Level.WATCH.rank if alert.kind is AlertKind.TELEMETRY_GAP else alert_urgency(alert).rank
     return -rank, float("inf") if soonest is None else soonest
@@ -357,7 +357,7 @@ def runbook_link(kind: AlertKind, runbooks_url: str) -> str:
 
 
 def display_name_in(volume: Mapping[str, Any]) -> str | None:
-    """What people call the volume of an alert; None where nobody has named it."""
+    """The name that people use for the volume of an alert; None if it has none."""
     return volume.get("called") or volume.get("name")
 
 
@@ -388,7 +388,7 @@ def further_commands(alert: Alert) -> list[tuple[str, str]]:
 
 
 def format_forecast(forecast: Mapping[str, Any]) -> str | None:
-    """``dry in about 14 min (18:05), not before 17:58 UTC``; None where there is no forecast."""
+    """``dry in about 14 min (18:05), not before 17:58 UTC``; None if there is no forecast."""
     soonest, estimate = forecast.get("soonest_empty_at"), forecast.get("time_to_empty_at")
     if soonest is None:
         return None
@@ -415,7 +415,7 @@ def to_epoch_s(instant: str) -> float:
 
 
 def format_title(alert: Alert) -> str:
-    """One line: what happens, to which volume, time left, and last where it is: a cut does least harm."""
+    """One line: the event, the volume, the time left, and the place last, where a cut does the least harm."""
     if alert.kind is AlertKind.DIGEST:
         return _format_digest_title(alert)
     if alert.kind is AlertKind.POLICY_REJECTED:
@@ -473,7 +473,7 @@ def _is_refilling(forecast: Mapping[str, Any]) -> bool:
 
 
 def _format_time_left(forecast: Mapping[str, Any]) -> str:
-    """``dry in about 12 min``; where the estimate is far off or there is none, the bound counts."""
+    """``dry in about 12 min``; the bound instead, if the estimate is far off or there is none."""
     soonest_s, time_to_empty_s = forecast["soonest_empty_s"], forecast["time_to_empty_s"]
     if soonest_s is None:
         return "is draining"
@@ -520,7 +520,7 @@ def _level_reason_sentence(alert: Alert) -> str | None:
 
 
 def _act_at_sentence(alert: Alert) -> str | None:
-    """By which rule it is flipped: at warning what will happen, and at critical where it waited for that."""
+    """The rule by which the volume is flipped: at warning what will happen, at critical if it waited."""
     rule, is_auto = alert.evidence.get("act_at"), alert.evidence.get("mode") == "auto"
     if rule is None or alert.kind is not AlertKind.DRAINING:
         return None

@@ -67,7 +67,7 @@ def _extend_with_balance_history(episode: DrainEpisode, metrics: DrainMetrics) -
 
 
 def format_drain_cause(evidence: Mapping[str, Any], *, at_s: int) -> list[str]:
-    """Since when it drains, by what, and how often so; as far as the evidence of an alert about it says."""
+    """Since when the volume drains, by what, and how often it did, as far as the evidence shows."""
     drain = evidence.get("drain")
     served = _format_rates(evidence.get("consumed_read_iops"), evidence.get("consumed_write_iops"))
     if drain is None:
@@ -86,7 +86,7 @@ def format_drain_cause(evidence: Mapping[str, Any], *, at_s: int) -> list[str]:
 
 
 def format_drain_start(episode: DrainEpisode | None, *, now_s: float) -> list[str]:
-    """Since when the balance falls, or fell until it was empty; nothing where it does not."""
+    """Since when the balance falls, or fell until it was empty; empty if it does not fall."""
     document = describe_drain(episode)
     return [] if document is None else [_start_sentence(document, int(now_s))]
 

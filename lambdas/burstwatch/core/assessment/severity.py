@@ -61,7 +61,7 @@ def classify(assessment: Assessment, last_level: Level, policy: Policy) -> Level
 
     A level is entered by its own rule and kept until its leaving rule holds. A balance is an integral, so one
     reading of it decides. An estimate needs horizons of three minutes and more, so one noisy minute neither
-    enters nor leaves a level, unless ``soonest_empty`` leaves no time to wait.
+    enters nor leaves a level, unless ``soonest_empty_s`` leaves no time to wait.
 
     A warning is given early. A critical level wakes people and flips volumes, and most drains end by
     themselves: it waits until the drain is confirmed, or until there is no time left to wait.

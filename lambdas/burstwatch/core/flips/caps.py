@@ -1,4 +1,4 @@
-"""What bounds flips in number and in dollars: the two caps, and the share of them kept for drains."""
+"""The caps of the fleet: how many volumes and dollars, and the share of them reserved for drains."""
 
 from math import ceil, floor
 
@@ -18,7 +18,7 @@ def caps_for(order: FlipOrder, policy: FlipPolicy) -> Caps:
 
 
 def fleet_cap_refusal(order: FlipOrder, away: int, policy: FlipPolicy) -> Refusal:
-    """The refusal where ``away`` other volumes are away or on their way."""
+    """The refusal while ``away`` other volumes are flipped or on their way."""
     count_text = "1 volume is" if away == 1 else f"{away} volumes are"
     reason = f"{count_text} away or on the way, and the policy's flip.fleet_cap is {policy.fleet_cap}"
     volumes, _ = _draining_reserve(order, policy)
@@ -28,7 +28,7 @@ def fleet_cap_refusal(order: FlipOrder, away: int, policy: FlipPolicy) -> Refusa
 
 
 def spend_cap_refusal(order: FlipOrder, more_usd: float, added_usd: float, policy: FlipPolicy) -> Refusal:
-    """The refusal where others have added so many dollars a month."""
+    """The refusal if it would add ``more_usd`` dollars a month to the ``added_usd`` of other flips."""
     reason = (
         f"it would add {format_usd(max(0.0, more_usd))} a month to {format_usd(added_usd)} already"
         f" added, and the"

@@ -1,4 +1,4 @@
-"""What one look means for a flip: what is wanted, and what people must hear beside the level."""
+"""What one poll means for a flip: whether one is wanted, and what must be reported besides the level."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -50,9 +50,9 @@ _DAYS_PER_MONTH: Final = 730 / 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipEvaluation:
-    """The state after a look, what is told of it, and what should be done now.
+    """The state after a poll, the events to report, and the modification that should be made now, if any.
 
-    ``blocked_reason`` says in words why nothing is done; None where there is nothing to do or to wait for.
+    ``blocked_reason`` says in words why nothing is done; None if there is nothing to do or to wait for.
     """
 
     state: VolumeState
@@ -72,7 +72,7 @@ def evaluate_flip(
     policy: Policy,
     now_s: float,
 ) -> FlipEvaluation:
-    """What the volume's flip, tags and windows ask for now."""
+    """What the volume's flip, tags and windows ask for now; ``now_s`` is in seconds since 1970."""
     if state.flip is not None:
         return _evaluate_return(
             assessment, state, state.flip, volume_settings, volume_context, policy=policy, now_s=now_s

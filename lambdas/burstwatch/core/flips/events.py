@@ -1,4 +1,4 @@
-"""What happens to a volume beside its level: an event becomes a line of the ledger, and perhaps an alert."""
+"""What happens to a volume besides its level: an event becomes a ledger entry, and perhaps an alert."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,10 +22,10 @@ from burstwatch.core.policy.policy import Policy
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened; ``summary`` continues the volume's name, ``details`` are sentences.
+    """Something that happened; ``summary`` continues the name of the volume, ``details`` are sentences.
 
-    ``alert`` is None for what is only remembered. ``action`` is a sentence, or a command, which is told its
-    region when it is announced. ``facts`` are for programs: JSON values, instants in ISO 8601.
+    ``alert`` is None if the event is only recorded. ``action`` is a sentence or a command; a command gets its
+    region when the alert is made. ``facts`` are for programs: JSON values, instants in ISO 8601.
     """
 
     kind: EntryKind
@@ -49,7 +49,7 @@ class Transition:
 
 
 def to_ledger_entry(event: Event, state: VolumeState, now_s: float) -> LedgerEntry:
-    """The line of the ledger."""
+    """The event as a ledger entry at the revision of the new state."""
     body = {"summary": event.summary, "details": list(event.details), **event.facts}
     return LedgerEntry(
         volume_id=state.volume_id, revision=state.revision, kind=event.kind, at_s=int(now_s), body=body
@@ -59,7 +59,7 @@ def to_ledger_entry(event: Event, state: VolumeState, now_s: float) -> LedgerEnt
 def to_alert(
     event: Event, state: VolumeState, volume: Volume, *, policy: Policy, location: AwsLocation, now_s: float
 ) -> Alert | None:
-    """The alert, where there is to be one."""
+    """The alert about an event, None if the event is only recorded."""
     if event.alert is None:
         return None
     return Alert(
@@ -79,7 +79,7 @@ def to_alert(
 
 
 def describe_host_stall(stall: Stall | None, now_s: float) -> dict[str, Any]:
-    """What the volume's host reported of late, as alerts carry it; nothing where it did not."""
+    """What the volume's host reported recently, as alerts contain it; empty if it reported nothing."""
     if stall is None or not stall.is_fresh(now_s):
         return {}
     return {"host": stall.to_facts(now_s), "host_says": stall.to_sentences(now_s)}

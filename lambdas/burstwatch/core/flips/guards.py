@@ -1,4 +1,4 @@
-"""Reasons not to modify a volume: each has a name, says why, and when it ends."""
+"""Guards: each is a reason not to modify a volume, with the value, the limit, and when it ends."""
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
@@ -23,28 +23,30 @@ from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, TARGET, THROUGHPUT
 from burstwatch.core.text import format_duration, format_instant, format_usd
 
 QUOTA: Final = 4
-"""Modifications that AWS allows a volume in 24 hours."""
+"""Modifications that AWS allows for one volume in 24 hours. Source: EC2 API reference, ModifyVolume."""
 
 AUTOMATIC_QUOTA: Final = QUOTA - 1
-"""The last one is left to people."""
+"""The watchdog leaves the last modification of the day to people."""
 
 _SIX_HOURS_S: Final = 6 * 3600
+"""AWS's older rule, which ``flip.quota_rule`` selects: six hours between two modifications of a volume."""
 _QUOTA_RETRY_S: Final = 3600
+"""A judgement: AWS's quota frees up within a day, and asking once an hour costs nothing."""
 
 
 def quota_retry_at_s(modifications: Sequence[ModificationUse], now_s: float) -> float:
-    """When to try again after AWS refused for its quota and named no time: in an hour at the latest.
+    """When to try again after AWS refused for its quota and named no time: in one hour at the latest.
 
-    AWS has counted modifications that are not among those ``modifications``, or the guard would have refused
-    before. The oldest one known is no older than the oldest that AWS counts, so 24 h after it the next is
-    allowed.
+    AWS has counted modifications that are not among ``modifications``, or the guard would have refused
+    before. The oldest known modification is no older than the oldest that AWS counts, so the next one is
+    allowed 24 h after it.
     """
     latest_at_s = now_s + _QUOTA_RETRY_S
     return min(latest_at_s, modifications[0].at_s + QUOTA_PERIOD_S) if modifications else latest_at_s
 
 
 def leaves_no_return(modifications: Sequence[ModificationUse]) -> bool:
-    """Whether no automatic modification would be left to come back by, with these used up in 24 h."""
+    """Whether no automatic modification would be left for the return, with these used in the last 24 h."""
     return len(modifications) >= AUTOMATIC_QUOTA - 1
 
 
@@ -54,7 +56,7 @@ def is_last_of_the_day(plan: FlipPlan) -> bool:
 
 
 def check_guards(plan: FlipPlan, policy: Policy, *, overridden: Collection[Guard] = ()) -> list[Refusal]:
-    """Every guard that says no, the most fundamental first; none of those overridden, unless it is AWS's."""
+    """Every refusal, the most fundamental first; without those overridden, except for AWS's own rules."""
     refusals = (check(plan, policy) for check in _CHECKS)
     return [
         refusal
@@ -64,7 +66,7 @@ def check_guards(plan: FlipPlan, policy: Policy, *, overridden: Collection[Guard
 
 
 def _not_opted_in(plan: FlipPlan, policy: Policy) -> Refusal | None:
-    """An automatic modification needs tag and policy; a person who said for how long has said both."""
+    """An automatic modification needs tag and policy; the return of a manual flip needs no tag."""
     if not plan.order.is_automatic:
         return None
     if plan.context.volume_settings.is_ignored:
@@ -234,13 +236,13 @@ def _cooldown(plan: FlipPlan, policy: Policy) -> Refusal | None:
 
 
 def backoff_refusal(state: VolumeState) -> Refusal:
-    """The refusal of a volume whose last attempt failed a short while ago."""
+    """The refusal of a volume whose last attempt failed a short time ago."""
     reason = f"the last attempt failed ({state.modifications.failure_count} in a row)"
     return Refusal(guard=Guard.COOLDOWN, reason=reason, ends_at_s=state.modifications.retry_at_s)
 
 
 def is_backoff_refusal(state: VolumeState, refusal: Refusal) -> bool:
-    """Whether a refusal only repeats what was told when an attempt failed: when the next one is made."""
+    """Whether a refusal only repeats the time of the next attempt, which an earlier alert reported."""
     return (
         refusal.guard is Guard.COOLDOWN
         and bool(state.modifications.failure_count)
@@ -249,7 +251,7 @@ def is_backoff_refusal(state: VolumeState, refusal: Refusal) -> bool:
 
 
 def _change_hours(plan: FlipPlan, policy: Policy) -> Refusal | None:
-    """Windows and people have chosen their hours themselves."""
+    """Windows and people choose their hours themselves."""
     hours = policy.flip.change_hours
     if (
         hours is None
@@ -293,7 +295,7 @@ def _account_limit(plan: FlipPlan, policy: Policy) -> Refusal | None:
 
 
 def _tag_cap(plan: FlipPlan, policy: Policy) -> Refusal | None:
-    """Whoever may tag a volume may spend this much by it; people spend by ``burstctl flip``."""
+    """Anybody who may tag a volume may spend this much by it; people spend more by ``burstctl flip``."""
     cap_usd, added_usd = policy.flip.tag_cap_usd, plan.tags_usd_per_month
     if not plan.order.is_automatic or added_usd <= cap_usd:
         return None

@@ -20,7 +20,7 @@ class OutcomeStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """``error_code`` is AWS's, ``retry_at_s`` when it makes sense to try again, ``reason`` a sentence."""
+    """What was done. ``error_code`` is AWS's; ``retry_at_s`` is when to try again, in seconds since 1970."""
 
     status: OutcomeStatus
     reason: str | None = None

@@ -1,4 +1,4 @@
-"""From an order to a plan: what would be changed, what it costs, and what refuses it."""
+"""From an order to a plan: what would be changed, what it costs, and which guards refuse it."""
 
 from dataclasses import replace
 from typing import Final
@@ -32,13 +32,13 @@ _GUARD_BY_CODE: Final = {
 _CHECKED_ELSEWHERE: Final = frozenset(
     {Guard.INSTANCE_IS_BOTTLENECK, Guard.TYPE_NOT_AVAILABLE, Guard.FLEET_CAP, Guard.SPEND_CAP}
 )
-"""Guards that choose the target, or that only the ledger's transaction asks."""
+"""Guards that choose the target, or that only the ledger's transaction can check."""
 
 _PLAN_IS_STALE: Final = "it is not what it was when the plan was shown, so nothing was done: plan again"
 
 
 def make_plan(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPlan:
-    """Work out what an order comes to, with every guard asked."""
+    """Work out what an order comes to, with every guard checked."""
     extension = _plan_extension(order, context, policy)
     if extension is not None:
         return extension
@@ -70,10 +70,11 @@ def _check_plan(plan: FlipPlan, policy: Policy) -> FlipPlan:
 
 
 def _charge_to_tags(order: FlipOrder, context: FlipContext, policy: Policy) -> tuple[FlipOrder, FlipContext]:
-    """The order and facts of a tagged critical volume that drains, by who pays for its stay.
+    """The order and context of a draining volume that is tagged critical, by who pays for its flip.
 
-    A stay that costs more is the tag's: within the tag cap it is planned, and counted against the caps, like
-    any other flip for the tag. Beyond the tag cap it is that of a draining volume without the tag, and ends.
+    A flip that costs more is charged to the tag. Within the tag cap, it is planned and counted against the
+    caps like any other flip for the tag. Beyond the tag cap, the volume counts as one without the tag, and
+    its flip ends.
     """
     if (
         not order.is_automatic
@@ -88,9 +89,9 @@ def _charge_to_tags(order: FlipOrder, context: FlipContext, policy: Policy) -> t
 
 
 def _tags_usd_per_month(plan: FlipPlan, policy: Policy) -> float:
-    """What the tags add to what the policy alone would choose; without them, nothing.
+    """What the tags add to what the policy alone would choose, in dollars a month; 0 without such tags.
 
-    A volume that only its tag calls critical would be left as it is.
+    Without its tag, a volume that is tagged critical would not be flipped at all.
     """
     order, context = plan.order, plan.context
     if order.direction is Direction.FLIP_BACK or order.override is not None:
@@ -108,7 +109,7 @@ def _tags_usd_per_month(plan: FlipPlan, policy: Policy) -> float:
 
 
 def _make_permanent(plan: FlipPlan, policy: Policy) -> FlipPlan:
-    """The last flip of a day is to gp3 and for good; a type that somebody named is not put aside for it."""
+    """The last flip of a day is to gp3 and permanent; a type that somebody named is not replaced for it."""
     order, context = plan.order, plan.context
     is_named = order.override is not None or context.volume_settings.target_override.volume_type is not None
     if not is_named and policy.flip.target is not VolumeType.GP3:
@@ -123,7 +124,7 @@ def _make_permanent(plan: FlipPlan, policy: Policy) -> FlipPlan:
 
 
 def _plan_extension(order: FlipOrder, context: FlipContext, policy: Policy) -> FlipPlan | None:
-    """A person wants what the volume was flipped to already; None where it is anything else."""
+    """The plan for a volume that was flipped to what a person wants already; None for any other order."""
     flip, override = context.state.flip, order.override or TargetOverride()
     if order.is_automatic or order.direction is Direction.FLIP_BACK:
         return None
@@ -220,7 +221,7 @@ def _decide_return(
 
 
 def returns_automatically(plan: FlipPlan) -> bool:
-    """Whether the configuration it had is one that the watchdog may return it to, when its time is over."""
+    """Whether the watchdog may return the volume to its original configuration when its time is over."""
     current_flip, current = plan.context.state.flip, plan.current
     original = current_flip.original if current_flip else current
     has_return_time = plan.order.return_after_s is not None and plan.target is not None
@@ -261,7 +262,7 @@ def _plan_flip_back(order: FlipOrder, context: FlipContext) -> FlipPlan:
 def _may_return_automatically(original: Configuration, current: Configuration, size_gib: int) -> bool:
     """Whether an automatic return may lead to this original: to gp2, or to what costs no more than now.
 
-    The watchdog flips only gp2. Whatever else a ledger says may be an error, or forged by somebody who can
+    The watchdog flips only gp2. Any other original in a ledger may be an error, or forged by somebody who can
     write to the ledger but not modify volumes: it must not cost money.
     """
     current_usd, original_usd = (

@@ -53,11 +53,11 @@ def recommend(
     modifications: Sequence[ModificationUse] = (),
     unavailable: Mapping[VolumeType, str] | None = None,
 ) -> Recommendation:
-    """The modification that takes the volume out of the burst bucket, by what it was seen to serve.
+    """The modification that takes the volume out of the burst bucket, by the demand that was seen.
 
-    ``is_future``: it is wanted for a demand still to come. ``modifications`` are its modifications of the
-    last 24 h: from the third on it is gp3, as the watchdog itself would make it, unless the wish names a
-    type. Where what is wanted is ``unavailable``, it is io1, which exists everywhere.
+    ``is_future``: the demand is still to come. ``modifications`` are those of the last 24 h: from the third
+    on it is gp3, as the watchdog itself would choose, unless ``override`` names a type. If the type is
+    ``unavailable``, it is io1, which exists everywhere.
     """
     volume = assessment.volume
     if volume.managed_by:
@@ -115,7 +115,7 @@ def _leaves_no_return(target: Target, modifications: Sequence[ModificationUse]) 
 
 
 def demand_of(assessment: Assessment) -> Demand:
-    """What the volume was seen to serve, and whether that was all it could."""
+    """What the volume was seen to serve, in IOPS, and whether that was all that it could serve."""
     reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     if reads is None or writes is None:
         return Demand()
@@ -141,7 +141,7 @@ def demand_of_series(served: Series, *, ceiling_iops: int = BURST_IOPS) -> Deman
 
 
 def measured_demand(volume: Volume, served: Series, balance: Series) -> Demand:
-    """The demand of a volume by what it served, and by the balance it had meanwhile."""
+    """The demand of a volume by the operations that it served, and by its balance at that time."""
     least_pct = min(balance.values, default=None)
     return demand_of_series(served, ceiling_iops=_ceiling_iops(baseline_iops(volume.size_gib), least_pct))
 

@@ -1,4 +1,4 @@
-"""What became of a flip: AWS is asked, and what it says is compared with what was asked for."""
+"""Reconcile a flip: what AWS shows of a volume is compared with what was requested."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -46,46 +46,48 @@ from burstwatch.core.text import (
 )
 
 REQUEST_IN_FLIGHT_S: Final = 60
-"""A request is not begun later than half a minute after its intent, and over within another."""
+"""A request is sent at most half a minute after its intent, and is over within another half."""
 
 CONFIRMING_READ_GAP_S: Final = 60
-"""Two reads so far apart are not both stale."""
+"""A judgement: of two reads that are this far apart, at most one is stale."""
 
 ASSUME_NOT_SENT_AFTER_S: Final = 120
-"""So long, and two reads, until an intent that AWS knows nothing of counts as never sent."""
+"""After this time, and two reads, an intent that AWS does not know counts as never sent."""
 
 LATE_INTENT_MEMORY_S: Final = 24 * 3600
-"""An intent that counts as never sent is remembered for so long: a process may sleep before it sends."""
+"""How long an intent that counts as never sent is remembered: a process may sleep before it sends."""
 
 _MAX_FLIP_BACK_DELAY_S: Final = 15 * 60
-"""A return that begins later than this after its intent is somebody else's: much makes gp2 of a volume."""
+"""A return that begins later than this after its intent is somebody else's: many things make a volume gp2."""
 
 _MAX_CLOCK_SKEW_S: Final = 120
-"""A machine's clock may be so far from AWS's; beyond that the watchdog does not run."""
+"""A machine's clock may differ from AWS's by this much; beyond it, the watchdog does not run."""
 
 _READS_AGREE_WITHIN_S: Final = 300
-"""AWS's two answers about a finished modification may differ for so long."""
+"""A judgement: DescribeVolumes and DescribeVolumesModifications agree within this time after the end."""
 
 _RECORD_FORGOTTEN_AFTER_S: Final = 600
-"""After so long a modification without a record is judged by what the volume is."""
+"""After this time, a modification without a record is judged by the configuration of the volume."""
 
 _ASSUME_CONTESTED_AFTER_S: Final = 24 * 3600
-"""After a day without a record a volume that is not what was asked for was changed by somebody else."""
+"""After a day without a record, a volume that is not what was requested was changed by somebody else."""
 
 _MAX_BACKOFF_MIN: Final = 60
+"""A judgement: a refusal that lasts is checked once an hour, in case somebody has resolved it."""
 _MIN_STUCK_S: Final = 3600
+"""A judgement: no modification counts as stuck in its first hour, however small the volume is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedState:
-    """What AWS says of a volume now: what it is, and its newest modification (None: there is no record)."""
+    """What AWS shows of a volume now, and its newest modification; None without a record."""
 
     volume: Volume
     record: Modification | None = None
 
     @property
     def configuration(self) -> Configuration | None:
-        """What the volume is; None where it is a type that we never make."""
+        """The configuration of the volume; None if its type is one that we never flip to or from."""
         if self.volume.volume_type not in frozenset(VolumeType):
             return None
         return configuration_of(self.volume)
@@ -98,7 +100,10 @@ class ObservedState:
 
 
 def reconcile(state: VolumeState, observed: ObservedState, *, policy: Policy, now_s: float) -> Transition:
-    """Bring the flip of a volume up to what AWS says of it; without news, nothing changes."""
+    """Update the flip of a volume by what AWS shows of it; without news, nothing changes.
+
+    ``now_s`` is in seconds since 1970. The result has the new state, and the events to record and report.
+    """
     flip, unsent_intent = state.flip, state.modifications.unsent_intent
     if unsent_intent is not None and (flip is None or not flip.is_under_way):
         context = _ReconcileContext(
@@ -113,12 +118,12 @@ def reconcile(state: VolumeState, observed: ObservedState, *, policy: Policy, no
 
 
 def should_alert_failure(failures: int) -> bool:
-    """Whether people must hear of one more failure in a row: the first, second, fourth, eighth and so on."""
+    """Whether to alert about one more failure in a row: the first, second, fourth, eighth and so on."""
     return failures & (failures - 1) == 0
 
 
 def with_backoff(state: VolumeState, now_s: float) -> VolumeState:
-    """The state after one more failure: the next attempt waits 1, 2, 4 … minutes, an hour at most."""
+    """The state after one more failure: the next attempt is made in 1, 2, 4 … minutes, at most an hour."""
     wait_min = min(_MAX_BACKOFF_MIN, 2 ** min(state.modifications.failure_count, 10))
     history = replace(
         state.modifications,
@@ -129,7 +134,7 @@ def with_backoff(state: VolumeState, now_s: float) -> VolumeState:
 
 
 def roll_back_intent(state: VolumeState) -> VolumeState:
-    """The state when what was asked for was not done: where it was before."""
+    """The state after a request that was not carried out: the flip is as before the request."""
     flip = state.flip
     if flip is None or flip.previous is not None or flip.direction is Direction.FLIP:
         return replace(state, flip=flip and flip.previous)
@@ -139,7 +144,7 @@ def roll_back_intent(state: VolumeState) -> VolumeState:
 
 
 def mark_accepted(state: VolumeState, started_at_s: int, now_s: float) -> VolumeState:
-    """The state once AWS has taken what was asked for; this uses up a modification."""
+    """The state after AWS accepted the request at ``started_at_s``; this uses up a modification."""
     flip = state.flip
     assert flip is not None
     modification = ModificationUse(at_s=started_at_s, by=flip.by, direction=flip.direction)
@@ -156,7 +161,7 @@ def mark_accepted(state: VolumeState, started_at_s: int, now_s: float) -> Volume
 def accepted_event(
     flip: Flip, lead: LeadPolicy, *, time_to_empty_s: float | None = None, note: str = ""
 ) -> Event:
-    """AWS took it; ``time_to_empty_s`` is how long the credits last, None if that is not known."""
+    """AWS accepted it; ``time_to_empty_s`` is how long the credits last, None if that is not known."""
     is_flip = flip.direction is Direction.FLIP
     reason_text = f" ({flip.reason})" if flip.reason else ""
     progress_note = (
@@ -186,7 +191,7 @@ def accepted_event(
 
 
 def flip_facts(flip: Flip) -> dict[str, Any]:
-    """What programs want to know of the modification last asked for."""
+    """The last requested modification, for programs: JSON values, dollars a month."""
     return {
         "intent_id": flip.intent_id,
         "direction": str(flip.direction),
@@ -202,9 +207,9 @@ def flip_facts(flip: Flip) -> dict[str, Any]:
 def format_failure(
     flip: Flip, retry_at_s: float | None, now_s: float, *, unavailable_message: str | None = None
 ) -> tuple[str, ...]:
-    """How it is after a modification that was not made, and who tries again.
+    """What the volume is after a modification that was not made, and who tries again, as sentences.
 
-    ``unavailable_message`` says why not soon.
+    ``unavailable_message`` states why there is no attempt soon.
     """
     if unavailable_message is not None:
         return f"It still is {_previous_config(flip)}, not {flip.requested_config}.", unavailable_message
@@ -218,12 +223,12 @@ def format_failure(
 
 
 def retry_command(flip: Flip, volume_id: str) -> str:
-    """The command by which a person asks for the same."""
+    """The command by which a person requests the same modification."""
     return f"burstctl {'flip' if flip.direction is Direction.FLIP else 'flip-back'} {volume_id}"
 
 
 def _previous_config(flip: Flip) -> Configuration:
-    """What the modification last asked for leads away from."""
+    """The configuration that the last requested modification leads away from."""
     if flip.direction is Direction.FLIP_BACK:
         return flip.target
     return flip.previous.target if flip.previous else flip.original
@@ -294,7 +299,7 @@ class _ReconcileContext:
 
     @property
     def new_modification(self) -> Modification | None:
-        """AWS's record, if it began since this was asked for and is not of a modification known already."""
+        """AWS's record, if it began after this request and is not of a modification that is known already."""
         started_at_s = self.observed.started_at_s
         if started_at_s is None or started_at_s < self.flip.requested_at_s - _MAX_CLOCK_SKEW_S:
             return None
@@ -306,7 +311,7 @@ class _ReconcileContext:
 
 
 def _settle_intent(context: _ReconcileContext) -> Transition:
-    """An intent without an outcome: did AWS take it?"""
+    """An intent without an outcome: find out whether AWS accepted it."""
     flip, new_modification, record = context.flip, context.new_modification, context.observed.record
     if new_modification is not None and new_modification.target.configuration() == flip.requested_config:
         return _confirm_lost_response(context, context.observed.started_at_s or flip.requested_at_s)
@@ -332,7 +337,7 @@ def _settle_intent(context: _ReconcileContext) -> Transition:
 
 
 def _note_unconfirmed_read(context: _ReconcileContext) -> Transition:
-    """What should be there was not seen: once may be a stale answer."""
+    """The read did not show what should be there: a single such read may be stale."""
     since_s = context.flip.unconfirmed_since_s
     unconfirmed_flip = replace(
         context.flip, unconfirmed_since_s=int(context.now_s) if since_s is None else since_s
@@ -356,7 +361,7 @@ def _confirm_lost_response(
     *,
     note: str = "AWS's answer was lost; this is what AWS shows now.",
 ) -> Transition:
-    """The answer was lost, the modification was not."""
+    """AWS's answer was lost, and the modification was made."""
     state = mark_accepted(context.state, started_at_s, context.now_s)
     assert state.flip is not None
     accepted = Transition(state=state, events=(accepted_event(state.flip, context.policy.lead, note=note),))
@@ -364,7 +369,7 @@ def _confirm_lost_response(
 
 
 def _superseded_unseen(context: _ReconcileContext) -> Transition:
-    """AWS took it while nobody looked, and somebody has changed the volume since: too late for an alert."""
+    """AWS accepted it while nobody read, and somebody has changed the volume since: too late for an alert."""
     state = mark_accepted(context.state, context.flip.requested_at_s, context.now_s)
     assert state.flip is not None
     note = "AWS's answer was lost, and it was changed again since."
@@ -391,7 +396,7 @@ def _check_progress(context: _ReconcileContext) -> Transition:
 
 
 def _check_without_record(context: _ReconcileContext, elapsed_s: float) -> Transition:
-    """AWS has forgotten the modification, or does not show it yet: the volume itself tells, after a while."""
+    """AWS has no record of it, or none yet: after a while, the configuration of the volume decides."""
     if context.is_as_requested:
         return (
             _complete(context) if elapsed_s > _RECORD_FORGOTTEN_AFTER_S else Transition(state=context.state)
@@ -422,7 +427,7 @@ def _check_external_modification(context: _ReconcileContext) -> Transition:
 
 
 def _verify_finished(context: _ReconcileContext, record: Modification, ended_at_s: float) -> Transition:
-    """AWS says that it is done; it counts when the volume shows it, and a volume that does not shows old."""
+    """AWS reports that it is done; it counts when the volume shows it, as one that does not may be stale."""
     if context.is_as_requested:
         return _complete(context)
     is_ours = record.target.configuration() == context.flip.requested_config
@@ -493,7 +498,7 @@ def _failure_event(
 
 
 def failure_facts(reason: str, retry_at_s: float | None, *, code: str | None = None) -> dict[str, Any]:
-    """What programs want to know of a modification that was not made; ``code`` is AWS's."""
+    """A modification that was not made, for programs; ``code`` is the error code of AWS."""
     retry_at = None if retry_at_s is None else format_instant(retry_at_s)
     return {"reason": reason, "error_code": code, "retry_at": retry_at}
 
@@ -532,7 +537,7 @@ def _complete(context: _ReconcileContext) -> Transition:
 
 
 def _check_on_target(context: _ReconcileContext) -> Transition:
-    """On its target: is it still what we made it?"""
+    """A volume on its target: check that it still is what it was flipped to."""
     flip, observed = context.flip, context.observed
     if is_on_target(observed.volume, flip):
         new_state = (
@@ -561,7 +566,7 @@ def _is_record_of_target(record: Modification, flip: Flip) -> bool:
 
 
 def is_on_target(volume: Volume, flip: Flip) -> bool:
-    """Whether a volume is what it was flipped to."""
+    """Whether a volume is what it was flipped to, in configuration and size."""
     is_target = ObservedState(volume=volume).configuration == flip.target
     return is_target and volume.size_gib == flip.size_gib
 
@@ -571,7 +576,7 @@ def _clear_unconfirmed_read(state: VolumeState, flip: Flip) -> VolumeState:
 
 
 def _mark_contested(context: _ReconcileContext) -> Transition:
-    """Somebody else changed it: respect that, say so, and leave the volume to people until it is released."""
+    """Somebody else changed it: report it, and leave the volume to people until it is released."""
     observed, history = context.observed, context.state.modifications
     if observed.started_at_s is not None:
         external = ModificationUse(at_s=observed.started_at_s, by=EXTERNAL)
@@ -600,10 +605,10 @@ def _mark_contested(context: _ReconcileContext) -> Transition:
 def _rebase_on_external_change(
     context: _ReconcileContext, observed_config: Configuration | str, size_gib: int
 ) -> Flip | None:
-    """The flip of a volume that others have made something else, but not what it was: it still returns.
+    """The flip of a volume that others have changed to something other than its original: it still returns.
 
-    None for gp2, from which it can only be flipped anew, and for a type that no volume is flipped to or
-    from: what it was is in the event then.
+    None for gp2, from which it can only be flipped again, and for a type that no volume is flipped to or
+    from: the event then states what the volume was.
     """
     flip = context.flip
     if (

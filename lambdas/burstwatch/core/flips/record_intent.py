@@ -89,7 +89,7 @@ def _format_overrides(plan: FlipPlan) -> str | None:
 
 
 def extend_stay(plan: FlipPlan, revision: int) -> Transition:
-    """The state in which a volume on its target is kept there for somebody else, or for another time."""
+    """Keep a volume on its target for another person, or until another time."""
     flip, order, until_s = plan.context.state.flip, plan.order, plan.order.return_after_s
     assert flip is not None
     kept_flip = replace(

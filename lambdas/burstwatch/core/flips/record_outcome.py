@@ -38,7 +38,7 @@ def record_accepted(
     lead: LeadPolicy,
     time_to_empty_s: float | None = None,
 ) -> Transition:
-    """AWS took what was asked for; ``time_to_empty_s`` is the order's."""
+    """AWS accepted the request; ``time_to_empty_s`` is that of the order, in seconds."""
     assert modification.started_at is not None
     new_state = mark_accepted(state, int(modification.started_at.timestamp()), now_s)
     assert new_state.flip is not None
@@ -49,11 +49,11 @@ def record_accepted(
 _TRANSIENT_GUARDS: Final = frozenset(
     {Guard.MODIFICATION_IN_PROGRESS, Guard.COOLDOWN, Guard.CHANGE_HOURS, Guard.HELD}
 )
-"""A return refused by these comes a little later, or when the person who held it says so."""
+"""A return that these guards refuse comes a little later, or when the hold is released."""
 
 
 def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
-    """A guard said no to what the watchdog wants."""
+    """A guard refuses what the watchdog wants."""
     order, target, ends_at_s = plan.order, plan.target, refusal.ends_at_s
     is_passing = order.direction is Direction.FLIP_BACK and refusal.guard in _TRANSIENT_GUARDS
     retry_text = (
@@ -96,7 +96,11 @@ def _plan_facts(plan: FlipPlan) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnavailableType:
-    """A type that AWS says does not exist where a volume is; ``command`` flips it to one that does."""
+    """A type that does not exist where a volume is, according to AWS.
+
+    ``until_s`` is when the next attempt is made, in seconds since 1970. ``command`` flips the volume to a
+    type that does exist there, None if there is none.
+    """
 
     message: str
     until_s: float
@@ -104,7 +108,7 @@ class UnavailableType:
 
 
 def describe_unavailable_type(plan: FlipPlan, now_s: float) -> UnavailableType | None:
-    """What to say of a plan whose type does not exist there; None where no place is known."""
+    """What to report of a plan whose type does not exist there; None if the place is not known."""
     placement = placement_of(plan.context.volume)
     if placement is None or plan.sizing is None or plan.target is None:
         return None
@@ -128,10 +132,12 @@ def record_rejected(
     guard: str | None = None,
     unavailable_type: "UnavailableType | None" = None,
 ) -> Transition:
-    """AWS did not take it, and says why; nothing has changed. ``guard`` would have said the same.
+    """AWS rejected the request with this error code and message; the volume is what it was before.
 
-    Where the place ``unavailable_type`` the type, the guard refuses until that is forgotten, and the volume's
-    own ``retry_at_s`` does not matter.
+    ``guard`` is the name of our guard for the same reason, None if there is none. ``retry_at_s`` is when to
+    try again, in seconds since 1970, if AWS named a time. If the type does not exist there
+    (``unavailable_type``), the guard refuses until that is forgotten, and the volume's own ``retry_at_s``
+    does not matter.
     """
     flip = state.flip
     assert flip is not None
@@ -167,7 +173,7 @@ def record_rejected(
 
 
 def record_unknown_outcome(state: VolumeState, code: str, message: str) -> Transition:
-    """Nobody knows whether AWS took it: that is found out by asking, not by sending again."""
+    """It is not known whether AWS accepted the request: reading settles that, never sending again."""
     flip = state.flip
     assert flip is not None
     event = Event(

@@ -1,4 +1,4 @@
-"""What a volume should be moved to now, and why; whether that is allowed is for the guards."""
+"""Which modification a volume should get now, and why; the guards decide whether it is allowed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,19 +20,19 @@ from burstwatch.core.policy.windows import UNTIL_STOPPED, Occurrence, WindowStat
 from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_until
 
 _MAX_DEMAND_AGE_S: Final = 600
-"""Demand that was seen longer ago says nothing about now."""
+"""A judgement: an older demand is no evidence of the present one."""
 
 _MIN_COVERAGE: Final = 0.5
-"""Of the minutes that must have been calm, so many must have been seen."""
+"""A judgement: the share of the minutes of ``calm_for`` that must be known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeContext:
-    """What bears on a volume beside its balance.
+    """What affects a volume besides its balance.
 
-    ``observed`` is what AWS says of a flipped volume, ``modification_in_progress`` its modification that is
-    not over, whoever asked for it; ``windows`` are None where it belongs to none. ``stall`` is what its host
-    reports, ``unavailable`` the types that do not exist where it is, with the reason.
+    ``observed`` is what AWS shows of a flipped volume. ``modification_in_progress`` is its modification that
+    has not ended, by whomever it was requested. ``windows`` is None if it belongs to none. ``stall`` is what
+    its host reports. ``unavailable`` has the types that do not exist where it is, each with the reason.
     """
 
     observed: ObservedState | None = None
@@ -88,7 +88,7 @@ def choose_act_rule(settled_target: Target | None, policy: Policy) -> ActRule:
 
 
 def can_burst(volume: Volume) -> bool:
-    """Whether it lives on credits, and so can run out of them."""
+    """Whether the volume depends on credits, and so can use them up."""
     return volume.is_gp2 and baseline_iops(volume.size_gib) < BURST_IOPS
 
 
@@ -102,10 +102,10 @@ def flip_trigger(
     act_at: Level,
     is_refilling: bool = False,
 ) -> FlipTrigger | None:
-    """Why a volume that is not flipped should be, None where it should not.
+    """Why a volume that is not flipped should be; None if it should not.
 
-    A drain counts from the level ``act_at``; what a tag or a window asks for comes before one that is not yet
-    critical. A volume that ``is_refilling`` keeps its level for a while, and needs nothing for it.
+    A drain counts from the level ``act_at``; a tag or a window comes before a drain that is not yet critical.
+    A volume that ``is_refilling`` keeps its level for a while, and needs no flip for it.
     """
     if not can_burst(volume):
         return None
@@ -151,7 +151,7 @@ def _format_end(occurrences: Sequence[Occurrence], now_s: float | None) -> str:
 def return_trigger(
     flip: Flip, assessment: Assessment, windows: WindowState | None, *, policy: Policy, now_s: float
 ) -> FlipTrigger | str:
-    """The return of a flipped volume; where it must wait, for what."""
+    """The return of a flipped volume, or what it waits for in words."""
     if flip.status is not FlipStatus.ON_TARGET:
         return f"on its way to {flip.requested_config}"
     if flip.is_permanent:
@@ -171,13 +171,13 @@ def return_trigger(
 
 
 def is_demand_known(assessment: Assessment, now_s: float) -> bool:
-    """Whether CloudWatch shows what the volume has served of late."""
+    """Whether CloudWatch shows what the volume has served in the last ten minutes."""
     newest = assessment.served_iops.newest
     return newest is not None and now_s - newest.end_at_s <= _MAX_DEMAND_AGE_S
 
 
 def _too_soon_reason(flip: Flip, policy: FlipBackPolicy, now_s: float) -> str | None:
-    """Who said for how long is believed; otherwise the policy's least time on the target holds."""
+    """The time that somebody set decides; without one, the policy's minimum time on the target does."""
     if flip.return_after_s is not None:
         is_over = now_s >= flip.return_after_s
         return (
@@ -213,7 +213,7 @@ def not_calm_reason(assessment: Assessment, policy: FlipBackPolicy, *, now_s: fl
 
 
 def _known_minutes(assessment: Assessment, calm_for_s: float, now_s: float) -> Series | str:
-    """What was served in the last ``duration_s``; where too little is known of it, the reason."""
+    """The operations served in the last ``calm_for_s`` seconds; if too little is known, the reason."""
     newest, unused_since_s = assessment.served_iops.newest, assessment.unused_since_s
     if unused_since_s is not None:
         if now_s - unused_since_s >= calm_for_s:

@@ -45,9 +45,9 @@ class Caps:
 
 
 class IntentStatus(StrEnum):
-    """What became of an intent; only ``recorded`` allows the call to AWS.
+    """What became of an intent; only ``RECORDED`` allows the call to AWS.
 
-    ``outrun``: another process has changed the state of the volume.
+    ``CONFLICT``: another process has changed the state of the volume.
     """
 
     RECORDED = "recorded"

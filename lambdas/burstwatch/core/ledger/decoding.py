@@ -1,4 +1,4 @@
-"""Reading back what a ledger keeps, item by item: one that cannot be read hides no other."""
+"""Read back what a ledger stores, item by item: an unreadable item does not affect the others."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +27,7 @@ _UNKNOWN_FORMAT: Final = "no version of burstwatch writes this"
 
 
 class UnreadableItems:
-    """What one ledger object came across and could not read, each item once."""
+    """The items that one ledger object found and could not read, each item once."""
 
     def __init__(self) -> None:
         self._items: dict[str, UnreadableItem] = {}
@@ -45,7 +45,7 @@ class UnreadableItems:
         return list(items.values())
 
     def try_read(self, kind: ItemKind, subject: Any, key: str, read: Callable[[], T]) -> T | None:
-        """What ``try_read`` gives; None where it cannot be read, which is noted."""
+        """The result of ``read``; None, and the item is noted, if it cannot be read."""
         try:
             return read()
         except DECODE_ERRORS as error:
@@ -56,7 +56,7 @@ class UnreadableItems:
 def make_unreadable(
     kind: ItemKind, subject: Any, key: str, error: Exception, **fields: Any
 ) -> UnreadableItem:
-    """An item that cannot be read, in words that are safe to print."""
+    """An item that cannot be read, described in text that is safe to print."""
     message = str(error) if isinstance(error, ValueError) else f"{type(error).__name__} {error}"
     reason = sanitise(message, _MAX_REASON_CHARS) or _UNKNOWN_FORMAT
     return UnreadableItem(
@@ -115,7 +115,7 @@ def _unreadable_state(item: StoredState, key: str, error: Exception) -> Unreadab
 
 
 def read_hold(subject: Any, row: Mapping[str, Any], *, key: str, unreadable_items: UnreadableItems) -> Hold:
-    """A hold; one that cannot be read holds everything, until its end if that can be told."""
+    """A hold; an unreadable one holds everything, until its end if that can be read."""
 
     def read() -> Hold:
         return Hold(
@@ -150,7 +150,7 @@ def read_hold(subject: Any, row: Mapping[str, Any], *, key: str, unreadable_item
 def read_manual_override(
     name: Any, row: Mapping[str, Any], *, key: str, unreadable_items: UnreadableItems
 ) -> ManualWindowOverride:
-    """What was last said of a window by hand; not ``is_readable`` where that cannot be read."""
+    """The last manual start or stop of a window; not ``is_readable`` if it cannot be read."""
 
     def read() -> ManualWindowOverride:
         if row["starts"] not in (0, 1):
@@ -172,7 +172,7 @@ def read_manual_override(
 def read_entry(
     volume_id: str, row: Mapping[str, Any], *, key: str, unreadable_items: UnreadableItems
 ) -> LedgerEntry | None:
-    """A line of a history; None where it cannot be read, such as one of a kind that came later."""
+    """An entry of a history; None if it cannot be read, for example if a later version wrote it."""
 
     def read() -> LedgerEntry:
         entry = LedgerEntry(

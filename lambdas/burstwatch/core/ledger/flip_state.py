@@ -1,4 +1,4 @@
-"""A flip: a volume's way out of the burst bucket and back, as the ledger remembers it."""
+"""A flip as the ledger remembers it: from the first request to the verified return."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -10,16 +10,17 @@ from burstwatch.core import stored_values
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 
 WATCHDOG: Final = "watchdog"
-"""Who asks when no person does."""
+"""Who requests a modification when no person does."""
 
 EXTERNAL: Final = "others"
 """Who made a modification that is not in our ledger."""
 
 QUOTA_PERIOD_S: Final = 24 * 3600
-"""AWS counts the modifications of a volume over so long."""
+"""AWS counts the modifications of a volume over a rolling period of 24 hours."""
 
 SAME_START_TOLERANCE_S: Final = 5
-"""A modification's start as we saw it and as AWS tells it differ by less than this."""
+"""A judgement: the start of a modification in AWS's answer to ModifyVolume and in its record differ by less.
+"""
 
 
 class Direction(StrEnum):
@@ -30,10 +31,11 @@ class Direction(StrEnum):
 
 
 class FlipStatus(StrEnum):
-    """How far the modification last asked for has come.
+    """How far the last requested modification has come.
 
-    ``asked``: the intent is recorded, and whether AWS took it is not known. ``changing``: AWS took it.
-    ``on_target``: the volume is verified to be on its target.
+    ``requested``: the intent is recorded, and it is not known whether AWS accepted it. ``in_progress``: AWS
+    accepted it. ``on_target``: the volume was seen to be what was requested. The values are stored, so they
+    stay as the first version wrote them.
     """
 
     REQUESTED = "asked"
@@ -70,15 +72,20 @@ class ModificationUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flip:
-    """A volume away from what it was, or on its way there and back.
+    """A volume that has been flipped, or is on its way out or back.
 
-    ``original`` is what it returns to, ``target`` where it went; ``read_size_gib`` is its size when it went.
-    The modification last asked for is ``direction``, under ``make_intent_id``, by ``by`` at
-    ``requested_at_s``; AWS says it started at ``started_at_s``. ``reached_at_s`` is when it was first seen on
-    its target. A volume that ``is_permanent`` is not brought back, for the reason in ``reason``.
-    ``metric_usd_per_month`` is what the target costs more than the original. ``unconfirmed_since_s`` is when
-    a read first did not show what should be there: one such read may be stale, a second one later counts.
-    ``previous`` is how the flip stood before what was last asked for, and stands again if that is not done.
+    ``original`` is the configuration that it returns to, ``target`` the one that it was flipped to, and
+    ``size_gib`` its size in GiB at that time. ``direction``, ``intent_id``, ``by`` and ``requested_at_s``
+    belong to the last requested modification; ``by`` is ``watchdog`` or a person's name. AWS started it at
+    ``started_at_s``, and the volume was first seen on its target at ``reached_at_s``. Instants are in seconds
+    since 1970.
+
+    If ``is_permanent``, the volume is not brought back; ``reason`` says why. Otherwise it returns after
+    ``return_after_s`` if that is set. ``usd_per_month`` is what the target costs more than the original,
+    negative if it costs less. ``unconfirmed_since_s`` is when a read first did not show the expected
+    configuration: one such read may be stale, a second one later counts. ``previous`` is the flip before the
+    last request, to which it falls back if the request is not carried out. ``is_stuck_alerted`` and
+    ``overdue_alerted_at_s`` record alerts about this flip; they end with it.
     """
 
     status: FlipStatus
@@ -103,17 +110,17 @@ class Flip:
 
     @property
     def requested_config(self) -> Configuration:
-        """What the modification last asked for leads to."""
+        """The configuration that the last requested modification leads to."""
         return self.target if self.direction is Direction.FLIP else self.original
 
     @property
     def is_settled(self) -> bool:
-        """Whether nothing more is to come: it is where it stays."""
+        """Whether nothing more follows: it is on its target permanently."""
         return self.status is FlipStatus.ON_TARGET and self.is_permanent
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a modification is asked for or in progress."""
+        """Whether a modification is requested or in progress."""
         return self.status is not FlipStatus.ON_TARGET
 
     @property
@@ -206,14 +213,14 @@ _FLIP_FIELD_NAMES: Final[Mapping[str, str]] = {
 
 
 def make_intent_id(volume_id: str, revision: int) -> str:
-    """A name for an intent: no volume has two at one revision of the ledger."""
+    """An id for an intent, 16 hexadecimal digits: a volume has one intent at most at each revision."""
     return sha256(f"{volume_id}\nintent\n{revision}".encode()).hexdigest()[:16]
 
 
 def modifications_within(
     modifications: Iterable[ModificationUse], now_s: float, period_s: float = QUOTA_PERIOD_S
 ) -> tuple[ModificationUse, ...]:
-    """What was used up in the last ``duration_s`` seconds, oldest first; the future counts as now."""
+    """The modifications of the last ``period_s`` seconds, oldest first; one in the future counts as now."""
     return tuple(
         sorted(
             (modification for modification in modifications if modification.at_s > now_s - period_s),
@@ -225,7 +232,7 @@ def modifications_within(
 def record_modification(
     modifications: tuple[ModificationUse, ...], modification: ModificationUse, now_s: float
 ) -> tuple[ModificationUse, ...]:
-    """The modifications that still count, and one more; a start told twice counts once."""
+    """The modifications that still count, and one more; the same start counts once."""
     recent = modifications_within(modifications, now_s)
     if any(
         abs(known_modification.at_s - modification.at_s) <= SAME_START_TOLERANCE_S
@@ -237,9 +244,9 @@ def record_modification(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """A person's order to modify nothing: one volume, or everything (``volume_id`` None).
+    """A person's order to modify nothing: neither one volume, nor any (``volume_id`` None).
 
-    ``damaged_volume_id`` is the volume whose hold cannot be read: everything is held until that one is
+    ``damaged_volume_id`` is the volume whose hold cannot be read: everything is held until that hold is
     released.
     """
 
@@ -264,18 +271,17 @@ class Hold:
 
 
 def active_hold(holds: Iterable[Hold], volume_id: str, now_s: float) -> Hold | None:
-    """The hold on a volume that lasts longest, None where it is free."""
+    """The hold on a volume that lasts longest, None if there is none."""
     active = [hold for hold in holds if hold.applies_to(volume_id, now_s)]
     return max(active, key=lambda hold: hold.until_s, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManualWindowOverride:
-    """A window started by hand (``is_start`` until ``until_s``, or until it is stopped), or stopped.
+    """A window that was started by hand (``is_start``, until ``until_s`` or until it is stopped), or stopped.
 
-    Occurrences of a stopped window that begin before ``until_s`` are left out. One that is not
-    ``is_readable`` cannot be read: whether the window was started or stopped is not known, so it moves no
-    volume either way.
+    Occurrences of a stopped window that begin before ``until_s`` are skipped. If it is not ``is_readable``,
+    it is not known whether the window was started or stopped, so it causes no flip and no return.
     """
 
     name: str

@@ -82,17 +82,17 @@ MAX_CLOCK_SKEW_S: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSnapshot:
-    """The watermark: the last completed sweep tick, with a fingerprint of every volume it knew."""
+    """The watermark: the last completed sweep tick, and a fingerprint of each volume listed in it."""
 
     tick_at_s: int
     fingerprints: frozenset[int]
 
 
 class Ledger(Protocol):
-    """The only durable truth. Every method is atomic; two processes may use one ledger at once.
+    """The only durable memory. Every method is atomic, and several processes may use one ledger at once.
 
-    What is read is checked item by item: one that cannot be read hides no other, and ``take_unreadable``
-    names it.
+    Each item is checked when it is read: an unreadable item does not affect the others, and
+    ``take_unreadable`` names it.
     """
 
     @property
@@ -101,7 +101,7 @@ class Ledger(Protocol):
         ...
 
     def take_unreadable(self) -> list[UnreadableItem]:
-        """What this object came across since the last call and could not read, each item once."""
+        """The items that this object could not read since the last call, each item once."""
         ...
 
     def note_unreadable(self, item: UnreadableItem) -> None:
@@ -111,7 +111,8 @@ class Ledger(Protocol):
     def states(self) -> States:
         """Every volume with anything going on, by volume id.
 
-        One that cannot be read is ``unread``; a change that takes it for absent is not applied.
+        Those that cannot be read are in ``unreadable``; a change that was made as if one were absent is not
+        applied.
         """
         ...
 
@@ -122,15 +123,15 @@ class Ledger(Protocol):
     def record_intent(
         self, change: Change, caps: Caps, *, now_s: float, respects_holds: bool, channels: Sequence[str]
     ) -> IntentResult:
-        """Record an intent to modify, or say why not: all in one transaction, so that caps hold in any race.
+        """Record an intent to modify, or return why not, in one transaction: the caps hold in any race.
 
-        Every state with a flip that ``reserves`` counts against the caps, with what it costs more, if it
-        does. ``outrun``: the state is not the expected one any more.
+        Every state whose flip ``counts_against_caps`` counts, with its ``reserved_usd``. The status is
+        ``conflict`` if the state is no longer the expected one.
         """
         ...
 
     def holds(self, now_s: float) -> list[Hold]:
-        """The holds that last, the one that lasts longest first; one that cannot be read holds everything."""
+        """The holds in force, the one that lasts longest first; an unreadable one holds everything."""
         ...
 
     def place_hold(self, hold: Hold) -> None:
@@ -138,17 +139,17 @@ class Ledger(Protocol):
         ...
 
     def lift_hold(self, volume_id: str | None, *, by: str, at_s: int) -> Hold | None:
-        """End the hold on a volume, or on everything, and say which it was; None where there was none.
+        """End the hold on a volume, or on everything, and return it; None if there was none.
 
-        One that cannot be read ends with that on its volume; with the hold on everything only if it has no
-        volume that could be named.
+        An unreadable hold ends with the hold on its volume. The hold on everything ends it only if it names
+        no valid volume.
         """
         ...
 
     def manual_overrides(self) -> dict[str, ManualWindowOverride]:
-        """The windows that were started or stopped by hand, by name: the last word on each.
+        """The last manual start or stop of each window, by the name of the window.
 
-        One that cannot be read is there, and not ``is_readable``.
+        An unreadable one is included, and not ``is_readable``.
         """
         ...
 
@@ -176,7 +177,7 @@ class Ledger(Protocol):
         ...
 
     def claim_tick(self, kind: TickKind, tick_at_s: int, *, now_s: float, lease_s: float) -> bool:
-        """Take a tick; False when it or a later one is completed, or is claimed under a running lease.
+        """Claim a tick; False if it or a later one is completed, or claimed under a running lease.
 
         Only one sweep runs at a time: while an earlier one is claimed and not completed, a later one waits.
         """
@@ -185,16 +186,16 @@ class Ledger(Protocol):
     def renew_tick(
         self, kind: TickKind, tick_at_s: int, *, until_s: float, now_s: float, lease_s: float
     ) -> bool:
-        """Extend the claim of this tick that lasts until ``until_s`` to ``now_s + lease_s``.
+        """Extend the claim of this tick, which lasts until ``until_s``, to ``now_s + lease_s``.
 
-        False when another process has taken the tick, or a later one, since that claim ran out.
+        False if another process has taken the tick, or a later one, since the claim expired.
         """
         ...
 
     def complete_tick(
         self, kind: TickKind, tick_at_s: int, *, fleet_fingerprints: frozenset[int] | None = None
     ) -> None:
-        """Record that a claimed tick did all its work, never moving back; a sweep brings the new roster."""
+        """Record that a claimed tick is done, never moving back; a sweep gives the new fingerprints."""
         ...
 
     def replace_with_digest(
@@ -204,20 +205,20 @@ class Ledger(Protocol):
         ...
 
     def pending_deliveries(self, *, channels: Sequence[str]) -> list[Delivery]:
-        """What these channels have not taken yet, oldest first.
+        """The alerts that these channels have not accepted yet, oldest first.
 
-        An alert that cannot be read is kept, and stands in the way of no other.
+        An alert that cannot be read is kept, and does not block the others.
         """
         ...
 
     def claim_delivery(self, delivery: Delivery, *, now_s: float, lease_s: float) -> bool:
-        """Take one delivery for sending; False when it is delivered, or claimed and the lease still runs."""
+        """Claim one delivery for sending; False if it is delivered, or claimed under a running lease."""
         ...
 
     def mark_delivered(self, delivery: Delivery, *, at_s: int) -> None:
-        """Record that the channel took the alert."""
+        """Record that the channel accepted the alert."""
         ...
 
     def mark_undelivered(self, delivery: Delivery, *, error: str) -> None:
-        """Give the claim back; the next pass tries again."""
+        """Release the claim, so that the next pass tries again."""
         ...

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class EntryKind(StrEnum):
-    """What an entry of the ledger tells."""
+    """What an entry of the ledger reports. The values are stored and public."""
 
     LEVEL_CHANGED = "level_changed"
     ALERT = "alert"

@@ -22,10 +22,10 @@ class ItemKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableItem:
-    """An item of the ledger that cannot be read. It stays as it is, and is never taken for absent.
+    """An item of the ledger that cannot be read. It stays as it is, and never counts as absent.
 
-    ``subject`` is the volume, window, channel or schedule that it is about; ``key`` says where it is.
-    ``revision`` and ``content`` are those of a state, as far as they can be told.
+    ``subject`` is the volume, window, channel or schedule that it is about; ``key`` is its place in the
+    ledger. ``revision`` and ``content`` are those of a state, as far as they can be read.
     """
 
     kind: ItemKind
@@ -44,12 +44,12 @@ class UnreadableItem:
 
 
 def release_command(subject: str) -> str:
-    """What releases a volume, or everything where this is not the id of a volume."""
+    """The command that releases a volume, or everything if this is not the id of a volume."""
     return f"burstctl release {subject if is_volume_id(subject) else '--all'}"
 
 
 def is_volume_id(subject: str) -> bool:
-    """Whether AWS names volumes so: burstctl takes no other."""
+    """Whether AWS's ids of volumes have this form; burstctl accepts no other."""
     return _VOLUME_ID.fullmatch(subject) is not None
 
 

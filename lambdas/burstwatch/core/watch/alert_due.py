@@ -1,4 +1,4 @@
-"""Which alert a look calls for: at most one about the level or the balance, and one about a stalled host."""
+"""Which alert a poll calls for: at most one about the level or the data, and one about a stalled host."""
 
 from dataclasses import replace
 from typing import Final
@@ -17,7 +17,7 @@ from burstwatch.core.text import format_duration
 from burstwatch.core.watch.decision import DueAlert
 
 _TRANSIENT_READ_FAILURE_S: Final = 120
-"""A read that fails for less than this has only been throttled."""
+"""A judgement: a read that fails for less than this was only throttled."""
 
 _DRAIN_ALERTS: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
 
@@ -32,9 +32,9 @@ def find_due_alert(
     policy: Policy,
     now_s: int,
 ) -> DueAlert:
-    """The alert that this look calls for, and the state once people have been notified.
+    """The alert that this poll calls for, and the state after people have been notified.
 
-    ``state`` is that after this look; ``level`` is by the reading alone, so it may be ``unknown``.
+    ``state`` is the one after this poll; ``level`` is by the reading alone, so it may be ``unknown``.
     """
     kind, reason = _alert_due(old_state, state, assessment, level, policy=policy, now_s=now_s)
     if kind is None:
@@ -62,7 +62,7 @@ def _alert_due(
     policy: Policy,
     now_s: int,
 ) -> tuple[AlertKind | None, str]:
-    """The kind of alert this look calls for, if any, and the reason in words."""
+    """The kind of alert that this poll calls for, if any, and the reason in words."""
     unknown_reason, level = assessment.unknown_reason, state.level
     if unknown_reason is not None and unknown_reason.is_fault:
         return _gap_alert_due(state, assessment, unknown_reason, policy=policy, now_s=now_s)
@@ -99,7 +99,7 @@ def _gap_alert_due(
     policy: Policy,
     now_s: int,
 ) -> tuple[AlertKind | None, str]:
-    """A telemetry gap alerts at once, a failed read when for all we know it is dry soon; both once."""
+    """Alert once: about a gap at once, about a failed read when the bucket may be empty soon."""
     if state.alerts.is_gap_open:
         return None, f"{unknown_reason}, alerted"
     lasted_s = now_s - (state.reading.unknown_since_s or now_s)
@@ -123,7 +123,7 @@ def _mark_alerted(state: VolumeState, kind: AlertKind, now_s: int) -> VolumeStat
 
 
 def _clear_alert_flags(state: VolumeState) -> VolumeState:
-    """Nothing is open with anybody any more."""
+    """The state without an open alert about its level or its data."""
     closed = replace(state.alerts, open_level=None, level_at_s=None, is_gap_open=False)
     return replace(state, alerts=closed)
 
@@ -131,7 +131,7 @@ def _clear_alert_flags(state: VolumeState) -> VolumeState:
 def record_host_stall(
     state: VolumeState, stall: Stall, mode: Mode, *, is_alerted: bool, now_s: int
 ) -> Transition:
-    """Remember what a host reports; it is an alert of its own only if no other is open about the volume."""
+    """Record what a host reports; alert only if no other alert about the volume is open."""
     alerted_at_s = state.alerts.stall_at_s
     is_due = alerted_at_s is None or now_s - alerted_at_s >= STALL_EVIDENCE_S
     should_alert = is_due and not is_alerted and state.alerts.open_level is None and mode is not Mode.OBSERVE

@@ -21,7 +21,7 @@ def usd_per_month_idle(intervals_s: Iterable[int]) -> float:
 
 
 def usd_per_month_now(decisions: Iterable[Decision]) -> float:
-    """Dollars a month if every volume kept its present look interval."""
+    """Dollars a month if every volume kept its present poll interval."""
     return sum(
         metric_usd_per_month(d.poll_interval_s, d.metric_count) for d in decisions if d.poll_interval_s
     )

@@ -25,7 +25,7 @@ from burstwatch.core.text import format_instant
 from burstwatch.core.watch.decision import VolumeEvaluation
 
 _STATE_KEPT_AFTER_RETURN_S: Final = 2 * 3600
-"""Longer than any balance is read back: until then it must be known since when it is fresh."""
+"""Longer than any balance is read back: until then, the start of the fresh balances must be known."""
 
 _REMEMBERED_REASONS: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED, UnknownReason.TELEMETRY_GAP)
 
@@ -33,7 +33,7 @@ _REMEMBERED_REASONS: Final = (UnknownReason.IDLE, UnknownReason.INSTANCE_STOPPED
 def build_alerts(
     evaluation: VolumeEvaluation, state: VolumeState, drain_cause: Mapping[str, Any] | None = None
 ) -> tuple[Alert, ...]:
-    """The alerts of a look: the one that is due, and those of what happened to the volume."""
+    """The alerts of a poll: the one that is due, and those of the events."""
     volume, context = evaluation.assessment.volume, evaluation.context
     event_alerts = (
         to_alert(
@@ -84,7 +84,7 @@ def _make_due_alert(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any]
 
 
 def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
-    """How long a flip is expected to take: of the one under way, or of the one that is proposed."""
+    """How long the flip under way, or the one that is proposed, is expected to take."""
     flip, recommendation = evaluation.flip, evaluation.recommendation
     volume, lead = evaluation.assessment.volume, evaluation.policy.lead
     is_changing = flip is not None and flip.is_under_way
@@ -107,7 +107,7 @@ def _describe_duration(evaluation: VolumeEvaluation) -> dict[str, object]:
 
 
 def build_change(evaluation: VolumeEvaluation, state: VolumeState, alerts: Sequence[Alert]) -> Change | None:
-    """What to write; None where a calm volume stays calm."""
+    """What to write to the ledger; None if a calm volume stays calm."""
     old_state, now_s = evaluation.old_state, int(evaluation.context.now_s)
     new_state = _without_expired(state, now_s)
     kept_state = new_state if _is_worth_keeping(new_state, now_s) else None

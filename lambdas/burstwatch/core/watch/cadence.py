@@ -1,4 +1,4 @@
-"""When to look at a gp2 volume again: its bucket, and the times of the policy, in the rule for any bucket."""
+"""When to poll a gp2 volume again: its bucket and the policy's times, in the rule for any bucket."""
 
 from typing import Final
 
@@ -15,14 +15,14 @@ RECHECK_INTERVAL_S: Final = 24 * 3600
 def longest_interval_s(
     credits_left: float, baseline: int, cadence: CadencePolicy, age_s: float = 0.0
 ) -> float:
-    """The longest look interval in seconds the rule allows; negative when there is no time left to wait."""
+    """The longest poll interval that the rule allows, in seconds; negative if no time is left to wait."""
     return poll_interval.longest_interval_s(
         gp2_bucket(baseline), credits_left, _reaction_time(cadence), age_s=age_s
     )
 
 
 def sweep_ticks(baseline: int, cadence: CadencePolicy) -> int:
-    """How many sweep ticks a calm volume waits from look to look, at least one."""
+    """How many sweep ticks lie between two polls of a calm volume, at least one."""
     return poll_interval.sweep_ticks(
         gp2_bucket(baseline),
         cadence.watch_below_pct * CREDITS_PER_PCT,
@@ -33,12 +33,12 @@ def sweep_ticks(baseline: int, cadence: CadencePolicy) -> int:
 
 
 def sweep_interval_s(baseline: int, cadence: CadencePolicy) -> int:
-    """Seconds from look to look of a calm volume."""
+    """The seconds between two polls of a calm volume."""
     return sweep_ticks(baseline, cadence) * int(cadence.sweep_tick.total_seconds())
 
 
 def focus_interval_s(credits_left: float, baseline: int, cadence: CadencePolicy, age_s: float = 0.0) -> int:
-    """Seconds from look to look of a volume in focus: whole minutes, one at the least."""
+    """The seconds between two polls of a volume in focus: whole minutes, at least one."""
     return poll_interval.focus_interval_s(
         gp2_bucket(baseline),
         credits_left,
@@ -50,7 +50,7 @@ def focus_interval_s(credits_left: float, baseline: int, cadence: CadencePolicy,
 
 
 def is_recheck_due(volume_id: str, now_s: float, interval_s: int, cadence: CadencePolicy) -> bool:
-    """Whether this look is the one in ``RECHECK_INTERVAL_S`` of a volume polled every ``interval_s``."""
+    """Whether this poll is the one in ``RECHECK_INTERVAL_S`` of a volume polled every ``interval_s``."""
     tick_s = int(cadence.sweep_tick.total_seconds())
     last_tick = int(now_s) // tick_s
     return poll_interval.is_sweep_due(

@@ -1,4 +1,4 @@
-"""One look at one volume: what changes, who must be notified, and when to look again."""
+"""Decide about one volume after one poll: what changes, who is notified, and when to poll again."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -39,7 +39,7 @@ def decide(
     context: TickContext,
     volume_context: VolumeContext = NO_CONTEXT,
 ) -> Decision:
-    """Judge a volume from one look at it and from what the ledger remembers, without the cause of a drain."""
+    """Decide about a volume from one poll and the ledger's state, without the cause of a drain."""
     evaluation = evaluate_volume(
         assessment, state, volume_settings, policy=policy, context=context, volume_context=volume_context
     )
@@ -93,7 +93,7 @@ def evaluate_volume(
 
 
 def conclude(evaluation: VolumeEvaluation, drain_cause: Mapping[str, Any] | None = None) -> Decision:
-    """Steps 7 and 8 of a decision; ``drain_cause`` is what its alert says of the drain, if it was read."""
+    """Steps 7 and 8 of a decision; ``drain_cause`` is the evidence for its alert, None if it was not read."""
     policy, trigger = evaluation.policy, evaluation.trigger
     # 7. The next poll: as the level demands, or sooner for a flip.
     interval_s = interval_with_flip_s(evaluation.focus_interval_s, evaluation.flip, trigger, policy)
@@ -220,7 +220,7 @@ def _choose_action(evaluation: VolumeEvaluation, *, has_alerts: bool) -> Action:
 
 
 def _decision_reason(evaluation: VolumeEvaluation) -> str:
-    """What is wanted or waited for comes first; the level's own reason where there is nothing of both."""
+    """The reason for what is wanted or waited for; without either, the reason of the level."""
     if evaluation.trigger is not None:
         hold, volume = evaluation.volume_context.hold, evaluation.assessment.volume
         hold_suffix = "" if hold is None else f"; on hold by {hold.by}"

@@ -1,4 +1,4 @@
-"""What one look at a volume leads to: the values that the steps of a decision hand to each other."""
+"""The values that the steps of a decision about one volume hand to each other."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickContext:
-    """The circumstances of one look: ``now_s`` is the time, ``tick_at_s`` the nominal time of its tick."""
+    """The circumstances of one poll, in seconds since 1970: ``tick_at_s`` is the nominal time of its tick."""
 
     now_s: float
     tick_at_s: int
@@ -40,7 +40,10 @@ class TickContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What one look at a volume leads to; ``change`` is None when the ledger already says it all."""
+    """What one poll of a volume leads to; ``change`` is None if the ledger needs no write.
+
+    ``poll_interval_s`` is the time to the next poll in seconds, None if the volume is not polled.
+    """
 
     assessment: Assessment
     volume_settings: VolumeSettings
@@ -65,7 +68,7 @@ class Decision:
 
     @property
     def metric_count(self) -> int:
-        """How many metrics of CloudWatch the next look at it reads."""
+        """How many CloudWatch metrics the next poll of the volume reads."""
         if self.flip is not None and self.flip.status is FlipStatus.ON_TARGET:
             return 0 if self.flip.is_permanent else 2
         if self.flip is not None:
@@ -78,15 +81,15 @@ class Decision:
 
     @property
     def has_recommendation(self) -> bool:
-        """Whether an alert goes out that tells people what to do."""
+        """Whether one of its alerts has a recommended action."""
         return any(alert.action for alert in self.alerts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueAlert:
-    """The alert about the level or the balance that is due now, if any, and the reason in words.
+    """The alert about the level or the data that is due now, if any, and the reason in words.
 
-    ``kind`` is None if none is due. ``state`` remembers what people know once it is sent. ``drain`` is the
+    ``kind`` is None if none is due. ``state`` is the state once people have been notified. ``drain`` is the
     fall of the balance that the alert is about.
     """
 

@@ -21,10 +21,10 @@ _MAX_INTERVAL_S = 24 * 3600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DueVolume:
-    """A volume to look at now; ``has_arrived`` when it is new or changed since the last sweep.
+    """A volume to poll now; ``has_arrived``: it is new or changed since the last sweep.
 
-    ``smaller_size_gib`` is the lesser size of a modification in progress. One that ``is_being_modified``
-    lives on its credits until its modification is over, whatever type it shows.
+    ``smaller_size_gib`` is the smaller size of a modification in progress. A volume that
+    ``is_being_modified`` depends on its credits until its modification is over, whatever type AWS shows.
     """
 
     volume: Volume
@@ -38,7 +38,7 @@ class DueVolume:
 
 
 def fingerprint(volume: Volume, cadence: CadencePolicy) -> int:
-    """64 bits that change when the volume must be looked at anew: attached, resized, retyped."""
+    """64 bits that change if the volume must be polled again: when it is attached, resized or retyped."""
     ticks = sweep_ticks(baseline_iops(volume.size_gib), cadence)
     parts = (
         volume.volume_id,
@@ -52,9 +52,9 @@ def fingerprint(volume: Volume, cadence: CadencePolicy) -> int:
 
 
 def due_in_focus(states: Mapping[str, VolumeState], tick_at_s: int) -> set[str]:
-    """The ids of the volumes in focus whose next look is due.
+    """The ids of the volumes in focus whose next poll is due.
 
-    A look farther off than any interval was set by a clock that was ahead: it is due, too.
+    A poll that is farther off than any interval was set by a clock that was ahead, so it is due as well.
     """
     return {
         volume_id

@@ -11,9 +11,10 @@ from burstwatch.core.ledger.volume_state import VolumeState
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSummary:
-    """How many volumes are watched (None before the first whole sweep), in focus, flipped, at each level.
+    """How many volumes are watched, in focus, flipped, and at each level.
 
-    ``lowest_balance_pct`` is that of the volumes with anything going on, None where there are none.
+    ``watched`` is None before the first complete sweep. ``lowest_balance_pct`` is that of the volumes with
+    anything going on, None if there are none.
     """
 
     watched: int | None

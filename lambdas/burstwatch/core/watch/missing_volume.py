@@ -1,4 +1,4 @@
-"""What becomes of the state of a volume that AWS does not show any more, or that is left alone."""
+"""What happens to the state of a volume that AWS no longer shows, or that is ignored."""
 
 from dataclasses import replace
 from typing import Final
@@ -14,17 +14,17 @@ from burstwatch.core.watch.decision import TickContext
 from burstwatch.core.watch.next_poll import FOCUS_S
 
 _GONE_AFTER_S: Final = 600
-"""A flipped volume that AWS does not show for so long is gone."""
+"""A judgement: a flipped volume that AWS does not show for this long is gone."""
 
 _MISSING_CONFIRMED_AFTER_S: Final = 30
 """Any other is, when the look after the first that did not show it does not either."""
 
 
 def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
-    """Doubt that a volume is gone; None when it was missing for long enough.
+    """Note that AWS does not show a volume; None if it was missing for long enough to be gone.
 
-    AWS may leave a volume out of an answer: one that drains would not be looked at before its next sweep, and
-    what one that has moved was before its flip is known nowhere else.
+    AWS may leave a volume out of an answer. Without this, a draining volume would not be polled before its
+    next sweep, and the original of a flipped one is stored nowhere else.
     """
     now_s = int(context.now_s)
     since_s = now_s if state.presence.missing_since_s is None else state.presence.missing_since_s
@@ -40,7 +40,7 @@ def mark_missing(state: VolumeState, context: TickContext) -> Change | None:
 
 
 def drop_state(state: VolumeState, reason: str, *, policy: Policy, context: TickContext) -> Change:
-    """Drop the state of a volume that is deleted or ignored, and close its alert where there is one."""
+    """Drop the state of a volume that is deleted or ignored, and close its alert if one is open."""
     now_s = int(context.now_s)
     new_state = replace(state, revision=max(state.revision + 1, now_s), level=Level.OK, level_since_s=now_s)
     alerts: tuple[Alert, ...] = ()

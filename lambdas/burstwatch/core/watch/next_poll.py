@@ -1,4 +1,4 @@
-"""When a volume is looked at again."""
+"""When a volume is polled again."""
 
 from typing import Final
 
@@ -13,26 +13,26 @@ from burstwatch.core.watch.cadence import focus_interval_s, longest_interval_s, 
 from burstwatch.core.watch.record_reading import is_newly_missing_data
 
 FOCUS_S: Final = 60
-"""The interval of the focus tick: nothing is looked at more often."""
+"""The interval of the focus tick: nothing is polled more often."""
 
 _PERMANENT_FLIP_POLL_S: Final = 12 * 3600
-"""A volume that stays where it was flipped is looked at so seldom: only to see whether it still is."""
+"""A judgement: twice a day is enough to see whether a permanently flipped volume is still on its target."""
 
 _EARLY_WARNING_FACTOR: Final = 2
-"""What would be a warning within this many times its span, were it believed, is looked at every minute."""
+"""A drain that would be a warning within this many times the warning's span is polled every minute."""
 
 
 def level_interval_s(
     assessment: Assessment, level: Level, old_state: VolumeState, *, policy: Policy, now_s: int
 ) -> int | None:
-    """Seconds to the next close look by the level alone; None if the volume is calm: the sweep is enough."""
+    """Seconds to the next poll by the level alone; None if the volume is calm and the sweep is enough."""
     if is_newly_missing_data(assessment, old_state, policy, now_s):
         return FOCUS_S
     return _focus_interval_s(assessment, level, policy=policy)
 
 
 def _focus_interval_s(assessment: Assessment, level: Level, *, policy: Policy) -> int | None:
-    """Seconds to the next close look; None when the volume is calm and the sweep looks after it."""
+    """Seconds to the next poll; None if the volume is calm and the sweep is enough."""
     cadence = policy.cadence
     if assessment.unknown_reason is not None:
         watched = assessment.unknown_reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW)

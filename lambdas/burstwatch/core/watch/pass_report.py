@@ -23,11 +23,11 @@ _MIN_FULL_VOLUMES: Final = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassReport:
-    """What one pass saw, decided and did.
+    """What one pass read, decided and did.
 
-    ``failures`` are sentences about what could not be done; those by a mistake of ours are in
+    ``failures`` are sentences about what could not be done; those caused by a defect of burstwatch are in
     ``internal_errors`` as well. ``undelivered`` alerts wait for the next pass. ``unreadable_count`` volumes
-    were not looked at, because EC2 did not tell of them. ``fleet`` is how it stands after the pass.
+    were not polled, because EC2 did not describe them. ``fleet`` is the state after the pass.
     """
 
     now_s: float
@@ -59,7 +59,7 @@ class PassReport:
 
     @property
     def needs_attention(self) -> bool:
-        """Whether a volume is at warning or worse and was not flipped in this run, or tells nothing."""
+        """Whether a volume is at warning or worse and was not flipped in this run, or its data is missing."""
         return any(
             d.assessment.is_fault
             or (d.level.is_alerting and self.outcome_of(d).status is not OutcomeStatus.FLIPPED)

@@ -1,4 +1,4 @@
-"""What a look read of a volume, and what is remembered of it: the reading's part of a decision."""
+"""What a poll read of a volume, and what the state remembers of it."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from burstwatch.core.policy.policy import CadencePolicy, Policy
 
 
 def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessment:
-    """What is known of a volume whose modification is completed: its gp2 bucket says nothing any more."""
+    """The assessment without gp2's balance, if the modification to another type is completed."""
     flip, reason = state.flip, UnknownReason.NOT_BURSTABLE_TYPE
     is_known = assessment.sample is not None or assessment.unknown_reason is reason
     if not is_known or assessment.volume.is_gp2 or flip is None or flip.is_under_way:
@@ -33,9 +33,9 @@ def without_stale_balance(assessment: Assessment, state: VolumeState) -> Assessm
 def classify_reading(
     assessment: Assessment, old_state: VolumeState, policy: Policy, *, classified: Level | None = None
 ) -> Level:
-    """The level by what was read; ``classified`` is that of the same reading where it is known already.
+    """The level by the reading; ``classified`` is the level of the same reading if it is known already.
 
-    While a volume is modified AWS publishes no balance, and an old one must not raise an alarm.
+    While a volume is modified, AWS publishes no balance, and an old one must not raise an alarm.
     """
     level = Level.UNKNOWN
     if assessment.unknown_reason is None:
@@ -56,7 +56,7 @@ def record_reading(
     *,
     now_s: float,
 ) -> VolumeState:
-    """The state after this look, before a flip, alerts and the next poll are decided."""
+    """The state after this poll, before a flip, alerts and the next poll are decided."""
     known_state = _record_external_modification(reconciled, volume_context, now_s)
     reason = assessment.unknown_reason
     is_gap_over = reason is None or _is_expected(reason, known_state)
@@ -142,7 +142,7 @@ def may_be_idle(
 
 
 def is_newly_missing_data(assessment: Assessment, old_state: VolumeState, policy: Policy, now_s: int) -> bool:
-    """Whether one more answer may show why there are no datapoints: one without is not yet a gap.
+    """Whether one more poll may show why there are no datapoints: a single empty answer is not yet a gap.
 
     A load that has just begun looks idle for as long as CloudWatch takes to show it.
     """
@@ -156,7 +156,7 @@ def is_newly_missing_data(assessment: Assessment, old_state: VolumeState, policy
 
 
 def is_still_unused(assessment: Assessment, old_state: VolumeState, now_s: int) -> bool:
-    """Whether it was idle or detached at the last look as well, and nothing is new: nothing is written."""
+    """Whether the volume was idle or detached at the last poll as well, and nothing is new."""
     reason = assessment.unknown_reason
     if reason is not old_state.reading.unknown_reason:
         return False

@@ -66,7 +66,7 @@ class WindowSchedule:
         return cls(policy, _to_datetime(now_s), manual_starts, manual_stops, unreadable_names)
 
     def status_for(self, volume: Volume) -> WindowState | None:
-        """What its windows ask of a volume; None where it belongs to none."""
+        """What its windows ask of a volume; None if it belongs to none."""
         names = window_names_of(self.policy.windows, volume)
         if not names:
             return None
@@ -102,7 +102,7 @@ def _format_datetime(moment: datetime) -> str:
 def announce_windows(
     states: Mapping[str, WindowState], *, policy: Policy, location: AwsLocation, now_s: float
 ) -> list[Change]:
-    """An alert for each start of a window that the first volumes are moved for; the ledger tells it once.
+    """An alert for each start of a window for which the first volumes are flipped; the ledger sends it once.
 
     ``states`` has every volume that belongs to a window, by id.
     """
