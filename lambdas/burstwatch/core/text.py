@@ -8,6 +8,7 @@ from unicodedata import category, east_asian_width
 
 _COMBINING_MARKS: Final = frozenset({"Mn", "Me"})
 _MAX_MARKS: Final = 2
+"""A judgement: enough for ordinary text; more marks would overlap other lines."""
 _INVISIBLE: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
 """Characters that Unicode calls printable and that nobody can see."""
 

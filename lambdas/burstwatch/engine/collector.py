@@ -20,6 +20,7 @@ from burstwatch.core.watch.due_volumes import DueVolume
 
 _HORIZON_S: Final = PERIOD_S * max(HORIZONS_MIN)
 _METRIC_LATENESS_S: Final = PERIOD_S * 5
+"""A judgement: how late a datapoint may be, because AWS documents no delay."""
 
 _DRAIN_METRICS_TIME_LIMIT_S: Final = 30.0
 """A pass that is slower asks no more: its alerts are to be out before its tick is anybody's again."""
@@ -29,6 +30,7 @@ _INSTANCE_BALANCE_SPAN_S: Final = PERIOD_S * 15
 
 _INSTANCE_BALANCES: Final = ("EBSIOBalance%", "EBSByteBalance%")
 _QUERIES_PER_CALL: Final = 500
+"""The limit of GetMetricData. Source: CloudWatch API reference, GetMetricData."""
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ these are 20 seconds of a minute: a new request waits no longer, however many vo
 """
 
 _GOLDEN_RATIO: Final = 0.618033988749895
+"""Its multiples, modulo 1, are spread evenly: over the minutes, every volume comes first about as often."""
 
 
 def dispatch_flips(watch_pass: WatchPass, recorded: AbstractSet[str]) -> None:

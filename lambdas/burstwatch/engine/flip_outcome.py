@@ -36,6 +36,7 @@ from burstwatch.engine.fresh_context import empty_state
 from burstwatch.engine.services import Services
 
 _THROTTLE_RETRY_S: Final = 60
+"""A judgement: by the next focus tick, AWS's request rate has usually recovered."""
 _REPORT_THROTTLING_FROM: Final = 3
 """AWS throttles many modifications at once: a throttled one is tried again, and reported if that goes on."""
 

@@ -16,7 +16,9 @@ from burstwatch.core.assessment.drain_cause import (
 from burstwatch.core.text import format_instant, format_time
 
 _EXACT_BELOW_KIB: Final = 10
+"""A judgement: below this, a decimal place makes a difference."""
 _NEARLY_ALL_PCT: Final = 99.5
+"""A share that would be rounded to 100 % although it is not all."""
 _MINUTE_S: Final = 60
 _MAJORITY_SHARE: Final = 0.75
 """Where a smaller share of a drain's operations is known, they say nothing of its beginning."""

@@ -45,7 +45,9 @@ from burstwatch.core.text import (
 )
 
 _OVERDUE_REMINDER_S: Final = 24 * 3600
+"""A judgement: once a day is enough for a volume that costs money and is in no danger."""
 _DAYS_PER_MONTH: Final = 730 / 24
+"""AWS bills a month as 730 hours."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

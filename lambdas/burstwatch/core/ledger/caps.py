@@ -10,6 +10,7 @@ ROUNDING_TOLERANCE_USD: Final = 1e-6
 """A sum of dollars may be off by this: the DynamoDB ledger adds up millionths, each of them rounded."""
 
 _USD_DIGITS: Final = 6
+"""Sums are compared in millionths, so that the binary representation of a sum does not matter."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

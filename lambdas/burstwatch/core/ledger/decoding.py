@@ -21,8 +21,11 @@ FLEET: Final = "*"
 """What a hold on no volume in particular is filed under."""
 
 _NO_END_S: Final = stored_values.MAX_INSTANT_S - 1
+"""An unreadable end counts as none: the hold lasts until it is released."""
 _MAX_REASON_CHARS: Final = 120
+"""A judgement: a reason is shown on one line."""
 _MAX_CONTENT_CHARS: Final = 4_000
+"""A judgement: enough for any state that burstwatch wrote, and short enough for a history entry."""
 _UNKNOWN_FORMAT: Final = "no version of burstwatch writes this"
 
 
