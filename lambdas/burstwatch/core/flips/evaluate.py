@@ -303,37 +303,46 @@ def _evaluate_return(
             events=missed.events,
             blocked_reason=f"on its way to {flip.requested_config}",
         )
+    windows, hold = volume_context.windows, volume_context.hold
+    prohibition = None if flip.is_permanent else _prohibition(state, flip, volume_settings, policy)
     is_within_cap = flip.usd_per_month <= policy.flip.tag_cap_usd
     is_critical = volume_settings.is_critical and not flip.is_permanent and is_within_cap
-    trigger_or_reason = return_trigger(flip, assessment, volume_context.windows, policy=policy, now_s=now_s)
-    trigger, blocked_reason = (
-        (trigger_or_reason, None) if isinstance(trigger_or_reason, FlipTrigger) else (None, trigger_or_reason)
-    )
-    if is_critical:
-        trigger, blocked_reason = None, f"kept {flip.target}: it is tagged critical"
-    overdue_reason = None
-    if state.is_contested:
-        overdue_reason = (
-            "Somebody else changed it: until it is released, the watchdog does not bring it back."
+    if prohibition is not None:
+        result = FlipEvaluation(
+            state=state, blocked_reason=f"left {flip.target}: it is not allowed back automatically"
         )
-    elif volume_settings.mode is not Mode.AUTO and not _is_timed_manual_flip(flip, volume_settings, policy):
-        overdue_reason = _not_allowed_reason(volume_settings, policy)
-    if overdue_reason is not None and not flip.is_permanent:
-        trigger, blocked_reason = None, f"left {flip.target}: it is not allowed back automatically"
-    elif not is_critical and _is_overdue(flip, volume_context.windows, policy.flip_back, now_s):
-        obstacle = blocked_reason or _not_done_reason(volume_context.hold, assessment.volume, now_s)
+    elif is_critical:
+        result = FlipEvaluation(state=state, blocked_reason=f"kept {flip.target}: it is tagged critical")
+    else:
+        match return_trigger(flip, assessment, windows, policy=policy, now_s=now_s):
+            case FlipTrigger() as trigger:
+                result = FlipEvaluation(state=state, trigger=trigger)
+            case reason:
+                result = FlipEvaluation(state=state, blocked_reason=reason)
+    overdue_reason = prohibition
+    if prohibition is None and not is_critical and _is_overdue(flip, windows, policy.flip_back, now_s):
+        obstacle = result.blocked_reason or _not_done_reason(hold, assessment.volume, now_s)
         overdue_reason = f"It should be back by now, but {obstacle}."
-    notified_at_s = flip.overdue_alerted_at_s
-    is_notified = notified_at_s is not None and now_s - notified_at_s < _OVERDUE_REMINDER_S
-    if overdue_reason is None or flip.is_permanent or is_notified:
-        return FlipEvaluation(state=state, trigger=trigger, blocked_reason=blocked_reason)
-    notified_state = replace(state, flip=replace(flip, overdue_alerted_at_s=int(now_s)))
-    event = _overdue_return_event(
-        state, flip, volume_settings, overdue_reason, now_s, hold=volume_context.hold
+    alerted_at_s = flip.overdue_alerted_at_s
+    is_alerted = alerted_at_s is not None and now_s - alerted_at_s < _OVERDUE_REMINDER_S
+    if overdue_reason is None or flip.is_permanent or is_alerted:
+        return result
+    return replace(
+        result,
+        state=replace(state, flip=replace(flip, overdue_alerted_at_s=int(now_s))),
+        events=(_overdue_return_event(state, flip, volume_settings, overdue_reason, now_s, hold=hold),),
     )
-    return FlipEvaluation(
-        state=notified_state, events=(event,), trigger=trigger, blocked_reason=blocked_reason
-    )
+
+
+def _prohibition(
+    state: VolumeState, flip: Flip, volume_settings: VolumeSettings, policy: Policy
+) -> str | None:
+    """Why the watchdog may not bring the volume back, as a sentence; None if it may."""
+    if state.is_contested:
+        return "Somebody else changed it: until it is released, the watchdog does not bring it back."
+    if volume_settings.mode is Mode.AUTO or _is_timed_manual_flip(flip, volume_settings, policy):
+        return None
+    return _not_allowed_reason(volume_settings, policy)
 
 
 def _is_timed_manual_flip(flip: Flip, volume_settings: VolumeSettings, policy: Policy) -> bool:
