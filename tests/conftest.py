@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from burstwatch.core.policy.policy import Policy
 from support.aws.fast_botocore import quicken_botocore
@@ -12,6 +13,10 @@ from support.aws.fast_botocore import quicken_botocore
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 """In the background they may be ignored, and then would be in every process that a test starts."""
+
+settings.register_profile("no deadline", deadline=None)
+settings.load_profile("no deadline")
+"""How long an example takes depends on what else the machine does."""
 
 
 @pytest.fixture(scope="session", autouse=True)

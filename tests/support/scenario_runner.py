@@ -23,7 +23,7 @@ from burstwatch.core.assessment.drain_cause import (
 )
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, Volume, baseline_iops
-from burstwatch.core.flips.triggers import FlipTrigger
+from burstwatch.core.flips.flip_trigger import FlipTrigger
 from burstwatch.core.ledger.ledger import FleetSnapshot
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation

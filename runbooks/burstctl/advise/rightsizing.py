@@ -29,8 +29,7 @@ from burstwatch.core.ebs.sizing import (
     configuration_of,
     reachable_mib_s,
 )
-from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, gp2_throughput_mib_s
-from burstwatch.core.flips.triggers import can_burst
+from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops, can_burst, gp2_throughput_mib_s
 from burstwatch.core.text import format_duration, format_instant
 
 STAY: Final = "stay"

@@ -30,10 +30,9 @@ from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.core.buckets.series import PERIOD_S, Sample
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
-from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.flips.guards import QUOTA
-from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.policy import QuotaRule
 from burstwatch.core.policy.windows import expected_flip_duration

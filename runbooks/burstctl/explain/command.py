@@ -25,9 +25,9 @@ from burstctl.flip.plan_orders import plan_orders
 from burstctl.render.pass_summary import print_failures, print_holds
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
+from burstwatch.core.ebs.volume import can_burst
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.flips.recommendation import demand_of
-from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.policy.windows import window_names_of

@@ -16,9 +16,9 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
+from burstwatch.core.flips.flip_trigger import describe_windows
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.refusal import Guard
-from burstwatch.core.flips.triggers import describe_windows
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.policy.volume_tags import read_tags

@@ -10,11 +10,10 @@ from burstwatch.adapters.aws.ec2_modify import DryRunAllowed
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration, VolumeType, usd_per_hour
 from burstwatch.core.ebs.sizing import Candidate, TargetRefusal
-from burstwatch.core.ebs.volume import BURST_IOPS
+from burstwatch.core.ebs.volume import BURST_IOPS, can_burst
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.flips.refusal import Guard, Refusal
-from burstwatch.core.flips.triggers import can_burst
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.windows import describe_flip_duration
 from burstwatch.core.text import format_relative_time, format_until, format_usd

@@ -13,8 +13,7 @@ from burstctl.render.plan_json import instant_or_none
 from burstctl.render.volume import sanitise_aligned
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.triggers import can_burst
+from burstwatch.core.ebs.volume import Volume, can_burst
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy

@@ -8,7 +8,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.modification import Modification, VolumeSpec
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import Volume, baseline_iops
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation

@@ -15,7 +15,7 @@ from burstwatch.core.flips.reconcile import ObservedState
 from burstwatch.core.flips.record_intent import record_intent
 from burstwatch.core.flips.record_outcome import record_accepted, record_rejected, refused_event
 from burstwatch.core.flips.refusal import Guard, Refusal
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.location import AwsLocation

@@ -110,3 +110,8 @@ class Volume:
     @property
     def is_gp2(self) -> bool:
         return self.volume_type == "gp2"
+
+
+def can_burst(volume: Volume) -> bool:
+    """Whether the volume depends on credits, and so can use them up."""
+    return volume.is_gp2 and baseline_iops(volume.size_gib) < BURST_IOPS

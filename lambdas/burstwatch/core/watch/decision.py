@@ -9,8 +9,9 @@ from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.drain_cause import DrainEpisode
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.flip_trigger import ActRule, FlipTrigger
 from burstwatch.core.flips.recommendation import Recommendation
-from burstwatch.core.flips.triggers import ActRule, FlipTrigger, VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.volume_state import VolumeState

@@ -5,7 +5,7 @@ from typing import Final
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import Forecast
-from burstwatch.core.flips.triggers import FlipTrigger
+from burstwatch.core.flips.flip_trigger import FlipTrigger
 from burstwatch.core.ledger.flip_state import Flip
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy

@@ -6,7 +6,7 @@ from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import refill_time_s
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import EXTERNAL, ModificationUse
 from burstwatch.core.ledger.volume_state import LastReading, Presence, VolumeState
 from burstwatch.core.policy.policy import CadencePolicy, Policy

@@ -11,7 +11,7 @@ from burstctl.report.page_data import level_counts, level_of
 from burstwatch.core.alerts.alert import AlertKind, format_sentences, format_title
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.flips.reconcile import ObservedState
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import display_width

@@ -8,7 +8,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.flips.evaluate import evaluate_flip
 from burstwatch.core.flips.recommendation import Recommendation
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Mode, ModePolicy, Policy

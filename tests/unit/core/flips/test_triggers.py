@@ -6,16 +6,15 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import US_EAST_1, VolumeType
 from burstwatch.core.ebs.sizing import Demand, ReturnMode, TargetOverride, choose_target
-from burstwatch.core.flips.triggers import (
+from burstwatch.core.ebs.volume import can_burst
+from burstwatch.core.flips.flip_trigger import (
     ActRule,
     FlipTrigger,
-    can_burst,
     choose_act_rule,
     describe_windows,
     flip_trigger,
-    not_calm_reason,
-    return_trigger,
 )
+from burstwatch.core.flips.return_trigger import not_calm_reason, return_trigger
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Mode, Policy
 from burstwatch.core.policy.windows import UNTIL_STOPPED, Occurrence, TimeInterval, WindowPhase, WindowState

@@ -8,7 +8,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.flips.reconcile import ObservedState
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import (
     EXTERNAL,
     WATCHDOG,

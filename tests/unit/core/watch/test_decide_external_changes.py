@@ -10,7 +10,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainMetrics, find_drain
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.flips.triggers import VolumeContext
+from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import FlipStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Mode, Policy

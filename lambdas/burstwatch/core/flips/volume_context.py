@@ -1,0 +1,28 @@
+"""What affects a volume besides its balance."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from burstwatch.core.assessment.host_stall import Stall
+from burstwatch.core.ebs.modification import Modification
+from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.flips.reconcile import ObservedState
+from burstwatch.core.ledger.flip_state import Hold
+from burstwatch.core.policy.windows import WindowState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VolumeContext:
+    """What affects a volume besides its balance.
+
+    ``observed`` is what AWS shows of a flipped volume. ``modification_in_progress`` is its modification that
+    has not ended, by whomever it was requested. ``windows`` is None if it belongs to none. ``stall`` is what
+    its host reports. ``unavailable`` has the types that do not exist where it is, each with the reason.
+    """
+
+    observed: ObservedState | None = None
+    modification_in_progress: Modification | None = None
+    windows: WindowState | None = None
+    hold: Hold | None = None
+    stall: Stall | None = None
+    unavailable: Mapping[VolumeType, str] = field(default_factory=dict)
