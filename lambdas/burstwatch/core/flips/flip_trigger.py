@@ -105,6 +105,7 @@ def describe_windows(windows: WindowState, now_s: float | None = None) -> str:
 
 
 def format_window_names(occurrences: Sequence[Occurrence]) -> str:
+    """The names of their windows, each once, such as ``nightly-batch, migration``."""
     return ", ".join(dict.fromkeys(occurrence.window for occurrence in occurrences))
 
 
