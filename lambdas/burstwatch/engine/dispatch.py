@@ -16,7 +16,7 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import ActAt
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import urgency_of
-from burstwatch.engine.evaluate import WatchPass
+from burstwatch.engine.evaluate_volumes import WatchPass
 from burstwatch.engine.flip_executor import execute_flips
 
 _READ_LIMIT_S: Final = 60.0

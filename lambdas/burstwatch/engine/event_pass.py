@@ -11,7 +11,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.ledger import States
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate import WatchPass, drop_missing, to_due
+from burstwatch.engine.evaluate_volumes import WatchPass, drop_missing, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import (

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Final
 
-from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
-from burstwatch.core.flips.events import Transition, to_alert, to_ledger_entry
+from burstwatch.core.flips.cap_refusal import caps_for, fleet_cap_refusal, spend_cap_refusal
 from burstwatch.core.flips.flip_plan import FlipOrder, FlipPlan
 from burstwatch.core.flips.guards import hold_refusal, is_backoff_refusal
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.flips.record_intent import extend_stay, record_intent
 from burstwatch.core.flips.record_outcome import refused_event
 from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.flips.transition import Transition, to_alert, to_ledger_entry
 from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.volume_state import VolumeState

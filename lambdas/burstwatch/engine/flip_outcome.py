@@ -16,7 +16,6 @@ from burstwatch.adapters.aws.ec2_modify import (
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind, OutOfTimeError
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
-from burstwatch.core.flips.events import Transition
 from burstwatch.core.flips.flip_plan import FlipPlan, modifications_used
 from burstwatch.core.flips.guards import quota_retry_at_s
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
@@ -28,6 +27,7 @@ from burstwatch.core.flips.record_outcome import (
     record_unknown_outcome,
 )
 from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.flips.transition import Transition
 from burstwatch.core.flips.type_availability import remember_refusal
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S, Direction
 from burstwatch.core.ledger.volume_state import VolumeState

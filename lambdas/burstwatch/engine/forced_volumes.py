@@ -7,7 +7,7 @@ from burstwatch.core.flips.reconcile import is_on_target
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode
 from burstwatch.core.tag_keys import CRITICAL, WINDOW
-from burstwatch.engine.evaluate import WatchPass
+from burstwatch.engine.evaluate_volumes import WatchPass
 
 
 def find_forced_volumes(watch_pass: WatchPass, volumes: Iterable[Volume]) -> frozenset[str]:

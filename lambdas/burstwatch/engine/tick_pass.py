@@ -13,7 +13,7 @@ from burstwatch.core.ledger.ledger import FleetSnapshot, Ledger, TickKind
 from burstwatch.core.policy.policy import CadencePolicy
 from burstwatch.core.watch.due_volumes import DueVolume, due_in_focus, due_in_sweep, fingerprint
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import Collection, run_pass, start_pass

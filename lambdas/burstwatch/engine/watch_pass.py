@@ -20,7 +20,7 @@ from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule, announce_windows
 from burstwatch.engine.alert_delivery import DeliveryReport, deliver
 from burstwatch.engine.dispatch import dispatch_flips
-from burstwatch.engine.evaluate import WatchPass, evaluate_due
+from burstwatch.engine.evaluate_volumes import WatchPass, evaluate_due
 from burstwatch.engine.services import Services
 
 

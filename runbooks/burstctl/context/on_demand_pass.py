@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from burstwatch.core.watch.pass_report import PassReport
-from burstwatch.engine.evaluate import WatchPass, read_remembered_volumes, to_due
+from burstwatch.engine.evaluate_volumes import WatchPass, read_remembered_volumes, to_due
 from burstwatch.engine.forced_volumes import find_forced_volumes
 from burstwatch.engine.services import Services
 from burstwatch.engine.watch_pass import Collection, PassScope, run_pass, start_pass

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
+from burstwatch.core.flips.cap_refusal import caps_for, fleet_cap_refusal, spend_cap_refusal
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.refusal import Refusal
 from burstwatch.core.ledger.flip_state import Direction

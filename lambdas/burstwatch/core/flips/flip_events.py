@@ -10,7 +10,7 @@ from burstwatch.core.ebs.pricing import (
     usd_per_hour,
     usd_per_month,
 )
-from burstwatch.core.flips.events import Event
+from burstwatch.core.flips.transition import Event
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
     Direction,

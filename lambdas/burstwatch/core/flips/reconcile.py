@@ -14,7 +14,6 @@ from burstwatch.core.ebs.pricing import (
 )
 from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.flip_events import (
     _previous_config,
     accepted_event,
@@ -23,6 +22,7 @@ from burstwatch.core.flips.flip_events import (
     format_failure,
     retry_command,
 )
+from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.ledger.flip_state import (
     EXTERNAL,
     SAME_START_TOLERANCE_S,

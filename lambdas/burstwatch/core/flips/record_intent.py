@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from burstwatch.core.ebs.pricing import US_EAST_1, usd_per_month
-from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.flip_events import flip_facts
 from burstwatch.core.flips.flip_plan import FlipPlan
+from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.ledger.flip_state import (
     Direction,
     Flip,

@@ -9,7 +9,6 @@ from burstwatch.core.ebs.pricing import US_EAST_1
 from burstwatch.core.ebs.sizing import (
     suggest_alternative,
 )
-from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.flip_events import (
     accepted_event,
     failure_facts,
@@ -20,6 +19,7 @@ from burstwatch.core.flips.flip_events import (
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.reconcile import mark_accepted, roll_back_intent, with_backoff
 from burstwatch.core.flips.refusal import Guard, Refusal
+from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of
 from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind

@@ -9,7 +9,7 @@ from burstwatch.core.assessment.drain_cause import find_drain
 from burstwatch.core.assessment.host_stall import STALL_EVIDENCE_S, Stall
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, highest_drain_per_s
-from burstwatch.core.flips.events import Event, Transition
+from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy

@@ -15,8 +15,8 @@ from burstwatch.core.alerts.alert import (
 )
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level, explain_level
-from burstwatch.core.flips.events import describe_host_stall, to_alert, to_ledger_entry
 from burstwatch.core.flips.reconcile import LATE_INTENT_MEMORY_S
+from burstwatch.core.flips.transition import describe_host_stall, to_alert, to_ledger_entry
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState

@@ -7,12 +7,12 @@ from typing import Any, Final
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import can_burst
-from burstwatch.core.flips.evaluate import evaluate_flip
-from burstwatch.core.flips.events import Transition
+from burstwatch.core.flips.evaluate_flip import evaluate_flip
 from burstwatch.core.flips.flip_trigger import choose_act_rule
 from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import recommend
 from burstwatch.core.flips.reconcile import reconcile
+from burstwatch.core.flips.transition import Transition
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.volume_state import VolumeState

@@ -8,9 +8,9 @@ from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.assess import Assessment
 from burstwatch.core.assessment.drain_cause import DrainEpisode
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.flips.events import Event
 from burstwatch.core.flips.flip_trigger import ActRule, FlipTrigger
 from burstwatch.core.flips.recommendation import Recommendation
+from burstwatch.core.flips.transition import Event
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
 from burstwatch.core.ledger.ledger import Change

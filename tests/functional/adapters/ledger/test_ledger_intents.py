@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.flips.caps import caps_for
+from burstwatch.core.flips.cap_refusal import caps_for
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.ledger.caps import Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.flip_state import Direction, FlipCause, FlipStatus, Hold

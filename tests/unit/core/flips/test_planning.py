@@ -5,7 +5,7 @@ import pytest
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.sizing import Demand, InstanceLimits, ReturnMode, TargetOverride
-from burstwatch.core.flips.caps import caps_for
+from burstwatch.core.flips.cap_refusal import caps_for
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder
 from burstwatch.core.flips.planning import make_plan
 from burstwatch.core.flips.record_intent import extend_stay, record_intent

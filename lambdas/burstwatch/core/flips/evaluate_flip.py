@@ -10,11 +10,11 @@ from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.ebs.pricing import PRICE_SOURCE
 from burstwatch.core.ebs.sizing import configuration_of
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, can_burst
-from burstwatch.core.flips.events import Event, Transition
 from burstwatch.core.flips.flip_trigger import FlipTrigger, choose_act_rule, describe_windows, flip_trigger
 from burstwatch.core.flips.guards import detached_refusal
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.return_trigger import return_trigger
+from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, Flip, FlipCause, Hold, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from burstwatch.core.flips.caps import caps_for, fleet_cap_refusal, spend_cap_refusal
+from burstwatch.core.flips.cap_refusal import caps_for, fleet_cap_refusal, spend_cap_refusal
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.refusal import Guard
 from burstwatch.core.ledger.caps import Caps

@@ -6,7 +6,7 @@ import pytest
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
-from burstwatch.core.flips.evaluate import evaluate_flip
+from burstwatch.core.flips.evaluate_flip import evaluate_flip
 from burstwatch.core.flips.recommendation import Recommendation
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
