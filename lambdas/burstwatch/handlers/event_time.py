@@ -16,7 +16,7 @@ Source: the EventBridge Scheduler API reference, RetryPolicy (up to 24 hours).
 """
 
 _SCHEDULER_PLACEHOLDER: Final = "<aws.scheduler."
-_MAX_SHOWN_CHARS: Final = 60
+_MAX_SHOWN_CHARS: Final = 60  # an event is text from outside; a log line quotes its beginning
 _MAX_TIMESTAMP_S: Final = 32_503_680_000
 """The year 3000: a later instant is invalid."""
 

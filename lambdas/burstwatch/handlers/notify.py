@@ -37,6 +37,7 @@ CAUSED_BY_FAILED_DELIVERY: Final = ("AlertsNotDelivered", "AlertsDeadLettered", 
 If it failed for them as well, they would never end.
 """
 
+# a batch usually fails for one reason, so three faults show it
 _MAX_FAULTS_SHOWN: Final = 3
 _MAX_SHOWN_CHARS: Final = 120
 

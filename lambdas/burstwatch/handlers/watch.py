@@ -18,7 +18,7 @@ from burstwatch.handlers.runtime import (
 )
 from burstwatch.wiring.observability import Field, Metric, Telemetry, with_telemetry
 
-_MINUTE_S: Final = 60
+_MINUTE_S: Final = 60  # a tick is named after the start of its minute; Scheduler fires anywhere in it
 
 
 @with_telemetry

@@ -44,8 +44,8 @@ _GC_THRESHOLD: Final = 50_000
 
 _MAX_SKEW_S: Final = 120
 """How far this machine's clock may differ from AWS's: the ages of datapoints are compared with minutes."""
-_FIRST_ERROR_STATUS: Final = 300
-_CLOCK_TIMEOUT_S: Final = 5
+_FIRST_ERROR_STATUS: Final = 300  # as in botocore's client, which raises for 300 and above
+_CLOCK_TIMEOUT_S: Final = 5  # the endpoint is the lab, on this machine or near it
 
 _DEFAULT_CONFIG: Final = Config(
     connect_timeout=5,

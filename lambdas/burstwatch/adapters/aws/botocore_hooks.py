@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MAX_PAGES: Final = 1_000
 """Pages of one listing: 500,000 volumes. A listing with more pages is assumed to be an endless loop."""
 
-_FIRST_ERROR_STATUS: Final = 300
+_FIRST_ERROR_STATUS: Final = 300  # as in botocore's client, which raises for 300 and above
 
 
 def use_fast_timestamps(session: "Session") -> None:

@@ -55,6 +55,7 @@ _VALUE_LIMITS: Final = dict.fromkeys(("BurstBalance", "EBSIOBalance%", "EBSByteB
 _MAX_TIMESTAMP_S: Final = 32_503_680_000
 """The year 3000: a later instant is not the time of a datapoint."""
 
+# texts from AWS are cut for log lines and alerts: a message, and a single word or value
 _MAX_MESSAGE_CHARS: Final = 400
 _MAX_SHOWN_CHARS: Final = 40
 _TOLERANCE: Final = 0.5

@@ -48,9 +48,9 @@ _MODIFICATIONS_KEY: Final = "VolumesModifications"
 _MAX_NUMBER: Final = 2**31 - 1
 """The largest number that an EC2 integer holds."""
 
-_MAX_ID_CHARS: Final = 64
-_MAX_SHOWN_CHARS: Final = 80
-_MIB_PER_MB: Final = 1e6 / 2**20
+_MAX_ID_CHARS: Final = 64  # an ID of AWS has 21 characters, and the ledger uses it as a key
+_MAX_SHOWN_CHARS: Final = 80  # keeps the quoted value from hiding the rest of the message
+_MIB_PER_MB: Final = 1e6 / 2**20  # EbsOptimizedInfo is in MB/s, EBS volumes are in MiB/s
 _IN_PROGRESS_STATES: Final = ("modifying", "optimizing")
 """The states in which EC2 refuses another modification (``IncorrectModificationState``)."""
 _DETACHING_STATES: Final = ("detaching", "busy")

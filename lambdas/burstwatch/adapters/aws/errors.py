@@ -244,8 +244,10 @@ _BAD_SIGNATURE_CODES: Final = error_codes("SignatureDoesNotMatch InvalidSignatur
 _CLOCK_SKEW_CODES: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
 _MIN_SUSPECT_SKEW_S: Final = 240.0
 """AWS tolerates about five minutes; below four, the clock is not the cause."""
+# only a 4xx of AWS itself proves that a call was refused; a 5xx leaves it open
 _FIRST_CLIENT_ERROR_STATUS: Final = 400
 _FIRST_SERVER_ERROR_STATUS: Final = 500
+# one sentence of AWS, such as a denial with its ARNs; a code is one word
 _MAX_MESSAGE_CHARS: Final = 400
 _MAX_CODE_CHARS: Final = 80
 

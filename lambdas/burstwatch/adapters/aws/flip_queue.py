@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _MAX_BATCH_SIZE: Final = 10
 """The most entries of SendMessageBatch (SQS API reference)."""
+# shorter than elsewhere: each of the ten entries of a batch may fail with its own message
 _MAX_MESSAGE_CHARS: Final = 200
 _MAX_CODE_CHARS: Final = 60
 

@@ -18,8 +18,8 @@ SCHEMA: Final = "burstwatch.flip_request/v1"
 
 MAX_BODY_BYTES: Final = 25_000
 """The largest message: a batch of ten then fits into the 256 KiB that SQS once allowed."""
-_MAX_SHOWN_CHARS: Final = 60
-_MAX_ERROR_CHARS: Final = 900
+_MAX_SHOWN_CHARS: Final = 60  # one quoted value; a message may have several faults
+_MAX_ERROR_CHARS: Final = 900  # all faults of a message together
 _VOLUME_ID_PATTERN: Final = re.compile(r"vol-[0-9a-f]{8,17}")
 _MINUTE_S: Final = 60
 

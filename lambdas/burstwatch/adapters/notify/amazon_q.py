@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
+# title, step and keyword: the service's own limits; a line and the context: to keep them readable
 _MAX_TITLE_CHARS: Final = 250
 _MAX_DESCRIPTION_CHARS: Final = 7_500
 """Less than the 8,000 characters that the service takes."""

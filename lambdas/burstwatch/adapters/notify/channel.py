@@ -11,7 +11,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise
 
 _NAME_KEYS: Final = frozenset({"name", "called", "claim", "namespace", "cluster", "instance_name"})
-_MAX_TEXT_CHARS: Final = 600
+_MAX_TEXT_CHARS: Final = 600  # the longest text of ours is a few sentences; only text from outside is longer
 _MAX_LINES: Final = 25
 """An alert should fit on one screen of a terminal or a telephone."""
 

@@ -32,12 +32,14 @@ ALARM_KIND: Final = "CloudWatchAlarm"
 
 _DELAY_THRESHOLD_S: Final = 300
 """A message that is later than this says so, because its times may mislead: retries take minutes."""
+# texts from outside are cut to what a chat message can show: a name, a sentence or two, a link
 _MAX_NAME_CHARS: Final = 120
 _MAX_TEXT_CHARS: Final = 600
 _MAX_ADDRESS_CHARS: Final = 500
 _MAX_DESCRIPTION_CHARS: Final = 1_100
 """Slightly more than the 1,024 characters of a CloudWatch alarm's description."""
 _MAX_CONTRIBUTORS: Final = 3
+"""One alarm contributor has one volume as its attribute; more would fill the message."""
 
 _EMOJI: Final = {
     Level.UNKNOWN: "⚪",

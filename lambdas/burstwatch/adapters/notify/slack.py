@@ -3,7 +3,7 @@
 Text from outside (names, tags, error messages) is in plain-text elements or in code, which Slack does not
 parse. In addition, whatever could be a mention, a link or an emoji is changed.
 
-The limits below are less than Slack's: 150 characters in a header, 3,000 in a section, 2,000 in a field, and
+The limits below are within Slack's: 150 characters in a header, 3,000 in a section, 2,000 in a field, and
 50 blocks. Source: Slack's Block Kit reference.
 """
 
@@ -23,13 +23,14 @@ from burstwatch.adapters.notify.slack_secret import WebhookSecret
 from burstwatch.adapters.notify.slack_webhook import SlackWebhook
 from burstwatch.core.alerts.alert import Alert
 
+# body, action and field leave room for the bar, the label and the markup that are added after the cut
 _MAX_HEADER_CHARS: Final = 150
 _MAX_BODY_CHARS: Final = 2700
 _MAX_LINE_CHARS: Final = 600
 _MAX_FIELD_CHARS: Final = 150
 _MAX_ACTION_CHARS: Final = 500
 _MAX_FOOTER_CHARS: Final = 250
-_BAR_CELLS: Final = 20
+_BAR_CELLS: Final = 20  # one cell for each 5 %
 _MAX_WAIT_S: Final = 5.0
 """How long a pass waits for its turn; after that the alert stays in the ledger for the next pass."""
 

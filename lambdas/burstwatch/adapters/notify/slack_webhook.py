@@ -26,7 +26,7 @@ MAX_WAIT_S: Final = 30.0
 _TIMEOUT_S: Final = 5.0
 """The limit of one exchange: connecting, TLS and every byte of the response."""
 
-_MAX_REASON_CHARS: Final = 150
+_MAX_REASON_CHARS: Final = 150  # an error of the network in one line
 
 _ADDRESS_PATTERN: Final = re.compile(
     r"(https://([A-Za-z0-9-]{1,63}\.)*[A-Za-z0-9-]{1,63}|http://(127\.[0-9.]{5,11}|localhost|\[::1\]))"

@@ -20,6 +20,7 @@ _MAX_BYTES: Final = 256 * 1024
 
 _MAX_SUBJECT_CHARS: Final = 99
 """SNS takes fewer than 100 characters (SNS API reference, Publish)."""
+# used for attributes always, and for the body only if it is longer than SNS takes
 _MAX_TEXT_CHARS: Final = 200
 _MAX_ITEMS: Final = 20
 _PROGRAM_PROTOCOLS: Final = ("lambda", "sqs", "http", "https")

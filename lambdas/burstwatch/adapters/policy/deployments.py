@@ -32,8 +32,8 @@ By then every warm function of the previous one has read the list again, and wha
 _HAS_AUTHORITY: Final = "stands"
 _AUTHORITY_FROM: Final = "stands from "
 _YIELDS: Final = "gives way: "
-_MAX_SHOWN_CHARS: Final = 120
-_MAX_TIMESTAMP_S: Final = 1e11
+_MAX_SHOWN_CHARS: Final = 120  # keeps the message of a malformed parameter to a line
+_MAX_TIMESTAMP_S: Final = 1e11  # the year 5138; a time in milliseconds is later, and is refused
 
 
 class DeploymentError(BurstwatchError):

@@ -36,7 +36,7 @@ SUBJECT: Final = "policy"
 _LAST_GOOD_KEY: Final = "policy"
 _PUSHED_OVER_PATTERN: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
 _TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
-_REVISION_DIGITS: Final = 15
+_REVISION_DIGITS: Final = 15  # 60 bits: the most whole hexadecimal digits in SQLite's signed 64-bit integer
 
 
 class PolicyProblemKind(StrEnum):

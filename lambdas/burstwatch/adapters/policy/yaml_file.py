@@ -23,8 +23,8 @@ _MAX_SETTINGS: Final = 1_000
 
 _MAX_FAULTS: Final = 50
 """More faults than this are usually one mistake, and nobody reads them all."""
-_MAX_PATH_CHARS: Final = 120
-_MAX_MESSAGE_CHARS: Final = 600
+_MAX_PATH_CHARS: Final = 120  # a key of the file is text from outside
+_MAX_MESSAGE_CHARS: Final = 600  # a fault may quote a long value: its beginning and its end are kept
 
 
 def read_policy(path: Path) -> Policy:
