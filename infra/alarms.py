@@ -25,7 +25,7 @@ from infra.metrics import (
 )
 
 BACKSTOP_ALARM: Final = "LowBurstBalance"
-_PERIODS_PER_HOUR: Final = 12
+_PERIODS_PER_HOUR: Final = 12  # the alarm looks at the last hour at most
 BACKSTOP_QUERY: Final = (
     'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId ORDER BY MIN() ASC LIMIT 500'
 )

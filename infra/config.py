@@ -21,8 +21,8 @@ _LOG_RETENTION_DAYS: Final = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
-_MAX_TAGS: Final = 40
-_MAX_FAULTS: Final = 50
+_MAX_TAGS: Final = 40  # AWS allows 50 tags on a resource; the stack and its owner add some of their own
+_MAX_FAULTS: Final = 50  # more than this are usually one mistake, such as the wrong file
 _MIN_BALANCE_PCT, _MAX_BALANCE_PCT = 1, 95
 
 

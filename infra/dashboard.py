@@ -23,7 +23,7 @@ from constructs import Construct
 from infra.functions import WatchdogFunction
 from infra.metrics import FIVE_MINUTES, lambda_metric, queue_depth_metric, service_metric
 
-_WIDTH: Final = 24
+_WIDTH: Final = 24  # the columns of a CloudWatch dashboard; Source: CloudWatch API reference, PutDashboard
 _FLEET_METRICS: Final = (
     ("VolumesExhausted", "exhausted", Color.RED),
     ("VolumesCritical", "critical", Color.RED),

@@ -31,8 +31,10 @@ PROBE_WINDOW_S: Final = 5
 MAX_CONCURRENCY: Final = 2
 """Functions at once for a queue, the least that Lambda knows."""
 
-_BATCH_SIZE: Final = 100
+_BATCH_SIZE: Final = 100  # over 10 only with a batching window; Source: Lambda developer guide, SQS
 _MAX_RECEIVES: Final = 3
+"""An event is a hint: after three tries the next tick of the schedule has looked anyway."""
+
 _RETENTION: Final = Duration.minutes(15)
 """Long enough for three tries; what is older than five minutes is dropped when it is read."""
 

@@ -15,7 +15,9 @@ SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"
 """What Scheduler puts the time in place of, at which a tick was due."""
 
 _MAX_EVENT_AGE_S: Final = 60
-_MAX_RETRIES: Final = 2
+"""The least that Scheduler takes; with its default, ticks of a whole day could be replayed."""
+
+_MAX_RETRIES: Final = 2  # within that minute; Source: EventBridge Scheduler API reference, RetryPolicy
 _MINUTES_PER_HOUR: Final = 60
 
 
