@@ -26,7 +26,7 @@ MAX_USD: Final = 5.0
 """Reads that cost more than this are not made without being told so."""
 
 _DAY_S: Final = 24 * 3600
-_METRIC_LAG_S: Final = 120
+_METRIC_LAG_S: Final = 120  # the last two minutes may be incomplete; AWS documents no delay
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

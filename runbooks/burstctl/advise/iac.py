@@ -18,6 +18,7 @@ from burstwatch.core.text import sanitise, wrap
 _ROOT_DEVICES: Final = frozenset({"/dev/xvda", "/dev/sda1", "xvda", "sda1"})
 """What images call the root volume; others may too, so that the words stay careful."""
 
+# both keep a line of the printed configuration readable
 _MAX_NAME_LENGTH: Final = 40
 _COLUMNS: Final = 80
 

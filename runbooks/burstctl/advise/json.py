@@ -17,7 +17,7 @@ SCHEMA: Final = "burstwatch.advice/v1"
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
 """What a spreadsheet takes for the beginning of a formula, or skips before one; the full-width forms too."""
 
-_MAX_CELL_LENGTH: Final = 1000
+_MAX_CELL_LENGTH: Final = 1000  # a spreadsheet cell; texts of AWS are shorter
 
 
 def to_document(report: AdviceReport) -> dict[str, Any]:

@@ -30,7 +30,7 @@ _ACTION: Final = "pricing:GetProducts"
 _PAGE_SIZE: Final = 100
 """The largest page of GetProducts (Price List API reference)."""
 _PRICE_DIMENSIONS_KEY: Final = "priceDimensions"
-_MAX_FAULT_CHARS: Final = 300
+_MAX_FAULT_CHARS: Final = 300  # keeps a fault to two or three lines
 _STORAGE: Final = "Storage"
 _IOPS: Final = "System Operation"
 _THROUGHPUT: Final = "Provisioned Throughput"

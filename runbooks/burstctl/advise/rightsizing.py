@@ -42,11 +42,13 @@ _PREFERENCE: Final = (STAY, "gp3", "flip", "io2", "io1")
 _ROUNDING_FACTOR: Final = 1.02
 """So much above its ceiling a volume seems to serve where operations fall into the next minute."""
 
-_MIN_WEEK_DAYS: Final = 6.9
-_MIN_FORTNIGHT_DAYS: Final = 13.5
-_DEEP_DRAIN_PCT: Final = 50.0
+_MIN_WEEK_DAYS: Final = 6.9  # a week, less the minutes that CloudWatch lacks now and then
+_MIN_FORTNIGHT_DAYS: Final = 13.5  # two weeks, likewise; CloudWatch keeps minutes for only 15 days
+_DEEP_DRAIN_PCT: Final = 50.0  # a load that grows by as much again would empty the bucket
 _IO1_IOPS_PER_MIB_S: Final = 64
-_IO2_MIB_S_PER_IOPS: Final = 0.256
+"""16 KiB per IOPS above 500 MiB/s; Source: EBS user guide, Provisioned IOPS SSD."""
+
+_IO2_MIB_S_PER_IOPS: Final = 0.256  # Source: EBS user guide, Provisioned IOPS SSD
 
 
 class Verdict(StrEnum):

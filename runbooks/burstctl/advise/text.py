@@ -23,6 +23,7 @@ _ALERTS_DIFFER_NOTE: Final = (
     "An alert may ask for other numbers: it sees only the last minutes, so it never proposes a gp3 slower"
     " than the gp2 at its best. These come from the days seen; `burstctl advise VOLUME` shows both."
 )
+# what fits on a terminal; --json has all of it
 _MAX_LINES: Final = 10
 _MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21

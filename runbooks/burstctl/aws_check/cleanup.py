@@ -11,7 +11,7 @@ from burstctl.aws_check.run_file import Resource, RunFile
 from burstctl.experiment.waiting import Waiter
 from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 
-_POLL_INTERVAL_S: Final = 10
+_POLL_INTERVAL_S: Final = 10  # deleting takes seconds to minutes, and Describe calls share a quota
 _VISIBLE_WITHIN_S: Final = 120
 """So long after its creation something may not be shown yet, or be shown without its tags."""
 

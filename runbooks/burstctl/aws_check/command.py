@@ -47,8 +47,8 @@ from burstwatch.wiring.bootstrap import (
 from burstwatch.wiring.settings import CLOCK, Clock, Settings, SettingsError
 
 SCHEMA: Final = "burstwatch.aws-check-clean-up/v1"
-DEFAULT_CEILING_USD: Final = 1.0
-_MAX_CEILING_USD: Final = 10.0
+DEFAULT_CEILING_USD: Final = 1.0  # a run of all facts costs less in every Region
+_MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
 
 
 @click.command(

@@ -20,10 +20,12 @@ from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.errors import BurstwatchError
 
 POLL_INTERVAL_S: Final = 10
+"""Modifications take minutes; all facts poll at once and share the quota of the account."""
+
 HOST_OWNER: Final = "host"
 """Who owns the shared instance and its volumes in the run's file."""
 
-_BOOT_TIMEOUT_S: Final = 600
+_BOOT_TIMEOUT_S: Final = 600  # an instance is usually running within a minute or two
 
 _UNRELATED_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.NO_CREDENTIALS, FailureKind.CLOCK_SKEW)
 

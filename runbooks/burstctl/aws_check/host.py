@@ -14,7 +14,7 @@ from burstctl.aws_check.resources import make_tags
 INSTANCE_TYPE: Final = "t3.small"
 IMAGE: Final = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64"
 ROOT_DEVICE: Final = "/dev/xvda"
-HOST_ROOT_GIB: Final = 8
+HOST_ROOT_GIB: Final = 8  # the size of the Amazon Linux 2023 image
 CLEANUP_MINUTES: Final = 15
 """So long the removal may take; an instance ends itself after it."""
 
@@ -39,7 +39,7 @@ SHARED_SIZES_GIB: Final[Mapping[str, int]] = {
 
 HOST_GP2_GIB: Final = sum(SHARED_SIZES_GIB.values())
 _DRAINED_DEVICES: Final = (RETURNED_DEVICE, RESIZED_DEVICE)
-_DRAIN_IOPS: Final = 3000
+_DRAIN_IOPS: Final = 3000  # gp2's burst ceiling, for the lab: it plays the reads that the script makes on AWS
 
 ACTIONS: Final = ("ec2:RunInstances", "ec2:DescribeInstances", "ec2:TerminateInstances", "ssm:GetParameters")
 """What an instance needs beside the other actions of a fact."""

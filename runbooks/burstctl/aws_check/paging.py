@@ -12,7 +12,7 @@ PAGE_SIZE: Final = 5
 VOLUMES_PER_GROUP: Final = 6
 """Volumes that match and volumes that do not: more than a page of both."""
 
-_MAX_PAGES: Final = 60
+_MAX_PAGES: Final = 60  # 300 volumes: an account with more is not walked through to the end
 
 ACTIONS: Final = (
     "ec2:DescribeAvailabilityZones",

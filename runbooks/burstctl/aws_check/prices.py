@@ -14,12 +14,13 @@ from burstwatch.core.ebs.pricing import HOURS_PER_MONTH, US_EAST_1, Configuratio
 HOST_USD_PER_HOUR: Final = 0.0208
 """A t3.small with Linux; its CPU credits are ``standard``, so nothing is added for bursts."""
 
+# list prices of AWS KMS and CloudWatch
 KMS_KEY_USD_PER_MONTH: Final = 1.00
 ALARM_USD_PER_MONTH: Final = 0.10
 USD_PER_METRIC_READ: Final = 0.01 / 1000
 """GetMetricData, for each metric of each call; the first million requests of other calls are free."""
 
-OTHER_REGION_FACTOR: Final = 2.0
+OTHER_REGION_FACTOR: Final = 2.0  # a ceiling must not be too low; no Region's EBS prices are twice as high
 
 _GP2: Final = Configuration(volume_type=VolumeType.GP2)
 _GP3: Final = Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=125)

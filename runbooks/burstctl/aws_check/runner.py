@@ -18,7 +18,7 @@ from burstwatch.adapters.aws.errors import AWS_ERRORS, error_codes, to_aws_failu
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import sanitise
 
-_MAX_TEXT_LENGTH: Final = 600
+_MAX_TEXT_LENGTH: Final = 600  # an answer or a refusal of AWS on a few lines
 _PERMISSION_CODES: Final = error_codes(
     """UnauthorizedOperation AccessDenied AccessDeniedException AuthorizationError UnauthorizedException"""
 )

@@ -17,8 +17,8 @@ from burstctl.aws_check.result import NotMeasuredError
 ALLOWED_CODE: Final = "DryRunOperation"
 DENIED_CODE: Final = "UnauthorizedOperation"
 _ACTION: Final = "ec2:ModifyVolume"
-_SESSION_DURATION_S: Final = 900
-_POLL_INTERVAL_S: Final = 10
+_SESSION_DURATION_S: Final = 900  # the least that AssumeRole takes; Source: STS API reference, AssumeRole
+_POLL_INTERVAL_S: Final = 10  # IAM is eventually consistent; the time-out is below
 _PROPAGATION_TIMEOUT_S: Final = 180
 """IAM takes a while until a new role is known everywhere."""
 

@@ -32,7 +32,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 
-_DEFAULT_DAYS: Final = 14
+_DEFAULT_DAYS: Final = 14  # the longest past that CloudWatch still has by the minute, within a day
 _MIN_LAG: Final = timedelta(minutes=1)
 _MAX_LAG: Final = timedelta(hours=1)
 _DEFAULT_REGION: Final = "us-east-1"

@@ -30,14 +30,15 @@ SIZE_COLUMN: Final = "size_gib"
 MAX_ROWS: Final = 63 * 24 * 60
 """The minutes of 63 days, as long as CloudWatch keeps means of five."""
 
-MAX_GIB: Final = 16_384
+MAX_GIB: Final = 16_384  # the largest gp2; Source: EBS user guide, General Purpose SSD
+# keeps a message about a faulty row, and a row of the table, to one line
 _MAX_SHOWN_LENGTH: Final = 40
 _MAX_NAME_LENGTH: Final = 60
 _MAX_PCT: Final = 100.5
 """What is so little above 100 is rounding."""
 
-_MAX_OPS: Final = 1e9
-_MAX_EPOCH_DIGITS: Final = 11
+_MAX_OPS: Final = 1e9  # more than the fastest volume serves in an hour: such a number is in another unit
+_MAX_EPOCH_DIGITS: Final = 11  # longer integers are no seconds; they are not even parsed
 _EARLIEST_S: Final = 1_388_534_400
 _LATEST_S: Final = 4_102_444_800
 """2014, when gp2 was new, and 2100: what is later are milliseconds."""

@@ -31,11 +31,11 @@ MAX_USD: Final = 1.0
 """Reads that cost more than this are not made without being told so."""
 
 _DAY_S: Final = 24 * 3600
-_METRIC_LAG_S: Final = 120
+_METRIC_LAG_S: Final = 120  # the last two minutes may be incomplete; AWS documents no delay
 _LEAD_IN_S: Final = 2 * 3600
 """So much is read from before the replay: its first look has a past, as every look has."""
 
-_MAX_TEXT_LENGTH: Final = 600
+_MAX_TEXT_LENGTH: Final = 600  # a failure of AWS on a few lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

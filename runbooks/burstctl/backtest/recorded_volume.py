@@ -20,7 +20,7 @@ from burstwatch.core.policy.windows import LeadPolicy, expected_flip_duration
 _MODIFYING_S: Final = 60
 """Then it is optimizing, and shows what it is to be."""
 
-_FULL_PCT: Final = 99.99
+_FULL_PCT: Final = 99.99  # full but for rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

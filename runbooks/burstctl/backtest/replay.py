@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
     from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 
-TICK_DURATION_S: Final = 2
+TICK_DURATION_S: Final = 2  # the live watchdog decides about two seconds after its tick
 _TICK_S: Final = int(FOCUS_TICK.total_seconds())
 _SHORTEST_HORIZON_S: Final = 180
 """Over this the shortest horizon of a forecast looks."""
 
-_MAX_GAP_MINUTES: Final = 5
+_MAX_GAP_MINUTES: Final = 5  # five-minute means have gaps of four minutes, and one minute may be lost
 _DAY_S: Final = 24 * 3600
 
 

@@ -18,6 +18,7 @@ from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant,
 MAX_ROWS: Final = 20
 """Of a fleet so many volumes are shown: those that were held back most, then those with most done to them."""
 
+# what fits on a terminal; --json has all of it
 _MAX_LINES: Final = 10
 _MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21

@@ -19,7 +19,7 @@ ALL_REGIONS: Final = "all"
 MAX_ORDER_DURATION: Final = timedelta(days=30)
 """A hold, or a flip that is to come back, for longer than this is meant for good."""
 
-_MAX_REASON_LENGTH: Final = 200
+_MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
 _VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
 _CommandFunction = TypeVar("_CommandFunction", bound=Callable[..., Any])
 

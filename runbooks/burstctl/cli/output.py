@@ -12,7 +12,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import display_width, sanitise, wrap
 
 DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
-_MAX_TEXT_LENGTH: Final = 400
+_MAX_TEXT_LENGTH: Final = 400  # an unexpected error may quote a whole response
 
 
 class OutputError(BurstwatchError):

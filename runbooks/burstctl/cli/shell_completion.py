@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem, ShellComplete, add_completion
 from burstwatch.core.text import sanitise
 
 _LINE_ENV: Final = "BURSTCTL_LINE"
-_MAX_HELP_LENGTH: Final = 200
+_MAX_HELP_LENGTH: Final = 200  # a shell shows one line for each completion
 
 _BASH: Final = r"""
 _burstctl() {

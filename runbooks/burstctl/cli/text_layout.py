@@ -5,6 +5,7 @@ from typing import Final
 
 from burstwatch.core.text import display_width, wrap
 
+# the width of an ordinary terminal; wider paragraphs are harder to read
 COLUMNS: Final = 80
 _LABEL_COLUMNS: Final = 10
 
@@ -34,4 +35,4 @@ def wrap_hanging(sentence: str, width: int) -> list[str]:
     return [first, *(f"  {line}" for line in rest)]
 
 
-MAX_SENTENCE_LENGTH: Final = 600
+MAX_SENTENCE_LENGTH: Final = 600  # no sentence of ours is longer; text from outside may be

@@ -45,7 +45,7 @@ from burstwatch.wiring.bootstrap import (
 )
 from burstwatch.wiring.settings import LEDGER, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
 
-_MAX_TEXT_LENGTH: Final = 1_000
+_MAX_TEXT_LENGTH: Final = 1_000  # a fault of a policy may quote a long value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

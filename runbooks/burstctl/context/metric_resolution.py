@@ -5,11 +5,11 @@ from typing import Final
 from burstctl.cli.output import print_info
 from burstwatch.core.buckets.series import PERIOD_S
 
-COARSE_PERIOD_S: Final = 300
+COARSE_PERIOD_S: Final = 300  # the finest period that CloudWatch keeps for 63 days
 MAX_VOLUMES_BY_MINUTE: Final = 500
 """More volumes than this are read by five minutes: at AWS's pace the minutes of 500 take three minutes."""
 
-_MINUTE_RETENTION_DAYS: Final = 14
+_MINUTE_RETENTION_DAYS: Final = 14  # CloudWatch keeps minutes for 15 days; one is left as a margin
 
 
 def choose_period_s(volumes: int, days: int) -> int:

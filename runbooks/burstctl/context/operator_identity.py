@@ -8,6 +8,7 @@ from burstwatch.core.ledger.flip_state import EXTERNAL, WATCHDOG
 from burstwatch.core.text import sanitise
 from burstwatch.wiring.bootstrap import CallerIdentity
 
+# a name is part of one line of the history; 32 is the longest Linux user name
 MAX_NAME_LENGTH: Final = 64
 _MAX_USER_LENGTH: Final = 32
 _RESERVED_NAMES: Final = (WATCHDOG, EXTERNAL)

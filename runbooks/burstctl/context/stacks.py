@@ -19,8 +19,8 @@ from burstwatch.core.text import sanitise
 from burstwatch.wiring.bootstrap import AwsSession, Session, build_parameters_client, open_session
 from burstwatch.wiring.settings import LedgerAddress, LedgerKind, SettingsError, parse_ledger
 
-_MAX_TEXT_LENGTH: Final = 400
-_ARN_PARTS: Final = 6
+_MAX_TEXT_LENGTH: Final = 400  # keeps a fault of a deployment's parameter to a few lines
+_ARN_PARTS: Final = 6  # arn:partition:service:region:account:resource
 _LEDGER_HINT: Final = "--ledger dynamodb:TABLE names the ledger of one"
 
 StackOrError: TypeAlias = Deployment | DeploymentError

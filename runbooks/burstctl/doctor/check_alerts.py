@@ -40,7 +40,7 @@ _VALID_WEBHOOK_CODES: Final = frozenset(
     {"no_text", "missing_text", "missing_text_or_fallback_or_attachments"}
 )
 _CODE_PATTERN: Final = re.compile(r"\(HTTP \d+, (\w+)\)")
-_TIMEOUT_S: Final = 5.0
+_TIMEOUT_S: Final = 5.0  # as long as an alert to Slack may take
 
 
 def check_topic(context: DoctorContext) -> Iterator[Finding]:

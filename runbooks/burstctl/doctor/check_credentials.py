@@ -13,8 +13,8 @@ from burstwatch.wiring.settings import CLOCK
 MAX_SKEW_S: Final = 120.0
 """From here on a watch refuses to judge; AWS refuses to listen from five minutes on."""
 
-_WARN_SKEW_S: Final = 30.0
-_EXPIRES_SOON_S: Final = 15 * 60
+_WARN_SKEW_S: Final = 30.0  # a clock that is set by NTP is right within a second
+_EXPIRES_SOON_S: Final = 15 * 60  # too short for a watch, or to wait for the end of a modification
 _FROM_ENVIRONMENT: Final = "env"
 _CLOCK_FIX: Final = "set this machine's clock, and keep it set (chrony, or whatever keeps time here)"
 

@@ -23,7 +23,7 @@ _SILENT_PAGE: Final = "runbooks/WatchdogSilent.md"
 _MAX_WATCH_INTERVAL: Final = timedelta(minutes=5)
 """``burstctl watch --every`` takes no longer span."""
 
-_MAX_AHEAD_S: Final = 120.0
+_MAX_AHEAD_S: Final = 120.0  # a watchdog's clock may be two minutes off AWS's; see wiring/bootstrap
 
 
 def check_heartbeat(context: DoctorContext) -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from burstwatch.wiring.settings import LedgerAddress, LedgerKind
 
 _MIB: Final = 2**20
 _DOCS_PAGE: Final = "docs/deploying.md"
-_MAX_HOLDS: Final = 5
+_MAX_HOLDS: Final = 5  # the screen is for faults; assess lists all holds
 
 
 def check_ledger(context: DoctorContext) -> Iterator[Finding]:

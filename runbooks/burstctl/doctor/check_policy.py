@@ -12,8 +12,8 @@ from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import format_instant
 
 _REJECTED_PAGE: Final = "runbooks/PolicyRejected.md"
-_MAX_FAULTS: Final = 10
-_NEARLY_FULL: Final = 0.9
+_MAX_FAULTS: Final = 10  # more are usually one mistake; `burstctl policy check` lists all
+_NEARLY_FULL: Final = 0.9  # a policy that grows further would be refused at the next push
 
 
 def check_policy(context: DoctorContext) -> Iterator[Finding]:

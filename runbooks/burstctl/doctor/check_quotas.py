@@ -12,7 +12,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
 
-_NEARLY_FULL: Final = 0.8
+_NEARLY_FULL: Final = 0.8  # an increase of a quota takes AWS hours to days
 _GIB_IN_TIB: Final = 1024
 _SERVICE: Final = "ebs"
 

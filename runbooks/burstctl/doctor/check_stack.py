@@ -13,7 +13,7 @@ from burstwatch.adapters.policy.deployments import DeploymentError
 NO_STACK_MESSAGE: Final = "no stack is deployed in this account and region"
 _DOCS_PAGE: Final = "docs/deploying.md"
 _SILENT_PAGE: Final = "runbooks/WatchdogSilent.md"
-_EXPECTED_SCHEDULES: Final = 2
+_EXPECTED_SCHEDULES: Final = 2  # the sweep and the focus; see infra/schedule.py
 
 _QUEUES: Final = (
     ("FailedEventsQueue", "ticks and events given up", "TicksDeadLettered"),

@@ -29,6 +29,7 @@ from burstwatch.core.policy.volume_tags import read_tags
 from burstwatch.core.text import format_duration, format_instant, format_usd
 from burstwatch.core.watch.pass_report import PassReport
 
+# a fault of a whole fleet has one cause: a few volumes show it, assess lists all
 _MAX_NAMED: Final = 3
 _MAX_FINDINGS: Final = 10
 _UNREAD_PAGE: Final = "runbooks/VolumesUnread.md"

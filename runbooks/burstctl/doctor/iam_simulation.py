@@ -13,8 +13,8 @@ _ASSUMED_ROLE_PREFIX: Final = "assumed-role/"
 _SSO_ROLE_PREFIX: Final = "AWSReservedSSO_"
 """These roles are below a path that their sessions do not tell."""
 
-_MAX_PAGES: Final = 10
-_MAX_TEXT_LENGTH: Final = 160
+_MAX_PAGES: Final = 10  # a page has a hundred results, and far fewer actions are simulated
+_MAX_TEXT_LENGTH: Final = 160  # a reason is the end of a sentence
 
 
 class SimulationOutcome(StrEnum):

@@ -11,7 +11,7 @@ from typing import Final
 from burstwatch.adapters.ledger.sqlite_schema import check_file, to_ledger_error
 from burstwatch.core.errors import LedgerError
 
-_LOCK_TIMEOUT_S: Final = 2.0
+_LOCK_TIMEOUT_S: Final = 2.0  # a watchdog holds the lock for milliseconds; the doctor must not hang
 _LEDGER_TABLES: Final = frozenset({"states", "entries", "completed_ticks", "origin"})
 _MAX_CHECKED_BYTES: Final = 64 * 2**20
 """A larger file takes too long to check whole."""

@@ -28,6 +28,7 @@ _VERDICT_STYLES: Final = {
     Verdict.SKIPPED: "dim",
 }
 _URGENT: Final = (Verdict.BROKEN, Verdict.WARNING)
+# layout: the columns of a line, and how much of a long text or list is shown
 _LABEL_COLUMNS: Final = 9
 _NAME_COLUMNS: Final = 15
 _DEEP_INDENT: Final = 6

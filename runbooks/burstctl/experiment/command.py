@@ -44,7 +44,7 @@ EXAMPLES: Final = (
     ),
     ("burstctl experiment credit-reset vol-0123456789abcdef0 --abandon", "bring it home, and no answer"),
 )
-_LABEL_BYTES: Final = 4
+_LABEL_BYTES: Final = 4  # enough that two reports of a second differ
 _PLAN_VALID_FOR_S: Final = 900
 """An answer later than this is to a plan that nobody knows still holds."""
 _AWAY_RANGE: Final = Duration(timedelta(seconds=MIN_AWAY_S), timedelta(seconds=MAX_AWAY_S))

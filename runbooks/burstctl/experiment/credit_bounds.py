@@ -28,6 +28,7 @@ MAX_PERIOD_S: Final = 300
 """CloudWatch collects every minute; where it is slower, every five."""
 
 _NOISE_CREDITS: Final = NOISE_PCT * CREDITS_PER_PCT + 1.0
+"""One credit more, so that rounding of floats decides nothing."""
 
 
 class Bounds(NamedTuple):

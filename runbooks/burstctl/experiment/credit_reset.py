@@ -44,8 +44,8 @@ from burstwatch.core.text import format_duration, format_instant
 MAX_START_BALANCE_PCT: Final = 80.0
 """Above it a bucket that refills is full too soon to be told from one that is reset."""
 
-MIN_AWAY_S: Final = 15 * 60
-MAX_AWAY_S: Final = 12 * 3600
+MIN_AWAY_S: Final = 15 * 60  # CloudWatch publishes the last balance before the change some minutes late
+MAX_AWAY_S: Final = 12 * 3600  # enough for the smallest volumes to earn 80 % of a bucket
 LOOKBACK_S: Final = 30 * 60
 """So much of the balance before it leaves is weighed."""
 
@@ -54,7 +54,7 @@ MIN_RETURN_SPAN_S: Final = 15 * 60
 
 UNCLEAR: Final = "unclear"
 
-_MIN_DATAPOINTS: Final = 3
+_MIN_DATAPOINTS: Final = 3  # two could be of one period; see also MIN_RETURN_SPAN_S
 _MINUTE_S: Final = 60
 
 

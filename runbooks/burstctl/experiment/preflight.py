@@ -44,9 +44,9 @@ from burstwatch.core.watch.window_status import WindowSchedule
 MODIFICATIONS_NEEDED: Final = 2
 """There and back; one more is kept for people."""
 
-_MAX_DATAPOINT_AGE_S: Final = 600
-_SLACK_S: Final = 1800
-_SIX_HOURS_S: Final = 6 * 3600
+_MAX_DATAPOINT_AGE_S: Final = 600  # two datapoints at five minutes: the balance is current
+_SLACK_S: Final = 1800  # for late datapoints, late ticks and a modification that is slower than expected
+_SIX_HOURS_S: Final = 6 * 3600  # the older rule of AWS: one modification in six hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

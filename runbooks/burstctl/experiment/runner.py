@@ -41,8 +41,8 @@ from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.event_pass import evaluate_volumes
 from burstwatch.engine.flip_executor import execute_flips
 
-_POLL_INTERVAL_S: Final = 60
-_SLOW_POLL_INTERVAL_S: Final = 300
+_POLL_INTERVAL_S: Final = 60  # a datapoint comes at most once a minute
+_SLOW_POLL_INTERVAL_S: Final = 300  # nothing is expected for hours; an interruption must still be noticed
 _DATAPOINT_TIMEOUT_S: Final = 3600
 """So long datapoints are waited for after the return, where CloudWatch answers."""
 
@@ -50,8 +50,8 @@ _LEDGER_OUTAGE_LIMIT_S: Final = 6 * 3600
 """So long a ledger is waited for that was there before."""
 
 _DAY_S: Final = 24 * 3600
-_HOLD_RENEWAL_S: Final = 12 * 3600
-_MAX_ATTEMPTS: Final = 5
+_HOLD_RENEWAL_S: Final = 12 * 3600  # half of the day that a hold is placed ahead
+_MAX_ATTEMPTS: Final = 5  # AWS refuses for a passing reason now and then, but not five times
 _CONFIRMATION_VALID_FOR_S: Final = 2 * 3600
 """What was shown of the volume when a person agreed holds for so long."""
 

@@ -36,6 +36,7 @@ from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
 
 SCHEMA: Final = "burstwatch.explanation/v1"
+# layout: what fits on a screen; `burstctl history` shows every entry
 MAX_ENTRIES: Final = 8
 _MAX_CHARS: Final = 600
 _COMMAND_COLUMNS: Final = COLUMNS - 10

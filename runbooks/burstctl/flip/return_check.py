@@ -11,7 +11,7 @@ from burstwatch.core.policy.policy import Mode
 from burstwatch.core.text import format_relative_time
 
 _MAX_SWEEP_AGE_S: Final = PRESENCE_TIMEOUT_S
-_MAX_NAMED: Final = 3
+_MAX_NAMED: Final = 3  # keeps the warning to one sentence
 
 
 def return_warning(context: CommandContext, planned: Sequence[PlannedFlip], now_s: float) -> list[str]:

@@ -19,6 +19,7 @@ FLEET: Final = "*"
 """The subject under which the ledger files what concerns every volume."""
 
 _INDENT: Final = "  "
+# layout: the width of "HH:MM:SS ", and the beginning of a state that could not be read
 _CLOCK_COLUMNS: Final = 9
 _MAX_STATE_EXCERPT: Final = 60
 

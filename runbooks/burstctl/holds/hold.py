@@ -24,7 +24,7 @@ from burstctl.render.plan_json import hold_document
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import format_instant, format_until, sanitise
 
-_MAX_CHARS: Final = 600
+_MAX_CHARS: Final = 600  # a reason has 200 characters at most; only a damaged record is longer
 
 
 @click.command(

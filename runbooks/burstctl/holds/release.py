@@ -26,8 +26,8 @@ from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.text import format_instant, format_until, sanitise
 
-_MAX_ATTEMPTS: Final = 5
-_MAX_CHARS: Final = 600
+_MAX_ATTEMPTS: Final = 5  # a watchdog changes a state once a minute: five losses in a row are a fault
+_MAX_CHARS: Final = 600  # a reason has 200 characters at most; only a damaged record is longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from burstctl.render.pass_summary import print_holds
 from burstwatch.core.text import sanitise
 
 _MIN_SPAN: Final = timedelta(minutes=15)
-_MAX_FAILURE_CHARS: Final = 600
+_MAX_FAILURE_CHARS: Final = 600  # a failure of AWS on a few lines
 
 
 @click.command(

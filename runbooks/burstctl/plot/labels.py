@@ -16,7 +16,7 @@ from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
 from burstwatch.core.text import display_width, format_clock, format_rounded_duration, format_time, sanitise
 
-MAX_LABEL_CHARS: Final = 60
+MAX_LABEL_CHARS: Final = 60  # about the width of the picture at its font size
 _DAY_S: Final = 24 * 3600
 
 GAP_LABELS: Final = {

@@ -36,7 +36,7 @@ _PERIOD_LIMITS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (M
 _LEDGER_LOOKBACK_S: Final = 30 * 24 * 3600
 """The ledger is read from so much earlier: no hold lasts longer, few flips do."""
 
-_MAX_FAILURE_CHARS: Final = 600
+_MAX_FAILURE_CHARS: Final = 600  # a failure of AWS on a few lines
 
 
 class NothingToPlotError(BurstwatchError):

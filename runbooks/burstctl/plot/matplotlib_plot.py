@@ -60,6 +60,7 @@ AWAY: Final = "#00795a"
 WINDOW: Final = "#6a4c93"
 HOLD: Final = "#41525f"
 
+# layout: a picture as wide as a page of documentation at 150 dots per inch
 _WIDTH_INCHES: Final = 11.5
 _LEFT_MARGIN_INCHES: Final = 0.72
 _RIGHT_MARGIN_INCHES: Final = 1.3
@@ -72,8 +73,8 @@ _LANE_INCHES: Final = 0.235
 _AXIS_INCHES: Final = 0.36
 _LINE_INCHES: Final = 0.185
 _DOTS_PER_INCH: Final = 150
-_MAX_POINTS: Final = 1500
-_MAX_OUTLINED_POINTS: Final = 700
+_MAX_POINTS: Final = 1500  # about one for each dot of the axes: more cannot be seen and make an SVG slow
+_MAX_OUTLINED_POINTS: Final = 700  # outlines of more bars would run into each other
 _MAX_LISTED_EVENTS: Final = 16
 _MIN_LETTER_SPACING: Final = 0.19
 _LETTER_INCHES: Final = 0.075

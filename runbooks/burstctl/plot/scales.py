@@ -28,6 +28,7 @@ _MAX_SHIFT: Final = 2
 
 _ROUND_FACTORS: Final = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 _NEAR_CEILING_FACTOR: Final = 0.6
+"""Below it, a scale up to the ceiling would leave nearly half the panel empty."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.sizing import EMPTY_PCT
 from burstwatch.core.text import display_width, wrap
 
+# layout in rows and columns: a chart of fewer has no room for its labels
 MIN_WIDTH: Final = 60
 _GUTTER_COLUMNS: Final = 7
 _MIN_BALANCE_ROWS: Final = 6
@@ -38,7 +39,7 @@ _MAX_LISTED_EVENTS: Final = 14
 _MIN_TICK_COLUMNS: Final = 9
 _TITLE_ROWS: Final = 2
 _AXIS_ROWS: Final = 1
-_EIGHTHS: Final = 8
+_EIGHTHS: Final = 8  # a block character has eight heights
 
 _BOLD: Final = "bold"
 _DIM: Final = "dim"

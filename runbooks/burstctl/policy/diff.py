@@ -8,7 +8,7 @@ from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import sanitise
 
-_MAX_CHARS: Final = 600
+_MAX_CHARS: Final = 600  # keeps one change to a few lines
 _ABSENT: Final = "(nothing)"
 
 

@@ -30,8 +30,8 @@ from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client, get
 from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.policy-push/v1"
-_STANDARD_PARAMETER_BYTES: Final = 4 * 1024
-_MAX_CHARS: Final = 400
+_STANDARD_PARAMETER_BYTES: Final = 4 * 1024  # Source: Systems Manager user guide, "Managing parameter tiers"
+_MAX_CHARS: Final = 400  # the name of a parameter, and who pushed it
 _BOM: Final = "\ufeff"
 _PARAMETER_REFERENCE: Final = re.compile(r"\{\{.*\}\}", re.DOTALL)
 

@@ -22,7 +22,7 @@ from burstwatch.core.text import (
     format_until,
 )
 
-_MIN_COST_SPAN_S: Final = 60
+_MIN_COST_SPAN_S: Final = 60  # AWS bills EBS by the second, at least one minute
 
 
 def describe_flip(flip: Flip, now_s: float) -> list[str]:

@@ -25,6 +25,7 @@ from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 
+# what fits on a terminal; --json has all of it
 _MAX_LINES: Final = 10
 _MAX_CHARS: Final = 600
 _OUTCOME_LABELS: Final = {

@@ -27,6 +27,7 @@ WIDE_TABLE_COLUMNS: Final = 116
 _FULL_FORECAST_COLUMNS: Final = 140
 """From this width on there is room for the bound beside the estimate."""
 
+# layout: the table fits into 80 columns with a volume ID of 21 characters
 _MIN_NAME_COLUMNS: Final = 8
 _VOLUME_COLUMNS: Final = 21
 _FORECAST_COLUMNS: Final = 31

@@ -18,7 +18,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.sparkline import GAP_GLYPH, GLYPHS
 from burstwatch.core.text import format_instant, wrap
 
-_WIDTH: Final = 80
+_WIDTH: Final = 80  # the width of an ordinary terminal
 _INDENT: Final = "  "
 _BEFORE_OPTION_PATTERN: Final = re.compile(r" (?=--)")
 _ASCII_GLYPHS: Final = str.maketrans(GLYPHS + GAP_GLYPH, "_.-=*# ")

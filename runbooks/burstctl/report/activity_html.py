@@ -14,7 +14,7 @@ from burstctl.report.format import (
 )
 from burstwatch.core.text import format_instant
 
-MAX_ACTIVITIES: Final = 400
+MAX_ACTIVITIES: Final = 400  # a page with more is slow to load and to print; the ledger has all
 MIN_PER_KIND: Final = 60
 """So many of each sort are shown, however many of another are newer: alerts must not push out refusals."""
 

@@ -31,6 +31,7 @@ PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
 
 _HOUR_S: Final = 3600
 _GP3_LEAST_IOPS: Final = 3_000
+"""Included in the price of every gp3; Source: EBS user guide, General Purpose SSD."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from burstctl.report.format import (
 from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import usd_per_month_now
 
-MAX_FLIP_COSTS: Final = 100
+MAX_FLIP_COSTS: Final = 100  # a longer table is not read; the totals count all flips
 
 
 def cost_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str, Any]:

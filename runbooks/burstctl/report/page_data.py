@@ -37,7 +37,8 @@ LEVELS: Final = (
 )
 """As the page calls them, most urgent first: a volume whose data is missing is a fault, not just unknown."""
 
-MAX_ACTIVITIES: Final = 60
+MAX_ACTIVITIES: Final = 60  # of one volume: its newest; `burstctl history` has all
+# tags are text from outside; AWS allows 50 tags of 256 characters on a volume
 _MAX_TAG_CHARS: Final = 120
 _MAX_TAGS: Final = 50
 _MAX_LABEL_CHARS: Final = 60

@@ -18,7 +18,7 @@ OVERVIEW_METRICS: Final = ("balance",)
 DETAIL_METRICS: Final = ("balance", "read_ops", "write_ops")
 
 _PERIODS_S: Final = (60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
-_MINUTE_RETENTION_S: Final = 15 * 86_400
+_MINUTE_RETENTION_S: Final = 15 * 86_400  # Source: CloudWatch API reference, GetMetricData
 _FIVE_MINUTES_S: Final = 300
 
 

@@ -23,7 +23,8 @@ from burstctl.report.urgent_cards import urgent_context
 from burstwatch.core.text import format_duration, format_instant, format_usd, sanitise
 from burstwatch.core.watch.api_cost import usd_per_month_now
 
-MAX_NOTES: Final = 30
+MAX_NOTES: Final = 30  # more are usually one cause, such as a missing permission
+# units of the SVG's own width; eight of a thousand are the narrowest part that is seen
 _STRIP_WIDTH: Final = 1_000
 _MIN_PART_WIDTH: Final = 8
 

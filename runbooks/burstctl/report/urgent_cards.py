@@ -17,6 +17,7 @@ MAX_CARDS: Final = 12
 """So many urgent volumes stand at the top; some more are a click away, and all are in the table."""
 
 MAX_MORE_CARDS: Final = 48
+"""60 cards in all: the page must stay small enough to be sent."""
 
 RUNBOOKS: Final = {
     "exhausted": AlertKind.EXHAUSTED,
@@ -26,7 +27,7 @@ RUNBOOKS: Final = {
 }
 """What is urgent, and the page for it."""
 
-_MAX_PRINTED_ACTIVITIES: Final = 8
+_MAX_PRINTED_ACTIVITIES: Final = 8  # of each volume on paper, where nothing can be scrolled
 
 
 def urgent_context(fleet_report: FleetReport, counts: Mapping[str, int], runbooks_url: str) -> dict[str, Any]:

@@ -44,6 +44,7 @@ _RETURN_GAP_S: Final = 900
 _MAX_SWEEP_INTERVAL_S: Final = 3600
 """So long after a calm volume began to drain some look sees it: the longest interval of the sweep."""
 
+# 8 % leave room for "now" and its label; beyond 75 % the past could not be read any more
 _MIN_FUTURE_SHARE: Final = 0.08
 _MIN_FORECAST_SHARE: Final = 0.2
 _MAX_FUTURE_SHARE: Final = 0.75

@@ -18,8 +18,8 @@ from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.fleet_summary import FleetSummary
 from burstwatch.core.watch.pass_report import PassReport, urgency_of
 
-_MIN_RETENTION_S: Final = 300
-_SLACK_S: Final = 60
+_MIN_RETENTION_S: Final = 300  # as for a volume that is looked at every five minutes
+_SLACK_S: Final = 60  # for a pass that is late
 _COUNTED_STATUSES: Final = (
     OutcomeStatus.FLIPPED,
     OutcomeStatus.FLIPPED_BACK,

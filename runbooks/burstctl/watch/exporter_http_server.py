@@ -17,6 +17,7 @@ from burstctl.watch.exporter_metrics import METRICS, Metric, MetricKind, MetricV
 from burstwatch.wiring.settings import SettingsError
 
 _SCRAPER_TIMEOUT_S: Final = 10.0
+"""Prometheus' own default for a scrape; a hanging client must not occupy a thread."""
 
 
 class _MetricsCollector(Collector):

@@ -28,7 +28,7 @@ from burstwatch.wiring.settings import Clock
 _MAX_SLEEP_S: Final = {Clock.WALL: 60.0, Clock.ENDPOINT: 0.2}
 """A machine's clock may be set; an endpoint's may run a thousand times as fast."""
 
-_CLOCK_RETRY_S: Final = 5.0
+_CLOCK_RETRY_S: Final = 5.0  # the lab's endpoint may be starting; AWS is not asked
 
 _PASS_TIME_LIMIT_S: Final = 300.0
 """A pass reads no longer than from one sweep to the next; 100,000 volumes take it 75 s."""

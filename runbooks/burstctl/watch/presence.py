@@ -9,7 +9,7 @@ from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 PRESENCE_SUBJECT: Final = "watchdog"
 """What the marks are filed under."""
 
-PRESENCE_INTERVAL_S: Final = 10 * 60
+PRESENCE_INTERVAL_S: Final = 10 * 60  # two marks may be lost before the watchdog counts as gone
 PRESENCE_TIMEOUT_S: Final = 30 * 60
 """A watchdog that left its newest mark longer ago than this has ended."""
 

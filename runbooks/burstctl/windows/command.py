@@ -40,7 +40,7 @@ PAGE: Final = "runbooks/WindowStarting.md"
 LIST: Final = ("burstctl window list", "every window: what runs, what comes next, for how many volumes")
 START: Final = ("burstctl window start release --for 4h", "keeps its volumes flipped for four hours")
 STOP: Final = ("burstctl window stop release", "ends it now; its volumes return when they are calm")
-_MAX_NAMED: Final = 20
+_MAX_NAMED: Final = 20  # what fits on a terminal; --json has all of it
 
 
 class _WindowGroup(click.Group):

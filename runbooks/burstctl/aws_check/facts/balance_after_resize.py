@@ -10,9 +10,11 @@ from burstctl.experiment.credit_reset import MAX_START_BALANCE_PCT, pct_per_minu
 from burstwatch.core.buckets.series import Sample
 
 _SETTLED_S: Final = DRAIN_S + 8 * 60
-_GROWN_GIB: Final = 41
-_NOISE_PCT: Final = 2.0
-_DATAPOINT_TIMEOUT_S: Final = 20 * 60
+"""As for balance-after-return: attached, drained, and at rest for some minutes."""
+
+_GROWN_GIB: Final = 41  # one GiB more than the volume has
+_NOISE_PCT: Final = 2.0  # twice the rounding that is assumed for CloudWatch's balance, before and after
+_DATAPOINT_TIMEOUT_S: Final = 20 * 60  # four datapoints, even if CloudWatch publishes only every five minutes
 _FULL_PCT: Final = 100.0
 
 

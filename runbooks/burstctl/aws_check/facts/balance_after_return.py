@@ -21,11 +21,12 @@ from burstwatch.core.buckets.series import Series
 _SETTLED_S: Final = DRAIN_S + 8 * 60
 """By then the volume is attached, drained, and at rest for some minutes."""
 
-_SIZE_GIB: Final = 100
-_MAX_AWAY_S: Final = 40 * 60
-_DATAPOINT_TIMEOUT_S: Final = 25 * 60
-_POLL_INTERVAL_S: Final = 60
+_SIZE_GIB: Final = 100  # it earns 0.33 % a minute, so that "kept" and "refilled" differ within the time away
+_MAX_AWAY_S: Final = 40 * 60  # keeps the fact within the lifetime of the shared instance
+_DATAPOINT_TIMEOUT_S: Final = 25 * 60  # beyond the datapoints that are needed: CloudWatch may be minutes late
+_POLL_INTERVAL_S: Final = 60  # a datapoint comes at most once a minute
 _RETURN_DURATION_FACTOR: Final = 1.25
+"""A modification's duration varies: the way back may take longer than the way out."""
 
 
 def to_measured(round_trip: RoundTrip) -> Measurement:

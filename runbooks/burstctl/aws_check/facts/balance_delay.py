@@ -9,14 +9,14 @@ from burstctl.aws_check.host import ACTIVE_DEVICE
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstwatch.core.buckets.series import PERIOD_S
 
-_FROM_S: Final = 10 * 60
-_UNTIL_S: Final = 40 * 60
+_FROM_S: Final = 10 * 60  # the first datapoints of a new volume may come later than usual
+_UNTIL_S: Final = 40 * 60  # half an hour has six datapoints even if they are five minutes apart
 _POLL_INTERVAL_S: Final = 7
 """No divisor of a minute, so that looks fall on all parts of it."""
 
-_MIN_DATAPOINTS: Final = 4
-_ROUNDED_TO_S: Final = 5
-_CLOCK_ERROR_S: Final = 2
+_MIN_DATAPOINTS: Final = 4  # fewer could be explained by nearly any delay
+_ROUNDED_TO_S: Final = 5  # looks are seven seconds apart, so more digits would mean nothing
+_CLOCK_ERROR_S: Final = 2  # this machine's clock and AWS's differ by a little
 
 
 class AppearedDatapoint(NamedTuple):

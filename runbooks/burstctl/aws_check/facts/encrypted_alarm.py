@@ -10,11 +10,11 @@ from burstctl.aws_check.queues import create_queue, queue_arn, receive_messages
 from burstctl.aws_check.resources import make_tags
 from burstctl.aws_check.result import Measurement, Steps
 
-_ATTEMPTS: Final = 3
+_ATTEMPTS: Final = 3  # a policy may take longer than a minute to be known everywhere
 _PROPAGATION_S: Final = 60
 """So long a new policy may take to be known everywhere, and a message to arrive."""
 
-_POLL_INTERVAL_S: Final = 5
+_POLL_INTERVAL_S: Final = 5  # the message arrives within seconds, or not at all
 
 
 def judge(delivered_after_s: float | None, history: list[str]) -> Measurement:

@@ -14,7 +14,7 @@ from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 _RULE_PROPAGATION_S: Final = 60
 """So long a new rule may take to match."""
 
-_EVENT_DELAY_S: Final = 300
+_EVENT_DELAY_S: Final = 300  # EBS events are best effort: what is not there by now may never come
 _ORDER: Final = ("modifying", "optimizing", "completed")
 _PATTERN: Final = {
     "source": ["aws.ec2"],

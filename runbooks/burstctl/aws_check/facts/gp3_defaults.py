@@ -6,10 +6,10 @@ from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.fact_context import FactContext
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
-_SIZE_GIB: Final = 8
+_SIZE_GIB: Final = 8  # small and cheap; its gp2 throughput of 128 MiB/s differs from gp3's default of 125
 _ANSWERS: Final = {128: "matched", 125: "least"}
 """What a small gp2 has is just above the least of gp3."""
-_RECORD_TIMEOUT_S: Final = 120
+_RECORD_TIMEOUT_S: Final = 120  # EC2 is eventually consistent: a new record may come later
 
 
 def judge(target: dict[str, Any]) -> Measurement:

@@ -9,11 +9,11 @@ from burstctl.aws_check.host import ACTIVE_DEVICE, CLEANUP_MINUTES, LARGE_DEVICE
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstwatch.core.buckets.series import Series
 
-_MINUTES: Final = 45
+_MINUTES: Final = 45  # boot, 30 minutes of watching, and some reserve
 _SIZES_GIB: Final = {LARGE_DEVICE: 1000, ACTIVE_DEVICE: 1}
-_QUIET_S: Final = 5 * 60
-_WATCHED_S: Final = 25 * 60
-_MIN_ACTIVE_DATAPOINTS: Final = 3
+_QUIET_S: Final = 5 * 60  # the instance boots, and the first reads begin
+_WATCHED_S: Final = 25 * 60  # five datapoints even if they are five minutes apart
+_MIN_ACTIVE_DATAPOINTS: Final = 3  # with fewer, chance could explain that the large volume has none
 _FULL_PCT: Final = 100.0
 
 

@@ -9,6 +9,8 @@ from burstctl.aws_check.message_template import find_time, to_template
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MAX_MODIFICATIONS: Final = 6
+"""Two more than the four that AWS documents; Source: EC2 API reference, ModifyVolume."""
+
 _TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})
 
 

@@ -7,11 +7,13 @@ from burstctl.aws_check.fact_context import FactContext, Refusal
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MAX_MODIFICATIONS: Final = 5
+"""One more than the four that AWS documents; Source: EC2 API reference, ModifyVolume."""
+
 _TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})
 _ANSWER_BY_ACCEPTED: Final = {3: "counts", 0: "counts", 4: "does not count", 1: "does not count"}
 """By how many more were accepted, of four in 24 hours or of one in six."""
 
-_RECORD_AFTER_S: Final = 120
+_RECORD_AFTER_S: Final = 120  # EC2 is eventually consistent: a new record may come later
 
 
 def judge(no_op: Refusal | None, accepted: int) -> Measurement:

@@ -6,8 +6,8 @@ from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.fact_context import FactContext
 from burstctl.aws_check.result import Measurement, Steps
 
-_WATCHED_MINUTES: Final = 60
-_LOOK_EVERY_S: Final = 60
+_WATCHED_MINUTES: Final = 60  # a run that waited longer would cost more than the answer is worth
+_LOOK_EVERY_S: Final = 60  # the answer is in minutes
 
 
 def judge(gone_after_s: float | None) -> Measurement:

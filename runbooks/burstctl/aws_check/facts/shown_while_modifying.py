@@ -8,7 +8,7 @@ from burstctl.aws_check.fact_context import FactContext
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MOMENTS: Final = {"modifying": "accepted", "optimizing": "optimizing", "completed": "completed"}
-_POLL_INTERVAL_S: Final = 3
+_POLL_INTERVAL_S: Final = 3  # the first state may last for only a few seconds
 
 
 class Observation(NamedTuple):
