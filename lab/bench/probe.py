@@ -25,12 +25,13 @@ from support.probe import throttled_disk as boxes  # noqa: E402
 
 PROGRAM: Final = [sys.executable, "-IS", ddprobe.__file__]
 NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%"]
+# long enough to average over many rounds of the resident probe, short enough for a benchmark run
 HEALTHY_S: Final = 120
 INCIDENT_S: Final = 60
-TENTHS_OF_AN_HOUR: Final = 6
-PASSES: Final = 20
+TENTHS_OF_AN_HOUR: Final = 6  # an hour in lines of ten minutes each
+PASSES: Final = 20  # the mean of so many passes varies by a few per cent
 THREADS: Final = (100, 4000)
-NOBODY: Final = 65534
+NOBODY: Final = 65534  # the user ID of nobody on Linux
 
 
 class Bench:

@@ -20,7 +20,7 @@ from burstlab.deployed.local_aws import LocalAws
 from burstlab.main import HELP
 from burstwatch.core.errors import BurstwatchError
 
-_COLUMNS: Final = 80
+_COLUMNS: Final = 80  # where the output is not a terminal
 _RANGE: Final = re.compile(r"([1-9]\d{0,3})(?:-([1-9]\d{0,3}))?")
 
 

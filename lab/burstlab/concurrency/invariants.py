@@ -17,8 +17,10 @@ from burstwatch.core.ledger.volume_state import VolumeState
 
 SCHEMA: Final = "burstwatch.lab.crowd/v1"
 _COMPLETED: Final = (PassStatus.COMPLETE, PassStatus.PARTIAL)
-_SWEEP_S: Final = 300
+_SWEEP_S: Final = 300  # the policy's default
 _MAX_CLOCK_LEAD_S: Final = 120
+"""A watchdog's clock may be two minutes ahead, and so may the sweep that it completed."""
+
 """By so much a clock may be ahead of AWS's; the sweep it has done is ahead with it."""
 _LATE_TICK_ALERTS: Final = frozenset({AlertKind.FLIP_FAILED, AlertKind.WINDOW_MISSED})
 """What is to be told when a request was never sent, or a tick came too late for a window."""

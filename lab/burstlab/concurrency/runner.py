@@ -24,9 +24,9 @@ from burstwatch.core.ledger.ledger import Ledger
 QUIET_MIN: Final = 6
 """So long nobody is killed at the end: what is wrong then stays wrong."""
 
-_ANSWER_TIMEOUT_S: Final = 120.0
+_ANSWER_TIMEOUT_S: Final = 120.0  # a pass takes well under a second; a busy CI machine may need much longer
 _TABLE: Final = "burstwatch-crowd"
-_PASS_OFFSET_S: Final = 2
+_PASS_OFFSET_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
 
 
 _HOUR_S: Final = 3_600.0

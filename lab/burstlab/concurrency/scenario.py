@@ -13,7 +13,7 @@ from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.tag_keys import MODE, TARGET, WINDOW
 
 STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
-MINUTES: Final = 60
+MINUTES: Final = 60  # enough for a drain of 31 minutes, a flip and a return
 WINDOW_NAME: Final = "release"
 POLICY: Final = f"""\
 version: 1
@@ -28,7 +28,7 @@ windows:
 """Quick to return; but for that, and the window, all defaults."""
 
 _HOST: Final = "i-00000000000000005"
-_HELD_FOR_MIN: Final = 29
+_HELD_FOR_MIN: Final = 29  # five minutes before it is empty: full burst from minute 3 for 31 minutes
 _FULL_BURST: Final = "steady:3000"
 _AUTO: Final = {MODE: "auto"}
 _SMALL_GIB: Final = 8

@@ -36,9 +36,9 @@ _WRITES: Final = frozenset(
 )
 """Every method of the ledger by which a pass changes it."""
 
-_PASS_INTERVAL_S: Final = 60
+_PASS_INTERVAL_S: Final = 60  # the focus tick, which is the default of `burstctl watch`
 _INHERITED_PREFIXES: Final = ("AWS_", "BURSTWATCH_", "XDG_")
-_MAX_OUTPUT_CHARS: Final = 2_000
+_MAX_OUTPUT_CHARS: Final = 2_000  # the end of the output is enough to show why a pass failed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

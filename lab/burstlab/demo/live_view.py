@@ -26,6 +26,7 @@ COLOURS: Final = {
     "exhausted": "bold white on red",
     "unknown": "magenta",
 }
+# layout of the board on a terminal of 80 columns
 _COLUMNS: Final = 80
 _INDENT: Final = " " * 7
 _BAR_WIDTH: Final = 8

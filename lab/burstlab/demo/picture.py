@@ -33,6 +33,7 @@ WINDOW: Final = "#5b3f8c"
 
 _EMPTY_STYLE: Final[dict[str, Any]] = {"fc": "#fae3e3", "ec": "#dfa0a0", "hatch": "xx", "lw": 0}
 
+# layout in inches and fractions of them; the letters and the actions are above 100 % of the balance
 _WIDTH: Final = 11.5
 _ROW_HEIGHT: Final = 1.07
 _HEADER_HEIGHT: Final = 0.98

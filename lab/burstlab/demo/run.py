@@ -28,7 +28,7 @@ from burstwatch.core.ledger.volume_state import VolumeState
 POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
 HISTORY_BEFORE_START: Final = timedelta(minutes=75)
 """What the fleet has lived through when the curtain rises: quiet, so that there is something to read."""
-TICK_S: Final = 60
+TICK_S: Final = 60  # the focus tick of the watchdog
 SETTINGS: Final = LabSettings(lag_s=120)
 
 

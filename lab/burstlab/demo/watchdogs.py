@@ -29,7 +29,7 @@ from burstwatch.wiring.bootstrap import build_modifier, build_services
 _STACK: Final = "burstwatch"
 _QUIET_S: Final = 2.0
 """Longer than from one message to the next: Slack takes one a second."""
-_MAX_QUIET_PERIODS: Final = 10
+_MAX_QUIET_PERIODS: Final = 10  # 20 s in all: a demo does not wait for messages that never come
 _SLACK_SECRET: Final = "demo-slack"  # noqa: S105 - its name
 _ALERT_TIME: Final = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ) · alert ")
 _RESOURCE_IDS: Final = re.compile(r" \((vol|i)-[^)]*\)")

@@ -13,14 +13,15 @@ from burstlab.fake_aws.server import Endpoint
 from burstwatch.core.errors import BurstwatchError
 
 HANDLERS: Final = ("watch", "flip", "settle", "notify")
+# the two schedules of the deployed stack
 TICK_S: Final = 60
 SWEEP_S: Final = 300
 
 _HANDLER_PATH: Final = "burstwatch.handlers.{handler_name}.handler"
 _SOURCE: Final = "burstlab"
-_IDLE_TIMEOUT_S: Final = 60.0
-_POLL_INTERVAL_S: Final = 0.02
-_UPDATE_TIMEOUT_S: Final = 15.0
+_IDLE_TIMEOUT_S: Final = 60.0  # a flip function runs for less than a second here
+_POLL_INTERVAL_S: Final = 0.02  # a queue on the same machine; the demo waits for this at every tick
+_UPDATE_TIMEOUT_S: Final = 15.0  # ministack changes a function at once
 _MAX_EVENTS_PER_CALL: Final = 10
 """The most that PutEvents takes."""
 

@@ -19,12 +19,14 @@ from burstwatch.core.errors import BurstwatchError
 ACCESS_KEY: Final = "burstlab"
 ROOT: Final = Path(__file__).resolve().parents[3]
 _PROCESS_GUARD: Final = Path(__file__).with_name("process_guard.py")
-_READY_TIMEOUT_S: Final = 30.0
-_STOP_TIMEOUT_S: Final = 15.0
+_READY_TIMEOUT_S: Final = 30.0  # it is ready in about a second; the rest is for a busy machine
+_STOP_TIMEOUT_S: Final = 15.0  # then it is killed
 _CDK_TIMEOUT_S: Final = 300.0
-_POLL_INTERVAL_S: Final = 0.05
-_MAX_START_ATTEMPTS: Final = 3
-_SHOWN_LOG_LINES: Final = 25
+"""Bootstrap and deploy take 8 s and 6 s, the first synth 12 s; the rest is for a busy machine."""
+
+_POLL_INTERVAL_S: Final = 0.05  # a start takes a second, so this adds little to it
+_MAX_START_ATTEMPTS: Final = 3  # another process may take the free port before the server does
+_SHOWN_LOG_LINES: Final = 25  # the end of a log has the error
 
 
 class LocalAwsError(BurstwatchError):

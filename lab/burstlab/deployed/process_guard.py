@@ -16,8 +16,8 @@ import sys
 import time
 from collections.abc import Sequence
 
-_TERMINATE_TIMEOUT_S = 5.0
-_POLL_INTERVAL_S = 0.05
+_TERMINATE_TIMEOUT_S = 5.0  # for a server to close its files; then the group is killed
+_POLL_INTERVAL_S = 0.05  # nobody notices a delay this short
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 

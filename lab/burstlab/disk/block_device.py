@@ -51,10 +51,11 @@ MKFS: Final = {
 }
 """How each file system is made."""
 _IMAGE: Final = "volume.raw"
-_MIN_MIB: Final = 64
+_MIN_MIB: Final = 64  # ext4 with its journal, and a job's files, need some room
 _MAX_IO_KIB: Final = 256
 """One request is at most what EBS counts as one operation."""
-_SECTOR_KIB: Final = 0.5
+_SECTOR_KIB: Final = 0.5  # the kernel counts in sectors of 512 bytes; Source: Documentation/block/stat.rst
+# mounting takes milliseconds; mkfs writes to the image, which may be on a slow disk
 _START_TIMEOUT_S: Final = 10.0
 _COMMAND_TIMEOUT_S: Final = 60.0
 

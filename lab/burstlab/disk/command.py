@@ -13,7 +13,7 @@ from burstlab.disk.options import disk_options
 from burstlab.main import HELP
 
 _JOB_INTERVALS_S: Final = {"flood": 0.0, "jobs": 1.0}
-_REFRESH_INTERVAL_S: Final = 0.25
+_REFRESH_INTERVAL_S: Final = 0.25  # faster than that, the numbers on a board cannot be read
 
 _EXAMPLES: Final = """\b
 Examples:

@@ -24,8 +24,8 @@ PACKAGES: Final = {
     "busybox": "busybox-static",
     "unshare": "util-linux",
 }
-_START_TIMEOUT_S: Final = 30.0
-_POLL_INTERVAL_S: Final = 0.1
+_START_TIMEOUT_S: Final = 30.0  # dockerd creates its whole state on the device, which is not throttled yet
+_POLL_INTERVAL_S: Final = 0.1  # dockerd needs about a second
 _UNSHARE: Final = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 _ENTER_SCRIPT: Final = """\
 for hidden in $1; do umount -l "$hidden"; done

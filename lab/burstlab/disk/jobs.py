@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_BLOCK = b"\x5a" * 4096
-_BLOCKS = 16
+_BLOCK = b"\x5a" * 4096  # not zeros, which a layer below may leave out
+_BLOCKS = 16  # 64 KiB: the file that each writer overwrites
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 _SET_NAME = 15  # PR_SET_NAME
 

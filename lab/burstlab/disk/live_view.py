@@ -16,11 +16,12 @@ from burstlab.disk.throttle import CONTROL_PERIOD_S, DiskSnapshot
 from burstwatch.core.ebs.volume import BURST_IOPS
 from burstwatch.core.text import format_clock
 
+# layout of the board on a terminal of 80 columns
 COLUMNS: Final = 80
 _BAR_WIDTH: Final = 40
-_LINE_INTERVAL_S: Final = 2.0
+_LINE_INTERVAL_S: Final = 2.0  # without a terminal, each look is a line of a log
 _SHOWN_JOBS: Final = 5
-_LOW_PCT: Final = 25
+_LOW_PCT: Final = 25  # below it the bar is yellow
 _SPARKS: Final = "▁▂▃▄▅▆▇█"
 
 

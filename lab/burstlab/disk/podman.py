@@ -15,14 +15,14 @@ from typing import Final
 
 from burstlab.disk.block_device import DiskError, ThrottledDevice
 
-WRITERS: Final = 32
+WRITERS: Final = 32  # as in job_loop, so that both kinds of jobs are comparable
 WRITES_PER_WRITER: Final = 2
 """Each is fourteen blocks past the cache, one by one: with start and end about 1,000 operations."""
 IMAGE: Final = "localhost/burstlab-job"
 _TOOLS: Final = ("sh", "dd", "rm")
 _DIRECTORIES: Final = ("bin", "dev", "etc", "proc", "sys", "tmp", "work")
 _RUNTIMES: Final = ("crun", "runc")
-_COMMAND_TIMEOUT_S: Final = 30.0
+_COMMAND_TIMEOUT_S: Final = 30.0  # importing the image writes a few MiB; more means that podman hangs
 SCRIPT: Final = """\
 writer() {
   n=0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from burstlab.disk.state_dir import is_private_directory, lock, remove, wait_until
 
-_CLEANUP_TIMEOUT_S = 60.0
+_CLEANUP_TIMEOUT_S = 60.0  # unmounting waits for writes that the throttle still holds back
 
 
 def main(directory: Path) -> int:

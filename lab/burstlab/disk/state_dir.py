@@ -33,14 +33,14 @@ NO_LIMIT: Final = 10_000_000
 
 _LOCK_NAME: Final = "owner"
 _PROCESSES_NAME: Final = "processes"
-_PROCESS_FIELDS: Final = 2
+_PROCESS_FIELDS: Final = 2  # the process ID, and when it started: IDs are used again
 _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - a file system, and the folder in it is made safely
-_NEEDED_BYTES: Final = 768 * 2**20
-_COMM_LENGTH: Final = 15
+_NEEDED_BYTES: Final = 768 * 2**20  # the two disks of an incident, 256 MiB each, and half as much again
+_COMM_LENGTH: Final = 15  # the kernel cuts names in /proc to 15 characters; Source: proc(5), TASK_COMM_LEN
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _CONTAINER_PROCESSES: Final = ("conmon", "podman")
-_TIMEOUT_S: Final = 10.0
-_POLL_INTERVAL_S: Final = 0.02
+_TIMEOUT_S: Final = 10.0  # a process or a mount is usually gone within milliseconds
+_POLL_INTERVAL_S: Final = 0.02  # short beside what it waits for
 _SAFE_OPEN_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """How the folder's own files are opened: never through a link, never waiting for the other end of a FIFO."""
 

@@ -19,8 +19,10 @@ from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import Truth
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS
 
-DEFAULT_SPEED: Final = 60.0
+DEFAULT_SPEED: Final = 60.0  # a volume's minute in a second: a small bucket is empty after half a minute
 CONTROL_PERIOD_S: Final = 0.05
+"""A new limit is felt after a twentieth of a second at the latest."""
+
 MAX_REAL_IOPS: Final = 6_000
 """More a loop device does not serve everywhere without being the bottleneck itself."""
 

@@ -26,6 +26,7 @@ from burstlab.model.instance import BALANCES
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.model.volume import MetricFault
 
+# Source: CloudWatch API reference, GetMetricData
 MAX_QUERIES: Final = 500
 MAX_DATAPOINTS: Final = 100_800
 _ID: Final = re.compile(r"[a-z][a-zA-Z0-9_]*")

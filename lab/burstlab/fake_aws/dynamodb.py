@@ -29,12 +29,14 @@ if TYPE_CHECKING:
 Item: TypeAlias = dict[str, dict[str, Any]]
 Key: TypeAlias = tuple[str, str]
 
-MAX_ITEM_BYTES: Final = 400 * 1024
+MAX_ITEM_BYTES: Final = 400 * 1024  # Source: DynamoDB developer guide, "Service, account, and table quotas"
 CONTENT_TYPE: Final = "application/x-amz-json-1.0"
+# Source: DynamoDB API reference, Query and TransactWriteItems
 _MAX_PAGE_BYTES: Final = 1024 * 1024
 _MAX_TRANSACTION_BYTES: Final = 4 * 1024 * 1024
 _MAX_ACTIONS: Final = 100
 _MAX_KEY_BYTES: Final = (2048, 1024)
+# Source: DynamoDB developer guide, "Read and write capacity units"
 _READ_UNIT_BYTES: Final = 4096
 _WRITE_UNIT_BYTES: Final = 1024
 

@@ -13,7 +13,7 @@ Test: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 _TOKEN: Final = re.compile(r"\s*(:?\w+|<>|<=|>=|[=<>(),])")
 _COMPARISONS: Final = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
-_MAX_DIGITS: Final = 38
+_MAX_DIGITS: Final = 38  # Source: DynamoDB developer guide, "Data types", Number
 
 
 class ExpressionError(Exception):

@@ -14,7 +14,7 @@ from burstlab.model.aws_error import AwsError
 
 _IAM: Final = "https://iam.amazonaws.com/doc/2010-05-08/"
 _STS: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
-_MAX_ACTIONS: Final = 100
+_MAX_ACTIONS: Final = 100  # more than the doctor simulates at once
 _HANDLED_ACTIONS: Final = frozenset({"GetCallerIdentity", "SimulatePrincipalPolicy", "AssumeRole"})
 _USER_ID: Final = "AIDABURSTLAB"
 

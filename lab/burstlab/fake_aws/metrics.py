@@ -20,7 +20,7 @@ UNITS: Final = {
     "VolumeWriteBytes": "Bytes",
 }
 STATISTICS: Final = ("Minimum", "Average", "Maximum", "Sum", "SampleCount")
-_KIB: Final = 1024
+_KIB: Final = 1024  # the model counts in KiB, CloudWatch in bytes
 _INSTANCE_PERIOD_S: Final = 300
 """An instance's balances come every five minutes, with detailed monitoring too."""
 

@@ -26,9 +26,9 @@ REGIONS: Final = {
 }
 """The regions on the list: what their usage types begin with, and how the list calls them."""
 
-MAX_PAGE: Final = 100
+MAX_PAGE: Final = 100  # Source: Price List API reference, GetProducts
 _ENDPOINT_REGIONS: Final = frozenset({"us-east-1", "eu-central-1", "ap-south-1"})
-_OTHER_REGIONS_FACTOR: Final = 1.1
+_OTHER_REGIONS_FACTOR: Final = 1.1  # made up; see above
 _KNOWN_PARAMETERS: Final = frozenset({"ServiceCode", "Filters", "FormatVersion", "MaxResults", "NextToken"})
 _VOLUME_TYPE_NAMES: Final = {"gp2": "General Purpose", "gp3": "General Purpose", "io1": "Provisioned IOPS"}
 _OTHER_TYPES_USD: Final = {"st1": 0.045, "sc1": 0.015, "standard": 0.05}

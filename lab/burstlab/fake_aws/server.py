@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
 
 ACCESS_KEY: Final = "burstlab"
-_MAX_HANG_S: Final = 300
-_BACKLOG: Final = 128
+_MAX_HANG_S: Final = 300  # longer than any client's read time-out
+_BACKLOG: Final = 128  # a fleet's readers connect all at once
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 

@@ -13,10 +13,11 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 _PATH: Final = "/services/T0BURSTLAB/B0BURSTLAB/notASecretOnlyALab"
-_MAX_BODY_BYTES: Final = 1_000_000
+_MAX_BODY_BYTES: Final = 1_000_000  # far more than any message; a wrong length must not fill the memory
 _BURST: Final = 4
 """Slack takes one message a second, and a few more at once."""
 
+# Source: Slack's Block Kit reference, and chat.postMessage for the text of a message
 _MAX_BLOCKS: Final = 50
 _MAX_FIELDS: Final = 10
 _MAX_ELEMENTS: Final = 10
@@ -25,6 +26,7 @@ _MAX_MESSAGE_CHARS: Final = 40_000
 _MAX_TOTAL_CHARS: Final = 13_000
 """Of the texts of all blocks together: not documented, seen near 13,200."""
 
+# Source: Slack's Block Kit reference
 _MAX_TEXT_CHARS: Final = 3_000
 _MAX_FIELD_CHARS: Final = 2_000
 _MAX_HEADER_CHARS: Final = 150

@@ -15,10 +15,13 @@ from burstlab.fake_aws.protocols import Call, Response
 from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 
+# Source: Systems Manager API reference, PutParameter
 MAX_STANDARD_BYTES: Final = 4 * 1024
 MAX_ADVANCED_BYTES: Final = 8 * 1024
+# Source: Systems Manager API reference, GetParametersByPath and GetParameters
 MAX_PAGE: Final = 10
 _MAX_NAMES: Final = 10
+# Source: Systems Manager API reference, PutParameter, Name
 _MAX_LEVELS: Final = 15
 _MAX_NAME_CHARS: Final = 1011
 _ACCOUNT: Final = "123456789012"

@@ -27,8 +27,8 @@ from burstlab.fault_injection.text import (
 )
 from burstlab.main import HELP
 
-_COLUMNS: Final = 80
-_MAX_SHOWN: Final = 20
+_COLUMNS: Final = 80  # where the output is not a terminal
+_MAX_SHOWN: Final = 20  # failures of a campaign usually have one cause; --json has all
 _EPILOG: Final = """\b
 Examples:
   burstlab faults

@@ -37,7 +37,7 @@ from burstwatch.wiring.function_settings import FunctionClock, FunctionSettings
 
 _REGION: Final = "us-east-1"
 _ACCOUNT: Final = "123456789012"
-_SWEEP_S: Final = 300
+_SWEEP_S: Final = 300  # the policy's default
 
 
 class Deployment(Protocol):
@@ -316,8 +316,8 @@ _HANDLERS: Final[Mapping[str, Callable[..., object]]] = {
 _MESSAGE_DELAY_S: Final = 3
 """How long a message takes from one function to another."""
 
-_MAX_FLIP_RECEIVES: Final = 5
-_MAX_EVENT_RECEIVES: Final = 3
+_MAX_FLIP_RECEIVES: Final = 5  # as in infra/messaging.py
+_MAX_EVENT_RECEIVES: Final = 3  # as in infra/event_rules.py
 
 
 class _RecordingTelemetry:

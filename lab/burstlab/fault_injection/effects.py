@@ -146,7 +146,7 @@ _FAULTS_AFTER_EFFECT: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
 _CRASHES: Final = (Fault.CRASH, Fault.CRASH_AFTER)
 _SAME_RESPONSE: Final = "the answer would be the same"
 _SAME_AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is no endpoint"
-DRIP_S: Final = 180.0
+DRIP_S: Final = 180.0  # longer than the five attempts of 30 s of a read
 _FAULT_DURATION_S: Final = {Fault.DRIP: DRIP_S, Fault.NOISY_NEIGHBOUR: 120.0}
 
 

@@ -19,6 +19,7 @@ from burstwatch.core.text import format_instant
 _CLI_TIMEOUT_S: Final = 150.0
 """Five attempts of 30 s, as burstctl's clients are configured; those of the functions wait for less."""
 
+# the time-outs of the clients in wiring/bootstrap, times their attempts
 _MODIFY_TIMEOUT_S: Final = 20.0
 _PARAMETERS_TIMEOUT_S: Final = 10.0
 _DRAIN_METRICS_TIMEOUT_S: Final = 5.0
@@ -28,8 +29,8 @@ _CHANNEL_TIMEOUT_S: Final = 10.0
 _SNS_TIMEOUT_S: Final = 8.0
 """SNS is asked once in a pass."""
 
-_LOCK_TIMEOUT_S: Final = 5.0
-_NEXT_MODIFICATION_AFTER_S: Final = 120
+_LOCK_TIMEOUT_S: Final = 5.0  # of the SQLite ledger
+_NEXT_MODIFICATION_AFTER_S: Final = 120  # the story lasts minutes: AWS's wait of hours would end it
 _DELAYED_DATAPOINTS: Final = 3
 """CloudWatch shows so many minutes later than it does in the story."""
 

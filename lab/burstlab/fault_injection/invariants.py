@@ -35,7 +35,7 @@ _FAULTS_OF_WHOLE_PROCESS: Final = frozenset(
     {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP, Fault.NOISY_NEIGHBOUR}
 )
 _DELIVERY_EFFECTS: Final = ("channel.", "sns:")
-_TICK_S: Final = 60
+_TICK_S: Final = 60  # the focus tick
 _MAX_BLIND_DELAY_S: Final = int(DRIP_S) + 150 + _TICK_S
 """Of the drip, the five attempts of one read, and a tick."""
 _SHARED_EFFECTS: Final = ("ledger.", "dynamodb:", "channel.", "sns:")

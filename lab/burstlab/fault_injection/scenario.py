@@ -37,13 +37,16 @@ from burstwatch.core.text import format_instant
 from burstwatch.handlers import settle
 
 MINUTE_S: Final = 60
+# minutes of the story: each step follows soon after the one before, so that runs are short
 _RELEASE_AFTER_REFUSAL_MIN: Final = 1
 _RELEASE_LATEST_MIN: Final = 14
 _STALL_MIN: Final = 4
 _IDLE_AFTER_FLIP_MIN: Final = 2
-_MIN_DURATION_MIN: Final = 13
-_QUIET_MIN: Final = 2
+_MIN_DURATION_MIN: Final = 13  # after the load of every volume has changed
+_QUIET_MIN: Final = 2  # two ticks without anything open: nothing happens any more
 _MAX_DURATION_MIN: Final = 75
+"""A run with a fault takes a few minutes longer; one that never settles is a failure."""
+
 _FLIPPED_TYPES: Final = {DRAINING_IO1: "io1", DRAINING_GP3: "gp3", ON_HOLD: "gp3"}
 FINAL_TYPES: Final = {DRAINING_IO1: "gp2", DRAINING_GP3: "gp3", ON_HOLD: "gp3", CALM: "gp2", UNTAGGED: "gp2"}
 """What each volume is in the end."""

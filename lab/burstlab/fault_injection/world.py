@@ -46,7 +46,7 @@ A change to gp3, which costs nothing, waits for ``critical`` too: two volumes ar
 minute.
 """
 
-_UNTAGGED_BUSY_UNTIL_MIN: Final = 9
+_UNTAGGED_BUSY_UNTIL_MIN: Final = 9  # two minutes after it is empty
 
 _SETTINGS: Final = LabSettings(
     lag_s=60, modifying_s=70, modify_minutes_per_tib=1, modify_spread=0, modify_event_results=("completed",)

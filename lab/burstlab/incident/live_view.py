@@ -16,13 +16,14 @@ from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.text import format_clock, sanitise, wrap
 
+# layout of the board on a terminal of 80 columns
 _COLUMNS: Final = 80
 _LABEL_WIDTH: Final = 12
 _BAR_WIDTH: Final = 16
 _SLOW_FACTOR: Final = 5
 """A job that takes so many times the usual is told of."""
 _SHOWN_EVENTS: Final = 8
-_HEARTBEAT_S: Final = 10.0
+_HEARTBEAT_S: Final = 10.0  # without a terminal, a line shows that it goes on
 _SHOWN_TASKS: Final = 3
 _TITLES: Final = {"alone": "nobody watches", "watched": "the watchdog watches"}
 _JOB_KIND_TITLES: Final = {

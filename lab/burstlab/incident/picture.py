@@ -36,6 +36,7 @@ _DURATION_TICKS_S: Final = (0.01, 0.1, 1.0, 10.0, 100.0)
 _DURATION_LIMITS_S: Final = (0.005, 150.0)
 _MIN_DRAWN_S: Final = 0.008
 """Drawn no lower, so that no mark is cut by the axis."""
+# layout: a label further to the right would leave the panel
 _MAX_LABEL_POSITION: Final = 0.95
 _SHOWN_TASKS: Final = 3
 _MAX_NAME_CHARS: Final = 38

@@ -14,9 +14,10 @@ from typing import Any, Final
 from burstlab.disk.block_device import DiskError, ThrottledDevice
 
 DDPROBE: Final = Path(__file__).parents[3] / "ddprobe" / "ddprobe.py"
+# a probe ends at its own deadline; if it does not, it is killed some seconds later
 _DEADLINE_S: Final = 30.0
 _STOP_TIMEOUT_S: Final = 10.0
-_POLL_INTERVAL_S: Final = 0.05
+_POLL_INTERVAL_S: Final = 0.05  # short beside a probe's run
 _VERDICTS: Final = ("ok", "warn", "crit", "unknown")
 
 

@@ -39,15 +39,19 @@ PHASES: Final = ("before", "in", "after")
 JOBS: Final = ("docker", "podman", "built-in")
 """What a job may be, the best first."""
 SPEED: Final = 240.0
-SIZE_GIB: Final = 33
-JOB_INTERVAL_S: Final = 1.0
-_PROBE_INTERVAL_S: Final = 5.0
-_TICK_S: Final = 60
-_POLL_INTERVAL_S: Final = 0.1
+"""A small bucket is empty after eight seconds of full burst: the whole takes about a minute."""
+
+SIZE_GIB: Final = 33  # the largest size with the least baseline of 100 IOPS
+JOB_INTERVAL_S: Final = 1.0  # at most one job a second, one after another
+_PROBE_INTERVAL_S: Final = 5.0  # real time; twenty minutes of the volume's
+_TICK_S: Final = 60  # the focus tick, in the volume's time
+_POLL_INTERVAL_S: Final = 0.1  # a tick is a quarter of a second of real time
 _MIN_JOBS_WHILE_EMPTY: Final = 2
 """So many jobs are to suffer before somebody lets the watchdog at it."""
-_MIN_JOBS_AFTER: Final = 5
+_MIN_JOBS_AFTER: Final = 5  # enough for a median after the flip
 _MAX_DURATION_S: Final = 300.0
+"""It takes about a minute; a machine that needs five is too busy to show anything."""
+
 _TAGS: Final = {UNWATCHED: {IGNORE: "true"}, WATCHED: {MODE: "auto"}}
 
 

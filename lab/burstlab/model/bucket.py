@@ -12,7 +12,7 @@ from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS
 
 FULL_CREDITS: Final = float(BUCKET_CREDITS)
 _NEVER: Final = float("inf")
-_MIN_STEP_S: Final = 1e-9
+_MIN_STEP_S: Final = 1e-9  # a rest below this is rounding, and must not cost another turn of the loop
 
 
 class BucketSegment(NamedTuple):

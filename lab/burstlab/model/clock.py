@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from threading import Lock
 from typing import Final
 
-MAX_SPEED: Final = 1_000
+MAX_SPEED: Final = 1_000  # a real second is then 16 minutes; calls take too long for more
 
 
 class LabClock:

@@ -8,7 +8,7 @@ from burstlab.model.modification_progress import ModificationProgress
 from burstlab.model.volume import DEFAULT_IOPS, Attachment, LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
 
-GP3_MIN_MIB_S: Final = 125
+GP3_MIN_MIB_S: Final = 125  # Source: EBS user guide, General Purpose SSD; also what a gp3 has by default
 TYPES_WITHOUT_IOPS: Final = ("st1", "sc1", "standard")
 """Types of which EC2 tells no Iops."""
 

@@ -26,7 +26,7 @@ __all__ = ["FleetError", "LabFleet", "LabInstance", "LabSettings"]
 
 BROKEN_STATUSES: Final = ("creating", "deleting", "error")
 _DEFAULT_AGE: Final = timedelta(days=30)
-_OPEN_MINUTE_RETENTION_S: Final = 180
+_OPEN_MINUTE_RETENTION_S: Final = 180  # the minute that is still filling, with one on either side
 
 
 class FleetError(BurstwatchError):

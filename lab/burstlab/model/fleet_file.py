@@ -35,10 +35,13 @@ _MIXTURE: Final = (
     "idle",
 )
 _DOCKER_LOOP_INTERVAL: Final = 12
+"""Most volumes are calm: one of twelve has a load that empties a small bucket."""
+
 _VALUE_ERRORS: Final = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 """What PyYAML makes of a date or a number that cannot be."""
 
-_MAX_COUNT: Final = 100_000
+_MAX_COUNT: Final = 100_000  # the largest fleet that is measured; see docs/benchmarks.md
+# keeps a message about a faulty file readable
 _MAX_VALUE_CHARS: Final = 60
 _MAX_ERROR_CHARS: Final = 600
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, NamedTuple
 
-_MBIT_PER_MB: Final = 8
+_MBIT_PER_MB: Final = 8  # as EbsOptimizedInfo relates BandwidthInMbps to ThroughputInMBps
 
 
 class EbsLimits(NamedTuple):

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from burstwatch.core.ebs.volume import BURST_IOPS
 from burstwatch.core.errors import BurstwatchError
 
-NEVER_S: Final = 2**53
+NEVER_S: Final = 2**53  # beyond any time, and still exact as a float
 OPERATION_KIB: Final = 16.0
 """The size of an operation, where a load says nothing of it."""
 MAX_OPERATION_KIB: Final = 256
@@ -137,7 +137,7 @@ class NamedLoad:
     default: str = ""
 
 
-_AFTER_POLL_S: Final = 61
+_AFTER_POLL_S: Final = 61  # just after the minute that the look can see, so that it sees nothing
 
 
 def _steady(argument: str) -> Load:
@@ -175,7 +175,7 @@ def _ci_day(_: str) -> Load:
 
 
 _BUILDS_BY_HOUR: Final = (0, 0, 1, 0, 0, 0, 1, 2, 3, 5, 6, 5, 2, 4, 6, 6, 5, 3, 2, 1, 1, 0, 0, 0)
-_BUILD_S: Final = 360
+_BUILD_S: Final = 360  # a build; see _ci_hour
 
 
 def _ci_hour(builds: int) -> list[tuple[int, float, float]]:

@@ -12,8 +12,10 @@ from burstlab.model.load import OPERATION_KIB
 
 MINUTE_S: Final = 60
 RETENTION_MINUTES: Final = 15 * 24 * 60
-_CREDITS_TOLERANCE: Final = 1e-3
-_OPS_TOLERANCE: Final = 1e-6
+"""As long as CloudWatch keeps minutes; Source: CloudWatch API reference, GetMetricData."""
+
+_CREDITS_TOLERANCE: Final = 1e-3  # a thousandth of a credit of 5.4 million is rounding
+_OPS_TOLERANCE: Final = 1e-6  # relative; sums of floats in another order differ by less
 
 
 class Interval(NamedTuple):

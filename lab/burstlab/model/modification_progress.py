@@ -9,6 +9,7 @@ from burstlab.model.load import NEVER_S
 from burstlab.model.modification import Modification, VolumeSpec
 from burstlab.model.settings import LabSettings
 
+# AWS's durations are not linear in the size: the lab's rule holds between these sizes
 _MIN_GIB: Final = 16
 _MAX_GIB: Final = 4 * 1024
 _FULL_PCT: Final = 100

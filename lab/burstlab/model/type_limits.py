@@ -13,6 +13,7 @@ from burstlab.model.settings import LabSettings
 from burstlab.model.volume import DEFAULT_IOPS
 from burstwatch.core.ebs.volume import baseline_iops, gp2_throughput_mib_s
 
+# Source: EBS user guide, General Purpose SSD (0.25 MiB/s per IOPS)
 _GP3_MAX_MIB_S: Final = 2_000
 _GP3_IOPS_PER_MIB_S: Final = 4
 _MULTI_ATTACH_TYPES: Final = ("io1", "io2")

@@ -13,10 +13,10 @@ from burstlab.probe_scenarios.registry import HELD_CAUSES, is_alarm, is_crit, is
 from burstlab.probe_scenarios.table import HEALTHY, ProbeRun
 from burstlab.probe_scenarios.testbed import SkipError, Testbed
 
-_START_COUNT: Final = 30
+_START_COUNT: Final = 30  # as many as a misconfigured monitoring would start in some minutes
 _NO_CREDIT_LIMIT: Final = ("--max-credit-share", "100%")
-_MAX_ANSWER_S: Final = 12.0
-_MAX_OWN_FILE_MIB: Final = 10
+_MAX_ANSWER_S: Final = 12.0  # critical takes 5 s; the rest is for starting processes on a busy host
+_MAX_OWN_FILE_MIB: Final = 10  # the probe's file must not fill a small disk
 
 
 @scenario("four-classics", "OK each, nothing left")

@@ -13,8 +13,9 @@ import threading
 import time
 
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
-_FILE_BYTES = 64 << 20
+_FILE_BYTES = 64 << 20  # large enough that random writes are not merged
 _STACK_BYTES = 64 << 10
+"""thousands of threads with the usual 8 MiB each may exceed a limit on memory."""
 
 
 def main(path: str, threads: int, kib: int) -> None:

@@ -13,7 +13,7 @@ from burstlab.probe_scenarios.registry import is_crit, is_ok, is_unknown, scenar
 from burstlab.probe_scenarios.table import HEALTHY, ProbeRun
 from burstlab.probe_scenarios.testbed import NOBODY, SkipError, Testbed
 
-_MAX_REFUSAL_S: Final = 3.0
+_MAX_REFUSAL_S: Final = 3.0  # a refusal writes nothing, so it does not wait for the disk
 _NO_CREDIT_LIMIT: Final = ("--max-credit-share", "100%")
 
 

@@ -23,15 +23,15 @@ from burstlab.disk.state_dir import limit_files, server_pids, wait_until
 from burstlab.probe_scenarios.table import UNHEALTHY, ProbeRun
 from burstwatch.core.errors import BurstwatchError
 
-NOBODY: Final = 65534
-HEALTHY_IOPS: Final = 3_000
-MAX_PROBE_S: Final = 100.0
+NOBODY: Final = 65534  # the user ID of nobody on Linux
+HEALTHY_IOPS: Final = 3_000  # gp2's burst ceiling
+MAX_PROBE_S: Final = 100.0  # beyond every deadline of the probe: it hangs
 EXIT_CODES: Final = {"ok": 0, "warn": 1, "crit": 2, "unknown": 3}
 """Of Nagios: the resident probe has verdicts only."""
-_SIZE_MIB: Final = 512
+_SIZE_MIB: Final = 512  # from 512 MiB on, mke2fs uses 4 KiB blocks by itself
 _LOAD_SCRIPT: Final = Path(__file__).with_name("load.py")
-_SETTLE_S: Final = 1.0
-_LOAD_START_TIMEOUT_S: Final = 30.0
+_SETTLE_S: Final = 1.0  # for the writers' queue to fill up
+_LOAD_START_TIMEOUT_S: Final = 30.0  # each thread's first write may wait behind all others
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _ENTER_CGROUP: Final = 'echo $$ > "$0" && exec "$@"'
 _PYTHON: Final = shutil.which("python3", path="/usr/bin:/bin") or sys.executable

@@ -10,7 +10,7 @@ from burstwatch.core.ebs.pricing import VolumeType
 
 SCHEMA: Final = "burstwatch.score/v1"
 CONTENDERS: Final = (NO_ACTION, *(rival.name for rival in BASELINES), BURSTWATCH, ORACLE)
-_MIN_LEAD_FRACTION: Final = 0.95
+_MIN_LEAD_FRACTION: Final = 0.95  # the aim in docs/benchmarks.md: 95 % of the lead of looking every minute
 _PERCENTILES: Final = (5, 50, 95)
 
 

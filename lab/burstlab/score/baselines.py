@@ -15,10 +15,11 @@ from burstlab.score.ground_truth import START_S, GroundTruth
 from burstlab.score.metric_delay import MetricDelay
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops, highest_drain_per_s
 
-LOW_PCT: Final = 20.0
+LOW_PCT: Final = 20.0  # the threshold of most published examples
 _HOUR_MIN: Final = 60
 _FIVE_MIN: Final = 5
-_BURST_RESERVE_S: Final = 20 * MINUTE_S
+_BURST_RESERVE_S: Final = 20 * MINUTE_S  # time for a person to read the alarm and to act
+# us-east-1: a standard alarm, and a metric of GetMetricData; Source: CloudWatch pricing page
 ALARM_USD_PER_MONTH: Final = 0.10
 POLL_USD: Final = 0.01 / 1000
 

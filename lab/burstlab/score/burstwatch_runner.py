@@ -28,8 +28,8 @@ from burstwatch.engine.tick_pass import run_tick
 if TYPE_CHECKING:
     from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 
-_PASS_DURATION_S: Final = 2
-_NO_LIMIT: Final = 10**6
+_PASS_DURATION_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
+_NO_LIMIT: Final = 10**6  # never reached
 _DEPLETION_ALERTS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
 
 

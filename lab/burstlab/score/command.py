@@ -26,7 +26,7 @@ from burstwatch.core.policy.policy import Policy, PolicyError
 
 SIZES: Final = "8,33,100,250,500"
 _ALL: Final = "all"
-_COLUMNS: Final = 80
+_COLUMNS: Final = 80  # where the output is not a terminal
 
 
 class NumberList(click.ParamType[tuple[float, ...]]):

@@ -22,8 +22,8 @@ DAY_S: Final = 24 * 3600
 NEEDED_HORIZON_S: Final = DAY_S
 """What was done about a volume was needless if it would not have run dry in so long."""
 
-_HIGH_PCT: Final = 95.0
-_REARM_PCT: Final = 5.0
+_HIGH_PCT: Final = 95.0  # the policy's watch_below: from here on a volume is calm
+_REARM_PCT: Final = 5.0  # a bucket that hovers around empty must not count once a minute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

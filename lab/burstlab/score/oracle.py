@@ -21,11 +21,11 @@ _HOUR_S: Final = 3600
 _MIN_GP2_DURATIONS_S: Final = (2 * _HOUR_S, 6 * _HOUR_S, 12 * _HOUR_S)
 """A return must be good for so long; each is tried, because AWS allows two round trips a day."""
 
-_RETURN_STEP_S: Final = 600
+_RETURN_STEP_S: Final = 600  # each step is checked against all load to come, which takes time
 _LEAD_FRACTIONS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
 """How much of a modification's duration it is asked for ahead of need; the least that does is taken."""
 
-_STALL_TOLERANCE: Final = 0.005
+_STALL_TOLERANCE: Final = 0.005  # a cheaper plan may give up half a per cent of what can be avoided
 
 
 class _SettledState(NamedTuple):

@@ -10,7 +10,7 @@ from burstlab.score.cases import Case
 from burstlab.score.ground_truth import START_S
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
 
-HOURS_PER_MONTH: Final = 730
+HOURS_PER_MONTH: Final = 730  # as AWS's pricing pages reckon a month
 METRIC_USD: Final = 0.01 / 1000
 """Of GetMetricData, for each metric asked for."""
 

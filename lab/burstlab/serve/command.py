@@ -17,7 +17,7 @@ from burstlab.model.load import NAMED_LOADS
 from burstlab.model.load_parser import list_recordings
 from burstwatch.core.errors import BurstwatchError
 
-DEFAULT_PORT: Final = 5055
+DEFAULT_PORT: Final = 5055  # 5000, which moto and Flask use, is often taken
 
 _SERVE_EXAMPLES: Final = """\b
 Examples:

@@ -22,17 +22,22 @@ from burstlab.soak.scenario import VOLUMES
 from burstwatch.core.errors import BurstwatchError
 
 SCHEMA: Final = "burstwatch.lab.month/v1"
-_COLUMNS: Final = 80
+_COLUMNS: Final = 80  # where the output is not a terminal
 _WEEK_DAYS: Final = 7
-_LAB_RETENTION_DAYS: Final = 15
+_LAB_RETENTION_DAYS: Final = 15  # until then the lab's own history grows, as CloudWatch's would
+# an empty schema; indexes, and pages that are partly empty, on top of the history's text
 _BASE_LEDGER_KIB: Final = 256.0
 _STORAGE_FACTOR: Final = 3.0
 _MAX_LOG_KIB: Final = 8_192.0
 """SQLite writes it back into the ledger at 1,000 pages of 4 KiB."""
+# the watchdog holds a few objects for each volume, and volumes come and go
 _MAX_EXTRA_OBJECTS: Final = 100
+# timing varies on a shared machine: short ticks may differ by a fifth of a millisecond
 _MAX_SLOWDOWN_FACTOR: Final = 1.5
 _MAX_SLOWDOWN_MS: Final = 0.2
 _MAX_EXTRA_MIB: Final = 8.0
+"""An allocator's fragments; a leak of a KiB per tick exceeds it within six days."""
+
 _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - only a folder of ours is made in it
 
 

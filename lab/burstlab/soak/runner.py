@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 DAY_MIN: Final = 24 * 60
 CHANNEL: Final = "people"
-_TICK_S: Final = 60
-_PASS_DURATION_S: Final = 2
-_SWEEP_S: Final = 300
-_PAGE_KIB: Final = 4
+_TICK_S: Final = 60  # the focus tick
+_PASS_DURATION_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
+_SWEEP_S: Final = 300  # the policy's default
+_PAGE_KIB: Final = 4  # of Linux on x86-64 and most arm64 systems
 _TABLES: Final = (
     "states",
     "entries",

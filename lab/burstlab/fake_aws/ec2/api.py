@@ -35,7 +35,7 @@ from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import INSTANCE_TYPES, LabInstance, instance_type_document
 from burstlab.model.simulated_volume import SimulatedVolume
 
-_MAX_INSTANCES_PAGE: Final = 1_000
+_MAX_INSTANCES_PAGE: Final = 1_000  # Source: EC2 API reference, DescribeInstances
 _STATE_CODES: Final = {
     "pending": 0,
     "running": 16,

@@ -18,7 +18,7 @@ from burstlab.model.instance import LabInstance
 from burstlab.model.volume import LabVolume
 
 _SCRIPT_LOAD: Final = re.compile(r"^# load (\S+) (\d+) (\d+)$", re.MULTILINE)
-_DEFAULT_GIB: Final = 8
+_DEFAULT_GIB: Final = 8  # AWS takes the size of the image's snapshot; 8 GiB is Amazon Linux 2023's
 
 
 def create_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:

@@ -11,6 +11,9 @@ from burstlab.model.fleet import LabFleet
 from burstlab.model.simulated_volume import SimulatedVolume
 
 MAX_FILTER_VALUES: Final = 200
+"""The limit that the watchdog's batches assume; EC2 documents no error text for it."""
+
+# Source: EC2 API reference of 2023, DescribeVolumes (5 to 500); newer ones give no numbers
 MAX_PAGE: Final = 500
 _MIN_PAGE: Final = 5
 _HEX_ID: Final = re.compile(r"vol-(?:[0-9a-f]{8}|[0-9a-f]{17})")
