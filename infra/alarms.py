@@ -1,6 +1,6 @@
-"""Who watches the watchdog: AWS's own metrics where there is one, so that it works when our code is down.
+"""The alarms on the watchdog itself. They use AWS's own metrics where possible, which need no code of ours.
 
-Each alarm has a page of its name in ``runbooks/`` and says what it takes silence for.
+The name of each alarm is the name of its page in ``runbooks/``. Each alarm states what missing data means.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _LONGEST_PASS_PERIODS: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlarmSpec:
-    """One alarm: what is looked at, from when on it is wrong, and what silence means."""
+    """One alarm: its metric, its threshold, and what missing data means."""
 
     name: str
     metric: Metric
@@ -46,16 +46,16 @@ class AlarmSpec:
     is_below: bool = False
     datapoints_to_alarm: int = 1
     evaluation_periods: int | None = None
-    """Among how many periods those are counted; None: all must be wrong."""
+    """How many periods are examined for ``datapoints_to_alarm``; None: exactly as many as those."""
     missing_data: TreatMissingData = TreatMissingData.NOT_BREACHING
     handler_name: str = ""
-    """Which function, where there is an alarm for each."""
+    """The function that the alarm is about, if each function has one."""
     notifies_ok: bool = True
-    """Whether a message says that it is over; False where a failure to deliver it would begin it again."""
+    """Whether the end is notified too; False if a failed delivery would trigger the alarm again."""
 
 
 class Alarms(Construct):
-    """All alarms of a deployment; each tells the alerts topic when it begins, and most when they are over."""
+    """All alarms of a deployment. Each notifies the alerts topic when it begins, and most do when it ends."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, topic: ITopic, runbooks_url: str
@@ -67,7 +67,7 @@ class Alarms(Construct):
         self.alarms: list[IAlarm] = []
 
     def add(self, *specs: AlarmSpec) -> None:
-        """Make these alarms."""
+        """Create these alarms."""
         for spec in specs:
             suffix = f"-{spec.handler_name}" if spec.handler_name else ""
             alarm = Alarm(
@@ -89,7 +89,7 @@ class Alarms(Construct):
             self.alarms.append(alarm)
 
     def add_backstop(self, lowest_pct: int) -> None:
-        """The net beside the watchdog: CloudWatch itself looks at every volume, and charges for each."""
+        """A backstop without our code: CloudWatch examines every volume itself, and charges for each."""
         description = f"A volume has at most {lowest_pct} % of its credits, says CloudWatch without our code."
         query = CfnAlarm.MetricDataQueryProperty(
             id="balance", expression=BACKSTOP_QUERY, period=FIVE_MINUTES.to_seconds(), return_data=True
@@ -114,7 +114,7 @@ class Alarms(Construct):
 
 
 def heartbeat_alarm(watch: WatchdogFunction) -> AlarmSpec:
-    """We fell silent, or one of two schedules did: fewer ticks come than the one-minute schedule has."""
+    """The watchdog or one of its two schedules stopped: the focus schedule alone causes more invocations."""
     return AlarmSpec(
         name="WatchdogSilent",
         metric=lambda_metric("Invocations", "Sum", watch),
@@ -129,8 +129,8 @@ def heartbeat_alarm(watch: WatchdogFunction) -> AlarmSpec:
 def error_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
     """A function fails.
 
-    Lambda writes an error at the minute in which the invocation began, which may be five minutes before it
-    ends: the alarm looks at two periods.
+    Lambda attributes an error to the minute in which the invocation began, which may be five minutes before
+    it ended. So the alarm examines two periods.
     """
     specs = [
         AlarmSpec(
@@ -146,7 +146,7 @@ def error_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
 
 
 def throttle_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
-    """Lambda does not let a function run; for those where a minute counts, as the others end in a queue."""
+    """Lambda throttles a function. The events of those without this alarm wait in a queue."""
     return [
         AlarmSpec(
             name="WatchdogThrottled",
@@ -161,7 +161,7 @@ def throttle_alarms(functions: Sequence[WatchdogFunction]) -> list[AlarmSpec]:
 
 
 def dead_letter_alarms(*, events: IQueue, alerts: IQueue, flips: IQueue | None) -> list[AlarmSpec]:
-    """Something ended in a queue of what failed."""
+    """A dead-letter queue has a message."""
     specs = [
         AlarmSpec(
             name="TicksDeadLettered",
@@ -188,10 +188,10 @@ def dead_letter_alarms(*, events: IQueue, alerts: IQueue, flips: IQueue | None) 
 
 
 def freshness_alarms(deployment: str, *, metric_lag_s: int, gap_after_s: int) -> list[AlarmSpec]:
-    """The watchdog runs, and does not see.
+    """The watchdog runs, but it has no current data.
 
-    The datapoint of one volume grows old until that is a gap, with an alert of its own. CloudWatch is late
-    when some datapoint is too old for longer than that takes.
+    If only one volume has no new datapoints, it becomes a telemetry gap, which has its own alert. The alarm
+    means that CloudWatch is late as a whole: some datapoint is too old for longer than that takes.
     """
     too_old_s = 2 * metric_lag_s
     single_gap_s = max(0, gap_after_s - too_old_s)
@@ -220,7 +220,7 @@ def freshness_alarms(deployment: str, *, metric_lag_s: int, gap_after_s: int) ->
 
 
 def dropped_event_alarms(deployment: str) -> list[AlarmSpec]:
-    """Events were not used: more than an honest host sends twice, or any of EBS."""
+    """Events were dropped: more probe events than repeats of a healthy host explain, or any EBS event."""
     return [
         AlarmSpec(
             name="ProbeEventsDropped",
@@ -239,7 +239,7 @@ def dropped_event_alarms(deployment: str) -> list[AlarmSpec]:
 
 
 def flip_alarms(deployment: str) -> list[AlarmSpec]:
-    """A modification that was wanted did not come about."""
+    """A modification was intended and was not made."""
     return [
         AlarmSpec(
             name="FlipsFailed",
@@ -261,7 +261,7 @@ def flip_alarms(deployment: str) -> list[AlarmSpec]:
 
 
 def queue_age_alarm(flips: IQueue) -> AlarmSpec:
-    """Flips are asked for, and nobody takes the requests."""
+    """Flips are requested, but no function takes the requests."""
     return AlarmSpec(
         name="FlipRequestsWaiting",
         metric=queue_age_metric(flips),
@@ -274,8 +274,8 @@ def queue_age_alarm(flips: IQueue) -> AlarmSpec:
 def _without_feedback_loop(spec: AlarmSpec) -> AlarmSpec:
     """Keep an alarm that a failed delivery triggers from triggering itself, even if notify cannot start.
 
-    Its own message may fail as well, several minutes later because Lambda retries. So it stays in ALARM until
-    15 minutes have passed without a failure, and then sends no message, which could fail in turn.
+    Its own message may also fail, several minutes later, because Lambda retries. So the alarm stays in ALARM
+    until 15 minutes have passed without a failure. It sends no message then, because that could fail too.
     """
     periods = Duration.minutes(15).to_seconds() // spec.metric.period.to_seconds()
     return replace(spec, evaluation_periods=int(periods), notifies_ok=False)

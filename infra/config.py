@@ -1,6 +1,6 @@
-"""What differs between stages: one YAML file, every fault in it named at once, with its line.
+"""The settings of a stage: one YAML file, whose faults are all reported at once, with their lines.
 
-None is needed: the defaults are a watchdog that alerts, and modifies only volumes that opted in.
+A stage file is optional: by default the watchdog sends alerts, and modifies only volumes that opted in.
 """
 
 import re
@@ -15,20 +15,20 @@ T = TypeVar("T")
 
 ROOT: Final = Path(__file__).parents[1]
 DEPLOYMENTS: Final = "deployments"
-"""Below ``/burstwatch/`` in Parameter Store this lists the deployments, so none can be called so."""
+"""``/burstwatch/deployments`` in Parameter Store lists the deployments, so no stage may have this name."""
 
 _LOG_RETENTION_DAYS: Final = (
     *(1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731),
     *(1096, 1827, 2192, 2557, 2922, 3288, 3653),
 )
-_MAX_TAGS: Final = 40  # AWS allows 50 tags on a resource; the stack and its owner add some of their own
+_MAX_TAGS: Final = 40  # AWS allows 50 tags on a resource; the stack adds its own to those of the stage
 _MAX_FAULTS: Final = 50  # more than this are usually one mistake, such as the wrong file
 _MIN_BALANCE_PCT, _MAX_BALANCE_PCT = 1, 95
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StageFault:
-    """One thing wrong, at a line of the file where it has one."""
+    """A fault, with the line of the file if it has one."""
 
     location: str
     path: str
@@ -49,13 +49,13 @@ class StageError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipients:
-    """Who hears of alerts."""
+    """Who is notified of alerts."""
 
     emails: tuple[str, ...] = ()
     slack_secret: str | None = None
     """Name or ARN of the secret that holds the address of a Slack webhook."""
     chat: bool = False
-    """Whether there is a second topic, in the format of AWS's chat service."""
+    """Whether to create a second topic, in the format of AWS's chat service."""
 
     @property
     def has_any(self) -> bool:
@@ -69,30 +69,30 @@ class StageConfig:
     name: str = "burstwatch"
     account: str | None = None
     regions: tuple[str, ...] = ()
-    """A stack in each; none: one stack, in the region of whoever deploys."""
+    """The regions, with a stack in each; none: one stack, in the region of the person who deploys."""
     policy: Path = ROOT / "policy.yaml"
     schedule: bool = True
     flips: bool = True
     """False: no flip function, no queue, and no permission to modify anything."""
     recipients: Recipients = field(default_factory=Recipients)
     lowest_burst_balance_pct: int | None = None
-    """At or below this CloudWatch's own, priced net alarms; None: there is no net."""
+    """The threshold of CloudWatch's own backstop alarm, which AWS charges for; None: no such alarm."""
     dashboard: bool = True
     ledger: str | None = None
-    """An existing table to use; None: the stack makes one, and leaves it behind."""
+    """The name of an existing table; None: the stack creates one, and retains it when it is deleted."""
     log_retention_days: int = 30
     tracing: bool = False
     architecture: str = "arm64"
-    """Of the functions: arm64, or x86_64 for a region where Lambda has no arm64."""
+    """The architecture of the functions; x86_64 for regions where Lambda has no arm64."""
     permissions_boundary: str | None = None
-    """Name or ARN of the managed policy that bounds every role; None: there is none."""
+    """Name or ARN of the managed policy that is the permissions boundary of every role; None: no boundary."""
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_stage(path: Path | None) -> tuple[StageConfig, list[StageFault]]:
-    """The stage that a file describes, every default without one; and its faults, by line.
+    """The stage that a file describes, with defaults for what is missing; and the faults, sorted by line.
 
-    A faulty setting has its default meanwhile, so that what depends on the others can be checked as well.
+    A faulty setting has its default for now, so that the settings that depend on it are checked as well.
     """
     if path is None:
         return StageConfig(), []
@@ -103,7 +103,7 @@ def read_stage(path: Path | None) -> tuple[StageConfig, list[StageFault]]:
 
 
 def _limit_faults(faults: list[StageFault], path: Path) -> list[StageFault]:
-    """The faults, of very many only the first and how many more there are."""
+    """The first faults, and the number of the others if there are very many."""
     omitted_count = len(faults) - _MAX_FAULTS
     summary_fault = StageFault(
         location=str(path), path="", message=f"{omitted_count} more faults; mend these first"
@@ -112,7 +112,7 @@ def _limit_faults(faults: list[StageFault], path: Path) -> list[StageFault]:
 
 
 def _read_settings(reader: "_StageReader", root: yaml.MappingNode) -> dict[str, Any]:
-    """Every setting that is given, and the faults that only several of them together make."""
+    """Every setting in the file; also reports faults of combinations of settings."""
     settings = reader.section(root, "", _SETTING_PARSERS, {"recipients", "alarms", "tags"})
     recipients = reader.section(settings.pop("recipients", None), "recipients.", _RECIPIENT_PARSERS)
     alarms = reader.section(settings.pop("alarms", None), "alarms.", _ALARM_PARSERS)
@@ -150,7 +150,7 @@ def _is_file(path: Path) -> bool:
 
 
 def _arn_fault(secret: str, regions: Sequence[str]) -> str | None:
-    """What is wrong with a secret's ARN beside its form."""
+    """What is wrong with a secret's ARN, apart from its form."""
     if not secret.startswith("arn:"):
         return None
     secret_region = secret.split(":")[3]
@@ -169,9 +169,9 @@ def _partition(region: str) -> str:
 
 
 def _pattern_parser(pattern: str, expectation: str) -> Callable[[str], str]:
-    """A parser for text of this form.
+    """A parser for text that matches a pattern.
 
-    ``expectation`` says what is wanted (``a region: write one such as …``).
+    ``expectation`` says what is accepted (``a region: write one such as …``).
     """
 
     def parse(text: str) -> str:
@@ -206,7 +206,7 @@ def _parse_retention(text: str) -> int:
 
 
 def _parse_secret(text: str) -> str:
-    """The name of a secret; what was written may *be* the secret, and is not repeated."""
+    """The name of a secret. The text may *be* the secret, so messages do not quote it."""
     if not re.fullmatch(
         r"(arn:aws[a-z-]*:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,500}", text
     ):
@@ -270,7 +270,7 @@ _ALARM_PARSERS: Final[dict[str, Any]] = {"lowest_burst_balance_pct": _parse_bala
 
 
 class _StageReader:
-    """A YAML file whose scalars are text; collects what is wrong with it."""
+    """A YAML file whose scalars are text; collects the faults."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -278,7 +278,7 @@ class _StageReader:
         self._lines: dict[str, int] = {}
 
     def add_fault(self, path: str, message: str) -> None:
-        """Note a fault of the setting at this path."""
+        """Add a fault of the setting at this path."""
         line = self._lines.get(path)
         location = f"{self.path}:{line}" if line else str(self.path)
         self.faults.append(
@@ -286,11 +286,11 @@ class _StageReader:
         )
 
     def line_number(self, fault: StageFault) -> int:
-        """Where to put it among the others."""
+        """The line of a fault, by which the faults are sorted."""
         return self._lines.get(fault.path, 0)
 
     def root(self) -> yaml.MappingNode | None:
-        """The whole document; None where it is empty, or cannot be read."""
+        """The whole document; None if the file is empty or cannot be read."""
         try:
             root = yaml.compose(self.path.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
         except OSError as error:
@@ -314,7 +314,7 @@ class _StageReader:
         settings: Mapping[str, Any],
         sections: frozenset[str] | set[str] = frozenset(),
     ) -> dict[str, Any]:
-        """The settings given below this node, parsed; the nodes of ``sections`` as they are."""
+        """The settings below this node, parsed; the nodes of ``sections`` unchanged."""
         parsed: dict[str, Any] = {}
         for key, value_node in self._items(node, path):
             if key in sections:
@@ -327,7 +327,7 @@ class _StageReader:
         return parsed
 
     def tags(self, node: yaml.Node | None) -> dict[str, str]:
-        """The stack's tags, of which any may be given."""
+        """The stack's tags; the keys are free."""
         parsed: dict[str, str] = {}
         for key, value_node in self._items(node, "tags."):
             self._parse(parsed, key, value_node, f"tags.{key}", _parse_tag)
@@ -340,7 +340,7 @@ class _StageReader:
         return parsed
 
     def _items(self, node: yaml.Node | None, path: str) -> list[tuple[str, yaml.Node]]:
-        """The keys of a mapping node with what is below them, each once."""
+        """The keys of a mapping node with their values; reports keys that occur twice."""
         if not isinstance(node, yaml.MappingNode):
             if node is not None and node.value != "":
                 self.add_fault(
@@ -370,7 +370,7 @@ class _StageReader:
             self.add_fault(path, str(fault))
 
     def _parse_list(self, node: yaml.Node, path: str, parse: Callable[[str], T]) -> tuple[T, ...]:
-        """The entries of a list, each once."""
+        """The entries of a list; reports entries that occur twice."""
         if not isinstance(node, yaml.SequenceNode):
             raise ValueError(f"{_node_kind(node)} is no list; write [one, another]")  # noqa: TRY004 - a fault like others
         entries: list[T] = []
@@ -395,7 +395,7 @@ def _scalar(node: yaml.Node) -> str:
 
 
 def _shorten(text: str, max_chars: int) -> str:
-    """What stands in a file is shown safely, and at both ends: the advice stands behind it."""
+    """The text of a fault, printable. A long one keeps both ends, because the advice is at the end."""
     safe_text = "".join(character if character.isprintable() else "?" for character in text)
     return (
         safe_text

@@ -1,4 +1,4 @@
-"""What somebody on call understands in ten seconds: is the fleet well, and is the watchdog?"""
+"""The dashboard. In ten seconds it shows an operator on call whether the fleet and the watchdog are well."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -41,7 +41,7 @@ _FLIP_METRICS: Final = (
 
 
 class FleetDashboard(Construct):
-    """One page: the fleet and our alarms on top, then when it runs dry, what was flipped, and our health."""
+    """One page: the fleet and the alarms, then the forecast, the flips and the watchdog's own health."""
 
     def __init__(
         self,

@@ -1,7 +1,8 @@
-"""What happens to volumes, and what their hosts see, as hints for an early look.
+"""The rules for events of EBS and of probes, which are hints to poll a volume early.
 
-Both come through queues, so that no burst of events can use up the account's concurrency: Lambda takes many
-at once, and runs few functions. Reserved concurrency would do it too, but not in an account limited to ten.
+Both kinds go through queues. Lambda takes many messages at once and runs few functions, so a burst of events
+cannot use up the account's concurrency. Reserved concurrency would also limit it, but fails to deploy in
+accounts with a limit of ten.
 """
 
 from typing import Final
@@ -23,13 +24,13 @@ CAUSES: Final = ("throttled", "exhausted_idle", "stalled", "frozen_or_lock", "io
 EBS_EVENTS: Final = ("createVolume", "modifyVolume", "attachVolume", "reattachVolume")
 
 EBS_WINDOW_S: Final = 20
-"""An event may wait so long for others: a look for a hundred volumes costs hardly more than one for one."""
+"""How long events are collected: evaluating a hundred volumes costs hardly more than evaluating one."""
 
 PROBE_WINDOW_S: Final = 5
-"""A stall reaches people within a minute."""
+"""Short, so that people are notified of a stall within a minute."""
 
 MAX_CONCURRENCY: Final = 2
-"""Functions at once for a queue, the least that Lambda knows."""
+"""Concurrent functions for each queue: Lambda's minimum for an event source."""
 
 _BATCH_SIZE: Final = 100  # over 10 only with a batching window; Source: Lambda developer guide, SQS
 _MAX_RECEIVES: Final = 3
@@ -40,7 +41,7 @@ _RETENTION: Final = Duration.minutes(15)
 
 
 class EventRules(Construct):
-    """Two rules, EBS's own events and those of probes on a bus of their own, each with a queue to settle."""
+    """Two rules, for EBS and for probes, which have a separate bus; each rule has a queue for settle."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class EventRules(Construct):
 
     @property
     def probe_policy(self) -> str:
-        """The policy document for instances that run the probe, as JSON: this bus and nothing else."""
+        """The policy document, as JSON, for instances that run the probe: it allows this bus only."""
         document = Stack.of(self).to_json_string(
             {
                 "Version": "2012-10-17",
@@ -100,13 +101,14 @@ class EventRules(Construct):
     def _add_rule(
         self, construct_id: str, description: str, pattern: EventPattern, bus: IEventBus | None = None
     ) -> Queue:
-        """A rule, and the queue that it alone may send to."""
+        """A rule with a queue to which only this rule may send."""
         queue = Queue(
             self,
             f"{construct_id}Events",
             encryption=QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            # as AWS advises: six times the function's timeout, and the longest window
+            # as AWS advises: six times the function's timeout, plus the batching window. Source: Lambda
+            # developer guide, SQS.
             visibility_timeout=Duration.seconds(6 * self._settle.sizing.timeout_s + EBS_WINDOW_S),
             retention_period=_RETENTION,
             dead_letter_queue=DeadLetterQueue(queue=self._dead_letter_queue, max_receive_count=_MAX_RECEIVES),
@@ -128,7 +130,7 @@ class EventRules(Construct):
         return queue
 
     def _deliver(self, queue: Queue, window_s: int) -> None:
-        """Invoke settle with what is in the queue; it says which of a batch failed."""
+        """Invoke settle with the messages of the queue; it reports which messages of a batch failed."""
         source = CfnEventSourceMapping(
             self,
             f"{queue.node.id}Source",

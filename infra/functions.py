@@ -1,4 +1,4 @@
-"""A function of the watchdog: its code, its role, its logs, and what becomes of an event that it fails on."""
+"""One function of the watchdog: its code, role and logs, and the destination of events on which it fails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -70,7 +70,7 @@ def function_defaults(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizing:
-    """What a function is given of time and memory, and of patience with an event that failed."""
+    """The memory and the timeout of a function, and how long Lambda retries a failed event."""
 
     memory_mib: int
     timeout_s: int
@@ -79,7 +79,7 @@ class Sizing:
 
 
 class WatchdogFunction(Construct):
-    """One handler, with a role of its own that may do what it is told with ``allow`` and nothing else."""
+    """One handler, with its own role. The role has only the permissions that ``allow`` adds."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class WatchdogFunction(Construct):
         return str(self.function.function_name)
 
     def allow(self, *permissions: Permission) -> None:
-        """Let the function do this."""
+        """Add permissions to the function's role."""
         grant(self.role, *permissions)
 
     @property
@@ -144,7 +144,7 @@ class WatchdogFunction(Construct):
         return cast("CfnFunction", self.function.node.default_child)
 
     def _configure_async_invocation(self, dead_letter_queue: IQueue) -> None:
-        """Say how long a failed event is tried again, and where it ends."""
+        """Limit the retries of a failed event, and set the queue to which Lambda sends it afterwards."""
         on_failure: Any = CfnEventInvokeConfig.OnFailureProperty(destination=dead_letter_queue.queue_arn)
         config = CfnEventInvokeConfig(
             self,

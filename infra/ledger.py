@@ -1,4 +1,4 @@
-"""The ledger: the only durable truth, and so the one thing that outlives its stack."""
+"""The ledger: the only durable state, and so the only resource that is retained when the stack is deleted."""
 
 from typing import Final, cast
 
@@ -15,14 +15,14 @@ from aws_cdk.aws_dynamodb import (
 from constructs import Construct
 
 LOGICAL_ID: Final = "Ledger"
-"""Part of our contract: under another one CloudFormation would make a new, empty table."""
+"""Part of our contract: with another logical ID, CloudFormation would create a new, empty table."""
 
 EXPIRY_ATTRIBUTE: Final = "expires_at_s"
-"""When DynamoDB may remove an item: only what remembers which messages were sent has it."""
+"""When DynamoDB may delete an item. Only the items that record sent messages have it."""
 
 
 class LedgerTable(Construct):
-    """The table of the ledger: one that the stack makes and never removes, or one that is there already."""
+    """The ledger's table: created by the stack and retained, or an existing one."""
 
     def __init__(self, scope: Construct, construct_id: str, *, existing: str | None) -> None:
         super().__init__(scope, construct_id)

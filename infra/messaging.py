@@ -1,4 +1,4 @@
-"""How the parts of the watchdog, and its people, hear of each other: topics and queues."""
+"""The topics and queues that connect the functions with each other and with people."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -22,24 +22,26 @@ from infra.permissions import (
 )
 
 _VISIBILITY_TIMEOUT_FACTOR: Final = 6
-"""A message is hidden for so many time-outs of its function, as AWS recommends: so long Lambda keeps trying
-to invoke a function that it throttles. What fails, the function itself makes visible again after a minute.
+"""The visibility timeout in timeouts of the function, as AWS recommends.
+
+Lambda retries that long when it throttles the function. After a failure, the function itself makes the
+message visible again within a minute. Source: Lambda developer guide, SQS.
 """
 
 MAX_RECEIVES: Final = 5
-"""Five minutes of trying again; newer requests for the same volume wait behind."""
+"""Five minutes of retries. SQS FIFO holds back newer requests for the same volume meanwhile."""
 
 _BATCH_SIZE: Final = 1
-"""One request has the whole time of an invocation."""
+"""Each request has the whole timeout of an invocation."""
 
 _MAX_CONCURRENCY: Final = 2
-"""Flip functions at once: with the event queues' it leaves room in an account limited to ten."""
+"""Concurrent flip functions; with the event queues' four, some remain in an account limited to ten."""
 
 _RETENTION: Final = Duration.days(14)
 
 
 class Alerts(Construct):
-    """The topic people subscribe to, encrypted with a key that CloudWatch's alarms may use too."""
+    """The topic to which people subscribe, encrypted with a key that CloudWatch alarms may also use."""
 
     def __init__(
         self, scope: Construct, construct_id: str, *, name: str, emails: Sequence[str], chat: bool
@@ -69,7 +71,7 @@ class Alerts(Construct):
 
     @property
     def publish_permissions(self) -> tuple[Permission, ...]:
-        """What a function needs to alert people."""
+        """The permissions that a function needs to send alerts."""
         return publish(self.topic.topic_arn), encrypt_messages(self.key.key_arn)
 
     def deliver_to(self, function: WatchdogFunction) -> None:
@@ -94,10 +96,10 @@ class Alerts(Construct):
 
 
 class FlipRequests(Construct):
-    """The queue of what is to be flipped: one group for each volume, in order, none holding up the others."""
+    """The FIFO queue of flip requests. Each volume is a message group, so no volume holds up another."""
 
     def __init__(self, scope: Construct, construct_id: str, *, timeout_s: int) -> None:
-        """``timeout_s`` is that of the function which takes the requests."""
+        """``timeout_s`` is the timeout of the function that takes the requests."""
         super().__init__(scope, construct_id)
         self.dead_letter_queue = make_dead_letter_queue(self, "DeadLetters", fifo=True)
         self.queue = Queue(
@@ -116,7 +118,7 @@ class FlipRequests(Construct):
         return send_messages(self.queue.queue_arn, sid="AskForFlips")
 
     def deliver_to(self, function: WatchdogFunction) -> None:
-        """Invoke the function with what is asked for, one at a time; it says whether that failed."""
+        """Invoke the function with one request at a time; it reports whether the request failed."""
         function.allow(
             receive_messages(self.queue.queue_arn, sid="TakeFlipRequests"),
             change_message_visibility(self.queue.queue_arn),
@@ -134,7 +136,7 @@ class FlipRequests(Construct):
 
 
 def make_dead_letter_queue(scope: Construct, construct_id: str, *, fifo: bool = False) -> Queue:
-    """A queue for what failed, kept for people to look at."""
+    """A queue for failed messages, which are kept for people to examine."""
     queue = Queue(
         scope,
         construct_id,
@@ -151,7 +153,7 @@ def make_dead_letter_queue(scope: Construct, construct_id: str, *, fifo: bool = 
 
 
 def _alarm_statement(name: str, sid: str, actions: list[str], resource: str) -> PolicyStatement:
-    """What lets alarms of this stack, by their names, and no others publish to an encrypted topic."""
+    """Allows only the alarms of this stack, by their names, to publish to an encrypted topic."""
     alarm_arns = f"arn:{Aws.PARTITION}:cloudwatch:{Aws.REGION}:{Aws.ACCOUNT_ID}:alarm:{name}-*"
     return PolicyStatement(
         sid=sid,

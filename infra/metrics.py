@@ -1,4 +1,4 @@
-"""The metrics that the watchdog tells of itself, and AWS's of what it is made of."""
+"""The metrics that the watchdog emits, and AWS's metrics of its functions and queues."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ FIVE_MINUTES: Final = Duration.minutes(5)
 def service_metric(
     name: str, statistic: str, *, deployment: str, period: Duration = FIVE_MINUTES, label: str = ""
 ) -> Metric:
-    """One that our functions emit; the log line that carries it is all it takes."""
+    """A metric that our functions emit as a log line (embedded metric format), not by an API call."""
     return Metric(
         namespace=NAMESPACE,
         metric_name=name,
@@ -30,7 +30,7 @@ def service_metric(
 def lambda_metric(
     name: str, statistic: str, function: WatchdogFunction, *, period: Duration = FIVE_MINUTES, label: str = ""
 ) -> Metric:
-    """Lambda's own of one function: there also when none of our code runs."""
+    """Lambda's own metric of a function; it exists even if our code does not run."""
     return Metric(
         namespace="AWS/Lambda",
         metric_name=name,
@@ -42,7 +42,7 @@ def lambda_metric(
 
 
 def queue_age_metric(queue: IQueue) -> Metric:
-    """For how many seconds the oldest message of a queue has waited."""
+    """The age in seconds of the oldest message in a queue."""
     return Metric(
         namespace="AWS/SQS",
         metric_name="ApproximateAgeOfOldestMessage",
@@ -53,7 +53,7 @@ def queue_age_metric(queue: IQueue) -> Metric:
 
 
 def queue_depth_metric(queue: IQueue, *, label: str = "") -> Metric:
-    """How many messages a queue holds that nobody has taken."""
+    """The number of messages that wait in a queue."""
     return Metric(
         namespace="AWS/SQS",
         metric_name="ApproximateNumberOfMessagesVisible",

@@ -1,4 +1,4 @@
-"""What others find in Parameter Store: the policy, and that this deployment is here."""
+"""The parameters in Parameter Store that operators and other stacks read: the policy, and this deployment."""
 
 from collections.abc import Mapping
 from importlib.metadata import version
@@ -15,7 +15,7 @@ SCHEMA: Final = "burstwatch.deployment/v1"
 
 
 class Parameters(Construct):
-    """The deployed policy, and the card of this deployment that operators and other stacks read."""
+    """The deployed policy, and the description of this deployment for operators and other stacks."""
 
     def __init__(self, scope: Construct, construct_id: str, *, name: str) -> None:
         super().__init__(scope, construct_id)
@@ -24,11 +24,13 @@ class Parameters(Construct):
         self.pushed_policy_name = f"{self.policy_name}-pushed"
         stack_uuid = Fn.select(2, Fn.split("/", Aws.STACK_ID))
         self.origin_parameter_name = f"{DEPLOYMENTS_PATH}/{name}/{stack_uuid}/since"
-        """Where the functions write once when the stack was first deployed. It outlives the stack, but one
-        that is deployed again under the same name does not inherit the date: it has another id."""
+        """Here the functions write once when the stack was first deployed. The parameter outlives the stack.
+
+        A stack that is deployed again under the same name has another ID, so it does not inherit the date.
+        """
 
     def put_policy(self, document: str) -> None:
-        """Deploy the policy; one that was pushed later is in a parameter of its own, and wins."""
+        """Deploy the policy. A pushed policy is in a separate parameter, and takes precedence."""
         CfnParameter(
             self,
             "Policy",
@@ -40,7 +42,7 @@ class Parameters(Construct):
         )
 
     def register_deployment(self, record: Mapping[str, Any]) -> None:
-        """Make this deployment findable, and date it.
+        """Register this deployment with its date.
 
         The functions copy the date of ``Since`` into ``origin_parameter_name``, because CloudFormation moves
         it with every update, such as a changed tag. Leave ``Since`` as it is: an upgrade must not move its

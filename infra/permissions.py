@@ -1,6 +1,6 @@
-"""What each function may do: named actions on named things, and why each is needed.
+"""What each function may do: named actions on named resources, and why each is needed.
 
-A wildcard stands only where AWS leaves no choice; the reason is beside it, and cdk-nag reads it there.
+A wildcard is used only where AWS requires it. The reason is next to it, and cdk-nag reads it there.
 """
 
 from collections.abc import Mapping
@@ -18,17 +18,17 @@ _DESCRIBE_REASON: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Permission:
-    """Actions on resources; ``sid`` says what for, in the words of the docs."""
+    """Actions on resources; ``sid`` states the purpose, as the documentation does."""
 
     sid: str
     actions: tuple[str, ...]
     resources: tuple[str, ...]
     conditions: Mapping[str, Any] = field(default_factory=dict)
     wildcard_reason: str | None = None
-    """Why AWS leaves no choice but a wildcard in ``resources``."""
+    """Why AWS requires a wildcard in ``resources``."""
 
     def with_conditions(self, **conditions: Mapping[str, Any]) -> "Permission":
-        """The same, under these conditions only."""
+        """The same permission, limited by these conditions."""
         return replace(self, conditions={**self.conditions, **conditions})
 
 
@@ -59,7 +59,7 @@ TRACE: Final = Permission(
 
 
 def modify_opted_in(opt_in_tag: tuple[str, str]) -> Permission:
-    """To modify volumes that carry the tag; all others are out of reach, whatever our code does."""
+    """To modify volumes that carry the opt-in tag. IAM denies all others, whatever our code does."""
     key, value = opt_in_tag
     return Permission(
         sid="ModifyOptedInVolumes",
@@ -75,7 +75,7 @@ def modify_opted_in(opt_in_tag: tuple[str, str]) -> Permission:
 def use_ledger(table_arn: str, *, excluded_partitions: str) -> Permission:
     """To read and write the ledger, except the partition of ``excluded_partitions``.
 
-    Never to scan it or change it.
+    It includes neither a scan nor a change of the table itself.
     """
     reads = ("dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query")
     writes = ("dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem")
@@ -88,7 +88,7 @@ def use_ledger(table_arn: str, *, excluded_partitions: str) -> Permission:
 
 
 def use_sent_log(table_arn: str, partition: str) -> Permission:
-    """To note in a part of the ledger's table which messages went out, and read none of the rest."""
+    """To record sent messages in one part of the ledger's table, without access to the rest."""
     return Permission(
         sid="RememberWhatWasSent",
         actions=("dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"),
@@ -107,7 +107,7 @@ def read_policy(*names: str) -> Permission:
 
 
 def list_deployments(path: str) -> Permission:
-    """To see which other stacks watch here."""
+    """To list the other stacks that watch this region."""
     return Permission(
         sid="ListDeployments",
         actions=("ssm:GetParametersByPath",),
@@ -116,7 +116,7 @@ def list_deployments(path: str) -> Permission:
 
 
 def write_parameter_once(name: str) -> Permission:
-    """To write a parameter that is not there yet; one that is there cannot be overwritten."""
+    """To create a parameter; an existing one cannot be overwritten."""
     return Permission(
         sid="WriteFirstDeploy",
         actions=("ssm:PutParameter",),
@@ -126,24 +126,24 @@ def write_parameter_once(name: str) -> Permission:
 
 
 def publish(topic_arn: str) -> Permission:
-    """To send to this topic."""
+    """To publish to this topic."""
     return Permission(sid="Publish", actions=("sns:Publish",), resources=(topic_arn,))
 
 
 def encrypt_messages(key_arn: str) -> Permission:
-    """To send to a topic that is encrypted with this key."""
+    """To publish to a topic that is encrypted with this key."""
     return Permission(
         sid="EncryptMessages", actions=("kms:Decrypt", "kms:GenerateDataKey"), resources=(key_arn,)
     )
 
 
 def send_messages(queue_arn: str, *, sid: str) -> Permission:
-    """To put messages into this queue."""
+    """To send messages to this queue."""
     return Permission(sid=sid, actions=("sqs:SendMessage",), resources=(queue_arn,))
 
 
 def receive_messages(*queue_arns: str, sid: str) -> Permission:
-    """To take messages out of these queues."""
+    """To receive messages from these queues."""
     return Permission(
         sid=sid,
         actions=("sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"),
@@ -152,7 +152,7 @@ def receive_messages(*queue_arns: str, sid: str) -> Permission:
 
 
 def change_message_visibility(queue_arn: str) -> Permission:
-    """To make what failed visible again before its time is over."""
+    """To make a failed message visible again before its visibility timeout ends."""
     return Permission(
         sid="PutBackFlipRequests",
         actions=("sqs:ChangeMessageVisibility",),
@@ -190,7 +190,7 @@ def parameter_arn(name: str) -> str:
 
 
 def grant(role: Role, *permissions: Permission) -> None:
-    """Give the role these, and say to cdk-nag why where one has a wildcard."""
+    """Grant these permissions to the role, and state the reason for each wildcard to cdk-nag."""
     for permission in permissions:
         role.add_to_policy(
             PolicyStatement(

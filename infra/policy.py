@@ -1,7 +1,7 @@
 """The policy as the stack needs it: parsed at synth, so that a bad one is never deployed.
 
-The one place where ``infra`` uses our own code: the opt-in tag in the policy *is* the IAM condition, and a
-second reader of policies would one day read it differently.
+This is the only module of ``infra`` that imports our own code. The opt-in tag of the policy *is* the IAM
+condition, and a second parser could read it differently one day.
 """
 
 import os
@@ -15,7 +15,7 @@ from infra.config import StageConfig, StageError, StageFault, read_stage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeployedPolicy:
-    """The document as it is deployed, and what of it the stack is made from."""
+    """The policy document as it is deployed, and the values that the stack uses."""
 
     document: str
     opt_in_tag: tuple[str, str]
@@ -26,7 +26,7 @@ class DeployedPolicy:
 
 
 def read_configuration(stage_file: Path | None) -> tuple[StageConfig, DeployedPolicy]:
-    """The stage, and the policy that it names.
+    """The stage, and the policy to which it refers.
 
     Raises:
         StageError: with every fault of both, each with its line.
@@ -42,7 +42,7 @@ def read_configuration(stage_file: Path | None) -> tuple[StageConfig, DeployedPo
 
 
 def read_deployed_policy(path: Path) -> DeployedPolicy:
-    """Read the policy that a stage names.
+    """Read the policy to which a stage refers.
 
     Raises:
         StageError: with every fault of the policy, each with its line.

@@ -1,4 +1,4 @@
-"""When the watchdog looks: the sweep on its grid, the focus every minute, each told its own time."""
+"""The schedules of the watchdog: the sweep on its grid, and the focus every minute."""
 
 from typing import Final
 
@@ -12,7 +12,7 @@ from infra.functions import WatchdogFunction
 from infra.permissions import grant, invoke, send_messages
 
 SCHEDULED_TIME: Final = "<aws.scheduler.scheduled-time>"
-"""What Scheduler puts the time in place of, at which a tick was due."""
+"""Scheduler replaces this with the time for which the tick was scheduled."""
 
 _MAX_EVENT_AGE_S: Final = 60
 """The least that Scheduler takes; with its default, ticks of a whole day could be replayed."""
@@ -22,7 +22,7 @@ _MINUTES_PER_HOUR: Final = 60
 
 
 class Schedule(Construct):
-    """Two schedules on one function; what could not be handed over within a minute goes to ``failures``."""
+    """Two schedules of one function. What Scheduler cannot deliver goes to ``dead_letter_queue``."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Schedule(Construct):
 
 
 def sweep_expression(minutes: int) -> str:
-    """On the minutes that the policy's sweep tick divides the hour into; a rate where it does not."""
+    """A cron expression if the sweep's interval divides the hour; otherwise a rate."""
     if _MINUTES_PER_HOUR % minutes == 0 and minutes < _MINUTES_PER_HOUR:
         return f"cron(0/{minutes} * * * ? *)"
     return f"rate({minutes} minutes)"

@@ -1,4 +1,4 @@
-"""The watchdog as a stack: which part does what, who may do it, and who hears of it."""
+"""The watchdog as a stack: its functions, their permissions, and who is notified."""
 
 from typing import Final
 
@@ -43,7 +43,7 @@ from infra.policy import DeployedPolicy
 from infra.schedule import Schedule
 
 SENT_LOG_PARTITIONS: Final = "sent*"
-"""The part of the ledger's table in which notify remembers what it sent."""
+"""The part of the ledger's table in which notify records what it sent."""
 
 _WATCH: Final = Sizing(memory_mib=1769, timeout_s=300)
 _FLIP: Final = Sizing(memory_mib=512, timeout_s=50)
@@ -113,7 +113,7 @@ class WatchdogStack(Stack):
             PermissionsBoundary.of(self).apply(self._boundary(stage.permissions_boundary))
 
     def _boundary(self, policy: str) -> IManagedPolicy:
-        """The policy that bounds every role, by ARN or by the name that it has in this account."""
+        """The permissions boundary of every role, by ARN or by its name in this account."""
         if policy.startswith("arn:"):
             return ManagedPolicy.from_managed_policy_arn(self, "Boundary", policy)
         return ManagedPolicy.from_managed_policy_name(self, "Boundary", policy)
@@ -125,7 +125,7 @@ class WatchdogStack(Stack):
         ]
 
     def _make_function_defaults(self) -> FunctionDefaults:
-        """What every function is told, and made of."""
+        """The settings, code and layer that all functions share."""
         name = self._stage.name
         return function_defaults(
             self,
@@ -153,9 +153,9 @@ class WatchdogStack(Stack):
         sizing: Sizing,
         dead_letter_queue: IQueue | None = None,
     ) -> WatchdogFunction:
-        """A function that looks at volumes and may ask for flips, but never makes one.
+        """A function that evaluates volumes and may request flips, but never modifies a volume.
 
-        Without ``dead_letter_queue`` nothing invokes it asynchronously.
+        Without ``dead_letter_queue``, the function is never invoked asynchronously.
         """
         environment = {}
         if self._flip_requests:
@@ -176,7 +176,7 @@ class WatchdogStack(Stack):
         return function
 
     def _make_flip_function(self) -> WatchdogFunction:
-        """The only function that may modify, and only volumes that opted in."""
+        """The only function that may modify volumes, and only those that opted in."""
         assert self._flip_requests is not None
         function = WatchdogFunction(
             self,
@@ -206,7 +206,7 @@ class WatchdogStack(Stack):
             function.allow(write_parameter_once(self._parameters.origin_parameter_name))
 
     def _make_notify_function(self) -> WatchdogFunction:
-        """The function that carries alerts to where people are."""
+        """The function that delivers alerts to chat channels."""
         recipients, chat_topic = self._stage.recipients, self._alerts.chat_topic
         environment = {}
         if recipients.slack_secret:
@@ -244,7 +244,7 @@ class WatchdogStack(Stack):
         )
 
     def _add_alarms_and_dashboard(self) -> None:
-        """Alarms, and the page that shows them."""
+        """Add the alarms, and the dashboard that shows them."""
         name, flip_requests = self._stage.name, self._flip_requests
         alarms = Alarms(
             self,
@@ -288,7 +288,7 @@ class WatchdogStack(Stack):
             )
 
     def _add_tags_and_outputs(self) -> None:
-        """What whoever deploys should know: tags, outputs, and that nobody listens."""
+        """Add tags and outputs, and warn if there are no recipients."""
         for key, value in {"project": "burstwatch", **self._stage.tags}.items():
             Tags.of(self).add(key, value)
         outputs = {
