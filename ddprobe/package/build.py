@@ -3,7 +3,7 @@
 
 ddprobe/package/build.py [FOLDER]      into FOLDER, ./build by default; needs dpkg-deb and rpmbuild
 
-Who builds packages for others names themselves as their maintainer, in Debian's DEBFULLNAME and DEBEMAIL.
+If you build packages for others, name yourself as their maintainer in DEBFULLNAME and DEBEMAIL.
 """
 
 import gzip
@@ -20,9 +20,9 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PROGRAM = HERE.parent / "ddprobe.py"
 MODIFIED = 1_767_225_600
-"""Every file's time, 1 January 2026: a package depends on its sources only."""
+"""The modification time of every file, 1 January 2026, so that a package depends only on its sources."""
 MAINTAINER = {"DEBFULLNAME": "burstwatch maintainers", "DEBEMAIL": "maintainers@burstwatch.example"}
-"""Of a domain that is reserved for documentation: this project has none, and may use nobody else's."""
+"""A domain that is reserved for documentation (RFC 2606), because this project has none."""
 
 PLACES = {
     PROGRAM: ("usr/bin/ddprobe", 0o755),
@@ -41,12 +41,12 @@ DEB_PLACES = {
     "lintian-overrides": "usr/share/lintian/overrides/ddprobe",
 }
 RPM_LICENSE = "usr/share/licenses/ddprobe/LICENSE"
-"""Debian has the text of the license once for all packages; others ship it in each."""
+"""Debian has the text of the license once for all packages; with RPM, each package contains it."""
 CONFIGURATION = ("etc/default/ddprobe", "etc/cron.d/ddprobe")
 
 
 def main() -> int:
-    """Build what the tools of this machine allow; 1 when one of the two is missing."""
+    """Build the packages for which this machine has the tools; 1 if one of the two is missing."""
     out = Path(sys.argv[1] if len(sys.argv) > 1 else "build").resolve()
     out.mkdir(parents=True, exist_ok=True)
     version = version_of(PROGRAM.read_text(encoding="utf-8"))
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def version_of(source: str) -> str:
-    """Read the version from the program, where it stands once."""
+    """Read the version from the program, which contains it once."""
     found = re.search(r'^VERSION: Final = "([0-9.]+)"$', source, re.MULTILINE)
     if found is None:
         raise SystemExit(f"{PROGRAM} names no VERSION")
@@ -87,7 +87,7 @@ def put(target: Path, content: bytes, mode: int = 0o644) -> None:
 
 
 def settle(root: Path) -> None:
-    """Give every directory its mode and every file its time, whatever the umask and the clock are."""
+    """Set the mode of every directory and the time of every file, whatever the umask and the clock are."""
     for path in [root, *root.rglob("*")]:
         if path.is_dir():
             path.chmod(0o755)
@@ -129,7 +129,7 @@ def build_deb(scratch: Path, root: Path, out: Path, version: str) -> Path:
 
 
 def build_rpm(scratch: Path, root: Path, out: Path, version: str) -> Path:
-    """Pack the same tree by a spec file."""
+    """Pack the same tree according to a spec file."""
     put(root / RPM_LICENSE, (ROOT / "LICENSE").read_bytes())
     settle(root)
     spec = scratch / "ddprobe.spec"
@@ -148,7 +148,7 @@ def build_rpm(scratch: Path, root: Path, out: Path, version: str) -> Path:
 
 
 def run(*command: object) -> None:
-    """Run a tool; its words are ours when it fails."""
+    """Run a tool; raise its error with a message of ours."""
     words = [str(word) for word in command]
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(MODIFIED), "LC_ALL": "C"}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
