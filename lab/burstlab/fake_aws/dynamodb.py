@@ -111,7 +111,7 @@ class FakeDynamoDb:
         """The HTTP status and body that answer this request.
 
         Raises:
-            LostError: it was done, and nobody is to hear of it.
+            LostResponseError: it was done, and nobody is to hear of it.
         """
         request = json.loads(body)
         fault = self._take_fault(operation)

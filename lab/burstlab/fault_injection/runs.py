@@ -60,7 +60,7 @@ def select_faults(clean: RunResult, only: str | None, fault: str | None) -> list
     """Those of one effect, or of all that bear one name, and of one fault or of one column of the table.
 
     Raises:
-        NothingToStrikeError: there are none; says what there is.
+        NoSuchFaultError: there are none; says what there is.
     """
     injectable = list_injectable_faults(clean.effects)
     selected = [

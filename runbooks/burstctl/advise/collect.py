@@ -1,4 +1,4 @@
-"""Advice on volumes: which they are, their history, the prices of their region, and what it comes to."""
+"""Collects what advice needs: the volumes, their history, and the prices of their region."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
 
 MAX_USD: Final = 5.0
-"""Reads that cost more than this are not made without being told so."""
+"""Reads that cost more than this need the operator's consent."""
 
 _DAY_S: Final = 24 * 3600
 _METRIC_LAG_S: Final = 120  # the last two minutes may be incomplete; AWS documents no delay
@@ -31,7 +31,7 @@ _METRIC_LAG_S: Final = 120  # the last two minutes may be incomplete; AWS docume
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceRequest:
-    """What an operator wants advice on; no ids are all gp2 volumes of the region, and those flipped."""
+    """What an operator wants advice on; without IDs, all gp2 volumes of the region and all flipped ones."""
 
     volume_ids: Sequence[str] = ()
     days: int = 14
@@ -47,9 +47,9 @@ class AdviceRequest:
 class AdviceReport:
     """The advice, most danger and most dollars first, and all that nothing could be said about.
 
-    ``unsuited`` are volumes of types that there is no advice for, ``ignored`` those tagged so, ``unread``
-    those whose history could not be read; ``start_at_s`` to ``end_s`` is what was asked for.
-    ``context_options`` are the options that lead another command to the same place.
+    ``unsuited`` are volumes of types without advice, ``ignored`` those with the ignore tag, and ``unread``
+    those whose history could not be read. ``start_at_s`` to ``end_s`` is the requested span.
+    ``context_options`` are the options with which another command uses the same account, region and policy.
     """
 
     request: AdviceRequest
@@ -82,7 +82,7 @@ class AdviceReport:
 
     @property
     def ends_the_watch(self) -> bool:
-        """Whether every volume of the region was judged, and none would live on credits any more."""
+        """Whether every volume of the region was judged, and none would still depend on burst credits."""
         covers_fleet = self.request.is_whole_fleet and not (self.has_failed or self.ignored)
         return covers_fleet and self.fleet.needs_no_watch
 
@@ -164,7 +164,7 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
 def _select_volumes(
     context: CommandContext, request: AdviceRequest, collector: Collector
 ) -> _VolumeSelection:
-    """The volumes meant; of all those named, whatever they are tagged, because somebody asks for them."""
+    """The requested volumes. A volume that is named is included, whatever its tags say."""
     selection = _VolumeSelection()
     flips = {
         volume_id: state.flip

@@ -1,4 +1,4 @@
-"""``burstctl advise``: what each volume should be for good."""
+"""``burstctl advise``: the configuration that each volume should have permanently."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -20,7 +20,7 @@ MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
 
 MAX_PARAGRAPHS: Final = 5
-"""So many volumes named are told at length, more as a table."""
+"""The most named volumes that are shown as paragraphs; more are shown as a table."""
 
 
 @click.command(

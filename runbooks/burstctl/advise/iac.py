@@ -130,7 +130,7 @@ def _performance_properties(target: Configuration) -> list[tuple[str, int]]:
 
 
 def _identifier_words(volume: Volume) -> list[str]:
-    """What of its name, else of its id, may stand in an identifier."""
+    """The words of an identifier, from the volume's name, or from its ID if the name has none."""
     words = re.findall(r"[A-Za-z0-9]+", (volume.name or "")[:_MAX_NAME_LENGTH])
     return words if words and words[0][0].isalpha() else ["volume", *(words or [volume.volume_id[4:]])]
 

@@ -15,7 +15,7 @@ from burstwatch.core.text import format_instant, sanitise
 SCHEMA: Final = "burstwatch.advice/v1"
 
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
-"""What a spreadsheet takes for the beginning of a formula, or skips before one; the full-width forms too."""
+"""What a spreadsheet takes for the start of a formula, or skips before one; includes the full-width forms."""
 
 _MAX_CELL_LENGTH: Final = 1000  # a spreadsheet cell; texts of AWS are shorter
 
@@ -147,7 +147,7 @@ def to_csv(*reports: AdviceReport) -> str:
 
 
 def _csv_cell(value: Any) -> Any:
-    """A number as it is; text on one line, with a ' before what a spreadsheet would take for a formula."""
+    """A number unchanged; text on one line, with a ' in front if a spreadsheet would read a formula."""
     if value is None or isinstance(value, int | float):
         return value
     text = str(value)

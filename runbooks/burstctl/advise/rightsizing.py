@@ -1,9 +1,9 @@
-"""What a volume should be for good: the cheapest configuration that serves what it was seen to serve.
+"""Permanent rightsizing of a volume: the cheapest configuration that serves the observed load.
 
-A flip must be fast at once and never slower than the burst, whatever comes (``core.target``). Advice has days
-of history and the rest of the volume's life: it buys what was served at a percentile, with headroom, and no
-more than the volume has. Where the volume was held back nobody saw what it wanted: at its ceiling it gets
-headroom on top of that, at the baseline of an empty bucket what a gp2 serves at best.
+A flip must be fast at once and never slower than the burst (``burstwatch.core.ebs.sizing``). Advice has days
+of history and applies for the rest of the volume's life. It chooses what was served at a percentile, with
+headroom, and no more than the volume has now. While a volume was throttled, its demand is unknown: at its
+ceiling it gets additional headroom, and at the baseline of an empty bucket the best that a gp2 serves.
 """
 
 from collections.abc import Mapping, Sequence
@@ -34,13 +34,13 @@ from burstwatch.core.text import format_duration, format_instant
 
 STAY: Final = "stay"
 IDLE_BALANCE_PCT: Final = 99.0
-"""A bucket that was never below this lost nothing worth counting: the volume does not burst."""
+"""A volume whose balance never fell below this does not burst."""
 
 _PREFERENCE: Final = (STAY, "gp3", "flip", "io2", "io1")
 """Of equal prices: no change, then the type that has most for it."""
 
 _ROUNDING_FACTOR: Final = 1.02
-"""So much above its ceiling a volume seems to serve where operations fall into the next minute."""
+"""A volume may appear to exceed its ceiling by this factor, because operations fall into the next minute."""
 
 _MIN_WEEK_DAYS: Final = 6.9  # a week, less the minutes that CloudWatch lacks now and then
 _MIN_FORTNIGHT_DAYS: Final = 13.5  # two weeks, likewise; CloudWatch keeps minutes for only 15 days
@@ -72,7 +72,7 @@ _INSUFFICIENT: Final = (Confidence.LOW, Confidence.NONE)
 
 
 class DrainRisk(StrEnum):
-    """What gp2 does to the volume: it ran dry, it comes near, it need not fear."""
+    """The risk with gp2: the bucket was empty, came close to empty, or did not."""
 
     EMPTIED = "ran_dry"
     DRAINS = "drains"
@@ -86,7 +86,7 @@ class DrainRisk(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requirement:
-    """What a configuration must serve at least, and what is wanted of it where its type allows that."""
+    """What a configuration must serve at least, and what it should serve if its type allows that."""
 
     min_iops: float
     min_mib_s: float
@@ -109,8 +109,8 @@ class Option:
 class AdviceInput:
     """All that advice on a volume follows from; ``instance`` where its limits are known.
 
-    ``flipped_from`` is what it was before its flip; ``is_critical`` asks for ``critical_type``. Types
-    that are ``unavailable`` where it is are no options.
+    ``flipped_from`` is the configuration before the flip; ``is_critical`` requires ``critical_type``. Types
+    that are ``unavailable`` at the volume's location are not options.
     """
 
     volume: Volume
@@ -162,14 +162,14 @@ class Advice:
 
     @property
     def is_off_credits(self) -> bool:
-        """Whether the volume, once it is so, cannot run dry or was seen not to come near."""
+        """Whether the volume, so configured, has no credits to lose or never came close to losing them."""
         if self.target.volume_type is not VolumeType.GP2 or not can_burst(self.volume):
             return True
         return self.verdict is Verdict.STAY and self.options[STAY].shortfall is None
 
     @property
     def differs_from_alert(self) -> bool:
-        """Whether an alert about this gp2 volume asks for another gp3 than the one advised."""
+        """Whether an alert about this gp2 volume recommends another gp3 configuration than this advice."""
         return _alert_configuration(self.inputs, self.options, self.target) is not None
 
     @property
@@ -207,15 +207,15 @@ class FleetAdvice:
 
 
 def is_advisable(volume: Volume) -> bool:
-    """Whether it is of a type that there is advice for."""
+    """Whether there is advice for volumes of this type."""
     return volume.volume_type in frozenset(VolumeType)
 
 
 def advise(inputs: AdviceInput) -> Advice:
     """The cheapest configuration that serves what the volume needs; of equal prices no change.
 
-    A critical volume gets its type, if its size allows that, so it never stays on burst credits for being
-    cheap; more durable io2 is an option beside it. Where nothing will do, it stays.
+    A critical volume gets its type if its size allows that, so it never stays on burst credits to save money;
+    io2, which is more durable, is also an option. If no option is sufficient, the volume stays as it is.
     """
     requirement = derive_requirement(inputs)
     options = _build_options(inputs, requirement)
@@ -243,7 +243,7 @@ def advise(inputs: AdviceInput) -> Advice:
 
 
 def summarise(advice: Sequence[Advice]) -> FleetAdvice:
-    """What following all of it comes to."""
+    """The total effect of following all advice."""
     by_target: dict[str, int] = {}
     for item in advice:
         name = str(item.target.volume_type) if item.verdict is Verdict.MOVE else STAY
@@ -299,7 +299,7 @@ def derive_requirement(inputs: AdviceInput) -> Requirement:
 
 
 def _required_iops(inputs: AdviceInput) -> tuple[float, int, bool, str]:
-    """The least, what is wanted, whether the volume was held back, and why."""
+    """The minimum, the target, whether the volume was throttled, and the reason."""
     usage, max_iops = inputs.usage, inputs.max_iops
     if usage is None or usage.iops is None:
         return max_iops, max_iops, False, "what it serves at best; its operations are not known"
@@ -323,7 +323,7 @@ def _required_mib_s(inputs: AdviceInput) -> tuple[float, int, bool, str]:
 
 
 def _assumed_mib_s(inputs: AdviceInput, usage: Usage) -> tuple[int, str]:
-    """What the volume may have wanted to move while it was held to its baseline, at most what a gp2 has."""
+    """The throughput that the volume may have needed while it was throttled; at most what a gp2 has."""
     max_mib_s, operation_mib = gp2_throughput_mib_s(inputs.volume.size_gib), usage.throttled_operation_mib
     if operation_mib is None:
         return max_mib_s, "what a gp2 has; its demand is unknown"
@@ -416,7 +416,7 @@ def _headroom_shortfall(flip_target: Target, requirement: Requirement) -> str | 
 
 
 def _cheapest_fit(volume_type: VolumeType, size_gib: int, requirement: Requirement) -> Configuration | None:
-    """The least of a type that has what is wanted, as far as AWS allows; None where the size rules it out."""
+    """The smallest configuration of a type that meets the requirement; None if the size rules it out."""
     limits = TYPE_LIMITS[volume_type]
     if not limits.min_gib <= size_gib <= limits.max_gib:
         return None
@@ -463,7 +463,7 @@ def _stay_shortfall(inputs: AdviceInput, requirement: Requirement) -> str | None
 
 
 def burst_evidence(volume: Volume, usage: Usage | None) -> str | None:
-    """What shows that a gp2 volume lives on credits; None where nothing does."""
+    """The evidence that a gp2 volume depends on burst credits; None if there is none."""
     if usage is None or not can_burst(volume):
         return None
     min_balance, baseline = usage.lowest_balance, baseline_iops(volume.size_gib)
@@ -512,7 +512,7 @@ def _drain_risk(inputs: AdviceInput) -> DrainRisk:
 def _alert_configuration(
     inputs: AdviceInput, options: Mapping[str, Option], target: Configuration
 ) -> Configuration | None:
-    """The least gp3 that an alert about a gp2 volume asks for; None where the target is the same."""
+    """The smallest gp3 that an alert about a gp2 volume recommends; None if the target is the same."""
     flip = options.get("flip")
     is_to_gp3 = inputs.current.volume_type is VolumeType.GP2 and target.volume_type is VolumeType.GP3
     return flip.configuration if is_to_gp3 and flip and flip.configuration != target else None

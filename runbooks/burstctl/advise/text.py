@@ -1,4 +1,4 @@
-"""Advice as people read it: a table of the fleet, paragraphs on a volume, and what to know beside it."""
+"""Advice as text: a table of the fleet, paragraphs about a volume, and notes."""
 
 import shlex
 import sys
@@ -17,7 +17,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd, sanitise
 
 MAX_ROWS: Final = 20
-"""Of a fleet so many volumes are shown: those in most danger, then those with most dollars in it."""
+"""The most volumes of a fleet that are shown, sorted by risk, then by the dollars involved."""
 
 _ALERTS_DIFFER_NOTE: Final = (
     "An alert may ask for other numbers: it sees only the last minutes, so it never proposes a gp3 slower"
@@ -58,7 +58,7 @@ def render_advice(advice: Advice, report: AdviceReport) -> str:
 
 
 def print_notes(report: AdviceReport) -> None:
-    """Say everything a person should know that is not in the advice itself."""
+    """Print the notes that a person should read in addition to the advice."""
     if report.advice and sys.stdout.isatty() and sys.stderr.isatty():
         print_info("")
     if not (report.advice or report.has_failed):
@@ -111,7 +111,7 @@ def _table_lines(advice: Advice) -> list[list[Cell]]:
 
 
 def _describe_briefly(configuration: Configuration, size_gib: int) -> str:
-    """``gp2 100 GiB``; of the other types it is the IOPS that tell."""
+    """``gp2 100 GiB``; for the other types, the IOPS instead of the size."""
     if configuration.volume_type is VolumeType.GP2:
         return f"gp2 {size_gib:,} GiB"
     return f"{configuration.volume_type} {configuration.iops:,} IOPS"
@@ -162,7 +162,7 @@ def _table_notes(report: AdviceReport, listed_count: int) -> list[str]:
 
 
 def describe_totals(report: AdviceReport) -> str:
-    """How many volumes become what, and what that comes to."""
+    """How many volumes would become what, and what that costs or saves."""
     fleet = report.fleet
     counts = [
         f"{count:,} to {target_type}"

@@ -40,9 +40,9 @@ class RateSummary:
 class Usage:
     """The known days of a volume, summed up; a field is None if CloudWatch has no data for it.
 
-    ``empty_s`` is how long the bucket was empty. ``throttled_s`` is how long the volume also served its
-    baseline meanwhile: its demand in that time is unknown. ``throttled_share`` is that share of all known
-    periods (0 to 1). ``throttled_operation_mib`` is the largest mean operation in those periods.
+    ``empty_s`` is how long the bucket was empty. ``throttled_s`` is how long the volume was also at its
+    baseline: its demand in that time is unknown. ``throttled_share`` is that share of all known periods (0 to
+    1). ``throttled_operation_mib`` is the largest mean operation in those periods.
     """
 
     period_s: int

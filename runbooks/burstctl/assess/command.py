@@ -1,4 +1,4 @@
-"""``burstctl assess``: which volumes run dry, and when."""
+"""``burstctl assess``: which volumes will be empty, and when."""
 
 from dataclasses import replace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Removing what a run created: what its file knows, and what carries its tag."""
+"""Removes what a run created: the resources in its file, and those that carry its tag."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 
 _POLL_INTERVAL_S: Final = 10  # deleting takes seconds to minutes, and Describe calls share a quota
 _VISIBLE_WITHIN_S: Final = 120
-"""So long after its creation something may not be shown yet, or be shown without its tags."""
+"""For this long after its creation, AWS may not list a resource yet, or may list it without its tags."""
 
 _EMPTY_PASSES_NEEDED: Final = 2
 """Passes that find nothing: what was created a moment ago may not be listed yet."""
@@ -21,7 +21,7 @@ _EMPTY_PASSES_NEEDED: Final = 2
 
 @dataclass(slots=True)
 class CleanupResult:
-    """What became of the resources of a run; ``remaining`` says of each that is still there why."""
+    """The result of a clean-up; ``remaining`` has the reason for each resource that still exists."""
 
     removed: list[tuple[str, str]] = field(default_factory=list)
     remaining: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -53,7 +53,7 @@ def clean_up(
 def remove(
     run: RunFile, client: Client, removed: list[tuple[str, str]], now_s: float, owner: str | None = None
 ) -> dict[tuple[str, str], str]:
-    """Delete once what there is, of one owner or of all; answers what may still be there, and why."""
+    """Delete the resources of one owner, or of all, once; return why some may still exist."""
     remaining: dict[tuple[str, str], str] = {}
     for kind in KINDS.values():
         known_resources = [
@@ -86,7 +86,7 @@ def find_by_tag(client: Client) -> Iterator[tuple[str, str, str] | tuple[str, st
 
 
 def _describe_error(error: Exception, kind: ResourceKind) -> str:
-    """What went wrong in a call of the kind's service, with the action as IAM names it."""
+    """The failure of a call, with the action as IAM names it."""
     operation = error.operation_name if isinstance(error, ClientError) else ""
     return str(to_aws_failure(error, f"{kind.service}:{operation}" if operation else ""))
 
@@ -94,7 +94,7 @@ def _describe_error(error: Exception, kind: ResourceKind) -> str:
 def _find_unknown_ids(
     run: RunFile, kind: ResourceKind, known_resources: list[Resource], client: Client, *, is_full_pass: bool
 ) -> None:
-    """Find by tag what was intended and whose id is not known: the process ended between the two."""
+    """Find by tag the resources whose ID is not in the file: the process ended before writing it."""
     has_unknown_id = any(resource.id is None for resource in known_resources)
     is_instance_volume = kind.name == "volume" and any(
         resource.kind == "instance" for resource in run.resources
@@ -118,7 +118,7 @@ def _remove_one(
     removed: list[tuple[str, str]],
     now_s: float,
 ) -> str | None:
-    """Delete one if AWS says that it is this run's; answers why it may still be there."""
+    """Delete a resource if AWS shows that it belongs to this run; return why it may still exist."""
     assert resource.id is not None
     try:
         owning_run = run_of(kind, client, resource.id)

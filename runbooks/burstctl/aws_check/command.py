@@ -1,4 +1,4 @@
-"""``burstctl aws-check``: what AWS does not document, measured in an account of one's own."""
+"""``burstctl aws-check``: measures in your own account what AWS does not document."""
 
 import fcntl
 import os
@@ -394,7 +394,10 @@ def _write_report(
 
 
 def _clean_run(context: _CheckContext, run: RunFile) -> CleanupResult:
-    """Remove what a run created, with a signal of its own: the first one has begun this."""
+    """Remove what a run created.
+
+    It has its own signal handler, because the first Ctrl-C started the clean-up.
+    """
     with StopSignal() as stop:
         try:
             return clean_up(
@@ -408,7 +411,7 @@ def _clean_run(context: _CheckContext, run: RunFile) -> CleanupResult:
 
 
 def _clean_region(context: _CheckContext) -> ExitCode:
-    """Remove what any run has left: what the files here know, and what carries the tag."""
+    """Remove what any run left behind: resources in the local files, and resources that carry the tag."""
     with context.exclusive_lock():
         runs = {run.run_id: run for run in unfinished_runs(context.directory, context.region)}
         for run in runs.values():
@@ -434,7 +437,7 @@ def _clean_region(context: _CheckContext) -> ExitCode:
 
 
 def _add_tagged_resources(context: _CheckContext, runs: dict[str, RunFile]) -> list[str]:
-    """Add what AWS shows with our tag to the runs; answers what could not be listed."""
+    """Add the resources that AWS lists with our tag to the runs; return what could not be listed."""
     failures = []
     for kind, resource_id, run_id in find_by_tag(context.client):
         if run_id is None:
@@ -449,7 +452,7 @@ def _add_tagged_resources(context: _CheckContext, runs: dict[str, RunFile]) -> l
             runs[run_id] = _run_of_tag(context, run_id)
         run = runs[run_id]
         if run.region != context.region or run.account != context.account:
-            # AWS shows nothing of it here, and that would be taken for its end
+            # AWS lists nothing of it here, which would otherwise count as removed
             failures.append(f"{kind} {resource_id}: run {run_id} is of {run.region}: clean up there")
             del runs[run_id]
             continue

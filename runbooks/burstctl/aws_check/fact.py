@@ -26,8 +26,8 @@ class Cost:
 class Fact:
     """A question that AWS's documentation leaves open.
 
-    ``minutes`` is the longest that it may take: then it is stopped and what it created is deleted.
-    ``actions`` are the IAM actions of its own calls. One that ``needs_host`` uses the shared instance.
+    After ``minutes`` the fact is stopped, and what it created is deleted. ``actions`` are the IAM actions of
+    its own calls. If it ``needs_host``, it uses the shared instance.
     """
 
     name: str

@@ -56,7 +56,7 @@ def is_unrelated(error: ClientError) -> bool:
 
 @dataclass(slots=True)
 class SharedHost:
-    """The run's instance, once a fact has asked for it; ``failure`` is why there is none."""
+    """The run's instance, once a fact has requested it; ``failure`` is the reason if there is none."""
 
     minutes: int
     host: Host | None = None
@@ -86,13 +86,13 @@ class FactContext:
 
     @property
     def resource_name(self) -> str:
-        """The name of what has names: topics, queues, alarms, roles."""
+        """The name of resources that have names: topics, queues, alarms, roles."""
         return f"{PREFIX}{self.run_file.run_id}"
 
     # -- creating
 
     def create(self, kind: str, call: Callable[[], str]) -> str:
-        """Create a resource of a kind in ``resources.KINDS``; ``call`` does it and answers the id."""
+        """Create a resource of a kind in ``resources.KINDS``; ``call`` creates it and returns the ID."""
         assert kind in KINDS
         return self._create(kind, self.owner, call)
 
@@ -211,10 +211,10 @@ class FactContext:
     def modify_and_wait(
         self, volume_id: str, **parameters: Any
     ) -> Generator[float, None, tuple[float, float]]:
-        """Modify a volume and wait until that is completed; answers when it began and ended.
+        """Modify a volume and wait until that is completed; return when it began and ended.
 
         Raises:
-            NotMeasured: AWS refused it, or it failed.
+            NotMeasuredError: AWS refused it, or it failed.
         """
         previous = self.read_modification(volume_id)
         if (refusal := self.modify_volume(volume_id, **parameters)) is not None:
@@ -227,7 +227,7 @@ class FactContext:
     ) -> Generator[float, None, dict[str, Any]]:
         """Wait until a modification that began after the one in the record ``previous`` is over.
 
-        AWS may show the previous record for a while after it has accepted the next modification.
+        AWS may still return the previous record shortly after it has accepted the next modification.
         """
         while True:
             yield POLL_INTERVAL_S
@@ -247,7 +247,7 @@ class FactContext:
         """Wait until something is so.
 
         Raises:
-            NotMeasured: it was not in time.
+            NotMeasuredError: it was not in time.
         """
         deadline_s = self.now_s() + timeout_s
         while not is_ready():

@@ -1,4 +1,4 @@
-"""The instances of a run: small, not reachable, and ended by themselves if nothing else ends them.
+"""The instances of a run: small, unreachable from outside, and terminated by themselves at a fixed time.
 
 One is shared; the large volume has its own, which lives for an hour. RunInstances creates their volumes, and
 they are deleted with them: a killed process leaves none behind. Each volume has its own load, which a script
@@ -16,10 +16,10 @@ IMAGE: Final = "resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kern
 ROOT_DEVICE: Final = "/dev/xvda"
 HOST_ROOT_GIB: Final = 8  # the size of the Amazon Linux 2023 image
 CLEANUP_MINUTES: Final = 15
-"""So long the removal may take; an instance ends itself after it."""
+"""The longest time that the clean-up may take; after it, an instance terminates itself."""
 
 DRAIN_S: Final = 20 * 60
-"""So long the drained volumes are read as fast as they can be."""
+"""How long the volumes that are to be drained are read at full burst."""
 
 ACTIVE_DEVICE: Final = "/dev/sdf"
 IDLE_DEVICE: Final = "/dev/sdg"
@@ -42,7 +42,7 @@ _DRAINED_DEVICES: Final = (RETURNED_DEVICE, RESIZED_DEVICE)
 _DRAIN_IOPS: Final = 3000  # gp2's burst ceiling, for the lab: it plays the reads that the script makes on AWS
 
 ACTIONS: Final = ("ec2:RunInstances", "ec2:DescribeInstances", "ec2:TerminateInstances", "ssm:GetParameters")
-"""What an instance needs beside the other actions of a fact."""
+"""The IAM actions for an instance, in addition to those of the fact."""
 
 _READ_SCRIPT: Final = """\
 import mmap, os, random, sys, time

@@ -13,6 +13,6 @@ def to_template(message: str) -> str:
 
 
 def find_time(message: str) -> str | None:
-    """The instant that a message names, ISO 8601."""
+    """The instant (ISO 8601) in a message."""
     time_match = _TIME_PATTERN.search(message)
     return time_match[0] if time_match else None

@@ -24,7 +24,7 @@ ACTIONS: Final = (
 
 
 class Page(NamedTuple):
-    """How many volumes a page showed, and whether it said that there is another page."""
+    """The number of volumes on a page, and whether there was a token for another page."""
 
     volume_count: int
     has_token: bool
@@ -34,7 +34,7 @@ def judge(pages: Sequence[Page]) -> Measurement:
     """A page that comes short with a token was cut before it was filtered.
 
     Raises:
-        NotMeasured: too many volumes match to walk to the end, and each page was full so far.
+        NotMeasuredError: too many volumes match to walk to the end, and each page was full so far.
     """
     if any(page.volume_count < PAGE_SIZE for page in pages if page.has_token):
         answer = "after"

@@ -1,6 +1,6 @@
 """The IAM policies of a run: it may create, and change or delete only what carries the run's tag.
 
-What would let its holder gain permissions is in a policy of its own, which few facts need.
+Actions with which a user could gain more permissions are in a separate policy; few facts need them.
 """
 
 from collections.abc import Iterable

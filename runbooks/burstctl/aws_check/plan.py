@@ -58,7 +58,7 @@ class Plan:
 
 
 def choose_facts(facts: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
-    """The facts of these names, in their usual order; all if none is named.
+    """The facts with these names, in their usual order; all facts if there are no names.
 
     Raises:
         SettingsError: there is no fact of a name.

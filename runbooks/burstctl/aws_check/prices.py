@@ -1,7 +1,8 @@
 """What a run costs at most: AWS's list prices for us-east-1, times the hours that everything may last.
 
-Volumes have the prices of ``burstwatch.core.ebs.pricing``. The others are AWS's public list of 2026; a
-Region may ask more, so another one than us-east-1 is reckoned at ``OTHER_REGION_FACTOR`` times as much.
+Prices of volumes are those of ``burstwatch.core.ebs.pricing``. The others are from AWS's public price lists
+of 2026. Other regions may be more expensive than us-east-1, so their prices are multiplied by
+``OTHER_REGION_FACTOR``.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The report of a run, to be shared: a document, and the same as Markdown.
 
-It names no account unless that is asked for: account ids, ARNs of people and roles, and encoded authorization
-messages are taken out of everything that AWS said.
+By default it identifies no account: account IDs, ARNs of people and roles, and encoded authorization messages
+are removed from everything that AWS returned.
 """
 
 import json
@@ -90,7 +90,7 @@ def _redact(value: Any, account: str) -> Any:
 
 
 def to_markdown(document: dict[str, Any]) -> str:
-    """The document for people."""
+    """The document as Markdown."""
     is_aws = document["endpoint"] == "aws"
     run = f"Run `{document['run_id']}`, {document['began_at']} to {document['ended_at']}"
     lines = [

@@ -45,16 +45,16 @@ _ACCESS_DENIED: Final = "AccessDeniedException"
 _UNREADABLE_KEY_CODES: Final = frozenset(
     {_ACCESS_DENIED, "UnsupportedOperationException", "NotFoundException"}
 )
-"""How KMS answers for keys of others and of AWS, which do not let everybody read their tags."""
+"""KMS returns these for keys of other accounts and of AWS, whose tags not everybody may read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceKind:
     """One kind of resource, of a ``service`` as IAM's actions name it.
 
-    ``find`` yields the ids of those that carry our tag, of any run; ``run_of`` is the run whose tag one
-    carries, None if AWS does not show it, ``NO_RUN`` if it is there and no run can have created it. Of one
-    that ``may_be_duplicated`` a call that was repeated because its answer was lost may have created two.
+    ``find`` yields the IDs of resources with our tag, of any run. ``run_of`` returns the run in a resource's
+    tag: None if AWS does not show the resource, ``NO_RUN`` if no run can have created it. If it
+    ``may_be_duplicated``, a call that was repeated because its response was lost may have created two.
     """
 
     name: str
@@ -76,7 +76,7 @@ def run_of(kind: ResourceKind, client: Client, resource_id: str) -> str | None:
 
 
 def is_run_id(text: str) -> bool:
-    """Whether a run can have this id: a tag may hold anything, and the name of a file is made of it."""
+    """Whether this can be a run's ID. A tag may have any value, and the ID becomes part of a file name."""
     return _RUN_ID_PATTERN.fullmatch(text) is not None
 
 
@@ -86,7 +86,7 @@ def run_started_at(run_id: str) -> datetime:
 
 
 def is_not_found(error: ClientError) -> bool:
-    """Whether AWS says that there is no such resource."""
+    """Whether AWS reports that the resource does not exist."""
     return error.response.get("Error", {}).get("Code") in _NOT_FOUND_CODES
 
 
@@ -101,7 +101,10 @@ def make_tags(run_id: str, extra: Mapping[str, str] | None = None) -> list[dict[
 def _run_in_tags(
     tag_list: Any, key: str = "Key", value: str = "Value", created_at: datetime | None = None
 ) -> str:
-    """The run in a list of tags; a tag that was put on something older makes nobody its owner."""
+    """The run in a list of tags.
+
+    A resource that is older than the run does not belong to it, whatever its tag.
+    """
     run_id = next((str(tag[value]) for tag in tag_list or () if tag[key] == TAG), NO_RUN)
     if created_at is None or not is_run_id(run_id):
         return run_id
@@ -316,4 +319,4 @@ KINDS: Final[Mapping[str, ResourceKind]] = {
         ResourceKind(name="role", service="iam", find=_find_roles, run_of=_run_of_role, delete=_delete_role),
     )
 }
-"""In the order in which they are deleted: an instance before its volumes."""
+"""In the order of deletion: an instance before its volumes."""

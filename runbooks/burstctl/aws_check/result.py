@@ -1,4 +1,4 @@
-"""What measuring a fact comes to: an answer, or why there is none."""
+"""The result of measuring a fact: an answer, or the reason why there is none."""
 
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ Steps = Generator[float, None, Measurement]
 
 
 class Outcome(StrEnum):
-    """What became of a fact in a run."""
+    """How measuring a fact ended."""
 
     MEASURED = "measured"
     NOT_MEASURED = "not_measured"
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What became of one fact; ``reason`` says why there is no answer, ``grant`` which action is missing."""
+    """The result of one fact; ``reason`` is why there is no answer, ``grant`` the missing permission."""
 
     outcome: Outcome
     at_s: float

@@ -57,7 +57,7 @@ class RunFile:
         """Write it whole, or leave what was there.
 
         Raises:
-            WritingError: it cannot be written; nothing may be created then.
+            WriteError: it cannot be written; nothing may be created then.
         """
         document = {
             "schema": _SCHEMA,
@@ -94,7 +94,7 @@ class RunFile:
         return resource_id
 
     def record_result(self, name: str, result: Result) -> None:
-        """Write down what became of a fact."""
+        """Record the result of a fact."""
         self.results[name] = result
         self.save()
 
@@ -129,7 +129,7 @@ def read_run(path: Path) -> RunFile:
 
 
 def unfinished_runs(directory: Path, region: str) -> list[RunFile]:
-    """The runs of a region that did not come to their end, oldest first."""
+    """The runs of a region that were not completed, oldest first."""
     runs = [read_run(path) for path in sorted(directory.glob("aws-check-*.json"))]
     return sorted(
         (run for run in runs if run.region == region and not run.is_over), key=lambda run: run.begun_s

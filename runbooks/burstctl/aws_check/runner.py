@@ -47,7 +47,7 @@ def measure_all(
 
     Raises:
         Stopped: a person wants it to end.
-        WritingError: the run's file cannot be written, so nothing more may be created.
+        WriteError: the run's file cannot be written, so nothing more may be created.
     """
     now_s = waiter.clock()
     tasks = [

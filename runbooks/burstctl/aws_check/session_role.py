@@ -1,7 +1,7 @@
 """A role that may modify two volumes of the run, to try conditions of IAM with session policies.
 
-A simulation would not do: it evaluates what we say that EC2 sends, and the question is what EC2 sends. Each
-try is a dry run, so nothing is modified.
+The IAM policy simulator cannot answer this, because the question is which context EC2 sends. Each attempt is
+a dry run, so nothing is modified.
 """
 
 import json
@@ -20,7 +20,7 @@ _ACTION: Final = "ec2:ModifyVolume"
 _SESSION_DURATION_S: Final = 900  # the least that AssumeRole takes; Source: STS API reference, AssumeRole
 _POLL_INTERVAL_S: Final = 10  # IAM is eventually consistent; the time-out is below
 _PROPAGATION_TIMEOUT_S: Final = 180
-"""IAM takes a while until a new role is known everywhere."""
+"""IAM is eventually consistent: a new role may not be effective everywhere at once."""
 
 ACTIONS: Final = (
     "ec2:DescribeAvailabilityZones",
@@ -48,7 +48,7 @@ def make_policy(condition: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
 
 def create_role(context: FactContext, name: str, volume_ids: Sequence[str]) -> str:
-    """A role that this account may assume, and that may modify these volumes; answers its ARN."""
+    """Create a role that this account may assume and that may modify these volumes; return its ARN."""
     account, region = context.run_file.account, context.run_file.region
     partition = context.partition
     trust_statement = {"Effect": "Allow", "Principal": {"AWS": f"arn:{partition}:iam::{account}:root"}}
@@ -81,7 +81,7 @@ def create_role(context: FactContext, name: str, volume_ids: Sequence[str]) -> s
 def dry_run_as(
     context: FactContext, role_arn: str, policy: Mapping[str, Any], volume_id: str
 ) -> Generator[float, None, Refusal]:
-    """What ModifyVolume to gp3 answers to the role under this session policy, as a dry run.
+    """The response to the role for a dry run of ModifyVolume to gp3 under this session policy.
 
     Raises:
         ClientError: the role cannot be assumed within the time that IAM may take.
@@ -114,7 +114,7 @@ def dry_run_as(
 def wait_until_allowed(
     context: FactContext, role_arn: str, policy: Mapping[str, Any], volume_id: str
 ) -> Generator[float, None, bool]:
-    """Whether it is allowed under this policy, within the time that IAM may take to know the role."""
+    """Whether it is allowed under this policy before IAM's time to make the role effective is over."""
     deadline_s = context.now_s() + _PROPAGATION_TIMEOUT_S
     while True:
         answer = yield from dry_run_as(context, role_arn, policy, volume_id)

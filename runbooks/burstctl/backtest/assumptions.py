@@ -1,4 +1,4 @@
-"""What a recording cannot tell, and what a backtest takes instead."""
+"""What a recording does not contain, and what a backtest assumes instead."""
 
 from typing import Final
 
@@ -27,7 +27,7 @@ _COARSE_NOTE: Final = (
 
 
 def list_assumptions(backtest: Backtest) -> list[str]:
-    """Sentences, what was asked for first."""
+    """The assumptions as sentences; those that the operator chose come first."""
     lead, config = backtest.config.policy.lead, backtest.config
     duration = (
         f"{format_duration_literal(lead.least)} and {format_duration_literal(lead.per_tib)} for each TiB"

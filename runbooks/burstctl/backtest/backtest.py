@@ -1,4 +1,4 @@
-"""A backtest: what was recorded, replayed under a policy, and what it comes to."""
+"""A backtest: a replay of recorded load under a policy, and its result."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -49,7 +49,7 @@ class Backtest:
 
 @dataclass(slots=True)
 class CalmVolumeFilter:
-    """Tallies the volumes of which nothing can come as they are read, and keeps nothing else of them."""
+    """Tallies the volumes that stay calm while they are read, and keeps nothing else of them."""
 
     request: BacktestRequest
     tallies: list[Tally] = field(default_factory=list)
@@ -103,7 +103,7 @@ def _replay_config(
 
 
 def _with_mode_tags(recording: Recording, request: BacktestRequest) -> Recording:
-    """As if it had opted in; a volume that somebody names is not ignored, whatever its tags say."""
+    """The volume as if it had opted in. A volume that is named is not ignored, whatever its tags say."""
     tags: Mapping[str, str] = {name: text for name, text in recording.volume.tags.items() if name != IGNORE}
     if not request.as_tagged:
         key, value = request.policy.mode.opt_in_tag

@@ -45,7 +45,7 @@ _LATEST_S: Final = 4_102_444_800
 
 
 class CsvError(SettingsError):
-    """A file that is no recording; the message names it, the line, and what should be there."""
+    """A file is not a valid recording; the message has the file, the line, and what is expected there."""
 
 
 @dataclass(slots=True)
@@ -130,7 +130,7 @@ def _open_lines(path: Path) -> Iterator[TextIO]:
 
 
 def _column_positions(path: Path, titles: Sequence[str]) -> Mapping[str, int]:
-    """Where each column stands."""
+    """The position of each column."""
     names = [title.strip().lower() for title in titles]
     missing = [name for name in COLUMNS if name not in names]
     if missing:
@@ -225,7 +225,7 @@ def _add_size(row: _Row, size: float, parsed: _ParsedRows) -> None:
 
 
 def _detect_period_s(path: Path, starts_s: Sequence[int]) -> int:
-    """One minute, or five; the least distance between two rows tells."""
+    """One minute or five, according to the smallest distance between two rows."""
     min_gap_s = min((later - earlier for earlier, later in pairwise(starts_s)), default=PERIOD_S)
     if min_gap_s == PERIOD_S:
         return PERIOD_S
@@ -238,7 +238,7 @@ def _detect_period_s(path: Path, starts_s: Sequence[int]) -> int:
 
 
 def _volume_ids(paths: Sequence[Path]) -> dict[Path, str]:
-    """A name for the volume of each file: the file's own, told apart where two have the same."""
+    """A name for the volume of each file: the file's name, made unique if two are the same."""
     ids: dict[Path, str] = {}
     for path in paths:
         if path in ids:

@@ -1,4 +1,4 @@
-"""What is to be replayed, read: which volumes there are, and what CloudWatch still knows of them."""
+"""Reads the input of a backtest: the volumes, and what CloudWatch still has of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,19 +28,19 @@ MAX_DAYS: Final = 62
 """CloudWatch keeps means of five minutes for 63 days."""
 
 MAX_USD: Final = 1.0
-"""Reads that cost more than this are not made without being told so."""
+"""Reads that cost more than this need the operator's consent."""
 
 _DAY_S: Final = 24 * 3600
 _METRIC_LAG_S: Final = 120  # the last two minutes may be incomplete; AWS documents no delay
 _LEAD_IN_S: Final = 2 * 3600
-"""So much is read from before the replay: its first look has a past, as every look has."""
+"""How much is read from before the replay, so that its first evaluation has a past like any other."""
 
 _MAX_TEXT_LENGTH: Final = 600  # a failure of AWS on a few lines
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputRequest:
-    """What an operator wants replayed; no ids are all gp2 volumes of the region."""
+    """The volumes that an operator wants to replay; no IDs means all gp2 volumes of the region."""
 
     volume_ids: Sequence[str] = ()
     days: int = 14
@@ -57,7 +57,7 @@ class RecordingFilter(Protocol):
 class BacktestInput:
     """What is to be replayed, from ``start_at_s`` to ``end_s``, and all that cannot be.
 
-    ``unsuited`` are volumes that cannot run dry, by why; ``unseen`` those of which nothing was recorded;
+    ``unsuited`` are volumes that cannot become empty, by reason; ``unseen`` those without any recorded data;
     ``unread`` those whose history could not be read.
     """
 
@@ -198,7 +198,7 @@ class _HistoryLoader:
             self.context.progress.report(done, len(by_id))
 
     def _add(self, volume: Volume, history: MetricHistory, start_s: int, end_s: int) -> None:
-        """The volume as it was then: on an instance, whatever it is attached to today."""
+        """Add the volume as it was recorded: attached, whatever it is attached to today."""
         past_volume = replace(
             volume,
             attached=True,

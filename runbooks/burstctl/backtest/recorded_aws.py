@@ -1,6 +1,6 @@
 """What the watchdog reads and modifies AWS with, over a world that was recorded.
 
-They answer what ``adapters`` would have made of AWS's answers. Nothing fails here: a replay is about load.
+They return what the ``adapters`` would return. No call fails, because a replay is about load.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import Volume
 
 UNKNOWN_INSTANCE_ID: Final = "i-recorded"
-"""What a volume is taken to be attached to where nobody knows."""
+"""The instance to which a volume counts as attached if the recording does not say."""
 
 
 class _IgnoredCallback(Protocol):
@@ -65,7 +65,7 @@ class RecordedEc2:
         )
 
     def ebs_limits(self, instance_types: Iterable[str]) -> EbsLimitsResult:
-        """Of each instance: its id stands for its type here."""
+        """The limits of each instance; in a replay, the instance ID is also its type."""
         return EbsLimitsResult(
             limits={
                 instance_id: self.limits[instance_id]
@@ -90,7 +90,7 @@ class RecordedEc2:
         )
 
     def provisioned_iops(self, volume_type: VolumeType) -> int:
-        """What these volumes take of the account's quota; that of others nobody has recorded."""
+        """The IOPS of these volumes, for the account's quota; others of the account are not recorded."""
         described = (volume.volume_at(self.fleet.now_s) for volume in self._modified_volumes())
         return sum(volume.provisioned_iops or 0 for volume in described if volume.volume_type == volume_type)
 
@@ -147,7 +147,7 @@ class CountingDrainMetricsReader:
 
 @dataclass(slots=True)
 class RecordedModifier:
-    """ModifyVolume, which takes everything: the watchdog's own guards know AWS's rules."""
+    """ModifyVolume that accepts every request: the watchdog's own guards apply AWS's rules."""
 
     fleet: RecordedFleet
 

@@ -25,7 +25,7 @@ _FULL_PCT: Final = 99.99  # full but for rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulatedModification:
-    """A modification that the watchdog asked for, and how long it takes."""
+    """A modification that the watchdog requested, and how long it takes."""
 
     target: Configuration
     original: VolumeSpec
@@ -80,7 +80,7 @@ class RecordedVolume:
         return self.recording.volume.created_at.timestamp() <= now_s
 
     def volume_at(self, now_s: float) -> Volume:
-        """The volume as DescribeVolumes tells it."""
+        """The volume as DescribeVolumes returns it."""
         recorded = self.recording.volume
         if not self.modifications:
             return recorded
@@ -134,7 +134,7 @@ class RecordedVolume:
         self._simulated_until_s = max(self._simulated_until_s, end_s)
 
     def _is_on_credits(self, start_s: int) -> bool:
-        """Whether it lives on credits in a part of a minute at least: then CloudWatch tells of it."""
+        """Whether the volume uses credits in at least a part of a minute; then CloudWatch has a balance."""
         last = self.modifications[-1]
         return start_s < last.completed_at_s if last.is_flip else start_s + PERIOD_S > last.completed_at_s
 
@@ -145,7 +145,7 @@ class RecordedVolume:
         return min(PERIOD_S, start_s + PERIOD_S - last.completed_at_s)
 
     def _remember_credits(self, start_s: int) -> None:
-        """Keep in mind what it had when it left."""
+        """Store the credits that the volume had when it was flipped."""
         if self._credits is None:
             before = self.simulated_balance.between(self.simulated_balance.first_s, start_s)
             self._credits = before.values[-1] * CREDITS_PER_PCT if before else None

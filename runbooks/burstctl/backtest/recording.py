@@ -1,4 +1,4 @@
-"""What is recorded of a volume, minute by minute, whoever recorded it."""
+"""The recording of a volume by the minute, whatever its source."""
 
 from array import array
 from bisect import bisect_right
@@ -16,14 +16,14 @@ from burstwatch.core.ebs.volume import Volume, baseline_iops
 
 @dataclass(frozen=True, slots=True)
 class MinuteSeries:
-    """One metric by the minute from ``first_s`` on; a minute that nobody recorded is not a number."""
+    """One metric by the minute from ``first_s``; a minute that was not recorded is NaN."""
 
     first_s: int
     values: "array[float]"
 
     @classmethod
     def of(cls, pairs: Iterable[tuple[int, float]], first_s: int, end_s: int) -> "MinuteSeries":
-        """The track of these minutes, as far as they lie in the span."""
+        """The part of a series of minutes that is in the span."""
         values = array("d", [nan]) * ((end_s - first_s) // PERIOD_S)
         for start_s, value in pairs:
             if first_s <= start_s < end_s:
@@ -35,7 +35,7 @@ class MinuteSeries:
         return self.first_s + len(self.values) * PERIOD_S
 
     def at(self, start_s: int) -> float | None:
-        """The value of the minute that begins then; None where there is none."""
+        """The value of the minute that starts then; None if there is none."""
         index = (start_s - self.first_s) // PERIOD_S
         if not 0 <= index < len(self.values):
             return None
@@ -100,14 +100,14 @@ class Recording:
         return None if reads is None or writes is None else (reads + writes) / PERIOD_S
 
     def is_stalled(self, start_s: int, balance_pct: float | None) -> bool:
-        """Whether it was held back in a minute: at that balance it is dry, and it served its baseline."""
+        """Whether the volume was throttled in a minute: its bucket was empty and it was at its baseline."""
         if balance_pct is None or balance_pct > EMPTY_PCT:
             return False
         served = self.served_iops(start_s)
         return served is not None and served >= THROTTLED_SHARE * baseline_iops(self.volume.size_gib)
 
     def stalled_minutes(self, start_s: int, end_s: int) -> list[int]:
-        """The minutes of a span in which it was held back."""
+        """The minutes of a span in which the volume was throttled."""
         return [
             at_s
             for at_s, pct in self.balance
@@ -120,7 +120,7 @@ class Recording:
 
     @cached_property
     def _silences(self) -> list[tuple[int, int]]:
-        """The stretches in which nothing at all was recorded, before and after it included."""
+        """The spans in which nothing was recorded, including before the first and after the last minute."""
         silences: list[tuple[int, int]] = []
         minute_values = zip(self.balance.values, self.reads.values, self.writes.values, strict=True)
         at_s = self.first_s
@@ -132,7 +132,7 @@ class Recording:
         return silences
 
     def silence_s(self, at_s: float) -> int:
-        """How long the silence lasts that a moment lies in; 0 where something was recorded."""
+        """The length of the gap around a moment; 0 if something was recorded then."""
         if at_s >= self.end_s:
             return 2**31
         index = bisect_right(self._silences, (at_s, 2**62)) - 1
@@ -143,7 +143,7 @@ class Recording:
 
 
 def make_recording(volume: Volume, history: MetricHistory, first_s: int, end_s: int) -> Recording:
-    """A recording of what CloudWatch told of a volume; wide periods are drawn out to minutes.
+    """A recording from CloudWatch's data; wider periods are expanded to minutes.
 
     The operations of a wide period are spread evenly over it. Its balance is drawn straight: down to its
     least where that is lower than before, up to the next where that is higher.
@@ -166,7 +166,7 @@ def make_recording(volume: Volume, history: MetricHistory, first_s: int, end_s: 
 
 
 def restrict_to(recording: Recording, start_s: int, end_s: int, reason: str) -> Recording:
-    """The recording without what lies outside a span."""
+    """The part of the recording that is in a span."""
     balance, reads, writes = (
         MinuteSeries.of(
             ((at_s, value) for at_s, value in track if start_s <= at_s < end_s),

@@ -59,9 +59,9 @@ class ReplayConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayResult:
-    """What became of one volume: the ledger's lines, the modifications, and the metrics that were read.
+    """The result for one volume: the ledger's entries, the modifications, and the metrics that were read.
 
-    ``stalls`` are the minutes in which it would have been held back on the balance that it would have had.
+    ``stalls`` are the minutes in which the volume would have been throttled at its simulated balance.
     """
 
     recording: Recording
@@ -73,7 +73,7 @@ class ReplayResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetReplay:
-    """What became of all of them; ``window_entries`` are the ledger's lines about windows."""
+    """The results of all volumes; ``window_entries`` are the ledger's entries about windows."""
 
     volumes: Sequence[ReplayResult]
     window_entries: Sequence[LedgerEntry] = ()
@@ -101,7 +101,7 @@ def is_calm_throughout(recording: Recording, policy: Policy) -> bool:
 
 
 def cost_of_calm_volume(recording: Recording, config: ReplayConfig) -> ReplayResult:
-    """A volume of which nothing can come: only what looking at it costs."""
+    """The result for a volume that stays calm: only the cost of polling it."""
     start_s, end_s = max(config.start_s, recording.first_s), min(config.end_s, recording.end_s)
     metrics_read = _count_sweep_reads(recording, config.policy.cadence, start_s, end_s)
     return ReplayResult(recording=recording, metrics_read=metrics_read)
@@ -152,7 +152,7 @@ def replay(
 def _build_services(
     fleet: RecordedFleet, cloudwatch: RecordedCloudWatch, ledger: ReplayLedger, config: ReplayConfig
 ) -> Services:
-    """The readers over the world in place of AWS's; nobody is told, so there are no channels."""
+    """The readers of the recording in place of AWS's. There are no channels, because nobody is notified."""
     ec2: Any = RecordedEc2(fleet, config.limits)
     modifier: Any = RecordedModifier(fleet)
     return Services(

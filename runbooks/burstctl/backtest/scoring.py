@@ -1,4 +1,4 @@
-"""What a replay comes to, volume by volume: alerts, flips, stalled minutes, dollars, lead."""
+"""The result of a replay for each volume: alerts, flips, stalled minutes, dollars and lead."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ class SentAlert:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Depletion:
-    """A time at which the recorded bucket ran dry; ``alerted_at_s`` is when people had heard of it first.
+    """A time at which the recorded bucket was empty; ``alerted_at_s`` is its first alert, if any.
 
     It is ``is_prevented`` where the volume would have been on its target by then.
     """
@@ -48,13 +48,13 @@ class Depletion:
 
     @property
     def is_surprise(self) -> bool:
-        """Whether it ran dry, and nobody had heard of it."""
+        """Whether the bucket was empty without an alert before."""
         return self.alerted_at_s is None and not self.is_prevented
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
-    """Minutes in which a volume was held back.
+    """Minutes in which a volume was throttled.
 
     ``seen`` in the recording; of these ``avoided`` on the target, ``eased`` while AWS was changing it.
     ``added`` are those after a return for which the balance would not have been enough.
@@ -81,9 +81,9 @@ class Stalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What would have become of one volume.
+    """The result for one volume.
 
-    ``refused`` counts wanted modifications by the guard that said no, each as often as people were told.
+    ``refused`` counts refused modifications by guard, one for each alert about it.
     """
 
     volume: Volume
@@ -118,9 +118,9 @@ class Tally:
 
     @property
     def least_lead_s(self) -> int | None:
-        """How long before it ran dry people had heard of it, at the worst time, 0 for a surprise.
+        """The shortest time from an alert to an empty bucket; 0 if there was no alert.
 
-        None where it never ran dry, or only while it would have been on its target for long.
+        None if the bucket was never empty, or only while the volume would already have been flipped.
         """
         leads = [
             depletion.lead_s or 0
@@ -131,12 +131,12 @@ class Tally:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nobody would have heard of it, and nothing would have been done or suffered."""
+        """Whether there was no alert, no modification and no stall."""
         return not (self.alerts or self.modifications or self.refused or self.stalls.seen)
 
     @property
     def urgency(self) -> tuple[int, int, int, str]:
-        """Sorts those with most to tell first."""
+        """A key that sorts the most affected volumes first."""
         return (-self.stalls.seen, -len(self.modifications), -len(self.alerts), self.volume.volume_id)
 
 
@@ -161,7 +161,7 @@ class Totals:
 
 
 def tally_volume(result: ReplayResult, config: ReplayConfig) -> Tally:
-    """What became of one volume, counted."""
+    """Count what happened to one volume."""
     recording, span = result.recording, (config.start_s, config.end_s)
     alerts = sent_alerts(result.entries)
     return Tally(
@@ -240,7 +240,7 @@ def _is_in_progress(modifications: Sequence[SimulatedModification], at_s: int) -
 def _find_depletions(
     result: ReplayResult, alerts: Sequence[SentAlert], config: ReplayConfig
 ) -> list[Depletion]:
-    """Each time the recorded balance ran dry; one that hovers near empty runs dry once."""
+    """Each time the recorded bucket became empty; a balance that stays near empty counts once."""
     depletions: list[Depletion] = []
     levels, calm_pct = config.policy.levels, config.policy.cadence.watch_below_pct
     drains_from_s, is_armed = config.start_s, False
@@ -268,7 +268,7 @@ def _is_exhausted(pct: float, levels: LevelPolicy) -> bool:
 def _first_alert_at_s(
     alerts: Iterable[SentAlert], modifications: Iterable[SimulatedModification], since_s: int, until_s: int
 ) -> int | None:
-    """When people heard first of what ended in that depletion; what recovered by itself was another drain."""
+    """The first alert of the drain that ended in this depletion, not of one that recovered before it."""
     first_at_s: int | None = None
     flip_started_at_s = min(
         (
@@ -291,7 +291,7 @@ def _first_alert_at_s(
 
 
 def _usd_over_gp2(entries: Iterable[LedgerEntry], end_s: int) -> float:
-    """What all stays away cost more than gp2 would have, at the price that each flip was told at."""
+    """The cost of all flips above gp2, at the price that each flip was announced with."""
     total, since_s, usd_per_month = 0.0, 0, 0.0
     is_on_target = False
     for entry in entries:

@@ -1,4 +1,4 @@
-"""A backtest as people read it: the totals, the volumes or the story of one, and what it rests on."""
+"""A backtest as text: the totals, the volumes or the history of one, and the assumptions."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from burstctl.render.volume import describe_volume, display_name_of, sanitise_al
 from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd, sanitise
 
 MAX_ROWS: Final = 20
-"""Of a fleet so many volumes are shown: those that were held back most, then those with most done to them."""
+"""The most volumes of a fleet that are shown, those with most stalled minutes first, then most actions."""
 
 # what fits on a terminal; --json has all of it
 _MAX_LINES: Final = 10
@@ -40,7 +40,7 @@ def render_fleet(backtest: Backtest, *, shows_all: bool) -> str:
 
 
 def render_volume(backtest: Backtest) -> str:
-    """The totals, what became of the only volume, its story line by line, and what it rests on."""
+    """The totals, the result and the history of the only volume, and the assumptions."""
     [tally] = backtest.tallies
     topics = [
         (topic, [sanitise_aligned(line) for line in lines])
@@ -63,7 +63,7 @@ def _wrap_sentences(sentences: Iterable[str]) -> str:
 
 
 def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
-    """The story without what became of its alerts: nobody was to hear of them."""
+    """The history without the deliveries of alerts: a backtest notifies nobody."""
     return [
         replace(
             entry, details=[detail for detail in entry.details if not detail.startswith(_UNDELIVERED_PREFIX)]
@@ -73,7 +73,7 @@ def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
 
 
 def print_notes(backtest: Backtest) -> None:
-    """Say everything a person should know that is not in the answer itself."""
+    """Print the notes that a person should read in addition to the result."""
     source = backtest.source
     if not backtest.tallies and not source.has_failed:
         print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
@@ -149,7 +149,7 @@ def _format_small_usd(amount: float) -> str:
 
 
 def _table_lines(backtest: Backtest, listed: Sequence[Tally]) -> list[str]:
-    """A line of numbers to a volume, and below it what they are made of."""
+    """A line of numbers for each volume, and below it what they consist of."""
     table = Table(
         titles=_TITLES,
         lines=[_table_line(tally) for tally in listed],
@@ -283,7 +283,7 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
 
 
 def _assumption_lines(backtest: Backtest) -> list[str]:
-    """What a recording cannot tell, and what is taken instead."""
+    """What a recording does not contain, and what is assumed instead."""
     return ["It rests on this:", *(f"- {assumption}" for assumption in list_assumptions(backtest))]
 
 

@@ -127,7 +127,7 @@ class StackPolicyStore:
         """Put this text in force in place of what was ``expected``, and answer its version.
 
         Raises:
-            OutrunError: that is no longer what is there.
+            PolicyConflictError: that is no longer what is there.
             AwsError: it could not be written.
         """
         self._refuse_if_changed(expected)
@@ -150,7 +150,7 @@ class StackPolicyStore:
         """Take away the pushed policy that was ``expected``.
 
         Raises:
-            OutrunError: it is no longer what is there.
+            PolicyConflictError: it is no longer what is there.
             AwsError: it could not be deleted.
         """
         self._refuse_if_changed(expected)

@@ -93,7 +93,7 @@ class CachedLookup(Generic[T]):
         """What was found.
 
         Raises:
-            UnknownError: it could not be found out.
+            LookupFailedError: it could not be found out.
         """
         if not self._lock.acquire(timeout=self._timeout_s):
             raise LookupFailedError(self._owner, CheckTimeoutError(f"no answer within {self._timeout_s:g} s"))
@@ -218,7 +218,7 @@ class DoctorContext:
         """A client that does not wait long.
 
         Raises:
-            UnknownError: no call can succeed, with these credentials or none.
+            LookupFailedError: no call can succeed, with these credentials or none.
         """
         self._check_credentials()
         return self._client(service)

@@ -96,7 +96,7 @@ def check_reaches_watchdog(context: CommandContext, action: str, result_word: st
     for another reason.
 
     Raises:
-        ReachError: saying what it would not reach, and what to do.
+        UnreachableWatchdogError: saying what it would not reach, and what to do.
     """
     reach, region = context.reach, context.services.location.region
     if context.options.ledger:
@@ -123,7 +123,7 @@ def check_has_ledger(context: CommandContext) -> None:
     """Refuse a hold where there is neither a stack nor a ledger: a new ledger is one that nothing reads.
 
     Raises:
-        ReachError: naming the region, and what to do.
+        UnreachableWatchdogError: naming the region, and what to do.
     """
     if not context.has_ledger and not context.options.ledger:
         region = context.services.location.region

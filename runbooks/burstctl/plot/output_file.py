@@ -31,7 +31,7 @@ class PictureFile:
         """Draw it, and say where it is.
 
         Raises:
-            WritingError: it cannot be written; what was there before still is.
+            WriteError: it cannot be written; what was there before still is.
         """
         content = self._draw(volume_plot, self._kind)
         write_atomically(self._path, content)

@@ -79,7 +79,7 @@ def change_policy(options: Options, request: PushRequest) -> ExitCode:
         PolicyError: the policy is wrong; with every fault.
         SettingsError: it does not fit the stack, or there is nobody to ask.
         AwsError: Parameter Store cannot be asked, or did not take it.
-        OutrunError: somebody else changed the policy meanwhile.
+        PolicyConflictError: somebody else changed the policy meanwhile.
     """
     document = "" if request.source is None else _read_document(request.source)
     if not request.dry_run:

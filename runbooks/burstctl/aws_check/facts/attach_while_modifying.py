@@ -24,7 +24,7 @@ def judge(attempts: Sequence[Attempt]) -> Measurement:
     """By the newest attempt, which must have met the state.
 
     Raises:
-        NotMeasured: no attempt was made while it was modifying.
+        NotMeasuredError: no attempt was made while it was modifying.
     """
     last = attempts[-1]
     if not was_modifying(last):

@@ -1,4 +1,4 @@
-"""What becomes of the burst balance of a gp2 volume that grows."""
+"""What happens to the burst balance of a gp2 volume that grows."""
 
 from typing import Final
 
@@ -22,7 +22,7 @@ def judge(before: Sample, after: Sample) -> Measurement:
     """By the newest datapoint before the change and the first one after it.
 
     Raises:
-        NotMeasured: the two do not decide it.
+        NotMeasuredError: the two do not decide it.
     """
     earned_pct = pct_per_minute(_GROWN_GIB) * (after.start_at_s - before.start_at_s) / 60
     bounds = {

@@ -1,4 +1,4 @@
-"""What becomes of the burst balance of a volume that goes from gp2 to gp3 and back."""
+"""What happens to the burst balance of a volume that goes from gp2 to gp3 and back."""
 
 from typing import Final
 
@@ -26,14 +26,14 @@ _MAX_AWAY_S: Final = 40 * 60  # keeps the fact within the lifetime of the shared
 _DATAPOINT_TIMEOUT_S: Final = 25 * 60  # beyond the datapoints that are needed: CloudWatch may be minutes late
 _POLL_INTERVAL_S: Final = 60  # a datapoint comes at most once a minute
 _RETURN_DURATION_FACTOR: Final = 1.25
-"""A modification's duration varies: the way back may take longer than the way out."""
+"""A modification's duration varies: the return may take longer than the first modification."""
 
 
 def to_measured(round_trip: RoundTrip) -> Measurement:
     """The answer that ``burstctl experiment credit-reset`` would give.
 
     Raises:
-        NotMeasured: its datapoints do not decide it.
+        NotMeasuredError: its datapoints do not decide it.
     """
     verdict = reach_verdict(round_trip)
     if verdict.hypothesis is None:

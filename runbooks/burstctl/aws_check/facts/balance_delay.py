@@ -31,7 +31,7 @@ def judge(datapoints: Sequence[AppearedDatapoint]) -> Measurement:
     """One delay that explains all datapoints, or else the shortest and the longest.
 
     Raises:
-        NotMeasured: too few datapoints appeared.
+        NotMeasuredError: too few datapoints appeared.
     """
     if len(datapoints) < _MIN_DATAPOINTS:
         raise NotMeasuredError(

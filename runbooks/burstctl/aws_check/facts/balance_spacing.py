@@ -17,7 +17,7 @@ def judge(balance: Series) -> Measurement:
     """The median distance of the newest datapoints.
 
     Raises:
-        NotMeasured: there are too few.
+        NotMeasuredError: there are too few.
     """
     spacing_s = balance.spacing_s
     if spacing_s is None or len(balance) < _MIN_DATAPOINTS:

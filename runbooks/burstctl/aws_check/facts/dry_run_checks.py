@@ -1,4 +1,4 @@
-"""What a ModifyVolume with DryRun checks besides the permission."""
+"""What a ModifyVolume with DryRun checks in addition to the permission."""
 
 from typing import Final
 
@@ -10,10 +10,10 @@ ALLOWED_CODE: Final = "DryRunOperation"
 
 
 def judge(parameters: Refusal, state: Refusal | None) -> Measurement:
-    """By a dry run that asks for an impossible size, and one while a modification is in progress.
+    """Judge by a dry run with an impossible size, and by one while a modification is in progress.
 
     Raises:
-        NotMeasured: no modification was in progress at the second one.
+        NotMeasuredError: no modification was in progress at the second one.
     """
     if state is None:
         raise NotMeasuredError("the modification was over before the dry run: run it again")
@@ -43,7 +43,7 @@ def measure(context: FactContext) -> Steps:
 
 
 def _dry_run(context: FactContext, volume_id: str, **parameters: object) -> Refusal:
-    """A dry run is always answered with an error; success would mean that it was carried out."""
+    """A dry run always ends with an error; success would mean that the volume was modified."""
     refusal = context.modify_volume(volume_id, DryRun=True, **parameters)
     if refusal is None:
         raise NotMeasuredError("AWS carried out a dry run")

@@ -12,7 +12,7 @@ from burstctl.aws_check.result import Measurement, Steps
 
 _ATTEMPTS: Final = 3  # a policy may take longer than a minute to be known everywhere
 _PROPAGATION_S: Final = 60
-"""So long a new policy may take to be known everywhere, and a message to arrive."""
+"""A new policy may take this long to be effective everywhere, and a message to arrive."""
 
 _POLL_INTERVAL_S: Final = 5  # the message arrives within seconds, or not at all
 
@@ -45,7 +45,7 @@ def measure(context: FactContext) -> Steps:
 
 
 def _create_topic_and_queue(context: FactContext) -> tuple[str, str]:
-    """A key, a topic that it encrypts, and a queue that hears the topic; answers topic and queue."""
+    """Create a key, a topic that it encrypts, and a subscribed queue; return the topic and the queue."""
     sns, kms = context.client("sns"), context.client("kms")
     arn_prefix = f"arn:{context.partition}"
     region_and_account = f"{context.run_file.region}:{context.run_file.account}"

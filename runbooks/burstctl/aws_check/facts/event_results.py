@@ -12,7 +12,7 @@ from burstctl.aws_check.resources import make_tags
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _RULE_PROPAGATION_S: Final = 60
-"""So long a new rule may take to match."""
+"""A new rule may take this long to match events."""
 
 _EVENT_DELAY_S: Final = 300  # EBS events are best effort: what is not there by now may never come
 _ORDER: Final = ("modifying", "optimizing", "completed")
@@ -27,7 +27,7 @@ def judge(results: Sequence[str]) -> Measurement:
     """By the results in all events about one completed modification.
 
     Raises:
-        NotMeasured: none arrived.
+        NotMeasuredError: none arrived.
     """
     if not results:
         raise NotMeasuredError("no event arrived: they may be lost, or the rule was not known in time")
@@ -66,7 +66,7 @@ def measure(context: FactContext) -> Steps:
 
 
 def _create_rule_and_queue(context: FactContext) -> str:
-    """A rule for modifications of volumes and a queue behind it; answers the queue."""
+    """Create a rule for modifications of volumes, with a queue as its target; return the queue."""
     name, events = f"{context.resource_name}-events", context.client("events")
     region_and_account = f"{context.run_file.region}:{context.run_file.account}"
     rule_arn = f"arn:{context.partition}:events:{region_and_account}:rule/{name}"

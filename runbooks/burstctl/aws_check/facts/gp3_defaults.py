@@ -1,4 +1,4 @@
-"""What a modification to gp3 has that names neither IOPS nor throughput."""
+"""The configuration after a modification to gp3 that specifies neither IOPS nor throughput."""
 
 from typing import Any, Final
 
@@ -13,10 +13,10 @@ _RECORD_TIMEOUT_S: Final = 120  # EC2 is eventually consistent: a new record may
 
 
 def judge(target: dict[str, Any]) -> Measurement:
-    """By the target that the record of the modification names.
+    """Judge by the target in the record of the modification.
 
     Raises:
-        NotMeasured: it names no throughput, or one that is neither.
+        NotMeasuredError: it names no throughput, or one that is neither.
     """
     answer = _ANSWERS.get(target["mib_s"])
     if answer is None:

@@ -21,7 +21,7 @@ def judge(idle: int, active: int) -> Measurement:
     """By the datapoints of an idle and of an active volume in the same time.
 
     Raises:
-        NotMeasured: the active one has hardly any, so nothing follows from the idle one.
+        NotMeasuredError: the active one has hardly any, so nothing follows from the idle one.
     """
     if active < _MIN_ACTIVE_DATAPOINTS:
         raise NotMeasuredError(f"the active volume has {active} datapoints, so the idle one proves nothing")

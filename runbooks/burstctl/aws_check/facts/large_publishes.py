@@ -21,7 +21,7 @@ def judge(large: Series, active: Series, reads: Series) -> Measurement:
     """By its datapoints, and by those of a small volume in the same time.
 
     Raises:
-        NotMeasured: the small one has hardly any, or CloudWatch shows no ``reads`` of the large one: then
+        NotMeasuredError: the small one has hardly any, or CloudWatch shows no ``reads`` of the large one: then
             nothing follows from its silence.
     """
     evidence = {

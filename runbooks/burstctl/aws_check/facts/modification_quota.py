@@ -1,4 +1,4 @@
-"""How many modifications a volume may have, and the words in which AWS refuses one more."""
+"""How many modifications AWS accepts for a volume, and how it refuses the next."""
 
 from datetime import datetime
 from typing import Final
@@ -18,7 +18,7 @@ def judge(accepted: int, refusal: Refusal | None, first_started_at_s: float) -> 
     """By the modifications accepted one after the other, and the refusal after them.
 
     Raises:
-        NotMeasured: it was refused for another reason than their number.
+        NotMeasuredError: it was refused for another reason than their number.
     """
     if refusal is None:
         return Measurement(answer=f"{accepted} accepted and none refused", values={"accepted": accepted})

@@ -20,7 +20,7 @@ def judge(no_op: Refusal | None, accepted: int) -> Measurement:
     """By what AWS said to the request that changes nothing, and how many real ones it accepted after it.
 
     Raises:
-        NotMeasured: their number fits no rule that is known.
+        NotMeasuredError: their number fits no rule that is known.
     """
     evidence = {"accepted_after_it": accepted, "no_op": no_op and no_op.to_document()}
     answer = _ANSWER_BY_ACCEPTED.get(accepted)

@@ -19,10 +19,10 @@ class Observation(NamedTuple):
 
 
 def judge(observations: Sequence[Observation], original: str, target: str) -> Measurement:
-    """By the first state in which the target was shown; the state before must have shown the original.
+    """Judge by the first state that showed the target; the state before it must have shown the original.
 
     Raises:
-        NotMeasured: the states before it were too short to be seen, or it changed within ``modifying``.
+        NotMeasuredError: the states before it were too short to be seen, or it changed within ``modifying``.
     """
     target_observations = [observation for observation in observations if observation.volume_type == target]
     if not target_observations:

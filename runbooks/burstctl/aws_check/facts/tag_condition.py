@@ -19,10 +19,10 @@ _CONDITION: Final = {"StringEquals": {f"ec2:ResourceTag/{_KEY}": "yes"}}
 
 
 def judge(*, is_effective: bool, with_tag: bool, without_tag: bool) -> Measurement:
-    """By dry runs on a volume with the tag and on one without it; ``is_effective``: both work unconditioned.
+    """Judge by dry runs with and without the tag; ``is_effective``: both are allowed without the condition.
 
     Raises:
-        NotMeasured: the role may not even modify without a condition.
+        NotMeasuredError: the role may not even modify without a condition.
     """
     if not is_effective:
         raise NotMeasuredError(

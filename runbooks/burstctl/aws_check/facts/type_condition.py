@@ -16,10 +16,10 @@ from burstctl.aws_check.session_role import (
 
 
 def judge(*, is_effective: bool, as_gp2: bool, as_gp3: bool) -> Measurement:
-    """By dry runs from gp2 to gp3 under a condition for the one type and for the other.
+    """Judge by dry runs from gp2 to gp3 under a condition on each of the two types.
 
     Raises:
-        NotMeasured: the role may not even modify without a condition.
+        NotMeasuredError: the role may not even modify without a condition.
     """
     if not is_effective:
         raise NotMeasuredError(
