@@ -1,4 +1,4 @@
-"""A file that somebody named to be written: it is either the old one or the whole new one."""
+"""Writes a file that the user named so that it is never half-written."""
 
 import os
 from pathlib import Path
@@ -37,12 +37,12 @@ def display_path(path: Path) -> str:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write beside the file and rename: whoever reads meanwhile sees the old one or the new one.
+    """Write to a temporary file and rename it, so that readers see either the old file or the new one.
 
     What is no file, such as a pipe or /dev/null, is written to and stays what it is.
 
     Raises:
-        WriteError: the disk is full, or somebody took the place away.
+    WriteError: the disk is full, or the directory was removed meanwhile.
     """
     try:
         if _is_pipe_or_device(path):

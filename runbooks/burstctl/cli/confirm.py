@@ -7,7 +7,7 @@ from burstwatch.wiring.settings import SettingsError
 
 
 def require_terminal_or_yes(*, assumes_yes: bool, preview_option: str = "--dry-run") -> None:
-    """Find out before any work whether there is somebody to ask; ``preview_option`` shows what would be done.
+    """Check before any work that there is a person to ask; ``preview_option`` only shows the plan.
 
     Raises:
         SettingsError: there is no terminal, and no --yes.

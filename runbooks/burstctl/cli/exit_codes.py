@@ -9,7 +9,7 @@ from burstwatch.core.watch.pass_report import PassReport
 
 
 class ExitCode(IntEnum):
-    """What a process that runs ``burstctl`` can tell from its exit code."""
+    """The exit codes of ``burstctl``."""
 
     OK = 0
     FAILED = 1

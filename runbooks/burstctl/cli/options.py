@@ -17,7 +17,7 @@ ALL_REGIONS: Final = "all"
 """In place of a region: every one that is enabled for the account."""
 
 MAX_ORDER_DURATION: Final = timedelta(days=30)
-"""A hold, or a flip that is to come back, for longer than this is meant for good."""
+"""A hold, or a flip with a return, that is longer than this is probably meant to be permanent."""
 
 _MAX_REASON_LENGTH: Final = 200  # it is quoted in alerts, tables and the history, beside other text
 _VOLUME_ID: Final = re.compile(r"vol-([0-9a-f]{8}|[0-9a-f]{17})")
@@ -28,7 +28,8 @@ _CommandFunction = TypeVar("_CommandFunction", bound=Callable[..., Any])
 class Options:
     """The options of every command, given before or after its name.
 
-    ``regions`` are those asked for, ``region`` is the one to work in: None where none was given, or several.
+    ``regions`` are the given regions; ``region`` is the single one to work in, None if there is none or
+    several.
     """
 
     policy: Path | None = None
@@ -46,7 +47,7 @@ class Options:
 
 
 def _complete_region(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The regions that botocore knows, and ``all`` where several are taken; AWS is not asked."""
+    """The regions that botocore lists, and ``all`` if several are allowed; this makes no call to AWS."""
     from botocore.session import Session  # noqa: PLC0415 - only while somebody types a region
 
     takes_all = not isinstance(context.command, Command) or context.command.takes_regions
@@ -127,7 +128,7 @@ def _make_options(*, regions: Sequence[str], **other_options: Any) -> Options:
 
 
 class Command(click.Command):
-    """A command whose help ends with examples and the page that tells when to use it.
+    """A command whose help ends with examples and the page that explains when to use it.
 
     One that looks at, or holds, whole regions may do so in several at once: it ``takes_regions``.
     """
@@ -211,7 +212,7 @@ ORDER_DURATION: Final = Duration(timedelta(minutes=1), MAX_ORDER_DURATION)
 
 
 class ReasonText(click.ParamType[str]):
-    """Why, in a person's words: they stand in the ledger and in alerts."""
+    """The reason of a person, in their own words; it is shown in the ledger and in alerts."""
 
     name = "text"
 

@@ -50,7 +50,7 @@ def print_output(text: str) -> None:
 
 
 def print_info(text: str, *, is_preformatted: bool = False) -> None:
-    """Write words for people; nothing depends on them, so a closed stderr is no failure.
+    """Print a message for people to stderr. Nothing depends on it, so a closed stderr is no failure.
 
     On a terminal they are broken to its width, unless they are laid out already.
     """
@@ -69,7 +69,7 @@ def print_error(text: str) -> None:
 
 
 def print_internal_error(error: Exception) -> None:
-    """Say that something went wrong which nobody foresaw; the traceback is for those who ask for it."""
+    """Report an unexpected error; the traceback is only printed with ``BURSTWATCH_DEBUG``."""
     if os.environ.get(DEBUG_ENV):
         traceback.print_exception(error)
     message = sanitise(str(error), _MAX_TEXT_LENGTH) or "no message"
@@ -80,7 +80,7 @@ def print_internal_error(error: Exception) -> None:
 
 
 def supports_colour() -> bool:
-    """Whether stdout is a terminal that shows colours, and nobody asked for none (NO_COLOR)."""
+    """Whether stdout is a terminal with colours, and NO_COLOR is not set."""
     is_colour_disabled = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     return sys.stdout.isatty() and not is_colour_disabled
 
@@ -100,7 +100,7 @@ def _wrap_to_terminal(text: str) -> str:
 
 
 def _discard_stdout() -> None:
-    """What could not be written stays buffered, and the interpreter would try again on its way out."""
+    """Discard buffered output that cannot be written; otherwise the interpreter tries again when it exits."""
     if sys.__stdout__ is not None and sys.stdout is sys.__stdout__:
         with open(os.devnull, "w", encoding="utf-8") as devnull:  # noqa: PTH123 - a device, not a path
             os.dup2(devnull.fileno(), sys.__stdout__.fileno())

@@ -1,4 +1,4 @@
-"""A bar for passes that take a while."""
+"""A progress bar for long passes."""
 
 import os
 import sys
@@ -37,7 +37,7 @@ class ProgressBar:
             self._timer.start()
 
     def report(self, done: int, total: int) -> None:
-        """So many volumes are done."""
+        """Set the number of volumes that are done."""
         with self._lock:
             self._done, self._total = done, total
             if self._bar is not None and self._task is not None:

@@ -1,4 +1,4 @@
-"""What a shell is told to complete by, and what it is answered while somebody types.
+"""The completion scripts for shells, and the completions themselves.
 
 Each script hands over the line up to the cursor, and takes a line for each thing on offer: kind, value, help.
 """

@@ -17,8 +17,8 @@ class StopSignal:
 
     A SIGHUP that is ignored, as under ``nohup``, stays ignored.
 
-    With ``timeout_s`` a process that has not ended so long after the signal is ended as by a crash: it waits
-    for something that does not answer. What it had recorded is settled by the next pass of any process.
+    With ``timeout_s``, a process that has not ended by then after the signal is killed, because it waits for
+    something that does not respond. The next pass of any process settles what it had recorded.
     """
 
     def __init__(self, *, grace_s: float | None = None) -> None:
@@ -49,7 +49,7 @@ class StopSignal:
         os.close(self._writer)
 
     def wait(self, seconds: float) -> None:
-        """Sleep so long, or until a signal comes; one that came before is not slept through."""
+        """Sleep this long, or until a signal arrives; return at once if one has arrived already."""
         select.select([self._reader], [], [], max(0.0, seconds))
 
     def _handle(self, _number: int, _frame: FrameType | None) -> None:

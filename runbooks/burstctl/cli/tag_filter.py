@@ -43,7 +43,7 @@ class TagTermType(click.ParamType[TagTerm]):
 
 
 def ec2_filters(terms: Sequence[TagTerm], volume_types: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """What EC2 can sort out of the terms; ``TagTerm.fits`` has the last word on each volume."""
+    """The EC2 filters for the terms that EC2 can evaluate; ``TagTerm.fits`` decides about each volume."""
     filters: dict[str, Sequence[str]] = {"volume-type": list(volume_types)}
     for term in terms:
         if term.value is None or _WILDCARDS & set(term.value):

@@ -14,7 +14,7 @@ Topic = tuple[str, Sequence[str]]
 
 
 def lay_out_topics(headline: str, topics: Iterable[Topic]) -> str:
-    """A topic to a paragraph: its name on the left, its sentences beside it."""
+    """A paragraph for each topic: its name on the left, its sentences next to it."""
     lines = wrap(headline.split(), COLUMNS)
     for topic, sentences in topics:
         text_lines = [
@@ -28,7 +28,7 @@ def lay_out_topics(headline: str, topics: Iterable[Topic]) -> str:
 
 
 def wrap_hanging(sentence: str, width: int) -> list[str]:
-    """The sentence on lines of at most so many columns, all but the first indented; what fits stays whole."""
+    """Wrap a sentence to this many columns and indent all lines but the first."""
     if display_width(sentence) <= width:
         return [sentence]
     first, *rest = wrap(sentence.split(), width - 2)

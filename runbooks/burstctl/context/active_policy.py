@@ -1,4 +1,4 @@
-"""Which policy is in force at an operator's desk, and what becomes of it while a watch runs."""
+"""The policy that is in force for an operator's command, and its changes while a watch runs."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ class PolicySource(Protocol):
 
     @property
     def check_command(self) -> str:
-        """What tells every fault of it."""
+        """The command that shows every fault of the policy."""
         ...
 
     def read(self) -> Policy:
@@ -68,7 +68,7 @@ class FilePolicySource:
 
 
 def is_policy_named(path: Path | None, environ: Mapping[str, str]) -> bool:
-    """Whether a policy is named, so that no stack needs to be asked for its own."""
+    """Whether the options name a policy, so that no stack must be asked for its own."""
     return path is not None or bool(environ.get(POLICY_ENV))
 
 
@@ -80,7 +80,7 @@ def find_policy_source(
 
 
 def find_file_source(path: Path | None, environ: Mapping[str, str]) -> FilePolicySource:
-    """The same, whatever is deployed."""
+    """The policy's source without regard to any stack."""
     if path is not None:
         return FilePolicySource(path=path, chosen_by="--policy")
     if environ.get(POLICY_ENV):
@@ -92,7 +92,7 @@ def find_file_source(path: Path | None, environ: Mapping[str, str]) -> FilePolic
 
 
 class PolicyReloader:
-    """Keeps the last good policy while it changes under a running watch, or cannot be read for a while.
+    """Keeps the last valid policy while its source changes or cannot be read during a watch.
 
     Until ``mark_reported`` is called, ``unreported_faults`` holds the faults of a bad one, and
     ``unreported_read_error`` why it could not be read; the same comes up once.
@@ -113,7 +113,7 @@ class PolicyReloader:
         return bool(self._last_faults) or self._last_read_error is not None
 
     def reload(self, now_s: float) -> bool:
-        """Read the policy anew; whether a changed one is in force from now on."""
+        """Read the policy again; return whether a changed one is in force from now on."""
         try:
             policy = self.source.read()
         except PolicyError as error:
@@ -133,5 +133,5 @@ class PolicyReloader:
         return has_changed
 
     def mark_reported(self) -> None:
-        """People know."""
+        """Note that the faults were reported."""
         self.unreported_faults, self.unreported_read_error = (), None

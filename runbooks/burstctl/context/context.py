@@ -1,4 +1,4 @@
-"""What a command stands on at an operator's desk: policy, ledger, AWS, and the ways to people."""
+"""What a command needs on an operator's machine: policy, ledger, AWS clients and alert channels."""
 
 import os
 import sys
@@ -52,9 +52,8 @@ _MAX_TEXT_LENGTH: Final = 1_000  # a fault of a policy may quote a long value
 class CommandContext:
     """A shell for passes; ``ledger_location`` is where it remembers, even while there is no file yet.
 
-    ``options`` are those given, for commands that are to find the same desk again. ``operator`` is the
-    operator, ``origin`` the account and region that a ledger is bound to, where they were asked for and could
-    be told.
+    ``options`` are the options given, for commands that must use the same context. ``origin`` is the account
+    and region to which a ledger is bound, if they were requested and could be determined.
     """
 
     services: Services
@@ -95,14 +94,14 @@ class CommandContext:
 
 @contextmanager
 def open_readonly(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
-    """A desk that changes nothing: where there is no ledger, none is made."""
+    """Open a context that changes nothing; a missing ledger is not created."""
     with _open_context(options, {}, creates_ledger=False, needs_policy=needs_policy) as (context, _, _):
         yield context
 
 
 @contextmanager
 def open_operator(options: Options, *, needs_policy: bool = True) -> Iterator[CommandContext]:
-    """A desk for orders that only the ledger needs to know; where AWS is out of reach they are taken as well.
+    """Open a context for orders that only the ledger needs to know; they also work if AWS is unreachable.
 
     Nothing is written before ``CommandContext.recording``. Without ``needs_policy`` no bad one stops it: the
     kill switch works when all else is wrong. Whom an order in this ledger reaches is in
@@ -143,7 +142,7 @@ def _with_operator(
 def open_watch(
     options: Options, overrides: Mapping[str, str], *, may_modify: bool = False
 ) -> Iterator[CommandContext]:
-    """A desk that records and tells; ``overrides`` is what options say in place of the environment.
+    """Open a context that records and sends alerts; ``overrides`` replaces variables of the environment.
 
     Only where it ``may_modify`` is there anything that modifies volumes; and only then does it share the
     ledger of a deployed stack, whose watchdog leaves alone the ticks that are taken here.
@@ -257,7 +256,7 @@ def _open_context(
 
 
 def _find_stacks(options: Options, session: AwsSession, calls: CallCounter, *, is_order: bool) -> Stacks:
-    """The deployed stacks, where their ledger or policy is wanted, or an order should reach them.
+    """The deployed stacks, if their ledger or policy is needed, or an order must reach them.
 
     What is odd about them is said.
     """
@@ -312,7 +311,7 @@ def _read_settings(
 
 
 def _with_stack_topic(settings: Settings, stack: Deployment | None, *, claims_ticks: bool) -> Settings:
-    """With the topic that goes with the ledger: what waits in a stack's must reach the people of the stack.
+    """The settings with the stack's own topic: alerts in a stack's ledger must reach the stack's recipients.
 
     Whoever takes its ticks has to send for it; all others leave that to its watchdog.
     """
@@ -330,7 +329,7 @@ def _with_stack_topic(settings: Settings, stack: Deployment | None, *, claims_ti
 def _open_ledger(
     address: LedgerAddress, session: AwsSession, *, creates_ledger: bool
 ) -> Iterator[tuple[BindableLedger, bool]]:
-    """The ledger, and whether it is one that stays: none is made for whoever only reads."""
+    """The ledger, and whether it is persistent; a command that only reads does not create one."""
     has_ledger = address.kind is LedgerKind.DYNAMODB or os.path.exists(address.path)  # noqa: PTH110 - says no, not PermissionError, where it cannot look
     if not has_ledger and not creates_ledger:
         print_info(f"ledger: {address} (none yet)")

@@ -17,12 +17,12 @@ from burstwatch.wiring.settings import SettingsError
 
 SCHEMA: Final = "burstwatch.reports/v1"
 _FALLBACK_REGION: Final = "us-east-1"
-"""Where the regions are asked for when no region is configured; every account has it."""
+"""Used to list the regions when none is configured, because it is enabled in every account."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegionResults:
-    """What became of all regions; ``failures`` says of each that nothing is known of, why."""
+    """The results of all regions; ``failures`` has the reason for each region without a result."""
 
     exit_code: ExitCode
     failures: Sequence[str]

@@ -19,7 +19,8 @@ def evaluate_fleet(services: Services, *, now_s: float) -> PassReport:
 def assess_volumes(services: Services, volume_ids: Sequence[str] = (), *, now_s: float) -> PassReport:
     """Look at these volumes, or at the whole fleet and what was flipped away from it, and change nothing.
 
-    The samples stay in the assessments of volumes asked for by id; those of a fleet would not fit in memory.
+    Assessments of volumes that are requested by ID keep their samples; those of a fleet would not fit in
+    memory.
     """
     watch_pass = start_pass(services, now_s=now_s)
     watch_pass.keeps_samples = bool(volume_ids)

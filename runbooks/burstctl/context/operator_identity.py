@@ -1,4 +1,4 @@
-"""The operator's name, as it stands in the ledger behind what they did."""
+"""The operator's name, as the ledger records it with their actions."""
 
 import getpass
 import os
@@ -15,7 +15,7 @@ _RESERVED_NAMES: Final = (WATCHDOG, EXTERNAL)
 
 
 def name_operator(identity: CallerIdentity | None) -> str:
-    """``anna (role/ops)``: the user here, and whom AWS takes them for where that is known."""
+    """``anna (role/ops)``: the local user, and the AWS identity if it is known."""
     user = sanitise(_user_name(), _MAX_USER_LENGTH)
     if user.lower() in _RESERVED_NAMES:
         user = f"user {user}"

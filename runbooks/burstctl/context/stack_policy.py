@@ -66,7 +66,7 @@ class StoredPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StackPolicy:
-    """Both policies of a stack, either of which may be gone."""
+    """Both policies of a stack; either may be missing."""
 
     stack: Deployment
     deployed: StoredPolicy | None
@@ -163,7 +163,7 @@ class StackPolicyStore:
 
 
 class StackPolicySource:
-    """The policy in force of a stack, for whoever reads a policy from somewhere."""
+    """The policy that is in force in a stack, as a policy source."""
 
     check_command: Final = "burstctl policy check"
 

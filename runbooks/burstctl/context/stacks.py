@@ -1,4 +1,4 @@
-"""The deployed stacks of this account and region: which one stands, and what an operator should know."""
+"""The deployed stacks of this account and region: the active one, and notes for the operator."""
 
 import os
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ StackOrError: TypeAlias = Deployment | DeploymentError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stacks:
-    """The stacks there are, the one that stands first; ``failure`` says why AWS could not be asked."""
+    """The deployed stacks, the active one first; ``failure`` is the reason if AWS could not be asked."""
 
     results: Sequence[StackOrError] = ()
     failure: AwsError | None = None
@@ -111,7 +111,7 @@ def print_stack_notes(stacks: Stacks, *, is_ledger_named: bool) -> None:
 
 
 def print_ledger_mismatch(ledger: LedgerAddress, stack: Deployment | None, *, only_watches: bool) -> None:
-    """Say what a deployed watchdog and whoever uses this ledger do not know of each other, or take away."""
+    """Explain what a deployed watchdog and the user of another ledger do not know of each other."""
     if stack is None:
         return
     is_shared = str(ledger) == stack.ledger

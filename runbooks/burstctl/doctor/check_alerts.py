@@ -1,4 +1,4 @@
-"""The ways to people: topics, who subscribed to them, and Slack; nothing is posted."""
+"""The alert channels: topics, their subscribers, and Slack. Nothing is posted."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ def check_topic(context: DoctorContext) -> Iterator[Finding]:
 
 
 def check_subscriptions(context: DoctorContext) -> Iterator[Finding]:
-    """Who hears of an alert, and who would if they had confirmed."""
+    """Who receives an alert, and who would after confirming a subscription."""
     topics = _topic_arns(context)
     if not topics:
         yield skipped(_NO_TOPIC_MESSAGE)
@@ -78,9 +78,9 @@ def judge_subscriptions(
     subscriptions: Sequence[Mapping[str, Any]],
     notify_destinations: Sequence[str] | None,
 ) -> Iterator[Finding]:
-    """A subscription counts from its confirmation on; the notify function is nobody by itself.
+    """Only confirmed subscriptions count, and the notify function alone reaches nobody.
 
-    ``notify_destinations`` are those whom it tells, None where that is not known.
+    ``notify_destinations`` are the destinations of the notify function; None if they are not known.
     """
     topic = topic_arn.rpartition(":")[2]
     for subscription in subscriptions:
@@ -171,7 +171,7 @@ def judge_refusal(error: ChannelError) -> Finding:
 
 
 def _check_connection(host: str, port: int | None) -> Finding:
-    """A connection and its certificate; of the address no more than the host is told."""
+    """Open a connection and check its certificate; only the host of the webhook's address is shown."""
     opener = OpenerDirector()
     for handler in (ProxyHandler(), HTTPSHandler()):
         opener.add_handler(handler)
@@ -239,7 +239,7 @@ def _topic_arns(context: DoctorContext) -> list[str]:
 
 
 def _notify_destinations(context: DoctorContext, topic_arn: str) -> list[str] | None:
-    """Where the notify function carries what the stack's topic is told; None where that is not known."""
+    """The destinations to which the notify function forwards alerts; None if they are not known."""
     stack = context.stack
     if stack is None or topic_arn != stack.topic_arn:
         return []

@@ -1,4 +1,4 @@
-"""Access: whom AWS takes us for, and whether our clock is AWS's."""
+"""Access: the identity that AWS sees, and whether the clock agrees with AWS's."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ def check_clock(context: DoctorContext) -> Iterator[Finding]:
 
 
 def judge_credentials(caller: Caller, region: str, *, now_s: float) -> Finding:
-    """Credentials that AWS knows are good, unless they are root's or end at any moment."""
+    """Valid credentials are good, unless they are root's or expire soon."""
     identity = caller.identity
     summary = f"{identity.arn} of account {identity.account}, in {region}"
     summary += f", by {caller.method}" if caller.method else ""

@@ -30,7 +30,7 @@ def check_ledger(context: DoctorContext) -> Iterator[Finding]:
 
 
 def check_holds(context: DoctorContext) -> Iterator[Finding]:
-    """What people froze; everything frozen is the kill switch, and nothing is flipped."""
+    """The holds of people; a hold on everything is the kill switch, with which nothing is flipped."""
     now_s = context.now_s()
     holds = context.ledger().holds(now_s)
     for hold in holds[:_MAX_HOLDS]:
@@ -125,7 +125,7 @@ def _check_table(context: DoctorContext, address: LedgerAddress) -> Finding:
 
 
 def _check_stack_ledger(context: DoctorContext, address: LedgerAddress) -> Iterator[Finding]:
-    """A desk with a ledger of its own beside a deployed stack is not heard there."""
+    """A separate local ledger next to a deployed stack: the stack does not see its holds."""
     try:
         stack = context.stack
     except LookupFailedError:

@@ -1,4 +1,4 @@
-"""Permissions: what only reads is tried, the smallest way; a modification by dry run; the rest is simulated.
+"""Permissions: reads are tried with the smallest request, a modification by dry run; the rest is simulated.
 
 Nothing is ever done to find out whether it may be done.
 """
@@ -145,7 +145,7 @@ READS: Final[Sequence[tuple[Permission, Attempt]]] = (
         _read_price,
     ),
 )
-"""What every desk may be asked for, with the smallest request that needs it."""
+"""The reads that any command may need, each with the smallest request that requires it."""
 
 
 def check_permissions(context: DoctorContext) -> Iterator[Finding]:
@@ -166,7 +166,7 @@ def check_permissions(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _attempt(context: DoctorContext, permission: Permission, attempt: Attempt) -> Finding:
-    """Make the call; an answer that it is not there is an answer to whoever may ask."""
+    """Make the call; a response that the resource does not exist proves the permission, too."""
     try:
         with translate_errors(permission.action):
             attempt(context)
@@ -239,7 +239,7 @@ def _check_topic_permission(context: DoctorContext) -> Iterator[Finding]:
 
 
 def _check_modify_permission(doctor_context: DoctorContext) -> Iterator[Finding]:
-    """By dry run on a volume that opted in; where there is none, by simulation of one that has the tag."""
+    """Check by a dry run on a volume that opted in; if there is none, by simulation with the tag."""
     key, value = doctor_context.policy_or_default().mode.opt_in_tag
     try:
         opted_in = [volume for volume in doctor_context.fleet().volumes if volume.tags.get(key) == value]
@@ -267,7 +267,7 @@ def _check_modify_permission(doctor_context: DoctorContext) -> Iterator[Finding]
 
 
 def best_dry_run_volume(volumes: Iterable[Volume]) -> Volume:
-    """The volume whose dry run says most: one that nothing but a permission stands in the way of."""
+    """The volume with the most conclusive dry run: one for which only a permission could be missing."""
     return min(
         volumes,
         key=lambda volume: (

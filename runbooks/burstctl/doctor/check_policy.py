@@ -1,4 +1,4 @@
-"""The policy: which one is in force, its faults, its size, and whether IAM and people mean the same tag."""
+"""The policy: its source, its faults, its size, and whether IAM uses the same opt-in tag."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -82,7 +82,7 @@ def check_quotas(context: DoctorContext) -> Iterator[Finding]:
 
 
 def judge_quota(quota: Quota, allowed: float, *, used: float, added: float, increase_command: str) -> Finding:
-    """Whether it is enough for what there is, and for what the opted-in volumes may become."""
+    """Whether a quota is enough for what exists, and for what the opted-in volumes may become."""
     summary = f"{quota.format_amount(used)} of {quota.format_amount(allowed)} in use"
     fix, commands = "ask AWS for more, or free some of it", (increase_command,)
     if added and used + added > allowed:
@@ -96,7 +96,7 @@ def judge_quota(quota: Quota, allowed: float, *, used: float, added: float, incr
 
 
 def judge_policy_limits(policy: Policy, allowed: Mapping[str, float]) -> Iterator[Finding]:
-    """The policy repeats two of the quotas, for guards that ask nobody."""
+    """Compare the two quotas that the policy repeats, because the guards make no call for them."""
     limits = (
         ("flip.io1_iops_limit", policy.flip.io1_iops_limit, allowed.get("L-B3A130E6")),
         ("flip.io2_iops_limit", policy.flip.io2_iops_limit, allowed.get("L-8D977E7E")),

@@ -32,7 +32,7 @@ _SCHEDULE_QUERY: Final = (
 
 
 def check_stack(context: DoctorContext) -> Iterator[Finding]:
-    """Which stacks there are, which one stands, and how its last deploy ended."""
+    """The deployed stacks, the active one, and the result of its last deployment."""
     stacks = context.stacks()
     if not stacks.results:
         yield skipped(
@@ -63,7 +63,7 @@ def check_stack(context: DoctorContext) -> Iterator[Finding]:
 
 
 def judge_missing_outputs(error: Exception, name: str) -> Finding:
-    """CloudFormation does not know a stack that says it is there, or does not say."""
+    """CloudFormation has no stack of the registered name, or cannot be asked."""
     is_unknown_stack = isinstance(error, AwsError) and error.failure.code == "ValidationError"
     if is_unknown_stack:
         return warning(
@@ -75,7 +75,7 @@ def judge_missing_outputs(error: Exception, name: str) -> Finding:
 
 
 def judge_status(name: str, status: str, flip_ability: str) -> Finding:
-    """How the last deploy ended."""
+    """The result of the last deployment."""
     summary = f"{name}, {flip_ability}, {status}"
     if status.endswith("_FAILED") or status == "ROLLBACK_COMPLETE" or status.startswith("DELETE"):
         return broken(summary, fix="look at its events in the console of CloudFormation, then deploy again")
@@ -161,7 +161,7 @@ def judge_function(function: str, configuration: Mapping[str, Any]) -> Finding:
 
 
 def _check_concurrency(context: DoctorContext, function: str, name: str) -> Iterator[Finding]:
-    """A reservation of nothing switches a function off; who may not see that is told by its alarm."""
+    """A reserved concurrency of 0 disables a function; without the permission, its alarm shows that."""
     try:
         with translate_errors("lambda:GetFunctionConcurrency"):
             response = context.client("lambda").get_function_concurrency(FunctionName=name)
@@ -203,7 +203,7 @@ def judge_sources(context: DoctorContext, sources: Sequence[Mapping[str, Any]]) 
 
 
 def check_queues(context: DoctorContext) -> Iterator[Finding]:
-    """Whether anything was given up."""
+    """Whether a dead-letter queue has messages."""
     outputs = context.outputs()
     client = context.client("sqs")
     for output, contents, page in _QUEUES:

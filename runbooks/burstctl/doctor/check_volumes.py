@@ -190,12 +190,12 @@ def _unwatched_finding(
 
 
 def _is_refusal(cause: str) -> bool:
-    """Whether it is for want of a permission, which is found and told by name elsewhere."""
+    """Whether a permission is missing, which another check reports by name."""
     return "may not call" in cause
 
 
 def check_tags(context: DoctorContext) -> Iterator[Finding]:
-    """Tags that do not do what somebody thinks they do."""
+    """Tags without the effect that their author probably expects."""
     policy = context.policy_or_default()
     windows = {window.name for window in policy.windows}
     with suppress(LookupFailedError):

@@ -10,7 +10,7 @@ from burstctl.doctor.line import StyledLine
 
 
 def render_colours(lines: Iterable[StyledLine]) -> str:
-    """The marks in colour, where the terminal has any and nobody wants none."""
+    """The labels in colour, if the terminal has colours and they are not disabled."""
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     with console.capture() as captured:
         for line in lines:

@@ -1,4 +1,4 @@
-"""``burstctl doctor``: what is wrong with the set-up itself, and what mends it."""
+"""``burstctl doctor``: what is wrong with the set-up itself, and how to fix it."""
 
 import os
 import time

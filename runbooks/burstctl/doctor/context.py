@@ -68,7 +68,7 @@ _CLIENT_CONFIG: Final = Config(
 _SHORT_TIMEOUT_CONFIG: Final = _CLIENT_CONFIG.merge(
     Config(read_timeout=3, retries={"mode": "standard", "total_max_attempts": 1})
 )
-"""Where AWS was silent once, the rest is asked once: 20 seconds tell a person as much as a minute."""
+"""After one timeout, the other calls are made once only: 20 seconds show as much as a minute."""
 
 _UNRECOVERABLE: Final = frozenset(
     {FailureKind.NO_CREDENTIALS, FailureKind.MISCONFIGURED, FailureKind.CLOCK_SKEW}
@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 class CachedLookup(Generic[T]):
-    """Something found out by whoever asks first; everybody else waits a while, and learns the same."""
+    """A value that the first caller determines; other callers wait for it, up to a timeout."""
 
     def __init__(self, owner: str, look_up: Callable[[], T], *, timeout_s: float = _LOOKUP_TIMEOUT_S) -> None:
         self._owner = owner
@@ -123,7 +123,7 @@ class CachedLookup(Generic[T]):
 class Caller:
     """Whom AWS takes these credentials for.
 
-    ``clock_ahead_s`` is this machine's clock before AWS's, if it told.
+    ``clock_ahead_s`` is how far this machine's clock is ahead of AWS's; None if AWS returned no date.
     """
 
     identity: CallerIdentity
@@ -141,7 +141,7 @@ class Fleet:
 
 
 class DoctorContext:
-    """One desk, its account and region; asked for anything twice it asks AWS once."""
+    """The configuration, account and region to check; every lookup is made once."""
 
     def __init__(self, options: Options, environ: Mapping[str, str], *, home: Path) -> None:
         self.options = options
@@ -190,7 +190,7 @@ class DoctorContext:
 
     @property
     def stack(self) -> Deployment | None:
-        """The stack that stands; of several it alone may flip."""
+        """The active stack: of several, only this one may flip."""
         return self.stacks().active
 
     @property
@@ -204,7 +204,7 @@ class DoctorContext:
 
     @property
     def uses_endpoint_clock(self) -> bool:
-        """Whether *now* is what the endpoint says; whatever else may be wrong with the settings."""
+        """Whether the current time is the endpoint's; this works even if other settings are invalid."""
         return self.environ.get(CLOCK) == Clock.ENDPOINT
 
     def policy_or_default(self) -> Policy:
@@ -336,7 +336,7 @@ class DoctorContext:
         return {**outputs, "StackStatus": response["StackStatus"]}
 
     def _read_notify_settings(self) -> Mapping[str, str]:
-        """What the notify function was told; nothing where no stack stands, or one without it."""
+        """The settings of the notify function; empty if there is no active stack or no such function."""
         if self.stack is None or (notify := self.outputs().get("NotifyFunction")) is None:
             return {}
         with translate_errors("lambda:GetFunctionConfiguration"):
@@ -344,7 +344,7 @@ class DoctorContext:
         return dict(response.get("Environment", {}).get("Variables", {}))
 
     def _open_ledger(self) -> BindableLedger:
-        """The ledger, to be read; where there is no file none is made."""
+        """Open the ledger to read it; a missing file is not created."""
         address = self.settings().ledger
         if address.kind is LedgerKind.DYNAMODB:
             return DynamoLedger(self.client("dynamodb"), address.name, workers=WORKERS)
@@ -393,7 +393,7 @@ class _LockedSession:
 
 
 def _botocore_session(session: AwsSession) -> BotocoreSession:
-    """The session under ours: it alone knows where credentials come from, and how long they last."""
+    """The underlying botocore session, which knows the source of the credentials and when they expire."""
     return session._botocore  # noqa: SLF001 - reading them again could ask a person for a code again
 
 

@@ -1,4 +1,4 @@
-"""What a check found: a verdict, what was seen, and what mends it."""
+"""What a check found: a verdict, what was observed, and how to fix it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Verdict(StrEnum):
 
 
 class Trouble(StrEnum):
-    """Why a check could not come to its end, where that decides the exit code."""
+    """Why a check could not be completed, if that determines the exit code."""
 
     FAILED = "failed"
     MISUSED = "misused"
@@ -30,10 +30,10 @@ class Trouble(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that was looked at, and how to mend it.
+    """One thing that was checked, and how to fix it.
 
-    ``subject`` names it within its check: a permission, a quota, a queue. Findings that differ in nothing
-    else are told together. ``commands`` can be pasted; ``page`` tells more.
+    ``subject`` identifies it within its check: a permission, a quota, a queue. Findings that differ only in
+    it are shown together. ``commands`` can be pasted; ``page`` has more information.
     """
 
     verdict: Verdict
@@ -55,7 +55,7 @@ class LookupFailedError(BurstwatchError):
 
 
 class CheckTimeoutError(BurstwatchError):
-    """Nothing was heard in time."""
+    """There was no response in time."""
 
 
 def ok(summary: str, *, subject: str = "", fix: str = "") -> Finding:
@@ -71,7 +71,7 @@ def skipped(summary: str, *, subject: str = "", fix: str = "") -> Finding:
 def warning(
     summary: str, *, fix: str, subject: str = "", commands: Sequence[str] = (), page: str | None = None
 ) -> Finding:
-    """It works, but somebody should know."""
+    """It works, but the operator should know about it."""
     return Finding(
         verdict=Verdict.WARNING,
         summary=summary,
@@ -104,7 +104,7 @@ def broken(
 
 
 def from_error(error: Exception) -> Finding:
-    """What an exception that ended a check means; a call that is not allowed leaves something unknown."""
+    """The finding for an exception that ended a check; after a denied call, the result is unknown."""
     match error:
         case AwsError():
             return from_failure(error.failure)
@@ -128,7 +128,7 @@ def from_error(error: Exception) -> Finding:
 
 
 def from_failure(failure: AwsFailure) -> Finding:
-    """What a call that did not succeed means to a check that only wanted to know something."""
+    """The finding for a failed call of a check that only reads."""
     if failure.kind is FailureKind.REFUSED:
         return skipped(f"not known: {failure.message}", subject=failure.action, fix=failure.next_step)
     return broken(

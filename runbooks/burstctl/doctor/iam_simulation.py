@@ -11,14 +11,14 @@ from burstwatch.core.text import sanitise
 
 _ASSUMED_ROLE_PREFIX: Final = "assumed-role/"
 _SSO_ROLE_PREFIX: Final = "AWSReservedSSO_"
-"""These roles are below a path that their sessions do not tell."""
+"""These roles have a path that is not part of the session's ARN."""
 
 _MAX_PAGES: Final = 10  # a page has a hundred results, and far fewer actions are simulated
 _MAX_TEXT_LENGTH: Final = 160  # a reason is the end of a sentence
 
 
 class SimulationOutcome(StrEnum):
-    """What the simulation comes to."""
+    """The result of a simulation."""
 
     ALLOWED = "allowed"
     DENIED = "denied"
@@ -59,10 +59,10 @@ def simulate(
 
 
 def find_principal(context: DoctorContext) -> str | None:
-    """The user or role behind the caller, as IAM names it; None where there is none to simulate.
+    """The user or role of the caller, as IAM names it; None if there is none to simulate.
 
     Raises:
-        AwsError: only IAM knows, and does not tell.
+    AwsError: only IAM knows it, and the call fails.
     """
     arn = context.caller().identity.arn
     head, _, resource = arn.rpartition(":")

@@ -1,4 +1,4 @@
-"""Every check, in the order in which it is told: to add one, write it beside its like and name it here."""
+"""The checks in the order of their report. To add a check, put it next to similar ones and list it here."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -44,9 +44,9 @@ class Group(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One check: ``name`` is what others refer to it by, and programs know it by.
+    """One check; ``name`` identifies it in the output and for programs.
 
-    It is given up after ``timeout_s``. One ``needs_stack`` is skipped where none is deployed.
+    It is abandoned after ``timeout_s``. If it ``needs_stack``, it is skipped when no stack is deployed.
     """
 
     name: str

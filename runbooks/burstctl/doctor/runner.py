@@ -24,7 +24,7 @@ class CheckResult:
 
 
 def run_checks(context: DoctorContext, checks: Sequence[Check] = CHECKS) -> list[CheckResult]:
-    """Run them all, the credentials first; what has not ended in its time is left behind."""
+    """Run all checks, the credentials first; a check that exceeds its timeout is abandoned."""
     first = [check for check in checks if check is CREDENTIALS_CHECK]
     others = [check for check in checks if check is not CREDENTIALS_CHECK]
     findings = {**_run_in_threads(context, first), **_run_in_threads(context, others)}
@@ -47,7 +47,7 @@ def _run_in_threads(context: DoctorContext, checks: Sequence[Check]) -> dict[str
 
 
 def run_check(check: Check, context: DoctorContext) -> Sequence[Finding]:
-    """What one check finds; whatever ends it early is a finding, beside those it had made."""
+    """The findings of one check; an exception becomes a finding after those that were made before it."""
     findings: list[Finding] = []
     try:
         if check.needs_stack and context.stack is None:
@@ -61,7 +61,7 @@ def run_check(check: Check, context: DoctorContext) -> Sequence[Finding]:
 
 
 def _lookup_finding(check: Check, error: LookupFailedError) -> Finding:
-    """What could not be found out is told once, by the check that it belongs to."""
+    """A failed lookup is reported once, by the check that owns it."""
     if error.owner == check.name:
         return from_error(error.error)
     return skipped(f"not known, because of what is said at {error.owner}")

@@ -1,4 +1,4 @@
-"""The SQLite ledger, looked at and not touched: no upgrade, no file beside it that was not there."""
+"""Inspects the SQLite ledger without changing it: no schema upgrade, and no new files next to it."""
 
 import os
 import sqlite3
@@ -29,7 +29,7 @@ class LedgerFile:
 
 
 def inspect_ledger_file(path: Path) -> LedgerFile:
-    """Read what there is to know of the file.
+    """Read the properties of the file.
 
     Raises:
         LedgerError: it cannot be read, or is none.
@@ -68,7 +68,7 @@ def connect_readonly(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Whoever may write takes away, in the end, the files that SQLite puts beside it to read it."""
+    """Read-only if possible: a connection that may write deletes SQLite's auxiliary files when it closes."""
     may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     mode = "mode=rw" if may_write else "mode=ro" if os.path.exists(f"{path}-shm") else "immutable=1"  # noqa: PTH110 - as text, which a suffix is added to
     connection = sqlite3.connect(

@@ -1,4 +1,4 @@
-"""What a doctor found, for people: what is broken first, with what mends it; then the rest by its groups."""
+"""The findings as text: faults first, each with its fix, then the others by group."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,7 +65,7 @@ def to_lines(results: Sequence[CheckResult]) -> list[StyledLine]:
 
 
 def render(lines: Iterable[StyledLine]) -> str:
-    """The lines as this terminal shows them, or plain where there is none."""
+    """The lines, styled for this terminal, or plain if there is none."""
     if not supports_colour():
         return "\n".join(line.text for line in lines)
     from burstctl.doctor.colours import render_colours  # noqa: PLC0415 - rich is for screens only
@@ -83,7 +83,7 @@ def describe_totals(results: Sequence[CheckResult]) -> str:
 
 
 def _merge(results: Sequence[CheckResult]) -> list[_MergedFinding]:
-    """What says the same is told once; within a check all of it, across checks what is bad or unknown."""
+    """Merge equal findings: all of them within a check, across checks only faults and unknown results."""
     merged: dict[object, _MergedFinding] = {}
     for result in results:
         for finding in result.findings:

@@ -21,8 +21,8 @@ def judge(large: Series, active: Series, reads: Series) -> Measurement:
     """By its datapoints, and by those of a small volume in the same time.
 
     Raises:
-        NotMeasuredError: the small one has hardly any, or CloudWatch shows no ``reads`` of the large one: then
-            nothing follows from its silence.
+        NotMeasuredError: the small one has hardly any, or CloudWatch shows no ``reads`` of the large one,
+            so its missing data proves nothing.
     """
     evidence = {
         "datapoints": len(large),
