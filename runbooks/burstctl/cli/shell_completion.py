@@ -89,7 +89,7 @@ SCRIPTS: Final = {"bash": _BASH.lstrip("\n"), "zsh": _ZSH.lstrip("\n"), "fish": 
 
 
 class _Completion(ShellComplete):
-    """What is on offer, for any shell; a value is offered bare also after ``--option=``: the script knows."""
+    """The completions for any shell. After ``--option=``, a value has no prefix: the script adds it."""
 
     name = "burstctl"
     source_template = "# burstctl completion bash, zsh or fish prints what you are looking for\n"

@@ -50,7 +50,7 @@ _MAX_TEXT_LENGTH: Final = 1_000  # a fault of a policy may quote a long value
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """A shell for passes; ``ledger_location`` is where it remembers, even while there is no file yet.
+    """What a command runs with; ``ledger_location`` is the ledger's place, even if there is no file yet.
 
     ``options`` are the options given, for commands that must use the same context. ``origin`` is the account
     and region to which a ledger is bound, if they were requested and could be determined.

@@ -109,7 +109,7 @@ def read_decision(result: Mapping[str, Any]) -> SimulationResult:
 
 
 def _missing_context_keys(result: Mapping[str, Any]) -> list[str]:
-    """What policies ask for and nobody told; where a resource is named, IAM tells it beside that."""
+    """The context keys that policies need and the request lacked, for the action or for its resources."""
     parts = (result, *result.get("ResourceSpecificResults", ()))
     missing = (str(key) for part in parts for key in part.get("MissingContextValues", ()))
     return list(dict.fromkeys(missing))

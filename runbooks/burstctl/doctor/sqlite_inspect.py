@@ -68,7 +68,7 @@ def connect_readonly(path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    """Read-only if possible: a connection that may write deletes SQLite's auxiliary files when it closes."""
+    """Open it for writing if allowed: otherwise SQLite leaves its auxiliary files behind when it closes."""
     may_write = os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     mode = "mode=rw" if may_write else "mode=ro" if os.path.exists(f"{path}-shm") else "immutable=1"  # noqa: PTH110 - as text, which a suffix is added to
     connection = sqlite3.connect(

@@ -1,4 +1,4 @@
-"""``burstctl experiment``: what nobody has measured, measured with a volume of one's own."""
+"""``burstctl experiment``: measures with a volume of your own what nobody has measured."""
 
 import os
 from dataclasses import replace
@@ -46,7 +46,7 @@ EXAMPLES: Final = (
 )
 _LABEL_BYTES: Final = 4  # enough that two reports of a second differ
 _PLAN_VALID_FOR_S: Final = 900
-"""An answer later than this is to a plan that nobody knows still holds."""
+"""A confirmation later than this is refused, because the plan may no longer be valid."""
 _AWAY_RANGE: Final = Duration(timedelta(seconds=MIN_AWAY_S), timedelta(seconds=MAX_AWAY_S))
 
 
@@ -317,7 +317,7 @@ def _new_journal(
 
 
 def _state_directory(context: CommandContext) -> Path:
-    """Where the journals are: beside the ledger, or where a ledger of this machine would be."""
+    """The directory of the journals: that of the ledger's file, or the default one."""
     address = context.ledger_address
     if address.kind is not LedgerKind.SQLITE:
         environment = {name: os.environ[name] for name in ("XDG_STATE_HOME",) if name in os.environ}

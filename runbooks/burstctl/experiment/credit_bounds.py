@@ -1,8 +1,8 @@
 """How far a bucket's credits can be known: bands of what it can hold, moved through time.
 
-As gp2 a bucket earns its baseline and each operation takes a credit, between nothing and full. What
-CloudWatch does not tell widens the band: when in a minute operations came, how exactly they are counted,
-at which moment of its period a datapoint was read, and how it is rounded.
+As gp2, a bucket earns its baseline and each operation takes a credit, between empty and full. What CloudWatch
+does not show widens the bounds: when in a minute the operations came, how exactly they are counted, at which
+moment of its period a datapoint was read, and how it is rounded.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from burstwatch.core.buckets.series import PERIOD_S, Sample, Series
 from burstwatch.core.ebs.volume import BUCKET_CREDITS, BURST_IOPS, CREDITS_PER_PCT, baseline_iops
 
 NOISE_PCT: Final = 1.0
-"""A datapoint may be off by this: nobody documents how BurstBalance is rounded."""
+"""The possible error of a datapoint: the rounding of BurstBalance is not documented."""
 
 EARNING_ERROR: Final = 0.05
 """The share by which what is earned may differ from the baseline."""
@@ -38,11 +38,11 @@ class Bounds(NamedTuple):
     high: float
 
     def overlaps(self, other: "Bounds") -> bool:
-        """Whether some value lies in both."""
+        """Whether some value is within both."""
         return self.low <= other.high and other.low <= self.high
 
     def clip(self, low: float, high: float) -> "Bounds | None":
-        """What of it lies between these bounds."""
+        """The part of it within these bounds, or None."""
         clipped = Bounds(max(self.low, low), min(self.high, high))
         return clipped if clipped.low <= clipped.high else None
 
@@ -57,7 +57,7 @@ class Bounds(NamedTuple):
 ANY_CREDITS: Final = Bounds(0.0, FULL_CREDITS)
 
 CreditModel = Callable[[Bounds, Bounds, Bounds], Bounds]
-"""What is held after a while, from what was held, what was earned, and what operations took."""
+"""The credits at the end, from those at the start, those earned, and those that operations took."""
 
 Segments = Sequence[tuple[float, CreditModel]]
 """How credits move until each of these moments, in their order."""
@@ -75,7 +75,7 @@ def burst_or_idle_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bound
 
 
 def refill_model(balance: Bounds, earned: Bounds, spent: Bounds) -> Bounds:
-    """Away from gp2, earning all the same; operations may take of that, or not."""
+    """Not gp2, but earning as if it were; operations may take credits, or not."""
     min_gain = max(0.0, earned.low - spent.high)
     return Bounds(min(FULL_CREDITS, balance.low + min_gain), min(FULL_CREDITS, balance.high + earned.high))
 
@@ -128,7 +128,7 @@ class MeasuredLoad:
         object.__setattr__(self, "_origin_s", starts_s[0] % period_s if starts_s else 0)
 
     def credits_spent(self, start_s: float, end_s: float) -> Bounds:
-        """In a gap anything up to the limit; of a period cut short, nobody knows which operations fell in."""
+        """In a gap, anything up to the limit; in a period that is cut short, none to all of its operations."""
         low = high = 0.0
         for from_s, to_s in self.split(start_s, end_s):
             max_ops = BURST_IOPS * (to_s - from_s)
@@ -144,7 +144,7 @@ class MeasuredLoad:
 
 
 def metric_period_s(series: Series, default_s: int = PERIOD_S) -> int:
-    """Of how long a time each of its datapoints tells: a minute, or five where none are nearer together."""
+    """The period of the datapoints: a minute, or five if none are closer together."""
     gaps_s = [later - earlier for earlier, later in pairwise(series.starts_at_s)]
     if not gaps_s:
         return default_s
@@ -163,7 +163,7 @@ def _split_at_periods(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketModel:
-    """The credits of one volume; each datapoint of it tells what it held at some moment of ``period_s``."""
+    """The credits of one volume; each datapoint is the balance at some moment of its ``period_s``."""
 
     size_gib: int
     spending: Spending

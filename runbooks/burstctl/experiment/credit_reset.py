@@ -1,13 +1,13 @@
-"""What became of a gp2's burst balance while it was another type: the answers its datapoints allow.
+"""What happened to a gp2 volume's balance while it had another type: the answers that fit its datapoints.
 
 Nobody documents it. A volume leaves gp2 at ``left_s``, is its target at ``there_s``, is asked back at
 ``return_started_at_s`` and is gp2 again at ``returned_at_s``. Each answer is followed as a band of what the
 bucket can hold if it is true (``credit_bands``), and fits while every datapoint meets its band:
 
-- Before it leaves and after it is home it lives as gp2.
-- In each modification nobody knows how long it still does, or does again: nothing or all of that time.
-- Away, ``kept`` changes nothing and ``refilled`` earns the baseline; ``reset`` comes back full, ``emptied``
-  with nothing.
+- Before it leaves and after its return, the volume behaves as gp2.
+- During each modification it may behave as gp2 for none, some or all of the time.
+- On the target, ``kept`` changes nothing and ``refilled`` earns the baseline; after ``reset`` the bucket is
+full on return, after ``emptied`` it is empty.
 
 The true answer always fits, so one that fits alone is true, if it is one of these four. Where what it allows
 meets what another allows, no answer is given all the same.
@@ -42,15 +42,15 @@ from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.text import format_duration, format_instant
 
 MAX_START_BALANCE_PCT: Final = 80.0
-"""Above it a bucket that refills is full too soon to be told from one that is reset."""
+"""Above it, a bucket that refills is full too soon to be distinguished from one that is reset."""
 
 MIN_AWAY_S: Final = 15 * 60  # CloudWatch publishes the last balance before the change some minutes late
 MAX_AWAY_S: Final = 12 * 3600  # enough for the smallest volumes to earn 80 % of a bucket
 LOOKBACK_S: Final = 30 * 60
-"""So much of the balance before it leaves is weighed."""
+"""How much of the balance before the volume leaves is used."""
 
 MIN_RETURN_SPAN_S: Final = 15 * 60
-"""So much of the balance after the return is wanted."""
+"""How much of the balance after the return is needed."""
 
 UNCLEAR: Final = "unclear"
 
@@ -59,7 +59,7 @@ _MINUTE_S: Final = 60
 
 
 class Hypothesis(StrEnum):
-    """What may have become of the balance."""
+    """What may have happened to the balance."""
 
     KEPT = "kept"
     REFILLED = "refilled while away"
@@ -71,8 +71,8 @@ class Hypothesis(StrEnum):
 class RoundTrip:
     """A volume's way from gp2 and back, as far as it has come; instants are seconds since the epoch.
 
-    ``balance`` is BurstBalance as it was published, ``operations`` are reads and writes together, for each
-    period in which both are known.
+    ``balance`` is BurstBalance as it was published; ``operations`` are reads plus writes, for each period in
+    which both are known.
     """
 
     size_gib: int
@@ -96,7 +96,7 @@ class RoundTrip:
 
     @property
     def period_s(self) -> int:
-        """Of how long a time each datapoint of the balance tells."""
+        """The period of the balance's datapoints, in seconds."""
         return metric_period_s(self.balance, MAX_PERIOD_S)
 
     @property
@@ -119,7 +119,7 @@ class RoundTrip:
         return samples.starts_at_s[-1] + self.period_s - samples.starts_at_s[0] >= MIN_RETURN_SPAN_S
 
     def samples_between(self, start_s: float, end_s: float) -> list[Sample]:
-        """The datapoints whose whole period lies between two moments."""
+        """The datapoints whose whole period is between two moments."""
         samples = self.balance.since(start_s)
         return [sample for sample in samples if sample.start_at_s + self.period_s <= end_s]
 
@@ -128,8 +128,8 @@ class RoundTrip:
 class Verdict:
     """What the datapoints show; ``hypothesis`` is None if they do not decide.
 
-    ``consistent`` are the answers that no datapoint contradicts; ``predictions`` what each of the four lets
-    the ``first_sample`` datapoint after the return be, in per cent.
+    ``consistent`` are the answers that no datapoint contradicts. ``predictions`` are the bounds, in per cent,
+    that each of the four sets for the ``first_sample`` after the return.
     """
 
     hypothesis: Hypothesis | None
@@ -145,7 +145,7 @@ class Verdict:
 
 
 def reach_verdict(round_trip: RoundTrip) -> Verdict:
-    """Which of the answers is true, as far as the datapoints tell."""
+    """The answer that fits the datapoints, if only one does."""
     before, on_arrival = credits_before(round_trip), credits_on_arrival(round_trip)
     if before is None or on_arrival is None:
         return _inconclusive(
@@ -182,7 +182,7 @@ def credits_before(round_trip: RoundTrip) -> Bounds | None:
 def credits_on_arrival(round_trip: RoundTrip) -> Bounds | None:
     """The credits when it was its target; None where the datapoints before contradict each other.
 
-    Datapoints from on its way count, unless no gp2's bucket can have been so.
+    Datapoints during the modification count, unless no gp2 bucket can have had such a balance.
     """
     before, left_at_s, arrived_at_s = (
         credits_before(round_trip),
@@ -197,7 +197,7 @@ def credits_on_arrival(round_trip: RoundTrip) -> Bounds | None:
 
 
 def predict_on_target(balance_pct: float, *, size_gib: int, iops: float, modify_s: float = 0.0) -> Bounds:
-    """The credits it will have as its target: from its balance now, served so much, so long on its way."""
+    """The credits on the target, from the balance now, the load, and the modification's duration."""
     bucket = BucketModel(size_gib=size_gib, spending=ConstantLoad(iops))
     sample = Sample(start_at_s=0, value=balance_pct)
     at_departure = bucket.track(ANY_CREDITS, 0, [sample], BURST_ONLY)
@@ -209,8 +209,8 @@ def predict_after_return(
 ) -> dict[Hypothesis, Bounds]:
     """What each answer will let the first datapoint after the return be, in per cent.
 
-    With so many credits ``on_arrival``, served ``iops`` all the time, away so long, and ``modify_s`` on the
-    way back.
+    With the credits ``on_arrival``, a constant load of ``iops``, the time away, and ``modify_s`` for the
+    return.
     """
     bucket = BucketModel(size_gib=size_gib, spending=ConstantLoad(iops))
     start_bounds = _bounds_at_return(on_arrival, bucket, 0, away_s)
@@ -224,7 +224,7 @@ def predict_after_return(
 
 
 def min_away_s(on_arrival: Bounds, *, size_gib: int, iops: float, modify_s: float = 0.0) -> int | None:
-    """How long it must stay away, in whole minutes, for refilled to be told from kept; None: no time is."""
+    """The least whole minutes away that distinguish refilled from kept; None: no duration does."""
 
     def is_distinguishable(away_s: int) -> bool:
         predictions = predict_after_return(
@@ -238,7 +238,7 @@ def min_away_s(on_arrival: Bounds, *, size_gib: int, iops: float, modify_s: floa
 
 
 def indistinguishable_pairs(predictions: Mapping[Hypothesis, Bounds]) -> list[tuple[Hypothesis, Hypothesis]]:
-    """The pairs of answers that cannot be told from each other."""
+    """The pairs of answers that cannot be distinguished."""
     return [
         (first, second)
         for first, second in combinations(predictions, 2)
@@ -319,7 +319,7 @@ class _CompletedTrip:
 
 
 def _compare_hypotheses(trip: _CompletedTrip, before: Bounds) -> Verdict:
-    """From the first datapoint of the way back on; where those tell of no bucket, of the time after it."""
+    """Compare from the first datapoint of the return on, or after it if those show no bucket."""
     samples = list(trip.round_trip.balance.since(trip.return_started_at_s))
     consistent = trip.consistent_hypotheses(samples)
     if not consistent:

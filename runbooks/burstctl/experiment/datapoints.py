@@ -1,4 +1,4 @@
-"""What CloudWatch tells of a volume before, on and after its journey."""
+"""What CloudWatch has of a volume before, during and after an experiment."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _METRICS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Datapoints:
-    """The balance, and reads and writes together, in every minute that is over; and what was not told."""
+    """The balance, and reads plus writes, of every complete minute; and what could not be read."""
 
     balance: Series = Series()
     operations: Series = Series()
@@ -48,7 +48,7 @@ def read_datapoints(services: Services, volume_id: str, start_s: float, now_s: f
 
 
 def read_round_trip(services: Services, journal: Journal, now_s: float) -> tuple[RoundTrip, Sequence[str]]:
-    """An experiment's way as far as it has come, and what CloudWatch did not tell of it.
+    """The round trip of an experiment so far, and what CloudWatch did not return.
 
     The newest minute is left out: its datapoint may still change.
     """

@@ -20,11 +20,11 @@ _FILE_PREFIX: Final = "experiment-credit-reset"
 
 
 class JournalError(BurstwatchError):
-    """The journal cannot be used; the message names the file and the next step."""
+    """The journal cannot be used; the message has the file and the next step."""
 
 
 class Stage(StrEnum):
-    """How far an experiment has come: written before the first effect of the stage."""
+    """The progress of an experiment, written before the first effect of each stage."""
 
     LEAVING = "leaving"
     AWAY = "away"
@@ -36,7 +36,7 @@ class Stage(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModificationTimes:
-    """A modification as AWS tells it: when it began, and when it was over."""
+    """The beginning and the end of a modification according to AWS."""
 
     started_s: int
     ended_s: int
@@ -44,11 +44,12 @@ class ModificationTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
-    """An experiment with one volume, which is called ``label`` where its id is nobody's business.
+    """An experiment with one volume; ``label`` replaces the volume's ID where it must not be published.
 
-    It stays on its target for ``away_s``, or for ``stay_s`` once it is known how long AWS takes;
-    ``duration_s`` is what all of it may take. ``is_abandoned``: a person wants it back and over. ``failed``
-    says why there will be no answer, ``conclusion`` which one there is. ``report`` is where it goes.
+    The volume stays on its target for ``away_s``, or for ``stay_s`` once the duration of the modification is
+    known. ``duration_s`` is the longest that everything may take. ``is_abandoned``: a person ended it, and
+    the volume only returns. ``failed`` is why there will be no answer, ``conclusion`` the answer, and
+    ``report`` the file for it.
     """
 
     volume_id: str
@@ -122,7 +123,7 @@ class JournalStore:
     directory: Path
 
     def find_open(self, volume_id: str) -> Journal | None:
-        """The experiment with this volume that is not over; None where there is none.
+        """The experiment with this volume that is not concluded; None if there is none.
 
         Raises:
             JournalError: a journal cannot be read.
@@ -167,7 +168,7 @@ def format_compact_instant(at_s: float) -> str:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that whoever reads it finds all of it, or what was there before.
+    """Write a file so that readers see either the old one or the whole new one.
 
     Raises:
         JournalError: it cannot be written.

@@ -1,4 +1,4 @@
-"""The plan of an experiment as people read it before they agree."""
+"""The plan of an experiment as text, for a person to confirm."""
 
 from collections.abc import Mapping
 from typing import Final

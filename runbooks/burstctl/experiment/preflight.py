@@ -1,4 +1,4 @@
-"""Whether an experiment with a volume may be made, and whether its answer could be told."""
+"""Whether an experiment with a volume is allowed, and whether it can be conclusive."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.window_status import WindowSchedule
 
 MODIFICATIONS_NEEDED: Final = 2
-"""There and back; one more is kept for people."""
+"""One to the target and one back. A third must remain for people."""
 
 _MAX_DATAPOINT_AGE_S: Final = 600  # two datapoints at five minutes: the balance is current
 _SLACK_S: Final = 1800  # for late datapoints, late ticks and a modification that is slower than expected
@@ -51,7 +51,7 @@ _SIX_HOURS_S: Final = 6 * 3600  # the older rule of AWS: one modification in six
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentRequest:
-    """What a person asks for."""
+    """What a person requested."""
 
     volume_id: str
     target: VolumeType = VolumeType.IO1
@@ -80,7 +80,7 @@ class Outline:
 
     @property
     def duration_s(self) -> int:
-        """From the first modification to the last datapoint wanted."""
+        """From the first modification to the last datapoint that is needed."""
         return self.away_s + 2 * self.modify_s + MIN_RETURN_SPAN_S + _SLACK_S
 
 
@@ -88,7 +88,7 @@ class Outline:
 class PreflightResult:
     """A volume and the experiment with it: at AWS's ``quickest``, and as ``expected`` with by the policy.
 
-    Neither is there for a volume of whose balance nothing is known.
+    Both are None if the volume's balance is unknown.
     """
 
     read_at_s: float
@@ -207,7 +207,7 @@ class _Preflight:
         return Outline(away_s=away_s, modify_s=modify_s, predictions=predictions)
 
     def _min_away_s(self) -> int:
-        """What was asked for, or what AWS's older rule wants between two modifications."""
+        """The requested duration, or the one that AWS's older rule requires between two modifications."""
         requested_s = int(self.request.min_away.total_seconds()) if self.request.min_away else 0
         has_six_hour_rule = self.context.services.policy.flip.quota_rule is QuotaRule.SIX_HOURS
         return max(requested_s, _SIX_HOURS_S if has_six_hour_rule else 0, MIN_AWAY_S)

@@ -29,7 +29,7 @@ _NO_ANSWER: Final = "The datapoints do not tell which of the four answers is tru
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentResult:
-    """An experiment as it stands, with what its datapoints say where it has come home."""
+    """The present state of an experiment, and its conclusion once the volume has returned."""
 
     journal: Journal
     now_s: float
@@ -42,7 +42,7 @@ class ExperimentResult:
 
     @property
     def volume_label(self) -> str:
-        """The volume's id, or the word that stands for it."""
+        """The volume's ID, or the label that replaces it."""
         return self.journal.volume_id if self.journal.tells_id else self.journal.label
 
 
@@ -214,7 +214,7 @@ def _datapoint_rows(round_trip: RoundTrip) -> list[dict[str, Any]]:
 
 
 def _phase_at(round_trip: RoundTrip, start_s: int) -> str:
-    """Where on its way it was when a period began."""
+    """The phase of the experiment in which a period began."""
     phase_starts = (
         (round_trip.returned_at_s, "gp2 again"),
         (round_trip.return_started_at_s, "on its way back"),

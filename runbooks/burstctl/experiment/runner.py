@@ -1,7 +1,7 @@
-"""The experiment itself, from wherever the last process stopped: leave, stay, return, watch, conclude.
+"""The steps of an experiment, from where the last process stopped: leave, stay, return, watch, conclude.
 
-Before each effect the journal says what is about to be done; what AWS was asked for is in the ledger. So
-whoever goes on looks at both, and does what is left.
+Before each effect, the journal records what is about to be done; requests to AWS are recorded in the ledger.
+A process that continues reads both, and does the rest.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,19 +44,19 @@ from burstwatch.engine.flip_executor import execute_flips
 _POLL_INTERVAL_S: Final = 60  # a datapoint comes at most once a minute
 _SLOW_POLL_INTERVAL_S: Final = 300  # nothing is expected for hours; an interruption must still be noticed
 _DATAPOINT_TIMEOUT_S: Final = 3600
-"""So long datapoints are waited for after the return, where CloudWatch answers."""
+"""How long to wait for datapoints after the return while CloudWatch responds."""
 
 _LEDGER_OUTAGE_LIMIT_S: Final = 6 * 3600
-"""So long a ledger is waited for that was there before."""
+"""How long to wait for a ledger that could be used before."""
 
 _DAY_S: Final = 24 * 3600
 _HOLD_RENEWAL_S: Final = 12 * 3600  # half of the day that a hold is placed ahead
 _MAX_ATTEMPTS: Final = 5  # AWS refuses for a passing reason now and then, but not five times
 _CONFIRMATION_VALID_FOR_S: Final = 2 * 3600
-"""What was shown of the volume when a person agreed holds for so long."""
+"""A person's confirmation is based on a reading of the volume, and is valid for this long."""
 
 _RETURN_DURATION_FACTOR: Final = 1.25
-"""The way back is reckoned to take this much longer than the way out did."""
+"""The return is assumed to take this much longer than the first modification."""
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class ExperimentRunner:
         self.waiter.wait_until(self._now_s + _POLL_INTERVAL_S)
 
     def _step_leaving(self) -> None:
-        """Have it become its target, unless it is on the way already."""
+        """Modify the volume to its target, unless that is in progress."""
         self._ensure_hold()
         state = self._assess()
         flip = state.flip
@@ -161,7 +161,7 @@ class ExperimentRunner:
         return None if hold is None else str(hold_refusal(hold))
 
     def _step_away(self) -> None:
-        """Stay away for as long as it takes to tell the answers apart."""
+        """Stay on the target until the answers can be distinguished."""
         journal = self.journal
         assert journal.out is not None
         state = self._assess()
@@ -197,7 +197,7 @@ class ExperimentRunner:
         self.waiter.wait_until(min(ends_s, now_s + _POLL_INTERVAL_S))
 
     def _required_stay_s(self, round_trip: RoundTrip) -> int:
-        """As long as agreed, or longer where AWS took so long that refilled could not be told from kept."""
+        """The agreed duration; longer if a slow modification makes refilled and kept indistinguishable."""
         journal = self.journal
         assert journal.out is not None
         on_arrival = credits_on_arrival(round_trip)
@@ -224,7 +224,7 @@ class ExperimentRunner:
         return max(needed_s, journal.away_s)
 
     def _step_returning(self) -> None:
-        """Have it become what it was, whatever it takes."""
+        """Restore the volume's configuration; retry until it is restored."""
         self._ensure_hold()
         state = self._assess()
         flip = state.flip
@@ -267,7 +267,7 @@ class ExperimentRunner:
             )
 
     def _step_watching(self) -> None:
-        """Collect datapoints until they tell, or none are to be expected any more."""
+        """Collect datapoints until there are enough, or no more are expected."""
         journal = self.journal
         assert journal.back is not None
         state = self._assess()
@@ -316,7 +316,7 @@ class ExperimentRunner:
         ), list(failures)
 
     def result(self) -> ExperimentResult:
-        """What can be told of it now: the answer, once it has come home, as the report has it."""
+        """The result so far; the answer once the volume has returned."""
         if self._result is not None:
             return replace(self._result, journal=self.journal)
         if self.journal.back is None or self.journal.failed or self.journal.is_abandoned:
@@ -339,9 +339,9 @@ class ExperimentRunner:
         self._save(stage=Stage.CONCLUDED, failed=text)
 
     def _left_on_target_note(self) -> str:
-        """What others made of it costs money until a person brings it home: that, and how.
+        """A volume that others changed costs money until it is restored; the note says so, and how to restore it.
 
-        Nothing of a gp2, and nothing of somebody else's flip, which has a way home of its own.
+        No note for a gp2 volume, nor for another person's flip, which has its own return.
         """
         volume, volume_id, flip = self._volume(), self.journal.volume_id, self._state().flip
         if volume is None or volume.is_gp2 or (flip is not None and not self._is_own(flip)):
@@ -351,7 +351,7 @@ class ExperimentRunner:
         return f". It is {configuration} now, and nobody brings it home by itself: {command}"
 
     def _report_failures(self, failures: Sequence[str]) -> None:
-        """Of calls that failed; those that fail again and again are told once."""
+        """Report failed calls; a failure that repeats is reported once."""
         for failure in failures:
             if failure not in self._reported:
                 self._reported.add(failure)
@@ -384,7 +384,7 @@ class ExperimentRunner:
         return flip.reason.startswith(self.journal.flip_reason)
 
     def _is_flip_under_way(self) -> bool:
-        """Whether what was asked for is under way all the same: a lost answer may be late."""
+        """Whether the modification is in progress although the response was lost."""
         flip = self._state().flip
         return flip is not None and self._is_own(flip) and flip.is_under_way
 
@@ -422,7 +422,7 @@ class ExperimentRunner:
         return ModificationTimes(started_s=min(seen_start_s or end_s, end_s), ended_s=end_s)
 
     def _execute_flip(self, direction: Direction) -> Outcome:
-        """The one modification, by the way that all take: guards, intent, call, outcome.
+        """Make one modification in the usual way: guards, intent, call, outcome.
 
         Its intent bears the time at which it is recorded, so the clock is read again.
         """
@@ -457,7 +457,7 @@ class ExperimentRunner:
         return outcome
 
     def _ensure_hold(self) -> None:
-        """Keep the watchdog's hands off it, a day longer than it should take."""
+        """Hold the volume against the watchdog, until a day after the expected end."""
         own_hold, now_s = self._own_hold(), int(self._now_s)
         if own_hold is not None and own_hold.until_s > now_s + _HOLD_RENEWAL_S:
             return

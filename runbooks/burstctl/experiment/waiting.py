@@ -1,4 +1,4 @@
-"""Waiting for minutes and hours, by whatever clock counts, until somebody wants it to end."""
+"""Waits for minutes and hours, by any clock, until a person interrupts it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -108,14 +108,14 @@ def _explain(context: CommandContext, report: PassReport, collector: Collector) 
 
 
 def _flip_cause(decision: Decision) -> FlipCause:
-    """What the watchdog wants to modify it for, or would if it drained."""
+    """The cause for which the watchdog would modify the volume, now or if it drained."""
     if decision.trigger is not None:
         return decision.trigger.cause
     return decision.flip.cause if decision.flip else FlipCause.DRAINING
 
 
 def _plan_flip(context: CommandContext, decision: Decision, collector: Collector) -> PlannedFlip | None:
-    """What a modification by the watchdog would come to now; None for a volume that it would not touch."""
+    """The plan of a modification by the watchdog now; None for a volume that it would not modify."""
     volume, services = decision.assessment.volume, context.services
     if decision.flip is None and not can_burst(volume):
         return None

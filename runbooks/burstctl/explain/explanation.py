@@ -56,9 +56,9 @@ _MODE_DESCRIPTIONS: Final = {
 class Explanation:
     """A decision made from one look, and what the ledger remembered before it.
 
-    ``planned`` is what a modification by the watchdog would come to now: the flip, or the return of a flipped
-    volume; None where neither makes sense. ``windows`` are None where the volume belongs to none.
-    ``is_unread``: there is a state, and it cannot be read.
+    ``planned`` is a modification that the watchdog would make now: the flip, or the return of a flipped
+    volume; None if neither makes sense. ``windows`` is None if the volume is in none. ``is_unread``: the
+    ledger has a state that cannot be read.
     """
 
     decision: Decision
@@ -164,7 +164,7 @@ def render_explanation(explanation: Explanation, *, verbose: bool) -> list[tuple
 
 
 def _external_change(state: VolumeState | None) -> list[str]:
-    """Whether somebody else changed what we flipped, and nobody has released it since."""
+    """Whether another person or tool changed what we flipped, and it has not been released since."""
     if state is None or state.modifications.contested_at_s is None:
         return []
     seen_at, command = (
@@ -243,7 +243,7 @@ def _level(explanation: Explanation) -> list[str]:
 
 
 def _who_acts(explanation: Explanation) -> str | None:
-    """When the watchdog flips it, in mode auto; None where that is left to people."""
+    """When the watchdog flips it, in mode auto; None if only people may."""
     decision, rule = explanation.decision, explanation.act_rule
     if decision.trigger is not None:
         return _WATCHDOG_ACTIONS[Action.FLIP] if decision.action is Action.FLIP else None
@@ -510,7 +510,7 @@ def _look_interval(explanation: Explanation) -> list[str]:
 
 
 def _guards(planned: PlannedFlip | None, flip: Flip | None, runbooks_url: str) -> list[str]:
-    """What refuses a modification by the watchdog now, whether or not it wants one."""
+    """The guards that would refuse a modification by the watchdog now, whether or not it intends one."""
     if planned is None or (flip is not None and (flip.is_under_way or flip.is_permanent)):
         return []
     plan = planned.plan

@@ -1,4 +1,4 @@
-"""What ``burstctl flip`` and ``flip-back`` do: plan, show, ask, carry out, tell."""
+"""The steps of ``burstctl flip`` and ``flip-back``: plan, show, confirm, execute, report."""
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -53,7 +53,7 @@ def modify(context: CommandContext, request: FlipRequest) -> ExitCode:
 
 
 def _show_plans(context: CommandContext, batch: PlannedBatch, *, is_confirmation_due: bool = False) -> None:
-    """The plans on stdout; with ``--json`` only where somebody is asked, and then beside it."""
+    """Print the plans to stdout; with ``--json`` only to stderr, and only if a person must confirm them."""
     planned = batch.planned
     texts = [render_plan(flip, is_alone=len(planned) == 1) for flip in planned]
     text = "\n\n".join([*texts, "\n".join(wrap_hanging(describe_totals(planned), COLUMNS))])
@@ -215,7 +215,7 @@ def _print_problems(context: CommandContext, batch: PlannedBatch) -> None:
 
 
 def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) -> None:
-    """How to see what becomes of it."""
+    """Print how to follow the modification."""
     started_ids = [
         volume_id
         for volume_id, outcome in outcomes.items()

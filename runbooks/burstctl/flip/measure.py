@@ -1,4 +1,4 @@
-"""What volumes serve, for flips that a person asks for: these come without a look at the volumes."""
+"""Measures the load of volumes for flips that a person orders, which no pass of the watchdog precedes."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from burstwatch.engine.services import Services
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeMeasurement:
-    """What a volume was seen to serve of late, and when it is empty; None if it is not draining."""
+    """The recent load of a volume, and the time when it will be empty; None if it is not draining."""
 
     demand: Demand = field(default_factory=Demand)
     time_to_empty_s: float | None = None

@@ -1,4 +1,4 @@
-"""What orders come to now, with every guard asked; nothing is recorded and nothing is changed."""
+"""Plans orders against every guard, without recording or changing anything."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from burstwatch.engine.services import Services
 def plan_orders(
     services: Services, orders: Sequence[FlipOrder], collector: Collector
 ) -> dict[str, FlipPlan | Outcome]:
-    """What each order comes to now; an outcome where the volume is gone or could not be read."""
+    """A plan for each order; an outcome instead if the volume does not exist or could not be read."""
     fresh = read_fresh_context(services, orders, collector)
     plans: dict[str, FlipPlan | Outcome] = {}
     for order in orders:

@@ -17,7 +17,7 @@ _MAX_NAMED: Final = 3  # keeps the warning to one sentence
 def return_warning(context: CommandContext, planned: Sequence[PlannedFlip], now_s: float) -> list[str]:
     """The volumes that nothing will return when their time is over, why, and the commands that help.
 
-    Nothing if no time is asked for, or if a watchdog that may return them is at work on this ledger.
+    None if no duration was given, or if a watchdog that may return the volumes uses this ledger.
     """
     timed = [flip for flip in planned if flip.is_flip and flip.duration is not None]
     if not timed:

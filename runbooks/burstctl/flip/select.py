@@ -1,4 +1,4 @@
-"""From what an operator asks for to a plan for each volume."""
+"""From an operator's request to a plan for each volume."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ MANUAL_REASON: Final = "by hand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlipRequest:
-    """What an operator asks for, of volumes named or chosen by tag.
+    """An operator's request, for volumes by ID or by tag.
 
     ``duration`` is how long it is to stay.
     """
@@ -123,7 +123,7 @@ def _plan_request(context: CommandContext, request: FlipRequest) -> PlannedBatch
 
 
 def _reflip_reason(plan: FlipPlan, schedule: WindowSchedule) -> str | None:
-    """Why a volume that returns would be moved out soon; None where nothing wants that."""
+    """Why a volume that returns would soon be flipped again; None if nothing causes that."""
     if plan.order.direction is Direction.FLIP or plan.context.volume_settings.mode is not Mode.AUTO:
         return None
     if plan.context.volume_settings.is_critical:

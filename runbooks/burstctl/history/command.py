@@ -1,4 +1,4 @@
-"""``burstctl history``: the story of a volume, from the ledger alone."""
+"""``burstctl history``: the history of a volume, from the ledger alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _MAX_LOOKBACK: Final = timedelta(days=9999)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VolumeHistory:
-    """What the ledger knows of a volume now."""
+    """What the ledger has on a volume."""
 
     volume_id: str
     now_s: float

@@ -1,4 +1,4 @@
-"""The story of one volume, told from the ledger's lines alone."""
+"""The history of one volume as text, from the ledger's entries alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class HistoryEntry:
 
 
 def read_history(ledger: Ledger, volume_id: str, *, since_s: int = 0) -> list[LedgerEntry]:
-    """What the ledger knows of a volume, with the holds on everything that met it; oldest first."""
+    """The ledger's entries on a volume, with the holds on everything that applied to it; oldest first."""
     volume_entries = ledger.entries(volume_id, since_s=since_s)
     first_at_s = volume_entries[0].at_s if volume_entries else None
     fleet_entries = [
@@ -155,7 +155,7 @@ def _describe_delivery(alert: LedgerEntry, delivery: LedgerEntry) -> str:
 
 
 def _flip_cost(entry: LedgerEntry, flip: LedgerEntry | None) -> list[str]:
-    """What the stay away from the original cost, told when the return begins: then AWS bills it no more."""
+    """The cost of a flip, reported when the return begins, because AWS stops billing for it then."""
     if entry.kind is not EntryKind.ACCEPTED or flip is None:
         return []
     if entry.body.get("direction") != Direction.FLIP_BACK or "usd_per_month_more" not in entry.body:

@@ -119,7 +119,7 @@ def _describe_placed(context: CommandContext, hold: Hold) -> str:
 
 
 def _find_missing(context: CommandContext, volume_ids: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Those of the volumes that surely do not exist, and why some could not be asked for."""
+    """The volumes that certainly do not exist, and why others could not be checked."""
     if not volume_ids:
         return [], []
     collector = context.services.build_collector(context.services.clock())
@@ -148,7 +148,7 @@ def _record_holds(
 
 
 def _print_unaffected_flips(context: CommandContext, placed: Sequence[Hold]) -> None:
-    """A hold stops nobody who has started: say what is on its way, and what stays away."""
+    """A hold does not stop what has started: list the flips in progress, and the flipped volumes."""
     if not placed:
         return
     states = context.services.ledger.states()

@@ -1,4 +1,4 @@
-"""Orders of an operator, hold and release: whom they reach, in one region or several."""
+"""The scope of an operator's hold or release: one region or several, and who obeys it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
@@ -16,7 +16,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.wiring.settings import LEDGER
 
 RegionAction: TypeAlias = Callable[[Options], tuple[ExitCode, Mapping[str, Any]]]
-"""Gives the order in one region, says so, and answers with its exit code and document."""
+"""Executes the order in one region, reports it, and returns the exit code and the document."""
 
 _OTHER_REGIONS_NOTE: Final = "Other regions are not affected."
 
@@ -30,8 +30,8 @@ def apply_in_regions(
 ) -> ExitCode:
     """Give an order in the region, or in each of several; no region's failure hides another's.
 
-    ``result_word`` is what is reported of each region in which the order had something to do, such as "held";
-    its documents name that under ``placed`` or ``released``.
+    ``result_word`` describes the regions in which the order had an effect, such as "held"; their documents
+    have it under ``placed`` or ``released``.
 
     Raises:
         click.UsageError: volumes are named, and several regions.
@@ -120,7 +120,7 @@ def check_reaches_watchdog(context: CommandContext, action: str, result_word: st
 
 
 def check_has_ledger(context: CommandContext) -> None:
-    """Refuse a hold where there is neither a stack nor a ledger: a new ledger is one that nothing reads.
+    """Refuse a hold without a stack and without a ledger, because no process reads a new ledger.
 
     Raises:
         UnreachableWatchdogError: naming the region, and what to do.
@@ -172,7 +172,7 @@ def reach_document(context: CommandContext) -> dict[str, Any]:
 
 
 def is_idle_region(context: CommandContext, options: Options) -> bool:
-    """Whether, when all regions were asked for, this is one without a stack or a ledger."""
+    """Whether this is a region without a stack or a ledger, in an order for all regions."""
     return ALL_REGIONS in options.regions and context.reach.stack is None and not context.has_ledger
 
 

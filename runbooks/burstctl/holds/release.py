@@ -1,4 +1,4 @@
-"""``burstctl release``: the end of a hold, and of the distrust of a volume that somebody else changed."""
+"""``burstctl release``: ends a hold, or clears the contested mark of a volume that others changed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ _MAX_CHARS: Final = 600  # a reason has 200 characters at most; only a damaged r
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseResult:
-    """What was released: everything where there is no ``volume_id``."""
+    """What was released; everything if there is no ``volume_id``."""
 
     volume_id: str | None
     hold: Hold | None = None
