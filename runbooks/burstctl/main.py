@@ -80,7 +80,7 @@ class _LazyGroup(click.Group):
         return command if isinstance(command, click.Command) else None
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """The commands by their names and summaries, none of them imported for it."""
+        """Complete the names of the commands with their summaries, without importing the commands."""
         items = [
             CompletionItem(name, help=entry.summary)
             for name, entry in COMMANDS.items()
@@ -115,7 +115,7 @@ def burstctl(context: click.Context, options: Options) -> None:  # noqa: ARG001 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command line and answer the exit code; whatever goes wrong is one message on stderr."""
+    """Run a command line and return the exit code; any failure becomes one message on stderr."""
     try:
         if COMPLETION_ENV in os.environ:
             import_module("burstctl.cli.shell_completion").register()

@@ -1,4 +1,4 @@
-"""The manual page, made of what the commands say of themselves: ``python -m burstctl.manpage FILE``."""
+"""Builds the manual page from the help of the commands: ``python -m burstctl.manpage FILE``."""
 
 import re
 import sys
@@ -67,7 +67,7 @@ def make_manpage() -> str:
 
 
 def _root_context() -> click.Context:
-    """The context of the command line: click keeps the help option as the first one to ask wants it."""
+    """The root context; created once, because click caches the help option of the first context."""
     return click.Context(
         burstctl, info_name="burstctl", help_option_names=CONTEXT_SETTINGS["help_option_names"]
     )
@@ -97,7 +97,7 @@ def _command_section(command: click.Command, context: click.Context) -> Iterator
 
 
 def _common_option_names() -> Sequence[str]:
-    """The options that every command has, told once."""
+    """The options that every command has, which the page lists once."""
     return ["help", *(parameter.name or "" for parameter in burstctl.params)]
 
 

@@ -128,7 +128,7 @@ class MeasuredLoad:
         object.__setattr__(self, "_origin_s", starts_s[0] % period_s if starts_s else 0)
 
     def credits_spent(self, start_s: float, end_s: float) -> Bounds:
-        """In a gap, anything up to the limit; in a period that is cut short, none to all of its operations."""
+        """In a gap, anything up to the limit; in a period that is cut, none to all of its operations."""
         low = high = 0.0
         for from_s, to_s in self.split(start_s, end_s):
             max_ops = BURST_IOPS * (to_s - from_s)

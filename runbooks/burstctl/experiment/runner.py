@@ -339,7 +339,7 @@ class ExperimentRunner:
         self._save(stage=Stage.CONCLUDED, failed=text)
 
     def _left_on_target_note(self) -> str:
-        """A volume that others changed costs money until it is restored; the note says so, and how to restore it.
+        """A volume that others changed costs money until it is restored; the note explains how to do that.
 
         No note for a gp2 volume, nor for another person's flip, which has its own return.
         """

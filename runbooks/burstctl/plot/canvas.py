@@ -10,7 +10,7 @@ from burstwatch.core.text import display_width
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Glyphs:
-    """The characters a picture is made of; ``bars`` from nothing to full."""
+    """The characters of a picture; ``bars`` are from empty to full."""
 
     bars: str
     cone: str
@@ -42,14 +42,14 @@ ASCII_GLYPHS: Final = Glyphs(
 
 @dataclass(frozen=True, slots=True)
 class StyledRun:
-    """Characters of one style that stand together."""
+    """Adjacent characters of one style."""
 
     text: str
     style: str = ""
 
 
 class Canvas:
-    """So many columns and rows, row 0 on top; what lies outside is not drawn."""
+    """A grid of characters with row 0 at the top; what is outside is not drawn."""
 
     def __init__(self, width: int, height: int) -> None:
         self.width = width
@@ -57,7 +57,7 @@ class Canvas:
         self._cells = [[(" ", "")] * width for _ in range(height)]
 
     def put(self, column: int, row: int, character: str, style: str = "", *, overwrite: bool = True) -> None:
-        """One character of one column; with ``overwrite`` false only where there is nothing yet."""
+        """Put one character into one column; with ``overwrite`` false, only if the place is empty."""
         if not (0 <= column < self.width and 0 <= row < self.height):
             return
         if overwrite or self._cells[row][column][0] == " ":
@@ -78,7 +78,7 @@ class Canvas:
             column += character_width
 
     def is_free(self, first: int, end: int, row: int) -> bool:
-        """Whether nothing stands in these columns of a row."""
+        """Whether these columns of a row are empty."""
         return all(character == " " for character, _ in self._cells[row][max(0, first) : end])
 
     def lines(self) -> list[list[StyledRun]]:

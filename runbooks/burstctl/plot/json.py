@@ -78,7 +78,7 @@ def _forecast_document(cone: ForecastCone | None) -> dict[str, Any] | None:
 
 
 def _interval_documents(timeline: Timeline) -> dict[str, Any]:
-    """What lasted for a while, each with its start and end."""
+    """All intervals, each with its start and end."""
     return {
         "absences": [
             _bounds_document(gap.start_s, gap.end_s) | {"reason": str(gap.reason)} for gap in timeline.gaps

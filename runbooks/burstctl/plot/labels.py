@@ -1,4 +1,4 @@
-"""What a picture says in words: which volume, how it stands, what was seen, and what happened when."""
+"""The labels of a picture: the volume, its state, its gaps, and its events."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -42,7 +42,7 @@ def _format_day_and_time(at_s: float) -> str:
 
 
 def describe_state(volume_plot: VolumePlot) -> str:
-    """How the volume stands now: level, balance, and when it is dry; or where it was moved."""
+    """The present state of the volume: level, balance, and when it will be empty; or the flip's target."""
     timeline, decision = volume_plot.timeline, volume_plot.decision
     newest = timeline.balance.newest
     at_s = newest.start_at_s + timeline.period_s if newest else 0
@@ -62,7 +62,7 @@ def describe_state(volume_plot: VolumePlot) -> str:
 
 
 def _describe_flip(flip: Flip, timeline: Timeline) -> str:
-    """Where it is on its way to, or was moved to, since when and by whom."""
+    """The target of the flip, since when, and by whom."""
     at_s = flip.requested_at_s
     match flip.status:
         case FlipStatus.REQUESTED:
@@ -76,7 +76,7 @@ def _describe_flip(flip: Flip, timeline: Timeline) -> str:
 
 
 def _level_text(level: Level) -> list[str]:
-    """The level where there is one: away from burst credits none is missed."""
+    """The level, if there is one; a flipped volume needs none."""
     return [] if level is Level.UNKNOWN else [str(level)]
 
 
@@ -102,17 +102,17 @@ def describe_extremes(volume_plot: VolumePlot) -> str:
 
 
 def describe_event(event: TimelineEvent) -> str:
-    """What happened, and whether people were told."""
+    """What happened, and whether an alert was sent."""
     return sanitise(event.text, MAX_SENTENCE_LENGTH) + (", told" if event.is_alerted else "")
 
 
 def gap_labels(gap: DataGap) -> tuple[str, ...]:
-    """Why there is no balance; at length, and shorter where there is less room."""
+    """Why there is no balance, in full and in shorter forms for narrow gaps."""
     return GAP_LABELS[gap.reason]
 
 
 def describe_forecast_cone(timeline: Timeline) -> list[str]:
-    """The forecast, a few words to a line: when it is dry, and when at the soonest."""
+    """The forecast in short lines: the estimated time of an empty bucket, and the earliest possible one."""
     if timeline.forecast_cone is None or timeline.forecast_cone.estimated_empty_at_s is None:
         return []
     remaining_s, soonest_s = (
@@ -149,7 +149,7 @@ def format_target(target: Configuration | None) -> str:
 
 
 def describe_window_interval(interval: WindowInterval) -> str:
-    """The window's name, and whether somebody started it by hand."""
+    """The window's name, and whether a person started it."""
     return sanitise(interval.window, MAX_LABEL_CHARS) + (" by hand" if interval.is_manual else "")
 
 
@@ -185,7 +185,7 @@ def fit_text(text: str, width: int) -> str:
 
 
 def newest_events(events: Sequence[TimelineEvent], max_lines: int) -> tuple[Sequence[TimelineEvent], int]:
-    """The newest marks that fit on so many lines, and how many earlier ones do not."""
+    """The newest events that fit on so many lines, and the number of the others."""
     if len(events) <= max_lines:
         return events, 0
     newest = events[len(events) - max(0, max_lines - 1) :]

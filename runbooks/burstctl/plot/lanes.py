@@ -1,4 +1,4 @@
-"""What lasts for a while and is no number, as stretches on lanes: levels, flips, windows, holds, stalls."""
+"""Intervals of a picture that are no numbers, by lane: levels, flips, windows, holds, stalls."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from burstwatch.core.assessment.severity import Level
 
 
 class SegmentStyle(StrEnum):
-    """How a stretch looks: a fill of its own each, so that nothing depends on a colour."""
+    """The style of a segment; each has its own fill, so that nothing depends on a colour."""
 
     OK = Level.OK
     WATCH = Level.WATCH
@@ -44,14 +44,14 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """Stretches of one sort."""
+    """Segments of one kind."""
 
     label: str
     segments: Sequence[Segment]
 
 
 def build_lanes(timeline: Timeline) -> list[Lane]:
-    """The lanes that have anything on them, from what burstwatch saw to what people and hosts did."""
+    """The lanes that are not empty: first the watchdog's, then those of people and hosts."""
     lanes = [
         Lane(
             "LEVEL",
@@ -101,7 +101,7 @@ def build_lanes(timeline: Timeline) -> list[Lane]:
 
 
 def _flip_segments(interval: TargetInterval, timeline: Timeline) -> Iterator[Segment]:
-    """The way there, the time on the target, the way back."""
+    """The modification to the target, the time on the target, and the return."""
     requested_at_s = timeline.start_s if interval.requested_at_s is None else interval.requested_at_s
     reached_at_s = interval.reached_at_s or (timeline.start_s if interval.requested_at_s is None else None)
     left_at_s = interval.return_requested_at_s or interval.restored_at_s or timeline.now_s

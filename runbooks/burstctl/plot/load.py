@@ -34,7 +34,7 @@ _PERIOD_LIMITS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (M
 """Up to how far back CloudWatch still has which period, a day less than it says."""
 
 _LEDGER_LOOKBACK_S: Final = 30 * 24 * 3600
-"""The ledger is read from so much earlier: no hold lasts longer, few flips do."""
+"""How much earlier the ledger is read: no hold lasts longer, and few flips do."""
 
 _MAX_FAILURE_CHARS: Final = 600  # a failure of AWS on a few lines
 
@@ -59,10 +59,10 @@ class VolumePlot:
 
 
 def load_plot(context: CommandContext, volume_id: str, lookback: timedelta) -> VolumePlot:
-    """Read what there is to be drawn of a volume, and judge it as every pass does.
+    """Read what is drawn of a volume, and assess it as every pass does.
 
     Raises:
-        NothingToPlotError: it does not exist, was not told of, or there is no datapoint of it.
+    NothingToPlotError: it does not exist, could not be read, or has no datapoint.
     """
     context.progress.begin(f"reading {format_duration_literal(lookback)}")
     try:
@@ -106,7 +106,7 @@ def _load(context: CommandContext, volume_id: str, lookback: timedelta) -> Volum
 
 
 def _find_volume(report: PassReport, collector: Collector, volume_id: str) -> Volume:
-    """The volume, which may be tagged ignored: somebody asks for it."""
+    """The volume; it may have the ignore tag, because the operator named it."""
     if report.decisions:
         return report.decisions[0].assessment.volume
     volumes = collector.volumes_by_id([volume_id])[0] if report.ignored else []
@@ -160,7 +160,7 @@ def _window_intervals(context: CommandContext, inputs: TimelineInput, end_s: flo
 
 
 def _no_plot_reason(timeline: Timeline, lookback: timedelta) -> str | None:
-    """Why there is no picture of it; None where there is."""
+    """Why there can be no picture of it; None if there can."""
     volume, lookback_text = timeline.volume, format_duration_literal(lookback)
     explain_command = f"burstctl explain {volume.volume_id}"
     if not (volume.is_gp2 or timeline.balance or timeline.target_intervals):

@@ -170,7 +170,7 @@ class _Sheet:
         return axes
 
     def write(self, text: str, *, left_inches: float = 0.14, below_inches: float = 0.0, **style: Any) -> None:
-        """A line of text, its middle so many inches below what was drawn so far."""
+        """Write a line of text with its middle this many inches below what was drawn so far."""
         y = 1 - (self._top_inches + below_inches) / self.height
         self.figure.text(
             left_inches / _WIDTH_INCHES,
@@ -181,7 +181,7 @@ class _Sheet:
         )
 
     def time_to_inches(self, at_s: float) -> float:
-        """How far from the axes' left edge an instant lies."""
+        """The distance of an instant from the left edge of the axes, in inches."""
         return (
             self.axes_width * (at_s - self.timeline.start_s) / (self.timeline.end_s - self.timeline.start_s)
         )
@@ -417,7 +417,7 @@ def _draw_cone(axes: Any, timeline: Timeline, cone: ForecastCone) -> list[Any]:
 
 
 def _draw_legend(axes: Any, title: str, handles: Sequence[Any], *, above: float = 0.995) -> None:
-    """The panel's name over its upper left corner, and beside it what the lines and patterns stand for."""
+    """The panel's name above its upper left corner, and next to it the legend of lines and patterns."""
     axes.annotate(
         title, (0, above), xycoords="axes fraction",
         xytext=(-_LEFT_MARGIN_INCHES * 72 + 10, 8), textcoords="offset points",
@@ -468,7 +468,7 @@ def _draw_segment(axes: Any, sheet: _Sheet, segment: Segment) -> None:
 
 
 def _draw_letters(sheet: _Sheet, timeline: Timeline) -> None:
-    """A letter for each event as near to its time as there is room; filled where people were told."""
+    """A letter for each event, as near to its time as possible; filled if an alert was sent."""
     axes = _add_lane_axes(sheet, "EVENT")
     last_slot, offset = divmod(sheet.time_to_inches(timeline.now_s), _MIN_LETTER_SPACING)
     slots = [
@@ -551,7 +551,7 @@ def _draw_limits(axes: Any, timeline: Timeline, max_iops: float) -> None:
 
 
 def _list_events(sheet: _Sheet, timeline: Timeline, events: Sequence[TimelineEvent], omitted: int) -> None:
-    """What the letters stand for, in two columns."""
+    """The legend of the letters, in two columns."""
     lines = [f"{omitted} earlier: burstctl history {timeline.volume.volume_id}"] if omitted else []
     lines += [
         f"{format_event_time(event.at_s, timeline)}  {event.letter}  {describe_event(event)}"

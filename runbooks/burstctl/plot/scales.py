@@ -24,7 +24,7 @@ _LETTERS_BY_IMPORTANCE: Final = "EC!XSFBTGOWR?"
 """The letters of marks, those that matter most first."""
 
 _MAX_SHIFT: Final = 2
-"""So many columns beside its own a letter may stand."""
+"""How many columns a letter may be away from its own."""
 
 _ROUND_FACTORS: Final = (1, 1.5, 2, 3, 4, 5, 6, 8, 10)
 _NEAR_CEILING_FACTOR: Final = 0.6
@@ -33,7 +33,7 @@ _NEAR_CEILING_FACTOR: Final = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeScale:
-    """Which column stands for which time."""
+    """Converts times to columns."""
 
     start_s: float
     end_s: float
@@ -60,7 +60,7 @@ class TimeScale:
         return first_column, min(self.end_column, max(first_column + 1, self.column(end_s)))
 
     def time_range(self, column: int) -> tuple[float, float]:
-        """The time that a column stands for."""
+        """The time range of a column."""
         from_s = self.start_s + (column - self.first_column) * self.step_s
         return from_s, from_s + self.step_s
 
@@ -92,12 +92,12 @@ class Panel:
         return self.top + self.rows - 1
 
     def row(self, value: float) -> int:
-        """The row that a value lies in."""
+        """The row of a value."""
         rows_from_bottom = ceil(value / self.max_value * self.rows) - 1
         return self.bottom - min(self.rows - 1, max(0, rows_from_bottom))
 
     def row_middle(self, row: int) -> float:
-        """The value that the middle of a row stands for."""
+        """The value at the middle of a row."""
         return (self.bottom - row + 0.5) / self.rows * self.max_value
 
 
@@ -106,8 +106,8 @@ def place_events(
 ) -> list[tuple[int, TimelineEvent]]:
     """A column for each event, its own or one nearby, in order and always before ``end_column``.
 
-    Where more happened than there is room for, those that matter least have none: a letter far from its
-    time would tell of another time.
+    If there are too many events, the least important ones get no letter: a letter far from its time would be
+    misleading.
     """
     groups = {
         min(column, end_column - 1): [event for _, event in group_pairs]

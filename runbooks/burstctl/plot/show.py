@@ -17,7 +17,7 @@ _PROMPT_LINES: Final = 1  # the shell's prompt must not push the first line off 
 
 
 def render_text(volume_plot: VolumePlot) -> str:
-    """The picture for whatever stdout is."""
+    """The picture in the size, colours and characters of stdout."""
     is_terminal = sys.stdout.isatty()
     width, height = get_terminal_size(_DEFAULT_SIZE) if is_terminal else _DEFAULT_SIZE
     glyphs = UNICODE_GLYPHS if _can_encode(UNICODE_GLYPHS.characters) else ASCII_GLYPHS

@@ -122,7 +122,7 @@ def _draw(
 
 
 def _draw_title(sheet: Canvas, row: int, title: str, legend: Iterable[tuple[str, str, str]]) -> None:
-    """A panel's name, and what each of its characters stands for, as far as there is room."""
+    """A panel's name, and the legend of its characters as far as there is room."""
     sheet.write(0, row, title, _BOLD)
     column = _GUTTER_COLUMNS + 1
     for glyph, meaning, style in legend:
@@ -183,7 +183,7 @@ def _balance_style(value: float, _at_s: float) -> str:
 def _draw_bars(
     sheet: Canvas, bars: _BarSeries, period_s: int, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
 ) -> None:
-    """A bar in each column that there is a sample for; even one of nothing is to be seen."""
+    """A bar in each column with a sample; a value of 0 has a visible bar, too."""
     for column in range(time_scale.first_column, time_scale.end_column):
         from_s, to_s = time_scale.time_range(column)
         values = values_in(bars.series, from_s, to_s, period_s)
@@ -202,7 +202,7 @@ def _draw_bars(
 def _draw_gaps(
     sheet: Canvas, timeline: Timeline, time_scale: TimeScale, panel: Panel, glyphs: Glyphs
 ) -> None:
-    """A pattern over the whole height where there is no balance, with the reason in it."""
+    """A pattern over the whole height where there is no balance, with the reason as its label."""
     for gap in timeline.gaps:
         first, end = time_scale.column_range(gap.start_s, gap.end_s)
         is_unexplained = gap.reason is DataGapReason.GAP
@@ -336,7 +336,7 @@ def _draw_axis(sheet: Canvas, time_scale: TimeScale, glyphs: Glyphs) -> None:
 
 
 def _list_events(volume_plot: VolumePlot, max_lines: int, width: int) -> list[list[StyledRun]]:
-    """What the letters stand for, the newest last."""
+    """The legend of the letters, the newest last."""
     timeline = volume_plot.timeline
     events, omitted = newest_events(timeline.events, max_lines)
     lines = [

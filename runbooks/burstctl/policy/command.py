@@ -141,7 +141,7 @@ def _find_source(path: Path | None, options: Options, stack_name: str | None) ->
 
 
 def _open_session_if_configured(options: Options, *, is_needed: bool) -> AwsSession | None:
-    """A session; None where nobody has set AWS up here, which is no reason not to look at a file."""
+    """A session; None if AWS is not configured, because a file can be checked without it."""
     try:
         return open_aws_session(options)
     except SettingsError:

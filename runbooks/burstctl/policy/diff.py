@@ -14,7 +14,7 @@ _ABSENT: Final = "(nothing)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettingChange:
-    """A setting by its path; None stands where it is in one of the two policies only."""
+    """A setting by its path; None if it is only in one of the two policies."""
 
     setting: str
     before: str | None

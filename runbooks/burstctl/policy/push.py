@@ -38,7 +38,7 @@ _PARAMETER_REFERENCE: Final = re.compile(r"\{\{.*\}\}", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PushRequest:
-    """What an operator asks for; without a ``source`` the pushed policy is to be withdrawn."""
+    """An operator's request; without a ``source``, the pushed policy is withdrawn."""
 
     source: FilePolicySource | None
     stack: str | None

@@ -1,4 +1,4 @@
-"""A few words for the table on what happens to a volume beside its balance."""
+"""The flip column of the table: a few words on the flip or hold of a volume."""
 
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.flips.outcome import OutcomeStatus
@@ -9,9 +9,9 @@ from burstwatch.core.watch.pass_report import PassReport
 
 
 def describe_flip_status(decision: Decision, report: PassReport) -> str:
-    """``-> gp3, 3,000 IOPS``, ``on io1, 3,125 IOPS``, ``held``; empty where there is nothing to say.
+    """``-> gp3, 3,000 IOPS``, ``on io1, 3,125 IOPS``, ``held``; empty if there is none.
 
-    A hold on everything is no mark: it would stand at every volume.
+    A hold on everything is not shown, because it would be in every row.
     """
     own_holds = [hold for hold in report.holds if hold.volume_id is not None]
     is_held = active_hold(own_holds, decision.volume_id, report.now_s) is not None
@@ -21,7 +21,7 @@ def describe_flip_status(decision: Decision, report: PassReport) -> str:
 
 
 def is_flip_active(decision: Decision, report: PassReport) -> bool:
-    """Whether a flip of it is under way or has still to be brought back, or was wanted in this pass."""
+    """Whether a flip is in progress, must still be returned, or was requested in this pass."""
     is_away = decision.flip is not None and not decision.flip.is_settled
     return is_away or bool(_describe_outcome(decision, report))
 

@@ -26,7 +26,7 @@ _MIN_COST_SPAN_S: Final = 60  # AWS bills EBS by the second, at least one minute
 
 
 def describe_flip(flip: Flip, now_s: float) -> list[str]:
-    """Where the flip stands, what the volume was before, and what comes next."""
+    """The state of the flip, the original configuration, and what comes next."""
     lines = [
         _describe_status(flip, now_s),
         f"it was {flip.original}, which is kept in mind until it is that again",
@@ -63,12 +63,12 @@ def _cost_so_far(flip: Flip, now_s: float) -> str:
 
 
 def format_extra_cost(usd_per_month_more: float, duration_s: float) -> str:
-    """What so long a stay added to the bill."""
+    """The additional cost of a flip of this duration."""
     return format_usd_difference(usd_per_month_more * max(0.0, duration_s) / 3600 / HOURS_PER_MONTH)
 
 
 def describe_quota(modifications: Sequence[ModificationUse], now_s: float) -> list[str]:
-    """How many of AWS's modifications are used, by whom, and when the next is free."""
+    """How many modifications of AWS's quota are used, by whom, and when the next is allowed."""
     usage = (
         f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h"
         f" {'is' if len(modifications) == 1 else 'are'} used"

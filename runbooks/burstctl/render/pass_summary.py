@@ -1,4 +1,4 @@
-"""What is said about a pass beside its table: totals, what it cost, what went wrong."""
+"""The summary of a pass next to its table: totals, cost, and failures."""
 
 import sys
 from collections import Counter
@@ -41,7 +41,7 @@ _LEVELS_BY_URGENCY: Final = (
 
 
 def print_summary(report: PassReport) -> None:
-    """Say everything a person should know about a pass that is not in its table."""
+    """Print the summary of a pass: what a person should know and the table does not show."""
     if report.decisions and sys.stdout.isatty() and sys.stderr.isatty():
         print_info("")
     if report.decisions or not report.failures:
@@ -107,7 +107,7 @@ def _format_outcome_counts(report: PassReport) -> str:
 
 
 def _print_outcomes(report: PassReport) -> None:
-    """Say what was modified in this pass or would have been, what is on its way, what was refused and why."""
+    """Print what was modified or would be, what is in progress, and what was refused and why."""
     for status, label in _OUTCOME_LABELS.items():
         if status is OutcomeStatus.FAILED:
             continue

@@ -19,7 +19,7 @@ PLAN_SCHEMA: Final = "burstwatch.plan/v1"
 
 
 def plan_document(planned: PlannedFlip, outcome: Outcome | None = None) -> dict[str, Any]:
-    """The plan for one volume, with what became of it; absent values are null, keys never disappear."""
+    """The plan for one volume with its outcome; absent values are null, and all keys are present."""
     plan, order, volume = planned.plan, planned.plan.order, planned.plan.context.volume
     return {
         "volume_id": volume.volume_id,
@@ -106,7 +106,7 @@ def hold_document(hold: Hold) -> dict[str, Any]:
 
 
 def instant_or_none(at_s: float | None) -> str | None:
-    """The instant as text, None where there is none."""
+    """The instant as text; None if there is none."""
     return None if at_s is None else format_instant(at_s)
 
 

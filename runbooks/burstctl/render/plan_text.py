@@ -1,4 +1,4 @@
-"""A plan as people read it: what would be changed, why, what it costs, what refuses it, what undoes it."""
+"""A plan as text: the change, its reason, its cost, the refusals, and how to undo it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _NO_DIFFERENCE_USD: Final = 0.0001
 
 
 def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
-    """The plan for one volume; the alternatives stand beside it where it ``is_only_deployment``."""
+    """The plan for one volume, with its alternatives if it ``is_alone``."""
     plan = planned.plan
     under_way = _under_way(plan)
     topics: list[Topic] = [("Now", under_way)]
@@ -86,7 +86,7 @@ def describe_totals(planned: Sequence[PlannedFlip]) -> str:
 
 
 def _describe_current_stay(plan: FlipPlan) -> str:
-    """Until when it was to be kept, and who wanted that."""
+    """Until when it was to be kept, and who requested that."""
     flip = plan.context.state.flip
     if flip is None:
         return ""
@@ -140,7 +140,7 @@ def format_usd_difference(extra_usd: float) -> str:
 
 
 def _expected_duration(planned: PlannedFlip) -> list[str]:
-    """How long AWS is expected to take, beside how long the credits last."""
+    """The expected duration of the modification, next to the time until the bucket is empty."""
     plan = planned.plan
     if plan.is_extension:
         return []

@@ -17,14 +17,14 @@ from burstwatch.core.ledger.flip_state import QUOTA_PERIOD_S, Direction, Modific
 from burstwatch.core.policy.windows import LeadPolicy
 
 DryRunResult: TypeAlias = DryRunAllowed | Refused | OutcomeUnknown
-"""What AWS says to a dry run."""
+"""AWS's response to a dry run."""
 
 PRICES: Final = f"{US_EAST_1.region} list prices of {US_EAST_1.as_of:%Y-%m-%d}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedFlip:
-    """A plan; ``duration`` is the stay the operator asked for, ``dry_run_result`` AWS's to a dry run.
+    """A plan; ``duration`` is the requested time on the target, ``dry_run_result`` that of AWS's dry run.
 
     ``reflip_reason`` is why a watchdog that may act would undo a return before long. Where the policy
     stops everything automatic, ``is_automation_disabled``.
@@ -66,7 +66,7 @@ class PlannedFlip:
 
     @property
     def shown_refusals(self) -> list[Refusal]:
-        """What is told to refuse it: in the middle of a modification it is not yet what it will be."""
+        """The refusals to show; during a modification, the volume is not yet what it will be."""
         guards = [refusal.guard for refusal in self.plan.refusals]
         hidden = {Guard.NO_CHANGE_NEEDED} if Guard.MODIFICATION_IN_PROGRESS in guards else set()
         return [refusal for refusal in self.plan.refusals if refusal.guard not in hidden]

@@ -1,4 +1,4 @@
-"""The report as a table for people: in colour and to the width of a terminal, plain and whole elsewhere."""
+"""The report as a table: in colour and as wide as the terminal, otherwise plain and complete."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -25,7 +25,7 @@ WIDE_TABLE_COLUMNS: Final = 116
 """From this width on there is a line to a volume, below it there are two."""
 
 _FULL_FORECAST_COLUMNS: Final = 140
-"""From this width on there is room for the bound beside the estimate."""
+"""From this width on, there is room for the bound next to the estimate."""
 
 # layout: the table fits into 80 columns with a volume ID of 21 characters
 _MIN_NAME_COLUMNS: Final = 8
@@ -62,7 +62,7 @@ UNKNOWN_REASON_LABELS: Final = {
 
 
 class Cell(NamedTuple):
-    """What stands in one column of one line; ``style`` is rich's word for its looks."""
+    """The content of one column in one line; ``style`` is a style of rich."""
 
     text: str
     style: str = ""
@@ -70,7 +70,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Lines of cells under titles; ``notes`` stand below and say what is not shown."""
+    """Lines of cells under titles; ``notes`` are below and state what is not shown."""
 
     titles: Sequence[str]
     lines: Sequence[Sequence[Cell]]
@@ -100,7 +100,7 @@ class Table:
 
 
 def wide_table(report: PassReport, *, width: int | None, shows_all: bool, bar: str | None) -> Table:
-    """A line to a volume; names are cut to the width, without one nothing is.
+    """A line for each volume; names are cut to the width, if there is one.
 
     Args:
         report: what to show.
@@ -166,7 +166,7 @@ def text_width(text: str) -> int:
 
 
 def truncate(text: str, width: int) -> str:
-    """The text on at most so many columns of the terminal; a cut shows as ``…``."""
+    """The text on at most this many columns; ``…`` marks a cut."""
     if text_width(text) <= width:
         return text
     while text_width(text) >= width:
@@ -175,12 +175,12 @@ def truncate(text: str, width: int) -> str:
 
 
 def level_label(decision: Decision) -> str:
-    """The level as people are shown it: while AWS changes the volume, its balance is not what counts."""
+    """The level to show; while AWS modifies the volume, its balance does not count."""
     return CHANGING_LABEL if decision.is_changing else str(decision.level)
 
 
 def format_name(decision: Decision, width: int = MAX_NAME_CHARS) -> str:
-    """What people call the volume, on at most so many columns; empty where nobody has named it."""
+    """The volume's display name, on at most this many columns; empty if it has no name."""
     return truncate(display_name_of(decision.assessment.volume, min(width, MAX_NAME_CHARS)), width)
 
 
@@ -346,7 +346,7 @@ def _format_balance(decision: Decision, bar: str | None) -> str:
 
 
 def draw_bar(balance_pct: float, cells: int, characters: str) -> str:
-    """So much of a bar is filled; what is between the first and the last character are its finer steps."""
+    """A bar that is filled to this share; the characters between the first and the last are finer steps."""
     empty_character, steps = characters[0], characters[1:]
     filled = round(balance_pct / 100 * cells * len(steps))
     full, partial_steps = divmod(filled, len(steps))

@@ -15,7 +15,7 @@ UNREADABLE_STATE: Final = "not known: the ledger's state cannot be read"
 
 
 def display_name_of(volume: Volume, max_length: int = MAX_NAME_CHARS) -> str:
-    """What people call the volume, fit to show in so many columns; empty where nobody has named it."""
+    """The volume's display name, cut to this many columns; empty if it has no name."""
     return sanitise(display_name.display_name_of(volume, max_length) or "", max_length)
 
 

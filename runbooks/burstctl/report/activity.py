@@ -1,4 +1,4 @@
-"""What was done to the volumes of late and what was refused, as the ledger tells it, and why."""
+"""The recent activity: what was done and refused, and why, according to the ledger."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,7 +15,7 @@ from burstwatch.core.text import format_until, sanitise
 
 
 class ActivityKind(StrEnum):
-    """What sort of deed it is, in a word for people."""
+    """The kind of an activity, in a word."""
 
     FLIPPED = "flipped"
     RETURNED = "returned"
@@ -52,8 +52,8 @@ _KIND_OF_ENTRY: Final[Mapping[EntryKind, ActivityKind]] = {
 class Activity:
     """One thing that happened to ``subject``: a volume, everything, a window or the policy.
 
-    ``letter`` marks it in pictures, empty where it has no mark there. One that ``is_secondary`` is told by
-    another as well: it stands in the story of the volume, not in that of the fleet.
+    ``letter`` marks it in pictures; empty if it has no mark. If it ``is_secondary``, another activity
+    includes it: it is in the volume's history, but not in the fleet's.
     """
 
     at_s: int
@@ -90,7 +90,7 @@ def read_activities(entries: Sequence[LedgerEntry]) -> list[Activity]:
 
 
 def count_activities(activities: Iterable[Activity]) -> dict[str, int]:
-    """How many there are of each sort that the fleet's story tells."""
+    """The number of activities of each kind in the fleet's history."""
     counts = Counter(activity.kind for activity in activities if not activity.is_secondary)
     return {str(kind): counts[kind] for kind in ActivityKind if kind is not ActivityKind.LEVEL}
 
@@ -119,7 +119,7 @@ def _to_activity(entry: LedgerEntry, history_entry: HistoryEntry, *, is_secondar
 
 
 def _activity_text(entry: LedgerEntry, history_entry: HistoryEntry) -> tuple[str, Sequence[str]]:
-    """The passage's, but for what no volume's history tells."""
+    """The text of the timeline's event, except for activities that are in no volume's history."""
     body = entry.body
     match entry.kind:
         case EntryKind.WINDOW:

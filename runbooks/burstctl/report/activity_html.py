@@ -16,7 +16,7 @@ from burstwatch.core.text import format_instant
 
 MAX_ACTIVITIES: Final = 400  # a page with more is slow to load and to print; the ledger has all
 MIN_PER_KIND: Final = 60
-"""So many of each sort are shown, however many of another are newer: alerts must not push out refusals."""
+"""The least of each kind that are shown, so that many alerts do not hide the refusals."""
 
 
 def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def activity_context(fleet_report: FleetReport, lookback: timedelta) -> dict[str
 
 
 def _select(activities: Sequence[Activity]) -> list[Activity]:
-    """The newest of all, and the newest of each sort; in their order."""
+    """The newest activities, and the newest of each kind, in their order."""
     counts: Counter[ActivityKind] = Counter()
     selected = []
     for number, activity in enumerate(activities):

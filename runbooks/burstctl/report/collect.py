@@ -1,4 +1,4 @@
-"""Everything a report tells: one look at the fleet, the ledger's lines of late, pictures, and dollars."""
+"""Collects a report: a pass over the fleet, recent ledger entries, metrics for pictures, and costs."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -49,15 +49,15 @@ from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
 
 MAX_USD: Final = 1.0
-"""A report whose reads cost more than this is not made without being told so."""
+"""A report with more expensive reads needs the operator's consent."""
 
 MAX_DETAILED_VOLUMES: Final = 300
-"""So many volumes, those that matter most, are told at length; the others have a row and a small picture."""
+"""The most volumes with details, the most urgent ones; the others have a row and a small picture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VolumeDetail:
-    """A volume that is told at length: what a picture of it shows, and its story, oldest first."""
+    """A volume with details: its picture's data, and its history, oldest first."""
 
     decision: Decision
     timeline: Timeline
@@ -66,11 +66,11 @@ class VolumeDetail:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetReport:
-    """What the report tells.
+    """The content of the report.
 
-    ``decisions`` are the fleet, most urgent first; ``details`` those of them told at length, ``balances`` the
-    others' by the volume's id, on ``axis``. ``activities`` are those of the whole fleet, newest first; of
-    volumes that are gone the ledger is not asked.
+    ``decisions`` are the fleet, most urgent first; ``details`` are for those with details, ``balances`` for
+    the others by volume ID, on ``axis``. ``activities`` are those of the whole fleet, newest first; deleted
+    volumes are not included.
     """
 
     pass_report: PassReport
@@ -89,7 +89,7 @@ class FleetReport:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to tell because reading it failed."""
+        """Whether the report has no content because reading failed."""
         return bool(self.failures) and not self.decisions
 
     @property
@@ -119,7 +119,7 @@ def collect_report(context: CommandContext, *, lookback: timedelta, assumes_yes:
 
 
 class _DetailPriority(IntEnum):
-    """Why a volume is told at length, most deserving first; of those of ``NONE`` CloudWatch has nothing."""
+    """Why a volume has details, the most important reason first; ``NONE``: CloudWatch has no data on it."""
 
     URGENT = 0
     FLIPPING = 1
@@ -133,7 +133,7 @@ class _DetailPriority(IntEnum):
 class _ReportBuilder:
     """A report in the making.
 
-    ``entries`` are the ledger's of late, ``activities`` what they tell, by subject.
+    ``entries`` are the recent ones of the ledger, and ``activities`` are derived from them, by subject.
     """
 
     context: CommandContext
@@ -195,7 +195,7 @@ class _ReportBuilder:
         )
 
     def _read_ledger(self, decisions: Iterable[Decision]) -> None:
-        """What the ledger tells of the volumes that there are, of everything, windows and the policy."""
+        """The ledger's entries on the existing volumes, on everything, on windows and on the policy."""
         ledger = self.context.services.ledger
         self.states, manual_windows = ledger.states(), ledger.manual_overrides().keys()
         windows = manual_windows | {window.name for window in self.context.services.policy.windows}
@@ -215,7 +215,7 @@ class _ReportBuilder:
         }
 
     def _detail_priority(self, decision: Decision) -> tuple[_DetailPriority, tuple[Any, ...]]:
-        """The lower, the more it deserves to be told at length."""
+        """The lower, the more important it is that the volume has details."""
         has_activities = any(
             not activity.is_secondary for activity in self.activities.get(decision.volume_id, ())
         )
@@ -293,7 +293,7 @@ class _ReportBuilder:
         return sorted(activities, key=lambda activity: -activity.at_s)
 
     def _sum_costs(self, decisions: Iterable[Decision]) -> CostSummary:
-        """From what happened of late; of a stay that began earlier the whole history tells."""
+        """Sum up from the recent entries; for a flip that began earlier, from its whole history."""
         flipped_ids = {
             subject
             for subject, entries in self.entries.items()

@@ -110,7 +110,7 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
 
 
 def _document(fleet_report: FleetReport, path: Path, page: str) -> dict[str, Any]:
-    """What programs want to know of a page that was made; the volumes themselves are in assess --json."""
+    """The JSON document about a page that was written; the volumes are in ``assess --json``."""
     costs = fleet_report.costs
     return {
         "schema": SCHEMA,

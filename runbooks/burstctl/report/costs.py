@@ -102,7 +102,7 @@ class Gp3Savings:
 
 
 def begins_mid_interval(entries: Iterable[LedgerEntry]) -> bool:
-    """Whether these entries begin within a stay: what it costs, and since when, earlier ones tell."""
+    """Whether these entries begin during a flip, whose price and start are in earlier entries."""
     first = next((entry for entry in entries if entry.kind in FLIP_ENTRY_KINDS), None)
     if first is None:
         return False
@@ -162,7 +162,7 @@ def summarise_costs(
     start_s: float,
     end_s: float,
 ) -> CostSummary:
-    """What it comes to between ``start_at_s`` and ``end_s``; only stays that have a share in it are kept.
+    """Sum up the costs in the span; flips without a share in it are left out.
 
     The volumes ``without_gp3`` are where gp3 does not exist: nothing is saved there.
     """
@@ -197,7 +197,7 @@ def _prorated_usd(per_month: float, duration_s: float) -> float:
 
 
 def _gp3_savings(volumes: Iterable[Volume], without_gp3: AbstractSet[str]) -> Gp3Savings:
-    """By size alone: gp3 with no less throughput and IOPS than gp2 has for good, 3,000 IOPS at least."""
+    """By size alone: gp3 with at least 3,000 IOPS, and no less than the baseline and throughput of gp2."""
     gp2 = [volume for volume in volumes if volume.is_gp2]
     movable = [volume for volume in gp2 if volume.volume_id not in without_gp3]
     saved = [usd for volume in movable if (usd := _gp3_saving(volume.size_gib)) > 0]

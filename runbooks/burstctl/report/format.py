@@ -30,7 +30,7 @@ def format_volume_count(count: int, adjective: str = "") -> str:
 
 
 def format_short_instant(at_s: float) -> str:
-    """``21 Nov 18:00``: what stands in lists, where the year and UTC are said once."""
+    """``21 Nov 18:00``, for lists that state the year and UTC once."""
     return f"{datetime.fromtimestamp(at_s, UTC):%d %b %H:%M}"
 
 

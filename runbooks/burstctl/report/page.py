@@ -1,4 +1,4 @@
-"""A report as one page of HTML that needs nothing else: no network, no files beside it."""
+"""The report as one self-contained HTML page: no network, no other files."""
 
 import json
 from base64 import b64encode
@@ -46,7 +46,7 @@ def render_page(fleet_report: FleetReport, *, lookback: timedelta, runbooks_url:
 
 
 def escape_json(document: Any) -> str:
-    """JSON that stays data wherever it stands in HTML: in ASCII, without what begins or ends a tag."""
+    """JSON that stays data anywhere in HTML: ASCII, without the characters that begin or end a tag."""
     text = json.dumps(document, separators=(",", ":"), allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 

@@ -1,4 +1,4 @@
-"""A report as the page's own data: columns of all volumes, and what is told of those that matter."""
+"""The data embedded in the page: columns of all volumes, and details of the important ones."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -84,7 +84,7 @@ def level_counts(decisions: Iterable[Decision]) -> dict[str, int]:
 
 
 def encode_runs(values: Iterable[float | None], scale: int = 1) -> str:
-    """Values as text, each with how often it repeats; nothing stands for what is not known.
+    """Values as text, each with its number of repetitions; empty for unknown values.
 
     ``1000x47,985,x3``: 100.0 % 47 times, 98.5 % once, three gaps. What rounds up to something is not shown
     as more than it was.
@@ -94,13 +94,13 @@ def encode_runs(values: Iterable[float | None], scale: int = 1) -> str:
 
 
 def align_to_axis(series: Series, axis: Axis) -> list[float | None]:
-    """The value of each period of the axis, None where there is none."""
+    """The value of each period of the axis, None if there is none."""
     value_by_start = dict(zip(series.starts_at_s, series.values, strict=True))
     return [value_by_start.get(axis.start_s + index * axis.period_s) for index in range(axis.count)]
 
 
 def volume_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[str, str]]:
-    """What the watchdog knows of a volume now, beside what stands in its row."""
+    """The facts about a volume that are not in its row."""
     assessment, report = decision.assessment, fleet_report.pass_report
     facts = [
         ("Why", _level_reason(decision, fleet_report.policy)),
@@ -126,7 +126,7 @@ def volume_facts(decision: Decision, fleet_report: FleetReport) -> list[tuple[st
 
 
 def _level_reason(decision: Decision, policy: Policy) -> str:
-    """The rule that put it at its level; the newest sample stands for those that a look let go."""
+    """The rule that set its level; of the samples, only the newest is left."""
     assessment, sample = decision.assessment, decision.assessment.sample
     if sample is not None and not assessment.balance:
         assessment = replace(assessment, balance=Series((sample.start_at_s,), (sample.value,)))
@@ -207,7 +207,7 @@ def _detail_document(detail: VolumeDetail, fleet_report: FleetReport) -> dict[st
 
 
 def _interval_documents(timeline: Timeline, *, is_unread: bool) -> dict[str, Any]:
-    """What lasted for a while: from, to, and words; what was not read is no gap in the data."""
+    """Intervals: start, end and label; a read failure is not a gap in the data."""
     end_s = timeline.end_s
     gaps = [
         [round(interval.start_s), round(interval.end_s), _GAP_LABELS[interval.reason]]

@@ -24,7 +24,7 @@ _FIVE_MINUTES_S: Final = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """Periods of one length from ``start_at_s`` on, which lies on a multiple of it."""
+    """Periods of one length from ``start_s`` on, which is a multiple of it."""
 
     start_s: int
     period_s: int
@@ -36,7 +36,7 @@ class Axis:
 
 
 def choose_axis(start_s: float, end_s: float, *, max_points: int) -> Axis:
-    """The finest axis over a stretch of time with at most so many periods that CloudWatch keeps."""
+    """The finest axis over a span with at most so many periods, among those that CloudWatch retains."""
     span_s = end_s - start_s
     min_period_s = _PERIODS_S[0] if span_s < _MINUTE_RETENTION_S - _FIVE_MINUTES_S else _FIVE_MINUTES_S
     fitting = (
@@ -51,7 +51,7 @@ def choose_axis(start_s: float, end_s: float, *, max_points: int) -> Axis:
 
 @dataclass(slots=True, kw_only=True)
 class MetricSeries:
-    """The histories by volume id, those that could not be read with the reason, and what AWS said besides."""
+    """Histories by volume ID, failures with their reasons, and AWS's messages."""
 
     histories: dict[str, MetricHistory] = field(default_factory=dict)
     unread: dict[str, str] = field(default_factory=dict)
@@ -67,7 +67,7 @@ def read_metric_series(
     workers: int,
     on_progress: Callable[[int], None],
 ) -> MetricSeries:
-    """These metrics of these volumes; ``on_progress`` hears how many are done."""
+    """Read these metrics of these volumes; ``on_progress`` is called with the number of volumes done."""
     result = MetricSeries()
     if not volume_ids:
         return result

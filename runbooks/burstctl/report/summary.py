@@ -153,7 +153,7 @@ def _unread_notes(fleet_report: FleetReport) -> list[str]:
 
 
 def _describe_missing(fleet_report: FleetReport) -> str:
-    """What stands at the top where the page is not whole; empty where it is."""
+    """The notice at the top if the page is incomplete; otherwise empty."""
     missing = _unread_notes(fleet_report)
     if not missing:
         return ""

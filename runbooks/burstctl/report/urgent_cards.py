@@ -14,7 +14,7 @@ from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decision import Decision
 
 MAX_CARDS: Final = 12
-"""So many urgent volumes stand at the top; some more are a click away, and all are in the table."""
+"""The most urgent volumes are shown at once, some more on request; all are in the table."""
 
 MAX_MORE_CARDS: Final = 48
 """60 cards in all: the page must stay small enough to be sent."""
@@ -45,7 +45,7 @@ def urgent_context(fleet_report: FleetReport, counts: Mapping[str, int], runbook
 
 
 def _headline_sentence(counts: Mapping[str, int], *, is_partial: bool) -> str:
-    """The one sentence that stands over everything; of what could not be read it claims nothing."""
+    """The headline; it makes no statement about volumes that could not be read."""
     nothing = "Nothing that could be read" if is_partial else "Nothing"
     empty, emptying = counts["exhausted"], counts["critical"] + counts["warning"]
     parts = []
@@ -67,7 +67,7 @@ def _headline_sentence(counts: Mapping[str, int], *, is_partial: bool) -> str:
 
 
 def _next_empty(urgent: Iterable[Decision], now_s: float) -> str:
-    """Which volume runs dry next, of those that are not dry yet."""
+    """The volume that will be empty next, of those that are not empty yet."""
     draining = [
         (forecast.time_to_empty_s, decision)
         for decision in urgent

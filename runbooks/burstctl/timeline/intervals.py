@@ -65,7 +65,7 @@ EVENT_LETTERS: Final[Mapping[TimelineEventKind, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimelineEvent:
-    """One moment; ``text`` continues the volume's name, ``is_alerted`` when people were alerted to it."""
+    """A single moment; ``text`` continues the volume's name, ``is_alerted`` if an alert was sent."""
 
     at_s: int
     kind: TimelineEventKind
@@ -99,7 +99,7 @@ class HoldInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StallInterval:
-    """How long the volume stood still, as its host saw it."""
+    """How long the volume was stalled, as its host reported it."""
 
     start_s: float
     end_s: float
@@ -112,8 +112,8 @@ class StallInterval:
 class TargetInterval:
     """A volume's way to a target and back; what is not known, or has not been yet, is None.
 
-    It was asked for at ``requested_at_s`` (None: before anybody remembers), on its target from
-    ``reached_at_s`` to ``return_requested_at_s``, and what it was before from ``restored_at_s`` on.
+    It was requested at ``requested_at_s`` (None: before the first entry), on its target from ``reached_at_s``
+    to ``return_requested_at_s``, and at its original configuration from ``restored_at_s`` on.
     """
 
     requested_at_s: float | None = None
@@ -133,10 +133,10 @@ def level_intervals(
     now_s: float,
     ok_since: Callable[[float], float] = lambda _until_s: 0.0,
 ) -> list[LevelInterval]:
-    """The levels in their order; none for a time of which the ledger knows nothing.
+    """The levels in their order; none for times without ledger entries.
 
-    That a volume was ``ok`` before its first change is not written anywhere: it may as well have been that
-    nobody looked. ``ok_since`` says since when nothing speaks against it, up to a moment.
+    No entry states that a volume was ``ok`` before its first change: perhaps it was not watched. ``ok_since``
+    returns the earliest time before a moment from which nothing contradicts it.
     """
     changes = [entry for entry in entries if entry.kind is EntryKind.LEVEL_CHANGED]
     starts = [(float(entry.at_s), str(entry.body.get("to"))) for entry in changes]
@@ -232,7 +232,8 @@ def target_intervals(
 ) -> list[TargetInterval]:
     """The volume's ways to a target and back, oldest first.
 
-    Of one that began before the entries the state tells, of one that others made AWS's newest record does.
+    An interval that began before the entries is in the state; one that others caused is in AWS's newest
+    record.
     """
     intervals: list[TargetInterval] = []
     for entry in entries:
@@ -259,7 +260,7 @@ def target_intervals(
 
 
 def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
-    """Bring the stays up to what one entry tells."""
+    """Update the intervals with one entry."""
     body, at_s = entry.body, entry.at_s
     is_flip = body.get("direction") == Direction.FLIP
     intent_id = str(body.get("intent_id"))
@@ -323,7 +324,7 @@ def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
 
 
 def _reopen_previous(intervals: list[TargetInterval], cancelled: TargetInterval) -> None:
-    """The stay that the undone one was to follow never ended."""
+    """The previous interval continues, because the one after it was undone."""
     if (
         intervals
         and intervals[-1].restored_at_s is not None
@@ -345,7 +346,7 @@ def _parse_configuration(document: Any) -> Configuration | None:
 def _external_interval(
     modification: Modification, intervals: Sequence[TargetInterval]
 ) -> TargetInterval | None:
-    """The stay that AWS's newest modification tells of, where the ledger knows nothing of it."""
+    """The interval in AWS's newest modification, if the ledger has none."""
     if modification.started_at is None or modification.has_failed:
         return None
     started_at_s = modification.started_at.timestamp()
@@ -399,7 +400,7 @@ _LEVEL_ALERTS: Final = frozenset({AlertKind.DRAINING, AlertKind.EXHAUSTED})
 
 
 def timeline_events(entries: Sequence[LedgerEntry]) -> list[TimelineEvent]:
-    """A mark for each thing that happened, oldest first; an alert about it is no mark of its own."""
+    """A mark for each event, oldest first; an alert about an event has no separate mark."""
     alerts = [(entry, Alert.from_document(entry.body)) for entry in entries if entry.kind is EntryKind.ALERT]
     alerted = {(entry.revision, alert.evidence.get("summary")) for entry, alert in alerts}
     alerted_levels = {
@@ -455,7 +456,7 @@ def _to_event(
 def _alert_events(
     alerts: Iterable[tuple[LedgerEntry, Alert]], recorded: set[tuple[int, Any]], changes: set[tuple[int, str]]
 ) -> Iterator[TimelineEvent]:
-    """The alerts that are the only trace of what they tell."""
+    """The alerts about events that have no other entry."""
     for entry, alert in alerts:
         if alert.kind in _LEVEL_ALERTS:
             if (entry.revision, str(alert.level)) in changes:

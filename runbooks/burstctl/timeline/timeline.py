@@ -1,7 +1,7 @@
 """The last hours of one volume as values: all that a picture of it shows, on paper, screen or page.
 
-Nothing is drawn here and nothing is made up: where there is no datapoint there is an absence with its reason,
-and what is still to come is the forecast by which the watchdog decides.
+This module draws nothing and interpolates nothing: a missing datapoint is a gap with its reason, and the
+future is the forecast by which the watchdog decides.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -39,20 +39,20 @@ _LAST_MINUTE_DELAY_S: Final = 120
 """So late may the last minute of a longer period be."""
 
 _RETURN_GAP_S: Final = 900
-"""So long after a return the balance may still be absent because of it."""
+"""How long after a return the balance may be missing because of it."""
 
 _MAX_SWEEP_INTERVAL_S: Final = 3600
-"""So long after a calm volume began to drain some look sees it: the longest interval of the sweep."""
+"""The sweep's longest interval: a calm volume that begins to drain is noticed within this time."""
 
 # 8 % leave room for "now" and its label; beyond 75 % the past could not be read any more
 _MIN_FUTURE_SHARE: Final = 0.08
 _MIN_FORECAST_SHARE: Final = 0.2
 _MAX_FUTURE_SHARE: Final = 0.75
-"""Of the span seen, so much is shown of what is to come: more where there is a forecast, and a far one."""
+"""The future's share of the past: more if there is a forecast, and up to this for a distant one."""
 
 
 class DataGapReason(StrEnum):
-    """Why there is no balance; ``gap`` is the one that nobody can explain."""
+    """Why there is no balance; ``gap`` is the reason that nothing explains."""
 
     NOT_CREATED = "not_created"
     FLIPPED = "flipped"
@@ -82,9 +82,9 @@ class DataGap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IopsLimit:
-    """What a volume could serve for a while: for good, and while it has credits.
+    """What a volume can serve permanently, and while it has credits.
 
-    Where it ``is_provisioned`` it lives on no credits, and both are what is paid for.
+    If it ``is_provisioned`` there are no credits, and both are the provisioned IOPS.
     """
 
     start_s: float
@@ -96,11 +96,11 @@ class IopsLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForecastCone:
-    """The forecast from the newest datapoint on, of a volume that is not dry; instants are absolute.
+    """The forecast from the newest datapoint on, for a volume that is not empty; instants are absolute.
 
-    ``estimated_empty_at_s`` is None where the volume is not draining, ``latest_empty_at_s`` where some
-    horizon saw no drain, ``soonest_empty_at_s`` where it cannot run dry: no load can empty the bucket before
-    that.
+    ``estimated_empty_at_s`` is None if the volume is not draining, and ``latest_empty_at_s`` if some horizon
+    shows no drain. No load can empty the bucket before ``soonest_empty_at_s``; it is None if the volume
+    cannot become empty.
     """
 
     start_at_s: int
@@ -206,9 +206,9 @@ def contiguous_pieces(series: Series, period_s: int) -> Iterator[Series]:
 
 
 def downsample(series: Series, step_s: int, choose: Callable[[Sequence[float]], float]) -> Series:
-    """One value for each step that has any: the least, the most or what else is chosen of those in it.
+    """One value for each step with samples: their minimum, maximum, or another aggregate.
 
-    A step without a sample stays a gap. Steps lie on multiples of ``step_s``.
+    A step without a sample is a gap. Steps begin at multiples of ``step_s``.
     """
     steps: dict[int, list[float]] = {}
     for start_s, value in zip(series.starts_at_s, series.values, strict=True):
@@ -309,7 +309,7 @@ def _current_reason(inputs: TimelineInput) -> DataGapReason:
 def _ok_since(inputs: TimelineInput, until_s: float) -> float:
     """Since when the balance says that it was ok, up to a moment; that moment where it does not.
 
-    A watchdog that looks sees a fall within the hour: what is low for longer, nobody watched.
+    A running watchdog notices a fall within the hour: if the balance is low for longer, none was running.
     """
     balance, period_s = inputs.history.balance, inputs.history.period_s
     pairs = zip(balance.starts_at_s, balance.values, strict=True)

@@ -12,7 +12,7 @@ from burstwatch.core.policy.windows import Window, occurrences
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowInterval:
-    """One time that a window was open, cut to the stretch asked for."""
+    """An opening of a window, limited to the requested span."""
 
     window: str
     start_s: float
@@ -27,7 +27,7 @@ def window_intervals(
     start_s: float,
     end_s: float,
 ) -> list[WindowInterval]:
-    """The openings of the windows called ``names``: by schedule, and as started and stopped by hand.
+    """The openings of the windows ``names``, by schedule and by hand.
 
     ``overrides`` are all that was done by hand to each window, oldest first.
     """
@@ -44,7 +44,7 @@ def window_intervals(
 
 
 def manual_overrides(entries: Iterable[LedgerEntry], name: str) -> list[ManualWindowOverride]:
-    """What the ledger tells of a window that was started or stopped by hand."""
+    """The ledger's entries about a window that was started or stopped by hand."""
     return [
         ManualWindowOverride(
             name=name,

@@ -129,7 +129,7 @@ def watch(
 
 @contextmanager
 def _serve_metrics(address: str | None, port: int | None) -> Iterator["FleetCollector | None"]:
-    """What tells metrics, if it is wanted; a port that is taken is found before AWS is asked anything."""
+    """The metrics server, if requested. A port that is in use is detected before any call to AWS."""
     if port is None:
         yield None
         return
@@ -202,7 +202,7 @@ def _run_loop(
 
 
 def _warn_if_public(path: Path) -> None:
-    """Warn of a file that others may read, as whoever has the address can post; a watchdog does not stop."""
+    """Warn if other users may read the file, because the address allows posting; the watch goes on."""
     mode = path.stat().st_mode
     if S_ISREG(mode) and mode & 0o077:
         print_info(

@@ -1,4 +1,4 @@
-"""How the fleet stands after the passes so far, as readings of metrics."""
+"""The state of the fleet after the passes so far, as values of metrics."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,7 @@ _COUNTED_STATUSES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _VolumeMetrics:
-    """A volume with metrics of its own; unless it is looked at again by ``expires_at_s`` it has vanished."""
+    """The metrics of one volume; they vanish at ``expires_at_s`` unless it is evaluated again."""
 
     expires_at_s: float
     urgency: tuple[float, ...]
@@ -41,7 +41,7 @@ class _VolumeMetrics:
 
 
 class FleetCollector:
-    """Takes what becomes of each pass; ``metric_values`` are always those after a whole one.
+    """Receives the result of each pass; ``metric_values`` are always those after a whole pass.
 
     They are replaced at once, so that another thread may read them at any time. A volume has readings of its
     own while it is at ``start_watch`` or worse, lacks its data, or is flipped and has still to come back.
@@ -75,7 +75,7 @@ class FleetCollector:
         self.metric_values = tuple(self._collect_all())
 
     def record_pass(self, finished: FinishedPass) -> None:
-        """Note what became of a pass."""
+        """Record the result of a pass."""
         self._increment(exporter_metrics.PASSES, 1, str(finished.status))
         if finished.report is not None:
             self._record_report(finished.report, finished)
@@ -208,7 +208,7 @@ def _volume_values(decision: Decision, report: PassReport) -> Iterator[MetricVal
 
 
 def _gauge_values(decision: Decision, now_s: float) -> Mapping[Metric, float | None]:
-    """What is a number of each volume; None is not told."""
+    """The volume's numbers; None is left out."""
     assessment = decision.assessment
     forecast, sample = assessment.forecast, assessment.sample
     return {

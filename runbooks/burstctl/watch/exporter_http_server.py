@@ -37,7 +37,7 @@ class _MetricsCollector(Collector):
 
 @contextmanager
 def metrics_server(collector: FleetCollector, *, address: str, port: int) -> Iterator[None]:
-    """Answer scrapes meanwhile; port 0 is any that is free, and which one is said.
+    """Serve metrics in the context; port 0 chooses a free port, which is printed.
 
     Raises:
         SettingsError: nothing can listen there.
@@ -61,7 +61,7 @@ def metrics_server(collector: FleetCollector, *, address: str, port: int) -> Ite
 
 
 def _time_out_slow_scrapers(server: Any) -> None:
-    """Each connection has a thread of its own: one that says nothing must not keep it for ever."""
+    """Time out silent connections, because each occupies a thread."""
     handler_class = server.RequestHandlerClass
     server.RequestHandlerClass = type(
         handler_class.__name__, (handler_class,), {"timeout": _SCRAPER_TIMEOUT_S}

@@ -1,4 +1,4 @@
-"""Every metric that ``burstctl watch`` tells Prometheus, and what a reading of one is."""
+"""Every metric that ``burstctl watch`` exports to Prometheus, and the type of a value."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Final
 
 PREFIX: Final = "burstwatch_"
 MAX_VOLUMES: Final = 1000
-"""Of so many volumes there are metrics of their own, the most urgent ones."""
+"""The most volumes with their own metrics, the most urgent ones."""
 
 
 class MetricKind(StrEnum):
@@ -205,4 +205,4 @@ VOLUME_FLIP_INFO: Final = Metric(
 )
 
 METRICS: Final = tuple(each for each in globals().values() if isinstance(each, Metric))
-"""All of them, in the order in which they are told."""
+"""All metrics, in the order of the output."""

@@ -1,4 +1,4 @@
-"""The loop of ``burstctl watch``: a pass at every nominal tick, whatever became of the one before."""
+"""The loop of ``burstctl watch``: a pass at every nominal tick, whatever the result of the previous one."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ _PASS_TIME_LIMIT_S: Final = 300.0
 
 
 class PassStatus(StrEnum):
-    """How a pass ended; ``elsewhere`` is one that another process did, or that was done before."""
+    """How a pass ended; ``elsewhere`` means that another process did it, or that it was done before."""
 
     COMPLETE = "complete"
     PARTIAL = "partial"
@@ -45,7 +45,7 @@ class PassStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishedPass:
-    """What became of a pass that began ``started_at_s``; only one that was carried through has a report."""
+    """The result of a pass that began at ``started_at_s``; only a completed pass has a report."""
 
     status: PassStatus
     started_at_s: float
@@ -57,7 +57,7 @@ class FinishedPass:
 class WatchLoop:
     """A watch under way; ``exit_code`` is that of the last pass that had anything to say.
 
-    ``tell`` hears what became of each pass.
+    ``on_pass`` is called with the result of each pass.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class WatchLoop:
         self.exit_code = ExitCode.OK
 
     def run(self, stop: StopSignal, *, passes: int | None) -> None:
-        """Run passes until a signal comes, or so many are done.
+        """Run passes until a signal arrives, or until ``passes`` are done.
 
         Raises:
-            OutputError: nobody takes the output any more.
+        OutputError: stdout is closed.
         """
         last_tick_at_s, pass_count = None, 0
         while not stop.is_requested and pass_count != passes:
@@ -109,7 +109,7 @@ class WatchLoop:
             print_internal_error(error)
 
     def _run_pass(self, tick_at_s: int, now_s: float, stop: StopSignal) -> FinishedPass:
-        """One pass; whatever goes wrong in it is said, and the next one comes in time."""
+        """Run one pass; any failure is reported, and the next pass starts on time."""
         self._context.services.calls.reset()
         self._context.progress.begin()
         started = monotonic()

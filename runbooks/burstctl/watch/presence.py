@@ -11,7 +11,7 @@ PRESENCE_SUBJECT: Final = "watchdog"
 
 PRESENCE_INTERVAL_S: Final = 10 * 60  # two marks may be lost before the watchdog counts as gone
 PRESENCE_TIMEOUT_S: Final = 30 * 60
-"""A watchdog that left its newest mark longer ago than this has ended."""
+"""A watchdog whose newest mark is older than this has ended."""
 
 
 def presence_change(now_s: float) -> Change:

@@ -165,7 +165,7 @@ def stop(name: str, options: Options) -> ExitCode:
 def _stop_override(
     context: CommandContext, snapshot: WindowSnapshot, snapshots: WindowSnapshots
 ) -> ManualWindowOverride | None:
-    """What to record to stop it; None where there is nothing to stop."""
+    """The change that stops it; None if there is nothing to stop."""
     schedule = snapshots.schedule
     stop_at = manual_stop_at(
         schedule.policy.windows,
@@ -198,7 +198,7 @@ def _find_window(snapshots: WindowSnapshots, name: str) -> WindowSnapshot:
     """The window of this name.
 
     Raises:
-        SettingsError: nobody knows it.
+    SettingsError: there is no such window.
     """
     if name in snapshots.by_name:
         return snapshots.by_name[name]

@@ -43,9 +43,9 @@ PHASE_DESCRIPTIONS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSnapshot:
-    """A window at one moment; one that nobody defined has no ``window`` and is only started by hand.
+    """A window at one moment; without ``window`` it is not defined, and can only be started by hand.
 
-    ``flippable`` are those of its volumes that live on credits, or did before their flip: the others stay as
+    ``flippable`` are its volumes that depend on burst credits, or did before their flip; the others stay as
     they are. ``lead`` is the longest of theirs.
     """
 
@@ -69,7 +69,7 @@ class WindowSnapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WindowSnapshots:
-    """Every window that the policy, a start by hand or a volume's tag knows, by name."""
+    """All windows in the policy, in overrides by hand and in tags of volumes, by name."""
 
     by_name: Mapping[str, WindowSnapshot]
     schedule: WindowSchedule
@@ -163,7 +163,7 @@ def longest_lead(volumes: Sequence[Volume], policy: Policy) -> timedelta:
 
 
 def render_window(snapshot: WindowSnapshot) -> str:
-    """A window as people read it: its times on its own clocks and in UTC."""
+    """A window as text: its times in its own time zone and in UTC."""
     state = snapshot.state
     topics: list[Topic] = [
         (
@@ -262,6 +262,6 @@ def _override_document(override: ManualWindowOverride) -> dict[str, Any]:
 
 
 def print_read_failures(failures: Sequence[str]) -> None:
-    """Say which volumes could not be read, so that nobody takes the counts for whole."""
+    """Report the volumes that could not be read, because the counts do not include them."""
     for failure in failures:
         print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
