@@ -1,4 +1,4 @@
-"""``burstlab``: gp2 in a box, from the command line."""
+"""``burstlab``: the simulated gp2 fleet, from the command line."""
 
 from importlib import import_module
 from typing import Final, NamedTuple

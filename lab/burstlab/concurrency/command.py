@@ -1,4 +1,4 @@
-"""``burstlab crowd``: several watchdogs at once, and whether they do together what one does alone."""
+"""``burstlab crowd``: runs several watchdogs at once, and compares their result with that of one."""
 
 import json
 import re
@@ -94,7 +94,7 @@ def crowd(
 
 
 def _run_all(setups: Sequence[RunConfig]) -> Iterator[Verdict]:
-    """One watchdog by itself, and then each crowd held against it."""
+    """Run one watchdog alone, and then each group of several to compare with it."""
     console = Console(stderr=True)
     with ExitStack() as stack:
         progress = stack.enter_context(

@@ -1,4 +1,4 @@
-"""What the members of a crowd are forked off from; imported by nothing but their forkserver.
+"""The modules that the forkserver of the worker processes imports in advance; nothing else imports this.
 
 To import it is to read AWS's models and what a watch imports late: most of the time that a start takes.
 """

@@ -1,4 +1,4 @@
-"""Whether a crowd of watchdogs did what one does: what was modified, told and remembered, law by law."""
+"""Invariants of concurrent watchdogs: together they modify, alert and record what one of them does."""
 
 import re
 from collections import Counter
@@ -20,21 +20,19 @@ _COMPLETED: Final = (PassStatus.COMPLETE, PassStatus.PARTIAL)
 _SWEEP_S: Final = 300  # the policy's default
 _MAX_CLOCK_LEAD_S: Final = 120
 """A watchdog's clock may be two minutes ahead, and so may the sweep that it completed."""
-
-"""By so much a clock may be ahead of AWS's; the sweep it has done is ahead with it."""
 _LATE_TICK_ALERTS: Final = frozenset({AlertKind.FLIP_FAILED, AlertKind.WINDOW_MISSED})
-"""What is to be told when a request was never sent, or a tick came too late for a window."""
+"""The alerts that are expected if a request was never sent, or if a tick came too late for a window."""
 
 _TIMESTAMPS: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z|\d\d:\d\d UTC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a story came to; ``broken`` names every law that did not hold, and how.
+    """The result of a run; ``broken`` describes every violated invariant.
 
-    ``doubled_ticks`` were done by several members, ``late_ticks`` by nobody until the next one. ``told`` are
-    the alerts that each came, ``doubled_alerts`` how many came once more; ``errors`` are those of passes,
-    with how often each came.
+    Several workers did ``doubled_ticks``; nobody did ``late_ticks`` until the next one. ``told`` counts the
+    alerts that were delivered, ``doubled_alerts`` those that were delivered twice. ``errors`` are those of
+    passes, with their counts.
     """
 
     watchdogs: int
@@ -61,7 +59,7 @@ class Verdict:
 
 
 def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdict:
-    """Hold a story against every law; ``solo`` is what one watchdog by itself made of it."""
+    """Check a run against every invariant; ``solo`` is the result of a single watchdog."""
     history = {
         name: result.ledger.entries(volume_id) for name, volume_id in result.scenario.volume_ids.items()
     }
@@ -120,7 +118,7 @@ def _check_one_modification_per_intent(
 def _check_alerts_delivered(
     history: Mapping[str, Sequence[LedgerEntry]], sent: Mapping[str, int]
 ) -> Iterator[str]:
-    """What the ledger has as an alert, people have got; and nothing that it does not have."""
+    """People received exactly the alerts that the ledger has."""
     raised = {
         entry.body["alert_id"]: f"{name}: {entry.body['kind']}"
         for name, entries in history.items()
@@ -134,7 +132,7 @@ def _check_alerts_delivered(
 
 
 def _check_no_two_ticks_missed(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str]:
-    """Where nobody finishes a tick, the next one makes up for it: never two in a row."""
+    """If nobody completes a tick, the next one makes up for it: never two in a row are missed."""
     missed = [number for number, tick in enumerate(ticks) if _count_completed(tick) == 0]
     yield from (
         f"minutes {minute} and {minute + 1} were done by nobody"
@@ -213,7 +211,7 @@ def _check_same_as_solo(
 
 
 def _strip_levels(alerts: Mapping[str, int]) -> frozenset[str]:
-    """Each kind of alert about a volume, whatever its level was just then."""
+    """Count each kind of alert about a volume, regardless of its level."""
     return frozenset(alert.rpartition(" ")[0] for alert in alerts)
 
 

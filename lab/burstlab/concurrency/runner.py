@@ -1,4 +1,4 @@
-"""A crowd of watchdogs, each a process, on one fleet and one ledger: told the time at once, and killed."""
+"""Runs several watchdog processes on one fleet and one ledger, ticks them at once, and kills some."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,7 +22,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Ledger
 
 QUIET_MIN: Final = 6
-"""So long nobody is killed at the end: what is wrong then stays wrong."""
+"""Nobody is killed in these last minutes, so that what is wrong at the end stays wrong."""
 
 _ANSWER_TIMEOUT_S: Final = 120.0  # a pass takes well under a second; a busy CI machine may need much longer
 _TABLE: Final = "burstwatch-crowd"
@@ -39,7 +39,7 @@ _JUMP_OFFSETS_S: Final = (
 )
 """An hour ahead for three minutes, steps of seconds, an hour behind for three, and a step of over two."""
 _JUMP_PHASE_MIN: Final = 3
-"""So many minutes each one is before the next: of two, never both are wrong."""
+"""How many minutes each clock is ahead of the next in the sequence, so that no two are wrong at once."""
 
 
 class ClockMode(StrEnum):
@@ -53,15 +53,15 @@ class ClockMode(StrEnum):
 
 
 class CrowdError(BurstwatchError):
-    """A member of the crowd did not do what was asked; the message says what it said."""
+    """A worker did not do what was requested; the message has its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunConfig:
-    """Who watches: so many processes, and by which clocks.
+    """The number of processes, and their clocks.
 
-    With ``kill_at_effect`` the first is mortal: it is killed at its effect of that number in each of its
-    lives, and started again so many ticks later.
+    With ``kill_at_effect``, the first worker is killed at its effect of that number after each start, and
+    started again some ticks later.
     """
 
     watchdogs: int
@@ -72,7 +72,7 @@ class RunConfig:
     minutes: int = MINUTES
 
     def offset_s(self, number: int, minute: int) -> float:
-        """How far ahead one's clock is at a minute of the story."""
+        """How far a worker's clock is ahead at a minute of the run."""
         is_last = number == self.watchdogs - 1
         match self.clock_mode:
             case ClockMode.SKEWED:
@@ -88,7 +88,7 @@ class RunConfig:
 
 @dataclass(slots=True, kw_only=True)
 class TickLog:
-    """What became of each tick, as the members tell it: None of one that was not there, or died in it."""
+    """The result of each tick by worker; None for a worker that did not run or was killed in it."""
 
     ticks: list[Sequence[WorkerReport | None]] = field(default_factory=list)
     deaths: int = 0
@@ -97,7 +97,7 @@ class TickLog:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """A story that is over: what AWS knows, what the ledger says, and what people got."""
+    """The result of a run: the state of AWS, the ledger, and the delivered alerts."""
 
     config: RunConfig
     scenario: Scenario
@@ -108,7 +108,7 @@ class RunResult:
 
 @contextmanager
 def run(config: RunConfig, *, aws: LocalAws | None = None) -> Iterator[RunResult]:
-    """Let the crowd live through the story; ``aws`` is a local AWS whose DynamoDB is to hold the ledger."""
+    """Run the scenario; ``aws`` is a local AWS whose DynamoDB holds the ledger."""
     scenario = Scenario.create()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="burstlab-crowd-")))
@@ -159,7 +159,7 @@ class _Worker:
     connection: Connection
 
     def receive(self) -> WorkerReport | None:
-        """What became of its pass; None where it was killed in it."""
+        """The result of the worker's pass; None if it was killed in it."""
         if not self.connection.poll(_ANSWER_TIMEOUT_S):
             raise CrowdError(f"a watchdog has not answered within {_ANSWER_TIMEOUT_S:g} s")
         try:
@@ -177,7 +177,7 @@ class _Worker:
 
 
 class _WorkerPool:
-    """The members; the first is the mortal one, and is started anew every time."""
+    """The workers; the first is the one that is killed and started again."""
 
     def __init__(self, config: RunConfig, worker_config: WorkerConfig) -> None:
         self._config = config
@@ -189,7 +189,7 @@ class _WorkerPool:
         self.deaths = 0
 
     def start_missing(self, *, is_killable: bool) -> None:
-        """Start everybody who is not there; the mortal one for good, unless it ``is_killable`` still."""
+        """Start the workers that do not run; the first is not killed again unless it ``is_killable``."""
         if not is_killable and self._start_count:
             self._kill(0)
             self._ticks_absent = self._start_count = 0
@@ -203,7 +203,7 @@ class _WorkerPool:
             self._wait_until_ready(number)
 
     def tick(self, now_s: float) -> list[WorkerReport | None]:
-        """Tell everybody who lives the time, at once, each time another one first, and hear what they did."""
+        """Send the time to every worker at once, each time in another order, and collect their results."""
         workers = list(self._workers)
         first = self._tick_count % len(workers)
         for number in [*range(first, len(workers)), *range(first)]:

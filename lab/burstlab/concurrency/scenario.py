@@ -1,4 +1,4 @@
-"""What happens to the volumes that a crowd of watchdogs looks after, minute by minute."""
+"""The scenario for concurrent watchdogs: what happens to the volumes, minute by minute."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ _HELD_FOR_MIN: Final = 29  # five minutes before it is empty: full burst from mi
 _FULL_BURST: Final = "steady:3000"
 _AUTO: Final = {MODE: "auto"}
 _SMALL_GIB: Final = 8
-"""Empty 31 minutes after it is asked for everything: 5.4 million credits at 2,900 a second."""
+"""Empty after 31 minutes of full burst: 5.4 million credits at 2,900 a second."""
 _IO1_GIB: Final = 64
 """Empty 32 minutes after, at 2,808 a second; io1 gives it 50 IOPS a GiB, more than the burst."""
 
@@ -91,7 +91,7 @@ _VOLUME_IDS: Final = {name: f"vol-{number:017x}" for number, name in enumerate(V
 class Scenario:
     """The fleet and what happens to it.
 
-    ``external_modifications`` counts modifications that no watchdog asked for.
+    ``external_modifications`` counts the modifications that no watchdog requested.
     """
 
     fleet: LabFleet

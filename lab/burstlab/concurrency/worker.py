@@ -1,4 +1,4 @@
-"""One watchdog of a crowd, in a process of its own: the loop of ``burstctl watch --act``, told the time."""
+"""One watchdog in its own process: the loop of ``burstctl watch --act`` with a controlled clock."""
 
 import os
 import signal
@@ -61,7 +61,7 @@ class WorkerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerReport:
-    """What became of a member's last pass; ``result`` is None where none was due.
+    """The result of a worker's last pass; ``result`` is None if none was due.
 
     ``output`` are its last words on stderr, ``cpu_s`` is what the process has taken in all its life.
     """
@@ -78,7 +78,7 @@ class _Shutdown(BaseException):
 
 @dataclass(slots=True)
 class _CrashPoint:
-    """Counts the effects of this process and ends it, as ``kill -9`` does, at the one that is wanted."""
+    """Counts the effects of this process, and ends it like ``kill -9`` at the configured one."""
 
     kill_at_effect: int | None
     kills_after_effect: bool
@@ -105,7 +105,7 @@ class _CrashPoint:
 
 
 class _CountedLedger:
-    """A ledger each of whose writes is an effect."""
+    """A ledger in which each write counts as an effect."""
 
     def __init__(self, ledger: Any, crash_point: _CrashPoint) -> None:
         self._ledger = ledger
@@ -120,7 +120,7 @@ class _CountedLedger:
 
 @dataclass(frozen=True, slots=True)
 class _Outbox:
-    """What people have got, of all members together; it outlives them."""
+    """The delivered alerts of all workers together; they survive a killed worker."""
 
     path: Path
     crash_point: _CrashPoint
@@ -135,7 +135,7 @@ class _Outbox:
 
 
 class _ControlledClock:
-    """This machine's clock, as it is told: who asks hands on what became of the pass before, and waits."""
+    """A clock that the runner sets: reading it reports the previous pass, and waits for the next tick."""
 
     def __init__(self, connection: Connection, now_s: float, stderr: StringIO) -> None:
         self._connection = connection
@@ -174,7 +174,7 @@ class _ControlledClock:
 
 
 class _NoWait:
-    """Nobody sleeps here between two passes: when the next one is, is told."""
+    """No sleep between two passes: the controlled clock decides when the next one is."""
 
     is_requested = False
 
@@ -183,7 +183,7 @@ class _NoWait:
 
 
 def run_worker(config: WorkerConfig, connection: Connection) -> None:
-    """Be a watchdog until dismissed or killed; Ctrl-C is for whoever sent it out."""
+    """Run a watchdog until it is dismissed or killed; only the parent process handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _isolate_environment(config.environ)
     crash_point = _CrashPoint(config.kill_at_effect, config.kills_after_effect)
@@ -222,7 +222,7 @@ def run_worker(config: WorkerConfig, connection: Connection) -> None:
 
 
 def _isolate_environment(environ: Mapping[str, str]) -> None:
-    """See nothing of whose machine this is but what is given."""
+    """Remove everything of this machine's user from the environment except what is given."""
     for name in [name for name in os.environ if name.startswith(_INHERITED_PREFIXES)]:
         del os.environ[name]
     os.environ |= environ

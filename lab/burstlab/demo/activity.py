@@ -1,4 +1,4 @@
-"""What was done to a volume and what was refused, as the ledger tells it."""
+"""What was done to a volume and what was refused, according to the ledger."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class TargetInterval:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedFlip:
-    """A wanted flip that a guard stopped."""
+    """A flip that a guard refused."""
 
     at_s: int
     guard: str
@@ -65,7 +65,7 @@ def _start_interval(accepted: LedgerEntry) -> TargetInterval:
 
 
 def refused_flips(entries: Iterable[LedgerEntry]) -> list[RefusedFlip]:
-    """The refusals that people were told of, oldest first."""
+    """The refusals that had an alert, oldest first."""
     return [
         RefusedFlip(at_s=entry.at_s, guard=entry.body["guard"], reason=entry.body["reason"])
         for entry in entries

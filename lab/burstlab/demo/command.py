@@ -19,7 +19,7 @@ def run_demo(
     show: Callable[[DemoRun], None],
     log: Callable[[str], None] | None = None,
 ) -> DemoRun:
-    """The whole demo: set the stage, play, leave the picture; with ``log`` on the deployed stack."""
+    """The whole demo: set up, run, and draw the picture; with ``log`` on the deployed stack."""
     from burstlab.demo.picture import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
     picture.parent.mkdir(parents=True, exist_ok=True)

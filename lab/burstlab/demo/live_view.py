@@ -51,7 +51,7 @@ def print_introduction(console: Console, *, hours: float, seconds: float, is_dep
 
 @contextmanager
 def open_view(console: Console) -> Iterator[Callable[[DemoRun], None]]:
-    """Give the function that shows the stage after each tick."""
+    """Yield the function that shows the state after each tick."""
     if not console.is_terminal:
         yield _make_line_printer(console)
         return

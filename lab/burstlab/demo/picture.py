@@ -44,7 +44,7 @@ _MARGIN: Final = 0.010
 _ACTIONS_Y: Final = 118
 _LETTERS_Y: Final = 164
 _Y_MAX: Final = 182
-"""On the balance's scale: what was done and which levels there were stand in two lanes above 100 %."""
+"""In units of the balance; above 100 are two lanes, for actions and for levels."""
 
 _LETTER_SPACING_S: Final = 540
 """Letters that would cover each other are drawn so far apart."""
@@ -144,7 +144,7 @@ def _show_time_labels(axes: Any, side: str) -> None:
 
 
 def _shade_interval(axes: Any, interval: TargetInterval, ends_at: datetime) -> None:
-    """What was on its way, there or back, and what was on its target."""
+    """Shade the modifications in progress, and the time on the target."""
     reached_at = _to_datetime(interval.reached_at_s) if interval.reached_at_s else ends_at
     return_requested_at = (
         _to_datetime(interval.return_requested_at_s) if interval.return_requested_at_s else ends_at
@@ -264,7 +264,7 @@ def _draw_markers(axes: Any, run: VolumeRun) -> None:
 
 
 def _level_letters(entries: Sequence[LedgerEntry]) -> Iterator[tuple[int, str, str, bool]]:
-    """Each level that people hear of: when, its letter and colour, and whether they were told."""
+    """Each level with alerts: its time, letter and colour, and whether an alert was sent."""
     notified_at_s = {entry.at_s for entry in entries if entry.kind is EntryKind.ALERT}
     for entry in entries:
         body = entry.body

@@ -27,7 +27,7 @@ from burstwatch.core.ledger.volume_state import VolumeState
 
 POLICY: Final = Path(__file__).with_name("demo_policy.yaml")
 HISTORY_BEFORE_START: Final = timedelta(minutes=75)
-"""What the fleet has lived through when the curtain rises: quiet, so that there is something to read."""
+"""The simulated history before the demo begins: calm, so that CloudWatch has datapoints."""
 TICK_S: Final = 60  # the focus tick of the watchdog
 SETTINGS: Final = LabSettings(lag_s=120)
 
@@ -106,8 +106,8 @@ def _usd_per_minute(configuration: Configuration, size_gib: int) -> float:
 class VolumeRun:
     """One volume of the demo: its history, the same volume ``unwatched``, and what was done.
 
-    ``state`` is what the ledger has of it, None while it is calm. ``current_type`` is what it is, with an
-    arrow while it is on its way there.
+    ``state`` is the ledger's state of it, None while it is calm. ``current_type`` is its type, with an arrow
+    during a modification.
     """
 
     spec: DemoVolume
@@ -138,7 +138,7 @@ class VolumeRun:
 
     @property
     def warning_time_s(self) -> float | None:
-        """From the first alert that it drains until it was dry; None where there was not both."""
+        """From the first drain alert until the bucket was empty; None if one of the two did not happen."""
         alerts = (entry for entry in self.entries if entry.kind is EntryKind.ALERT)
         first_alert = next((entry for entry in alerts if entry.body["kind"] == AlertKind.DRAINING), None)
         return self.history.empty_at_s - first_alert.at_s if first_alert and self.history.empty_at_s else None
@@ -156,7 +156,7 @@ class VolumeRun:
 class DemoRun:
     """The demo while it runs.
 
-    The volumes of ``unwatched_fleet`` live the same load, and nobody watches them.
+    The volumes of ``unwatched_fleet`` have the same load and no watchdog.
     """
 
     endpoint: Endpoint
@@ -185,7 +185,7 @@ class DemoRun:
 def open_demo(policy: Path, *, log: Callable[[str], None] | None = None) -> Iterator[DemoRun]:
     """Put the cast behind an endpoint and the watchdog in front of it, with leave to modify.
 
-    With ``log``, which hears how that goes, it is the deployed one.
+    With ``log``, which receives the progress of the deployment, it is the deployed watchdog.
     """
     clock = LabClock.manual(STARTS_AT - HISTORY_BEFORE_START)
     watched, unwatched = LabFleet(clock, SETTINGS), LabFleet(clock, SETTINGS)
@@ -235,7 +235,7 @@ def _add_volume(fleet: LabFleet, spec: DemoVolume) -> str:
 
 
 def _place_holds(demo_run: DemoRun) -> None:
-    """What people had told the watchdog before."""
+    """Place the holds that operators ordered before the demo."""
     for volume_run in demo_run.volume_runs.values():
         if volume_run.spec.hold is not None:
             by, reason = volume_run.spec.hold

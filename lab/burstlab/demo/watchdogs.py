@@ -45,7 +45,7 @@ _EMOJI_LEVELS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Notification:
-    """A message to people: when, in the lab's time, and what its first line says, without ids."""
+    """A message to people: the time in the lab, and the first line without IDs."""
 
     at_s: float
     headline: str
@@ -57,7 +57,7 @@ class Watchdog(Protocol):
 
     @property
     def channel_label(self) -> str:
-        """Where people hear of what it tells."""
+        """The name of the channel to which it sends alerts."""
         ...
 
     @property
@@ -67,7 +67,7 @@ class Watchdog(Protocol):
 
     @property
     def notifications(self) -> Sequence[Notification]:
-        """What people were told so far."""
+        """The messages sent so far."""
         ...
 
     def tick(self) -> None:
@@ -75,7 +75,7 @@ class Watchdog(Protocol):
         ...
 
     def finish(self) -> None:
-        """Wait for what is still on its way to people."""
+        """Wait until the last messages are delivered."""
         ...
 
 
@@ -119,7 +119,7 @@ class LocalWatchdog:
             raise RuntimeError(f"the watchdog failed in the demo: {report.failures if report else 'no tick'}")
 
     def finish(self) -> None:
-        """Nothing is: each alert was heard when it was sent."""
+        """Nothing to wait for: each alert is delivered when it is sent."""
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def local_watchdog(endpoint: Endpoint, policy: Path) -> Iterator[Watchdog]:
 
 @dataclass(slots=True, kw_only=True)
 class DeployedWatchdog:
-    """The deployed functions; what they tell people arrives in what takes itself for Slack."""
+    """The deployed functions; their alerts arrive at the lab's Slack receiver."""
 
     stack: DeployedStack
     slack: SlackReceiver

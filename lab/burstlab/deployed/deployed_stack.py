@@ -1,4 +1,4 @@
-"""The deployed stack on the local AWS, its eyes on the lab's volumes and its clock the lab's."""
+"""The deployed stack on the local AWS; it uses the lab's volumes and the lab's clock."""
 
 import base64
 import json
@@ -178,18 +178,18 @@ class DeployedStack:
         return self.invoke("watch", {"mode": mode, "time": f"{tick_at:%Y-%m-%dT%H:%M:%SZ}"})
 
     def tick(self) -> None:
-        """Do what the schedule does at this minute, and wait until all flips it led to are asked for."""
+        """Do what the schedules do at this minute, and wait until the requested flips are done."""
         if self.endpoint.fleet.now_s() % SWEEP_S == 0:
             self.invoke_watch("sweep")
         self.invoke_watch("focus")
         self.wait_until_idle()
 
     def forward_events(self) -> list[Mapping[str, Any]]:
-        """Put what EBS told since the last time through EventBridge; answer what of it settle gets.
+        """Send the new EBS events through EventBridge; return those that reach settle.
 
-        EventBridge takes no events of ``aws.ec2`` from anybody but EBS. So each one that the deployed rule's
-        pattern matches travels inside an event of the lab's own, to the same queue, in which it looks the
-        same.
+        EventBridge accepts events with the source ``aws.ec2`` only from AWS. So each event that matches the
+        deployed rule is sent inside an event of the lab, through a rule that extracts it, to the same queue.
+        Source: EventBridge API reference, PutEvents.
         """
         events = self.endpoint.fleet.events[self._forwarded_events :]
         self._forwarded_events += len(events)
@@ -204,7 +204,7 @@ class DeployedStack:
         return bodies
 
     def put_events(self, *bodies: Mapping[str, Any]) -> None:
-        """Put events of EBS through EventBridge, whatever they are."""
+        """Send events of EBS through EventBridge, whatever their content."""
         self._create_event_rule()
         entries = [
             {"Source": _SOURCE, "DetailType": self.name, "Detail": json.dumps(body)} for body in bodies

@@ -67,7 +67,7 @@ class LocalAws:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What any AWS client needs to take this for AWS, and nothing of whose machine this is."""
+        """The environment for AWS clients, without anything of this machine's user."""
         return _ISOLATED_AWS_ENVIRONMENT | {
             "AWS_ENDPOINT_URL": self.url,
             "AWS_ENDPOINT_URL_S3": self.url,

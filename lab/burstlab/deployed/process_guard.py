@@ -1,8 +1,8 @@
-"""Runs a command that must not outlive whoever asked for it; a script of its own, standard library only.
+"""Runs a command that must not outlive its parent; a separate script with the standard library only.
 
-``python process_guard.py FOLDER COMMAND…`` runs the command in a process group of its own until it ends,
-until this is terminated, or until standard input ends: the process at the other side of that pipe need not be
-alive to let go. Then the whole group is ended. FOLDER, unless it is ``-``, goes when it is let go.
+``python process_guard.py FOLDER COMMAND…`` runs the command in its own process group until it ends, until
+this process is terminated, or until standard input is closed, which also happens when the parent dies. Then
+it ends the whole group. FOLDER, unless it is ``-``, is deleted at the end.
 """
 
 import contextlib

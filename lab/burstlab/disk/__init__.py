@@ -1,1 +1,1 @@
-"""gp2 in a box on a real block device: a loop device whose limit is what a simulated volume's bucket says."""
+"""A simulated gp2 volume as a real block device: a loop device whose limit follows the volume's bucket."""

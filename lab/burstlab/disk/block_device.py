@@ -91,7 +91,7 @@ def unavailable_reason(backend: str = "auto") -> str | None:
 
 
 def choose_backend(backend: str = "auto") -> str:
-    """The backend asked for, or the best there is.
+    """The requested backend, or the best available one.
 
     Raises:
         DiskError: neither works here.
@@ -102,14 +102,14 @@ def choose_backend(backend: str = "auto") -> str:
 
 
 class Throttle(Protocol):
-    """What stands between a loop device and its image."""
+    """The limiter between a loop device and its image."""
 
     def open(self, image: Path) -> Path:
-        """Make ready, and answer the file the loop device is to stand on."""
+        """Prepare the limiter, and return the file for the loop device."""
         ...
 
     def set_limit(self, loop: str, iops: int | None, bytes_per_s: int | None = None) -> None:
-        """No more than so many operations, and bytes, per second from now on; None lifts a limit."""
+        """Limit the operations, and the bytes, per second; None removes a limit."""
         ...
 
     def close(self) -> None:
@@ -168,7 +168,7 @@ class CgroupThrottle:
     """The limit of the root cgroup, which holds for every process and the journal."""
 
     def __init__(self, directory: Path) -> None:
-        """Nothing of it lies in the folder."""
+        """No file of it is in the folder."""
 
     def open(self, image: Path) -> Path:
         return image
@@ -195,8 +195,9 @@ _THROTTLES: Final[dict[str, Callable[[Path], Throttle]]] = {
 class ThrottledDevice:
     """A throttled loop device with a file system on it, mounted; use it with ``with``.
 
-    However its builder ends, a keeper takes it down. By default it writes through: a flush costs nothing,
-    because nobody documents what one costs on EBS. ``mkfs_options`` are further words for mkfs.
+    A reaper process takes it down, however its creator ends. By default it writes through, so that a flush
+    costs nothing, because EBS's cost of a flush is not documented. ``mkfs_options`` are additional arguments
+    of mkfs.
     """
 
     def __init__(
@@ -252,13 +253,13 @@ class ThrottledDevice:
         return self._iops
 
     def set_iops_limit(self, iops: int | None) -> None:
-        """Serve no more than so many operations per second from now on."""
+        """Limit the operations per second."""
         if iops != self._iops:
             self._throttle.set_limit(self.loop, iops, self._bytes_per_s)
             self._iops = iops
 
     def set_bytes_limit(self, bytes_per_s: int | None) -> None:
-        """Move no more than so many bytes per second from now on, beside the limit of operations."""
+        """Limit the bytes per second, in addition to the limit of operations."""
         self._throttle.set_limit(self.loop, self._iops, bytes_per_s)
         self._bytes_per_s = bytes_per_s
 

@@ -1,8 +1,8 @@
-"""Jobs that are Docker's containers: a daemon of its own, with all that it keeps on the device.
+"""Jobs as Docker containers, with a separate daemon that keeps all its data on the device.
 
-The daemon of the machine keeps its layers on a disk of the machine, and would not feel this one's limit. Ours
-lives in a space of mounts and processes of its own: what it mounts and starts ends with it, and it sees no
-blkio controller, so its containers are limited with everybody else.
+The machine's own daemon keeps its layers on another disk, to which the limit does not apply. Ours runs in its
+own mount and process namespaces: what it mounts and starts ends with it. It sees no blkio controller, so its
+containers have the same limit as all others.
 """
 
 import shutil
@@ -56,7 +56,7 @@ def prepare_docker_job(device: ThrottledDevice) -> tuple[str, ...]:
 
 
 def check_docker_tools() -> None:
-    """Refuse a machine without what our own Docker is made of.
+    """Refuse a machine without the programs that a separate Docker daemon needs.
 
     Raises:
         DiskError: with what is missing, and the packages that have it.

@@ -1,4 +1,4 @@
-"""Starts the loop of jobs on a disk, and keeps the times it tells."""
+"""Starts the loop of jobs on a disk, and records their durations."""
 
 import json
 import subprocess

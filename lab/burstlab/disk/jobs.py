@@ -1,10 +1,10 @@
 """The loop of a build host: one small container-like job after another, each timed; standard library only.
 
 ``python jobs.py FOLDER PACE_S writers NAME WRITERS WRITES``, or ``… command COMMAND…``, starts a job every
-PACE_S seconds, or when the last one is done. A job is a process called NAME: it makes a folder with a file
-for each of its writers, each of which does so many synchronous 4 KiB writes, and removes them all again; or
-it is the command.
-One JSON line tells of each start and of each end, in seconds of the monotonic clock.
+PACE_S seconds, or when the previous one ends if that is later. A job is a process called NAME. It creates a
+folder with a file for each writer, each writer makes so many synchronous writes of 4 KiB, and everything is
+deleted at the end. Otherwise the job is the command. One line of JSON reports each start and each end, in
+seconds of the monotonic clock.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ _SET_NAME = 15  # PR_SET_NAME
 
 
 def main(directory: Path, pace_s: float, job_kind: str, arguments: Sequence[str]) -> None:
-    """Run jobs until killed, or until nobody reads what is told."""
+    """Run jobs until killed, or until the reader of stdout is gone."""
     _die_with_parent(os.getppid())
     number = 0
     while True:

@@ -52,7 +52,7 @@ def render(disk: SimulatedDisk, job_loop: JobLoop | None) -> Group:
 
 
 def render_balance(balance_pct: float | None, width: int) -> Text:
-    """A bucket as a bar; a dash where there is none."""
+    """The balance as a bar; a dash if there is no bucket."""
     if balance_pct is None:
         return Text("- (no bucket)", style="green")
     filled = round(balance_pct / 100 * width)
@@ -61,7 +61,7 @@ def render_balance(balance_pct: float | None, width: int) -> Text:
 
 
 def mean_iops(snapshots: Sequence[DiskSnapshot], seconds: float = 1.0) -> float:
-    """Operations per second over the last so many seconds."""
+    """The mean operations per second over the last ``seconds``."""
     return mean(snapshot.iops for snapshot in snapshots[-max(1, round(seconds / CONTROL_PERIOD_S)) :])
 
 

@@ -3,8 +3,9 @@
 Podman needs no daemon. The image is made here from busybox, nothing is pulled. What podman mounts for a
 container with ``--rm`` ignores fsync, so a job writes to a folder of the device that is mounted into it.
 
-A container should have no cgroup of its own, which crun alone can do. In one it escapes the blkio backend,
-and with the other the loop driver serves cgroups in turn: whoever is outside waits less than on EBS.
+A container should have no cgroup of its own; only crun supports that. In a cgroup it would escape the blkio
+backend. With the other backend the loop driver serves the cgroups in turn, so processes outside it would wait
+less than on EBS.
 """
 
 import shutil
@@ -74,7 +75,7 @@ def prepare_podman_job(device: ThrottledDevice, *, in_own_cgroup: bool = False) 
 
 
 def _podman_command(device: ThrottledDevice, runtime: str) -> tuple[str, ...]:
-    """Podman with all that it keeps on the device, or beside it."""
+    """The podman command, with all its data on the device or in the device's folder."""
     return (
         "podman",
         *("--root", str(device.mount / "containers"), "--runroot", str(device.directory / "run")),

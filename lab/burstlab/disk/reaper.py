@@ -1,4 +1,4 @@
-"""Takes a disk down when whoever built it is gone: a process of its own, that outlives even SIGKILL of that.
+"""Takes a disk down when its creator is gone; a separate process that survives a SIGKILL of the creator.
 
 ``python -m burstlab.disk.reaper FOLDER`` waits until standard input ends; the builder holds its other end.
 """

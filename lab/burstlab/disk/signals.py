@@ -1,4 +1,4 @@
-"""Lets a signal end a command the way Ctrl-C does, with everything taken down on the way."""
+"""Signals end a command as Ctrl-C does, so that everything is taken down."""
 
 import signal
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(BaseException):
-    """A signal asked for the end; ``code`` is what a shell is told of it."""
+    """A signal requested the end; ``code`` is the exit code for the shell."""
 
     def __init__(self, number: int) -> None:
         super().__init__(f"signal {number}")
@@ -18,7 +18,7 @@ class Stopped(BaseException):
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Turn the first signal that asks for the end into ``Stopped``; further ones change nothing."""
+    """Raise ``Stopped`` at the first signal; later ones are ignored."""
 
     def stop(number: int, _: Any) -> None:
         for stop_signal in _STOP_SIGNALS:

@@ -1,4 +1,4 @@
-"""gp2 in a box: a device, the volume of the lab that it is, and what joins the two."""
+"""A simulated volume, its real device, and the controller that connects them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from burstlab.model.volume import LabVolume
 from burstwatch.core.ebs.volume import baseline_iops
 
 HISTORY_BEFORE_START: Final = timedelta(minutes=75)
-"""What a volume has lived through when its device appears: calm, so that there is something to read."""
+"""The simulated history before the device exists: calm, so that CloudWatch has datapoints."""
 SETTINGS: Final = LabSettings(lag_s=60, queued=True)
 """What a device did beyond its limit, before the limit was felt, is paid for later rather than forgotten."""
 _FULL_PCT: Final = 100.0
@@ -38,7 +38,7 @@ def open_simulated_disk(
     balance_pct: float = _FULL_PCT,
     tags: Mapping[str, str] | None = None,
 ) -> Iterator[SimulatedDisk]:
-    """Put a volume into the fleet that lives by what this device does."""
+    """Add a volume to the fleet whose load is what this device does."""
     idle_iops = 0 if balance_pct == _FULL_PCT else baseline_iops(size_gib)
     volume = LabVolume(
         size_gib=size_gib,

@@ -1,7 +1,7 @@
-"""A disk's folder: everything built for a disk is found again by it, and taken down, whoever is still alive.
+"""The state directory of a disk, with which any process can find everything of the disk and take it down.
 
-Mounts and loop devices are found by the folder their files lie in, processes by the note taken of them; so
-taking down needs nobody's memory, and may be done twice.
+Mounts and loop devices are found by the folder of their files, processes by their recorded IDs. So taking
+down needs no other state, and can be repeated.
 
 Folders are looked for where every user may write, and root acts on what it finds there. So a folder must be a
 real directory of our own with mode 0700, and its files must be our own as well; links are never followed.
@@ -46,7 +46,7 @@ _SAFE_OPEN_FLAGS: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 def make_state_dir(parent: Path | None = None) -> Path:
-    """A new folder of root's own; in memory where there is room, so that only the limit makes it slow."""
+    """A new folder that only root may access; in memory if there is room, so that it is fast."""
     return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent or _default_parent()))
 
 
@@ -71,7 +71,7 @@ def lock(directory: Path) -> int:
 
 
 def is_private_directory(directory: Path) -> bool:
-    """Whether it is a real directory, not a link, that this user owns and nobody else may enter."""
+    """Whether it is a real directory, not a link, that this user owns and no other user may enter."""
     try:
         status = directory.lstat()
     except OSError:
@@ -146,7 +146,7 @@ def clear_limits(loop: str) -> None:
 
 
 def limit_files(unit: str = "iops") -> list[Path]:
-    """Where a root cgroup of version 1 limits operations (or "bps") per second; empty where there is none."""
+    """The files that limit operations (or "bps") per second in version 1 root cgroups; may be empty."""
     for line in _read_text(Path("/proc/self/mountinfo")).splitlines():
         fields, _, filesystem = line.partition(" - ")
         filesystem_type, _, options = filesystem.split(" ", 2)
@@ -174,7 +174,7 @@ def server_pids(directory: Path) -> list[int]:
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
-    """Whether it came to hold within so many seconds."""
+    """Whether the condition became true within the time-out."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() >= deadline:
@@ -215,7 +215,7 @@ class QmpClient:
         raise OSError(f"{SERVER} is gone")
 
     def set_limit(self, iops: int, bytes_per_s: int = 0) -> None:
-        """No more than so many operations, and bytes unless 0, per second from now on."""
+        """Limit the operations, and the bytes unless 0, per second."""
         # what is not given stays as it was: the burst has to be named to be off
         limits = {
             f"{unit}-total{suffix}": value
@@ -265,7 +265,7 @@ def _lift_limits(directory: Path) -> None:
 
 
 def _kill_processes(directory: Path) -> None:
-    """Kill what was noted, and see it gone; what is in state D goes when the disk answers."""
+    """Kill the recorded processes and wait; a process in state D ends when the disk responds."""
     alive = [
         (pid, started) for pid, started in _recorded_processes(directory) if _start_ticks(pid) == started
     ]
@@ -308,7 +308,7 @@ def _remove_containers(directory: Path) -> None:
 
 
 def _remove_cgroup(cgroup: Path) -> bool:
-    """Whether it is gone, with those below it; one in which a process is still ending stays for now."""
+    """Whether the cgroup is gone, with those below it; one with a process that is ending remains for now."""
     for path in sorted((path for path in cgroup.rglob("*") if path.is_dir()), reverse=True):
         with suppress(OSError):
             path.rmdir()
@@ -337,7 +337,7 @@ def _kill_containers(directory: Path) -> bool:
 
 
 def unmount(path: Path, patience_s: float) -> list[str]:
-    """Unmount, and where others keep it busy, take it out of sight; what stays busy is told."""
+    """Unmount; if it is in use, detach it lazily and report the users."""
     deadline = time.monotonic() + patience_s
     while is_mounted(path):
         if _run(["umount", "-R", str(path)]) == 0:
@@ -417,7 +417,7 @@ def _is_dead(pid: int) -> bool:
 
 
 def _read_text(path: Path) -> str:
-    """What a file of /proc or /sys holds; empty where it, or what it tells of, is gone."""
+    """The content of a file in /proc or /sys; empty if it, or its subject, does not exist."""
     try:
         return path.read_text().strip()
     except OSError:

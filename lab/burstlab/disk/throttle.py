@@ -1,8 +1,8 @@
 """Joins a real device to a simulated volume: operations counted drive the bucket, the bucket sets the limit.
 
-Time is lapsed: a second of the wall is ``speed`` seconds of the volume, and each operation of the device
-stands for ``simulated_ops_per_real_op`` of the volume's. With the two equal, IOPS are those of EBS, and only
-the bucket is smaller: 5.4 million credits at 240 times the speed are 22,500 real operations.
+Time runs faster: a real second is ``speed`` seconds of the volume, and each operation of the device counts as
+``simulated_ops_per_real_op`` of the volume. If the two are equal, IOPS are those of EBS, and only the bucket
+is smaller: 5.4 million credits at 240 times the speed are 22,500 real operations.
 """
 
 import time
@@ -36,7 +36,7 @@ class TimeScale:
 
     @classmethod
     def of(cls, *, speed: float | None = None, real_credits: float | None = None) -> Self:
-        """With so many real operations in a full bucket; where only one is given, IOPS are not scaled."""
+        """With ``real_credits`` operations in a full bucket; if only one is given, IOPS are not scaled."""
         simulated_ops_per_real_op = BUCKET_CREDITS / real_credits if real_credits else speed or DEFAULT_SPEED
         return cls(
             speed=speed or simulated_ops_per_real_op, simulated_ops_per_real_op=simulated_ops_per_real_op
@@ -98,9 +98,9 @@ class DiskSnapshot(NamedTuple):
 
 
 class ThrottleController(Thread):
-    """Twenty times a second: read the device's counters, let the volume live by them, set the limit it has.
+    """Twenty times a second: read the device's counters, apply them to the volume, set the volume's limit.
 
-    ``snapshots`` grows by one each time; ``error`` is what ended it, if anything but ``stop`` did.
+    ``snapshots`` grows by one each time; ``error`` is the exception that ended it, if any.
     """
 
     def __init__(
@@ -133,7 +133,7 @@ class ThrottleController(Thread):
         self.join()
 
     def check(self) -> None:
-        """Refuse to go on where governing ended by itself.
+        """Raise an error if the controller ended unexpectedly.
 
         Raises:
             DiskError: the device does not take its limit any more.
