@@ -1,4 +1,4 @@
-"""What ddprobe costs and how soon it sees what, on a real disk; beside ioping and fio where installed.
+"""The cost of ddprobe and the time to a verdict, on a real disk; compared with ioping and fio if installed.
 
 .venv/bin/python lab/bench/probe.py             everything but hour, in about eight minutes; needs root
 .venv/bin/python lab/bench/probe.py levels serve causes sick passes   some of it
@@ -21,7 +21,7 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "ddprobe")]
 
 import ddprobe  # noqa: E402
 
-from support.probe import throttled_disk as boxes  # noqa: E402
+from support.probe import throttled_disk  # noqa: E402
 
 PROGRAM: Final = [sys.executable, "-IS", ddprobe.__file__]
 NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%"]
@@ -35,10 +35,10 @@ NOBODY: Final = 65534  # the user ID of nobody on Linux
 
 
 class Bench:
-    """A box, and a folder in memory for what ddprobe remembers."""
+    """A disk under test, and a folder in memory for the state of ddprobe."""
 
-    def __init__(self, box: boxes.Box, memory_directory: Path) -> None:
-        self.box, self.memory_directory = box, memory_directory
+    def __init__(self, disk: throttled_disk.Box, memory_directory: Path) -> None:
+        self.disk, self.memory_directory = disk, memory_directory
 
     def command(self, *arguments: object) -> list[str]:
         return [
@@ -58,7 +58,7 @@ class Bench:
 
 def measure_levels(bench: Bench) -> None:
     """Writes, flushes, processor time and memory of one run of each level and of the tools like it."""
-    path = bench.box.path
+    path = bench.disk.path
     lite = ("run", "--level", "lite", *NO_CREDIT_LIMIT, path)
     classic = ("run", "--level", "classic", *NO_CREDIT_LIMIT, path)
     rows = {
@@ -83,22 +83,22 @@ def measure_levels(bench: Bench) -> None:
         if not shutil.which(str(command[0])):
             print(f"{name:30s} not installed")
             continue
-        measure_command(bench.box, command)
-        counts, wall_s, cpu_ms, rss_mib = measure_command(bench.box, command)
+        measure_command(bench.disk, command)
+        counts, wall_s, cpu_ms, rss_mib = measure_command(bench.disk, command)
         cells = f"{counts['writes']:6d} {counts['flushes']:7d} {counts['kib']:6d}"
         print(f"{name:30s} {cells} {wall_s:7.2f} {cpu_ms:7.0f} {rss_mib:5.1f}")
 
 
-def measure_command(box: boxes.Box, command: list) -> tuple[dict[str, int], float, float, float]:
-    boxes.run("sync", "-f", box.path)
+def measure_command(disk: throttled_disk.Box, command: list) -> tuple[dict[str, int], float, float, float]:
+    throttled_disk.run("sync", "-f", disk.path)
     arguments = [str(argument) for argument in command]
-    before, started_at_s, max_kib = box.stat(), time.monotonic(), 0
+    before, started_at_s, max_kib = disk.stat(), time.monotonic(), 0
     usage_before = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while process.poll() is None:
         max_kib = max(max_kib, status_kib(process.pid, "VmHWM"))
         time.sleep(0.002)
-    wall_s, after = time.monotonic() - started_at_s, box.stat()
+    wall_s, after = time.monotonic() - started_at_s, disk.stat()
     usage_after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_ms = 1000 * (
         usage_after.ru_utime + usage_after.ru_stime - usage_before.ru_utime - usage_before.ru_stime
@@ -116,23 +116,23 @@ def status_kib(pid: int, name: str) -> int:
 
 def measure_serve(bench: Bench) -> None:
     """The resident probe at its default schedule: a healthy while, then an incident."""
-    box = bench.box
+    disk = bench.disk
     for _ in range(3):
-        bench.read("run", "--look", "100ms", box.path)
-    boxes.run("sync", "-f", box.path)
+        bench.read("run", "--look", "100ms", disk.path)
+    throttled_disk.run("sync", "-f", disk.path)
     serving = start_process(
-        bench.command("serve", "--prom", bench.memory_directory / "p.prom", box.path), stderr=-3
+        bench.command("serve", "--prom", bench.memory_directory / "p.prom", disk.path), stderr=-3
     )
     try:
         time.sleep(5)
         print_serve_usage("healthy", bench, serving.pid, HEALTHY_S)
-        if boxes.why_no_limit() is None:
-            box.limit(100)
-            box.load(48)
+        if throttled_disk.why_no_limit() is None:
+            disk.limit(100)
+            disk.load(48)
             print_serve_usage("incident", bench, serving.pid, INCIDENT_S, is_loaded=True)
     finally:
-        box.idle()
-        box.limit(0)
+        disk.idle()
+        disk.limit(0)
         serving.terminate()
         serving.wait(30)
 
@@ -140,7 +140,7 @@ def measure_serve(bench: Bench) -> None:
 def measure_serve_hour(bench: Bench) -> None:
     """The resident probe at its default schedule, a whole hour of a healthy disk."""
     serving = start_process(
-        bench.command("serve", "--prom", bench.memory_directory / "p.prom", bench.box.path)
+        bench.command("serve", "--prom", bench.memory_directory / "p.prom", bench.disk.path)
     )
     try:
         time.sleep(5)
@@ -155,13 +155,13 @@ def measure_serve_hour(bench: Bench) -> None:
 
 def start_process(command: list[str], **popen_options: int) -> subprocess.Popen:
     """Start a process that the kernel ends when we are gone."""
-    return subprocess.Popen(command, preexec_fn=boxes.die_with_parent, **popen_options)  # noqa: PLW1509 - one libc call
+    return subprocess.Popen(command, preexec_fn=throttled_disk.die_with_parent, **popen_options)  # noqa: PLW1509 - one libc call
 
 
 def print_serve_usage(name: str, bench: Bench, pid: int, seconds: float, *, is_loaded: bool = False) -> None:
-    counters_before, cpu_before_s = bench.box.stat(), cpu_time_s(pid)
+    counters_before, cpu_before_s = bench.disk.stat(), cpu_time_s(pid)
     time.sleep(seconds)
-    counters_after, cpu_pct = bench.box.stat(), 100 * (cpu_time_s(pid) - cpu_before_s) / seconds
+    counters_after, cpu_pct = bench.disk.stat(), 100 * (cpu_time_s(pid) - cpu_before_s) / seconds
     rss_mib = status_kib(pid, "VmRSS") / 1024
     print(f"serve, {name} for {seconds:g} s: {cpu_pct:.2f} % of a core, {rss_mib:.1f} MiB")
     if not is_loaded:
@@ -170,33 +170,33 @@ def print_serve_usage(name: str, bench: Bench, pid: int, seconds: float, *, is_l
 
 
 def cpu_time_s(pid: int) -> float:
-    """Processor time of a process and of its children that have ended."""
+    """The processor time of a process and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def measure_detection(bench: Bench) -> None:
-    """Seconds from the beginning of a fault to a verdict that names it: one run, and the resident probe."""
-    box = bench.box
-    can_limit = boxes.why_no_limit() is None
-    faults = {"stalled": box.stall, "frozen_or_lock": box.freeze} | (
-        {"throttled": lambda: load_to_limit(box), "exhausted_idle": lambda: box.limit(100)}
+    """Seconds from a fault to a verdict that identifies it, for one run and for the resident probe."""
+    disk = bench.disk
+    can_limit = throttled_disk.why_no_limit() is None
+    faults = {"stalled": disk.stall, "frozen_or_lock": disk.freeze} | (
+        {"throttled": lambda: load_to_limit(disk), "exhausted_idle": lambda: disk.limit(100)}
         if can_limit
         else {}
     )
     for _ in range(4):
-        bench.read("run", "--look", "100ms", *NO_CREDIT_LIMIT, box.path)  # so that a healthy median is known
+        bench.read("run", "--look", "100ms", *NO_CREDIT_LIMIT, disk.path)  # so that a healthy median is known
     for cause, cause_fault in faults.items():
         cause_fault()
         started_at_s = time.monotonic()
-        reading = bench.read("run", box.path)
+        reading = bench.read("run", disk.path)
         duration_s = time.monotonic() - started_at_s
         second_duration_s, second_reading = 0.0, {}
         if cause in ("stalled", "frozen_or_lock"):
             started_at_s = time.monotonic()
-            second_reading = bench.read("run", box.path)
+            second_reading = bench.read("run", disk.path)
             second_duration_s = time.monotonic() - started_at_s
-        reset_disk(box)
+        reset_disk(disk)
         dd = "not measured" if reading["dd_s"] is None else f"{reading['dd_s']:.1f} s"
         print(
             f"run:   {cause:15s} after {duration_s:5.1f} s: {reading['verdict']} {reading['cause']}, dd {dd}"
@@ -207,19 +207,19 @@ def measure_detection(bench: Bench) -> None:
                 f" {second_reading['cause']}"
             )
         print(f"serve: {cause:15s} after {measure_serve_detection(bench, cause_fault, cause):5.1f} s")
-        reset_disk(box)
+        reset_disk(disk)
 
 
-def load_to_limit(box: boxes.Box) -> None:
-    box.limit(100)
-    box.load(48)
+def load_to_limit(disk: throttled_disk.Box) -> None:
+    disk.limit(100)
+    disk.load(48)
 
 
-def reset_disk(box: boxes.Box) -> None:
-    box.thaw()
-    box.idle()
-    if boxes.why_no_limit() is None:
-        box.limit(0)
+def reset_disk(disk: throttled_disk.Box) -> None:
+    disk.thaw()
+    disk.idle()
+    if throttled_disk.why_no_limit() is None:
+        disk.limit(0)
     time.sleep(1)
 
 
@@ -227,7 +227,7 @@ def measure_serve_detection(bench: Bench, cause_fault, cause: str) -> float:
     prom = bench.memory_directory / "c.prom"
     prom.unlink(missing_ok=True)
     serving = start_process(
-        bench.command("serve", "--prom", prom, *NO_CREDIT_LIMIT, bench.box.path), stderr=-3
+        bench.command("serve", "--prom", prom, *NO_CREDIT_LIMIT, bench.disk.path), stderr=-3
     )
     try:
         while not prom.exists():
@@ -239,39 +239,39 @@ def measure_serve_detection(bench: Bench, cause_fault, cause: str) -> float:
             time.sleep(0.05)
         return time.monotonic() - started_at_s
     finally:
-        bench.box.thaw()
+        bench.disk.thaw()
         serving.terminate()
         serving.wait(30)
 
 
 def measure_stalled_disk(bench: Bench) -> None:
-    """What else holds in a total stall: ten ticks at once, the log on the sick disk, no privileges."""
-    box = bench.box
-    log = ("--json", box.path / "readings.json", "--prom", box.path / "ddprobe.prom")
-    subprocess.run(bench.command("run", *log, box.path), stdout=-3, check=False)
-    box.stall()
+    """A total stall: ten ticks at once, the log on the stalled disk, no privileges."""
+    disk = bench.disk
+    log = ("--json", disk.path / "readings.json", "--prom", disk.path / "ddprobe.prom")
+    subprocess.run(bench.command("run", *log, disk.path), stdout=-3, check=False)
+    disk.stall()
     started_at_s = time.monotonic()
     completed = subprocess.run(
-        bench.command("run", *log, box.path), capture_output=True, text=True, check=False
+        bench.command("run", *log, disk.path), capture_output=True, text=True, check=False
     )
     outcome = f"{time.monotonic() - started_at_s:.1f} s, exit code {completed.returncode}"
     print(f"log and textfile on the stalled disk: {outcome}; {completed.stderr.strip()}")
-    reset_disk(box)
-    box.stall()
+    reset_disk(disk)
+    disk.stall()
     started_at_s = time.monotonic()
     ticks = [
-        subprocess.Popen(bench.command("run", "--json", "-", box.path), stdout=-1, stderr=-3, text=True)
+        subprocess.Popen(bench.command("run", "--json", "-", disk.path), stdout=-1, stderr=-3, text=True)
         for _ in range(10)
     ]
     readings = [json.loads(tick.communicate()[0]) for tick in ticks]
-    duration_s, waiting_count = time.monotonic() - started_at_s, len(find_blocked_processes(box.path))
+    duration_s, waiting_count = time.monotonic() - started_at_s, len(find_blocked_processes(disk.path))
     causes = sorted({f"{reading['verdict']} {reading['cause']}" for reading in readings})
     print(
         f"ten ticks at once: the last after {duration_s:.1f} s, {waiting_count} in state D,"
         f" {', '.join(causes)}"
     )
-    reset_disk(box)
-    measure_as_nobody(box)
+    reset_disk(disk)
+    measure_as_nobody(disk)
 
 
 def find_blocked_processes(directory: Path) -> list[int]:
@@ -288,17 +288,17 @@ def find_blocked_processes(directory: Path) -> list[int]:
     return pids
 
 
-def measure_as_nobody(box: boxes.Box) -> None:
-    """The stall as seen by a user who may look at nobody else's processes."""
-    nobody_directory = box.path / "theirs"
+def measure_as_nobody(disk: throttled_disk.Box) -> None:
+    """The stall as seen by a user who may not look at other users' processes."""
+    nobody_directory = disk.path / "theirs"
     nobody_directory.mkdir(exist_ok=True)
     os.chown(nobody_directory, NOBODY, NOBODY)
-    for directory in (box.path, box.folder):
+    for directory in (disk.path, disk.folder):
         directory.chmod(0o755)
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
     command = [python, "-IS", "-", "run", "--json", "-", str(nobody_directory)]
     source = Path(ddprobe.__file__).read_bytes()  # where it lies nobody may be able to read it
-    box.stall()
+    disk.stall()
     started_at_s = time.monotonic()
     try:
         completed = subprocess.run(
@@ -312,14 +312,14 @@ def measure_as_nobody(box: boxes.Box) -> None:
         )
         duration_s, reading = time.monotonic() - started_at_s, json.loads(completed.stdout)
     finally:
-        reset_disk(box)
+        reset_disk(disk)
         shutil.rmtree(f"/dev/shm/ddprobe-{NOBODY}", ignore_errors=True)  # noqa: S108 - where ddprobe makes it
     outcome = f"{reading['verdict']} {reading['cause']}, {reading['dstate']['most']} in state D seen"
     print(f"without privileges: {outcome}, after {duration_s:.1f} s")
 
 
 def measure_passes(_: Bench) -> None:
-    """Milliseconds of one pass over the threads of a space of processes of its own, so many as are said."""
+    """Milliseconds of one pass over this many threads in a separate PID namespace."""
     for threads in THREADS:
         unshare_command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
         subprocess.run([*unshare_command, sys.executable, __file__, "pass", str(threads)], check=False)
@@ -364,7 +364,7 @@ def start_sleepers(threads: int) -> subprocess.Popen:
 
 
 def main() -> None:
-    """Run what is asked for."""
+    """Run the selected measurements."""
     if sys.argv[1:2] == ["pass"]:
         run_passes(int(sys.argv[2]))
         return
@@ -379,10 +379,10 @@ def main() -> None:
     selected = sys.argv[1:] or [name for name in measurements if name != "hour"]
     if unknown := [name for name in selected if name not in measurements]:
         sys.exit(f"{unknown[0]} is none of {', '.join(measurements)}")
-    if boxes.why_not():
-        sys.exit(f"a real disk to measure on {boxes.why_not()}")
-    with boxes.Box() as box, tempfile.TemporaryDirectory(dir="/dev/shm") as memory_directory:
-        bench = Bench(box, Path(memory_directory))
+    if throttled_disk.why_not():
+        sys.exit(f"a real disk to measure on {throttled_disk.why_not()}")
+    with throttled_disk.Box() as disk, tempfile.TemporaryDirectory(dir="/dev/shm") as memory_directory:
+        bench = Bench(disk, Path(memory_directory))
         for name in selected:
             print(f"== {name}")
             measurements[name](bench)

@@ -26,8 +26,8 @@ class CheckResult:
 def run_checks(context: DoctorContext, checks: Sequence[Check] = CHECKS) -> list[CheckResult]:
     """Run all checks, the credentials first; a check that exceeds its timeout is abandoned."""
     first = [check for check in checks if check is CREDENTIALS_CHECK]
-    others = [check for check in checks if check is not CREDENTIALS_CHECK]
-    findings = {**_run_in_threads(context, first), **_run_in_threads(context, others)}
+    remaining_checks = [check for check in checks if check is not CREDENTIALS_CHECK]
+    findings = {**_run_in_threads(context, first), **_run_in_threads(context, remaining_checks)}
     return [CheckResult(check=check, findings=findings[check.name]) for check in checks]
 
 

@@ -159,13 +159,13 @@ class _Sheet:
     def add_axes(self, height_inches: float) -> Any:
         """The next axes, so high."""
         self._top_inches += height_inches
-        box = (
+        bounds = (
             _LEFT_MARGIN_INCHES / _WIDTH_INCHES,
             1 - self._top_inches / self.height,
             self.axes_width / _WIDTH_INCHES,
             height_inches / self.height,
         )
-        axes: Any = self.figure.add_axes(box)
+        axes: Any = self.figure.add_axes(bounds)
         axes.set_xlim(_to_datetime(self.timeline.start_s), _to_datetime(self.timeline.end_s))
         return axes
 

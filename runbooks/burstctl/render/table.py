@@ -228,9 +228,9 @@ def _select_rows(report: PassReport, *, shows_all: bool) -> tuple[list[Decision]
     selected = list(compress(ordered, is_important))
     hidden = list(compress(ordered, map(not_, is_important)))
     at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
-    others = [decision for decision in hidden if decision.level is not Level.WATCH]
+    not_at_watch = [decision for decision in hidden if decision.level is not Level.WATCH]
     room = max(0, MAX_ROWS - len(selected))
-    return [*selected, *at_watch[:room]], _hidden_notes([*at_watch[room:], *others])
+    return [*selected, *at_watch[:room]], _hidden_notes([*at_watch[room:], *not_at_watch])
 
 
 def _is_urgent(decision: Decision) -> bool:

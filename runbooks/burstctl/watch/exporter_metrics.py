@@ -204,5 +204,5 @@ VOLUME_FLIP_INFO: Final = Metric(
     labels=(*_VOLUME_LABELS, "phase", "direction", "cause", "target"),
 )
 
-METRICS: Final = tuple(each for each in globals().values() if isinstance(each, Metric))
+METRICS: Final = tuple(value for value in globals().values() if isinstance(value, Metric))
 """All metrics, in the order of the output."""
