@@ -45,10 +45,10 @@ class AdviceRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceReport:
-    """The advice, most danger and most dollars first, and all that nothing could be said about.
+    """The advice, sorted by risk and then by dollars, and the volumes without advice.
 
     ``unsuited`` are volumes of types without advice, ``ignored`` those with the ignore tag, and ``unread``
-    those whose history could not be read. ``start_at_s`` to ``end_s`` is the requested span.
+    those whose history could not be read. ``start_s`` to ``end_s`` is the requested span.
     ``context_options`` are the options with which another command uses the same account, region and policy.
     """
 

@@ -20,9 +20,9 @@ _SCHEMA: Final = "burstwatch.aws-check-run/v1"
 
 @dataclass(slots=True, kw_only=True)
 class Resource:
-    """Something that was created for ``owner``, or was about to be: then it has no ``id``.
+    """A resource of ``owner``; without an ``id`` it may not have been created.
 
-    It ``is_deleted`` once AWS was asked to, and ``is_not_found`` once AWS does not show it any more.
+    It ``is_deleted`` after the call that deletes it, and ``is_gone`` when AWS no longer shows it.
     """
 
     kind: str

@@ -55,7 +55,7 @@ class RecordingFilter(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BacktestInput:
-    """What is to be replayed, from ``start_at_s`` to ``end_s``, and all that cannot be.
+    """The recordings to replay, from ``start_s`` to ``end_s``, and the volumes that cannot be replayed.
 
     ``unsuited`` are volumes that cannot become empty, by reason; ``unseen`` those without any recorded data;
     ``unread`` those whose history could not be read.

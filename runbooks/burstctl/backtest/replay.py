@@ -47,7 +47,7 @@ class ReplayError(BurstwatchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplayConfig:
-    """What is replayed, ``start_at_s`` to ``end_s``; CloudWatch shows a minute ``lag_s`` after its start."""
+    """The policy, and the span to replay; CloudWatch shows a minute ``lag_s`` after its start."""
 
     policy: Policy
     location: AwsLocation

@@ -13,11 +13,11 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignal:
-    """Hears SIGINT, SIGTERM and SIGHUP; a second one ends the process at once, as it would have without us.
+    """Handles SIGINT, SIGTERM and SIGHUP; a second signal ends the process at once.
 
     A SIGHUP that is ignored, as under ``nohup``, stays ignored.
 
-    With ``timeout_s``, a process that has not ended by then after the signal is killed, because it waits for
+    With ``grace_s``, a process that has not ended by then after the signal is killed, because it waits for
     something that does not respond. The next pass of any process settles what it had recorded.
     """
 

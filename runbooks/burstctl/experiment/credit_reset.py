@@ -1,16 +1,16 @@
 """What happened to a gp2 volume's balance while it had another type: the answers that fit its datapoints.
 
-Nobody documents it. A volume leaves gp2 at ``left_s``, is its target at ``there_s``, is asked back at
-``return_started_at_s`` and is gp2 again at ``returned_at_s``. Each answer is followed as a band of what the
-bucket can hold if it is true (``credit_bands``), and fits while every datapoint meets its band:
+AWS does not document it. A volume leaves gp2 at ``left_at_s``, reaches its target at ``arrived_at_s``, begins
+its return at ``return_started_at_s`` and is gp2 again at ``returned_at_s``. For each answer, the bounds of the
+credits are calculated (``credit_bounds``). An answer fits while every datapoint is within its bounds:
 
 - Before it leaves and after its return, the volume behaves as gp2.
 - During each modification it may behave as gp2 for none, some or all of the time.
 - On the target, ``kept`` changes nothing and ``refilled`` earns the baseline; after ``reset`` the bucket is
-full on return, after ``emptied`` it is empty.
+  full on return, after ``emptied`` it is empty.
 
-The true answer always fits, so one that fits alone is true, if it is one of these four. Where what it allows
-meets what another allows, no answer is given all the same.
+The true answer always fits, so if only one of the four fits, it is true. If its bounds overlap those of
+another answer, there is no conclusion.
 """
 
 from bisect import bisect_left
@@ -377,10 +377,8 @@ def _explain_arithmetic(
 
 def _explain_unclear(consistent: Sequence[Hypothesis], overlapping: Sequence[Hypothesis]) -> str:
     if overlapping:
-        others = " and ".join(overlapping)
-        return (
-            f"Only {consistent[0]} fits, but what it allows meets what {others} would allow: too near to say."
-        )
+        alternatives = " and ".join(overlapping)
+        return f"Only {consistent[0]} fits, but what it allows meets what {alternatives} would allow: too near to say."
     if not consistent:
         return "None of the four fits: something else became of it, or somebody had a hand in it."
     excluded = " or ".join(hypothesis for hypothesis in Hypothesis if hypothesis not in consistent)

@@ -47,7 +47,7 @@ class Journal:
     """An experiment with one volume; ``label`` replaces the volume's ID where it must not be published.
 
     The volume stays on its target for ``away_s``, or for ``stay_s`` once the duration of the modification is
-    known. ``duration_s`` is the longest that everything may take. ``is_abandoned``: a person ended it, and
+    known. ``lasts_s`` is the longest that everything may take. ``is_abandoned``: a person ended it, and
     the volume only returns. ``failed`` is why there will be no answer, ``conclusion`` the answer, and
     ``report`` the file for it.
     """
@@ -76,7 +76,7 @@ class Journal:
 
     @property
     def flip_reason(self) -> str:
-        """Why the volume is modified and held: by this its own deeds are known from others'."""
+        """The reason of its modifications and its hold, by which they are recognised later."""
         return f"experiment credit-reset, begun {format_instant(self.begun_s)}"
 
     @property

@@ -117,7 +117,7 @@ class ForecastCone:
 class TimelineInput:
     """What is known of a volume and of what happened to it.
 
-    ``history`` begins at ``start_at_s``. ``entries`` are the ledger's about the volume and about everything,
+    ``history`` begins at ``start_s``. ``entries`` are the ledger's about the volume and about everything,
     oldest first; they should begin earlier than the history, so that what lasted then is known.
     ``modification`` is AWS's newest modification. ``watch_below_pct`` is the policy's: above it a volume is
     ok.
@@ -137,10 +137,10 @@ class TimelineInput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Timeline:
-    """What there is to be drawn between ``start_at_s`` and ``end_s``; everything after ``now_s`` is forecast.
+    """The content of a picture from ``start_s`` to ``end_s``; everything after ``now_s`` is forecast.
 
     ``balance`` is the least of each period in per cent, ``served`` and ``reads`` are its mean operations a
-    second. Stretches and marks are in the order of their starts.
+    second. Intervals and events are in the order of their starts.
     """
 
     volume: Volume
@@ -163,7 +163,7 @@ class Timeline:
 
     @property
     def has_no_metrics(self) -> bool:
-        """Whether CloudWatch said nothing at all."""
+        """Whether CloudWatch has no data at all."""
         return not (self.balance or self.served)
 
 
