@@ -57,7 +57,7 @@ class _Result:
 
 
 class CloudWatchApi:
-    """Answers GetMetricData for the metrics the fleet publishes; other metrics are asked of moto.
+    """Serves GetMetricData for the metrics that the fleet publishes; moto serves the others.
 
     ``metrics_requested`` counts what AWS would bill: each metric of each question.
     """

@@ -1,7 +1,7 @@
 """The lab's own HTTP surface: what a person or another process does to the clock, the loads and the faults.
 
-Everything is JSON. A POST carries one object, a GET may have a query (``events?after=7``); an error answers
-``{"error": "..."}`` and says what would do.
+Everything is JSON. A POST has one object, a GET may have a query (``events?after=7``). An error is
+``{"error": "..."}`` with a message that says what is accepted.
 """
 
 import json
@@ -27,7 +27,7 @@ class ControlError(BurstwatchError):
 
 
 class ControlApi:
-    """Answers under ``/_lab/``."""
+    """Serves the paths below ``/_lab/``."""
 
     def __init__(self, fleet: LabFleet, faults: FaultRegistry) -> None:
         self._fleet = fleet

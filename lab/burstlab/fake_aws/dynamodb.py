@@ -1,8 +1,8 @@
-"""DynamoDB in a box: what the ledger asks of it, with conflicts, limits and the units that AWS would bill.
+"""A fake DynamoDB with what the ledger uses: conflicts, limits, and the capacity units that AWS would bill.
 
-One set of items with the keys ``pk`` and ``sk``, both text, in this process: a client that is attached speaks
-to it without a connection, and the lab's endpoint answers for it over one. It refuses what it does not know,
-so that nothing passes by accident.
+One set of items with the keys ``pk`` and ``sk``, both text, in this process. A client can be attached without
+a connection, or use the lab's endpoint. It refuses everything that it does not know, so that no test passes
+by accident.
 """
 
 import json
@@ -42,11 +42,11 @@ _WRITE_UNIT_BYTES: Final = 1024
 
 
 class LostResponseError(Exception):
-    """What was asked for is done, and its answer is lost."""
+    """The request was executed, and its response is lost."""
 
 
 class DynamoDbError(Exception):
-    """An answer that is an error; ``extra_fields`` stands beside its code and message."""
+    """An error response; ``extra_fields`` are added to its code and message."""
 
     def __init__(self, code: str, message: str, **extra_fields: Any) -> None:
         super().__init__(message)
@@ -83,7 +83,7 @@ class CapacityUnits:
 class FakeDynamoDb:
     """A table by this name.
 
-    ``latency_s`` is how long a call takes; meanwhile a transaction stands in the way of others on its items.
+    ``latency_s`` is how long a call takes; meanwhile, a transaction conflicts with others on its items.
     """
 
     table: str = "burstwatch-ledger"
@@ -111,7 +111,7 @@ class FakeDynamoDb:
         """The HTTP status and body that answer this request.
 
         Raises:
-            LostResponseError: it was done, and nobody is to hear of it.
+        LostResponseError: the request was executed, and its response is lost.
         """
         request = json.loads(body)
         fault = self._take_fault(operation)
@@ -314,7 +314,7 @@ class FakeDynamoDb:
 
 
 class DynamoDbApi:
-    """Answers over HTTP for the tables it is given, whatever the region; the others are moto's."""
+    """Serves the tables it has over HTTP, in every region; moto serves the others."""
 
     def __init__(self) -> None:
         self.tables: dict[str, FakeDynamoDb] = {}
@@ -331,7 +331,7 @@ class DynamoDbApi:
 
 
 def _table_of(body: bytes) -> str:
-    """The table that a request is about, empty where it names none."""
+    """The table of a request; empty if the request has none."""
     request = json.loads(body or b"{}")
     if batch := request.get("RequestItems"):
         return str(next(iter(batch)))
@@ -440,7 +440,7 @@ def _check_item_size(item: Item) -> Item:
 
 
 def item_size_bytes(item: Item) -> int:
-    """What an item measures, names included, as AWS describes it."""
+    """The size of an item in bytes with its attribute names, as AWS defines it."""
     return sum(len(name.encode()) + _value_size_bytes(typed) for name, typed in item.items())
 
 

@@ -17,18 +17,18 @@ _MAX_DIGITS: Final = 38  # Source: DynamoDB developer guide, "Data types", Numbe
 
 
 class ExpressionError(Exception):
-    """An expression that DynamoDB would refuse, or that the lab does not know."""
+    """An expression that DynamoDB would refuse, or that the lab does not support."""
 
 
 @cache
 def reserved_words() -> frozenset[str]:
-    """The names that DynamoDB takes for its own."""
+    """DynamoDB's reserved words, which an expression may not contain. Source: DynamoDB developer guide."""
     text = files("moto.dynamodb.parsing").joinpath("reserved_keywords.txt").read_text()
     return frozenset(text.split())
 
 
 class Condition:
-    """``a = :b AND (attribute_exists(c) OR …)``; ``used`` are values that another expression names."""
+    """``a = :b AND (attribute_exists(c) OR …)``; ``used`` are values that another expression uses."""
 
     def __init__(self, text: str, values: Mapping[str, Any], *, used: Iterable[str] = ()) -> None:
         self._reader = _TokenReader(text, values)

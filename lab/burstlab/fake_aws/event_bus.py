@@ -10,7 +10,7 @@ _MOTO_EVENTS: Final = "moto.events.models"
 
 
 class EventBus:
-    """Brings what happened since the last time, whenever somebody is about to look into a queue."""
+    """Delivers the new events whenever a queue is about to be read."""
 
     def __init__(self, fleet: LabFleet) -> None:
         self._fleet = fleet

@@ -20,10 +20,10 @@ _THROTTLE_ERRORS: Final = {
 class Fault:
     """What happens to calls of ``action`` (``*`` for all).
 
-    Kinds: ``to_error`` answers ``code``; ``throttle`` answers the service's own throttling code; ``reset``
-    breaks the connection; ``timeout`` never answers. It strikes every ``every``-th matching call, at most
-    ``times`` times. With ``volume_ids`` a call matches when it names one of them. With ``after_effect`` what
-    was asked for is done first, and only the answer goes wrong.
+    Kinds: ``error`` returns ``code``; ``throttle`` returns the service's own throttling code; ``reset``
+    breaks the connection; ``timeout`` never responds. It applies to every ``every``-th matching call, at most
+    ``times`` times. With ``volume_ids``, only calls with one of them match. With ``after_effect``, the call
+    is executed first, and only its response fails.
     """
 
     action: str = "*"
@@ -105,7 +105,7 @@ class FaultRegistry:
             self._calls.clear()
 
     def to_document(self) -> list[dict[str, Any]]:
-        """The faults in force with how often each has struck."""
+        """The faults in force, with how often each was applied."""
         with self._lock:
             return [
                 {

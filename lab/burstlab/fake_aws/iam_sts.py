@@ -30,11 +30,11 @@ QUOTAS: Final[Mapping[str, tuple[str, float]]] = {
 
 
 class AccountApi:
-    """Answers for the account; every caller is ``arn``, which is moto's name for somebody.
+    """Serves calls about the account; every caller is ``arn``, which is moto's default.
 
-    Everything is allowed but the actions in ``denied_actions``. ``sessions`` are the policies of roles that
-    were assumed, by access key: all of them have to allow what is done. ``quotas`` are the values by code;
-    one that is taken out is not told, as AWS does where an account never had a value of its own.
+    Everything is allowed but the actions in ``denied_actions``. ``sessions`` are the policies of assumed
+    roles by access key; all of them must allow a call. ``quotas`` are the values by code. A quota that is
+    removed is not listed, as in AWS for an account that never had a value of its own.
     """
 
     def __init__(self, account_id: str) -> None:
@@ -94,7 +94,7 @@ class AccountApi:
 
 
 def _role_policies(account: str, role_name: str) -> list[Policy] | None:
-    """The policies in a role; None where there is no such role."""
+    """The policies of a role; None if there is no such role."""
     from moto.iam.models import iam_backends  # noqa: PLC0415 - heavy, seldom needed
 
     roles = iam_backends[account]["aws"].roles.values()

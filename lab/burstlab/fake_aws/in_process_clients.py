@@ -1,7 +1,7 @@
 """AWS's clients in front of a lab in the same process: the watchdog's own readers, without a wire between.
 
-What goes over HTTP elsewhere is here a function call, so that weeks of one-minute ticks take minutes. Only
-what the watchdog asks for is answered.
+Calls are plain function calls instead of HTTP, so that weeks of one-minute ticks take minutes. Only the calls
+of the watchdog are supported.
 """
 
 from collections import Counter
@@ -146,7 +146,7 @@ class InProcessCloudWatch:
 
 
 def volume_document(volume: SimulatedVolume) -> dict[str, Any]:
-    """What DescribeVolumes tells of a volume, as far as the watchdog reads it."""
+    """The volume as DescribeVolumes returns it, with the fields that the watchdog reads."""
     configuration, attachment = volume.describe_configuration(), volume.attachment
     return {
         "VolumeId": volume.volume_id,
@@ -161,7 +161,7 @@ def volume_document(volume: SimulatedVolume) -> dict[str, Any]:
 
 
 def modification_document(volume_id: str, modification: Modification) -> dict[str, Any]:
-    """What DescribeVolumesModifications tells of a modification."""
+    """The modification as DescribeVolumesModifications returns it."""
     return {
         "VolumeId": volume_id,
         "ModificationState": modification.state,

@@ -54,7 +54,7 @@ def read_datapoints(
     now_s: float,
     settings: LabSettings,
 ) -> Datapoints:
-    """What is out at ``now_s`` and starts in [``start_at_s``, ``to_s``).
+    """The datapoints that are published at ``now_s`` and start in [``from_s``, ``to_s``).
 
     Periods begin at their own multiples.
     """
@@ -100,7 +100,7 @@ def read_instance_balances(
 
 
 def _sample_runs(runs: Iterable[MinuteRun], interval_min: int) -> Iterator[MinuteRun]:
-    """Of each so many minutes the first: what a metric with a longer period shows."""
+    """The first of every ``interval_min`` minutes, as a metric with a longer period shows."""
     for run in runs:
         for index in range(-run.first_minute % interval_min, run.minute_count, interval_min):
             yield _single_minute(run, index)
@@ -171,7 +171,7 @@ def _newest_runs(
 
 
 def _lag_s(volume: SimulatedVolume, minute: int, settings: LabSettings) -> float:
-    """This datapoint's own lag: the same whenever it is asked for, whoever asks."""
+    """The delay of this datapoint: always the same one."""
     if settings.lag_most_s is None:
         return settings.lag_s
     fraction = crc32(f"{settings.seed}/{volume.volume_id}/{minute}".encode()) / 2**32
@@ -187,7 +187,7 @@ def _period_datapoints(aggregates: Iterable[_Aggregate], statistic: str, period_
 
 
 def _minute_datapoints(runs: list[MinuteRun], metric: str, statistic: str) -> Datapoints:
-    """The usual question, answered a run at a time: all its minutes lie on a line."""
+    """The usual query, answered run by run: the minutes of a run are on a straight line."""
     starts_s: list[int] = []
     values: list[float] = []
     for run in runs:

@@ -1,7 +1,8 @@
-"""AWS's Price List in a box: GetProducts for EBS, with the shapes, units and stray rows of the real one.
+"""A fake Price List: GetProducts for EBS, with the formats, units and unrelated rows of the real one.
 
-us-east-1 costs what AWS's list says; every other region a tenth more, which is made up, so that it shows
-whether somebody minds the region. It refuses what it does not know, so that nothing passes by accident.
+us-east-1 has AWS's list prices. Every other region is a tenth more expensive, which is made up, so that a
+test notices if the region is ignored. It refuses everything that it does not know, so that no test passes by
+accident.
 """
 
 import hashlib
@@ -35,7 +36,7 @@ _OTHER_TYPES_USD: Final = {"st1": 0.045, "sc1": 0.015, "standard": 0.05}
 
 
 class PriceListApi:
-    """Answers for the Price List.
+    """Serves the Price List.
 
     Usage types ``excluded_usage_types`` are left out, as where a type is not sold.
     """
@@ -77,7 +78,7 @@ class PriceListApi:
 
 
 def _region_products(region: str) -> Iterator[dict[str, Any]]:
-    """What stands on the list for a region, among it what a reader has to leave aside."""
+    """The products of a region, including rows that a reader must ignore."""
     factor = 1.0 if region == US_EAST_1.region else _OTHER_REGIONS_FACTOR
     for volume_type, price in US_EAST_1.by_type.items():
         name = "piops" if volume_type is VolumeType.IO1 else str(volume_type)

@@ -1,4 +1,4 @@
-"""How AWS's protocols are spoken: calls read, answers and errors written."""
+"""AWS's protocols: parses calls, and serialises responses and errors."""
 
 import json
 import struct
@@ -78,7 +78,7 @@ def to_nested(parameters: Mapping[str, str]) -> Any:
 
 
 def read_cbor(body: bytes) -> Any:
-    """Decode a CBOR body the way botocore decodes one; timestamps become aware datetimes."""
+    """Decode a CBOR body as botocore does; timestamps become aware datetimes."""
     from botocore.parsers import RpcV2CBORParser  # noqa: PLC0415 - heavy, and CBOR is the rarer protocol
 
     parser = RpcV2CBORParser()
@@ -90,7 +90,7 @@ class Timestamps(list[int]):
 
 
 def encode_cbor(value: Any) -> bytes:  # noqa: PLR0911 - one line for each kind of value
-    """Encode what an answer is made of: mappings, lists, text, numbers, booleans, Timestamps."""
+    """Encode a response in CBOR: mappings, lists, text, numbers, booleans, Timestamps."""
     if isinstance(value, str):
         data = value.encode()
         return _cbor_head(0x60, len(data)) + data

@@ -12,7 +12,7 @@ from burstlab.fake_aws.protocols import Call
 
 
 class RateLimit(NamedTuple):
-    """So many calls at once, and so many a second for good."""
+    """A token bucket: the burst of calls, and the sustained calls per second."""
 
     max_tokens: float
     refill_per_s: float

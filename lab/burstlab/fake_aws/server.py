@@ -88,7 +88,7 @@ class Endpoint:
 
     @property
     def metrics_requested(self) -> int:
-        """How many metrics were asked for, as AWS bills them."""
+        """How many metrics were requested, as AWS bills them."""
         return self._cloudwatch.metrics_requested
 
     @property
@@ -117,7 +117,7 @@ class Endpoint:
         )
 
     def start(self) -> str:
-        """Serve from a thread of its own and answer the URL."""
+        """Start the server in a thread, and return its URL."""
         self._stop_requested.clear()
         self._server = _Server(*self._address, self)
         self._thread = Thread(
@@ -207,7 +207,7 @@ class Endpoint:
 
 
 def _discard_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
-    """Begin a response nobody gets."""
+    """Begin a response that nobody receives."""
 
 
 _REASONS: Final[Mapping[int, str]] = {
@@ -230,7 +230,7 @@ def _moto_application() -> Any:
     )
 
     application = DomainDispatcherApplication(create_backend_app)
-    # moto lists its folders for each request; which service a host stands for does not change
+    # moto searches its folders at each request, although the service of a host does not change
     application.get_backend_for_host = cache(application.get_backend_for_host)
     return application
 
@@ -244,7 +244,7 @@ class _RequestHandler(WSGIRequestHandler):
     server: "_Server"
 
     def date_time_string(self, timestamp: float | None = None) -> str:
-        """The Date header tells the lab's time, as AWS's tells AWS's."""
+        """The Date header has the lab's time, as AWS's has the present time."""
         return formatdate(self.server.clock.now_s() if timestamp is None else timestamp, usegmt=True)
 
     def run_wsgi(self) -> None:

@@ -78,7 +78,7 @@ class Message:
 
 @dataclass(slots=True, kw_only=True)
 class _PlannedResponse:
-    """An answer that was asked for, so many times."""
+    """A configured response, and how often it is sent."""
 
     status: int
     body: str
@@ -96,9 +96,9 @@ class _Response:
 class SlackReceiver:
     """The webhook at ``url``, an address on loopback; start it with ``with``, or ``start`` and ``stop``.
 
-    It answers as Slack does: ``ok``, 400 ``invalid_payload``, ``invalid_blocks`` or ``no_text``, 404
-    ``no_service`` at another address, 429 with Retry-After to whoever posts faster than ``per_s`` for long.
-    It is stricter in one point: a message without the line of text that notifications show is refused.
+    It responds as Slack does: ``ok``; 400 ``invalid_payload``, ``invalid_blocks`` or ``no_text``; 404
+    ``no_service`` at another address; 429 with Retry-After if messages arrive faster than ``per_s``. It is
+    stricter in one point: it refuses a message without the line of text that notifications show.
     """
 
     def __init__(self, *, per_s: float | None = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
@@ -131,7 +131,7 @@ class SlackReceiver:
             return list(self._messages)
 
     def wait_for(self, predicate: Callable[[Message], bool], *, timeout_s: float) -> Message | None:
-        """The first accepted message that is wanted, as soon as it is there; None when it does not come."""
+        """The first accepted message that matches, as soon as it arrives; None if it does not arrive."""
 
         def find() -> Message | None:
             accepted = (message for message in self._messages if message.status == HTTPStatus.OK)
@@ -143,18 +143,18 @@ class SlackReceiver:
     def respond_with(
         self, status: int, body: str, *, times: int = 1, retry_after_s: int | None = None
     ) -> None:
-        """Answer the next messages so, whatever they are."""
+        """Send this response to the next messages, whatever they are."""
         with self._changed:
             self._planned_responses.append(
                 _PlannedResponse(status=status, body=body, retry_after_s=retry_after_s, times=times)
             )
 
     def start_drip(self, drip: Drip, *, interval_s: float = 0.5) -> None:
-        """From now on give no answer that ends, but for a little of one every so many seconds."""
+        """From now on, never complete a response, and send only a little of it at intervals."""
         self._drip = (drip, interval_s)
 
     def start(self) -> str:
-        """Serve from a thread of its own and answer the webhook's address."""
+        """Start the server in a thread, and return the webhook's address."""
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
         self._server.daemon_threads = True
         self._thread = Thread(
@@ -398,7 +398,7 @@ def _check_length(text: Any, max_chars: int, path: str) -> list[str]:
 
 
 def _count_utf16_units(text: str) -> int:
-    """In UTF-16 units, the strictest of the ways in which Slack may count characters."""
+    """The length in UTF-16 units, the strictest of the ways in which Slack may count characters."""
     return len(text.encode("utf-16-le")) // 2
 
 
@@ -425,7 +425,7 @@ _BLOCK_TYPES: Final[Mapping[str, tuple[Sequence[str], Callable[[Mapping[str, Any
     "image": (("image_url", "alt_text", "title"), _check_image),
     "divider": ((), _accept),
 }
-"""The blocks a webhook's message is made of here, with the fields Slack knows of each."""
+"""The blocks that our messages contain, with the fields that Slack knows of each."""
 
 
 def _collect_texts(value: Any) -> list[str]:

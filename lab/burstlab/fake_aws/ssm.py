@@ -1,7 +1,7 @@
-"""SSM Parameter Store in a box: text by name, with the limits, paging and errors that AWS has.
+"""A fake SSM Parameter Store: text by name, with the limits, paging and errors of AWS.
 
-It holds parameters of type String, one store for each region, each gone with its endpoint. It refuses what it
-does not know, so that nothing passes by accident.
+It has parameters of type String, in a separate store for each region, and loses them when its endpoint stops.
+It refuses everything that it does not know, so that no test passes by accident.
 """
 
 import json
@@ -50,7 +50,7 @@ class Parameter:
 
 
 class ParameterStore:
-    """Answers for SSM, in every region; ``clock`` tells when a parameter was modified."""
+    """Serves SSM in every region; ``clock`` is the time of modifications."""
 
     def __init__(self, clock: LabClock) -> None:
         self._clock = clock
@@ -184,7 +184,7 @@ def _check_name(name: str) -> None:
 
 
 def _tier_for(value: str, tier: str, before: Parameter | None) -> str:
-    """The tier the value comes to lie in; one that was advanced never goes back."""
+    """The tier of the value; an advanced parameter never becomes standard again."""
     if tier not in _TIERS:
         raise _validation_error(f"{tier!r} is no tier: {', '.join(_TIERS)}")
     if _NESTED.search(value):

@@ -1,1 +1,1 @@
-"""The fault campaign: one story, played once for everything that can become of each of its effects."""
+"""The fault campaign: one scenario, run once for every fault of each of its effects."""

@@ -1,4 +1,4 @@
-"""AWS's clients in the same process, each call of which is an effect that may be struck."""
+"""AWS clients in the same process; each call is an effect into which a fault can be injected."""
 
 # ruff: noqa: N803 - the parameter names of AWS
 
@@ -38,7 +38,7 @@ _INSTANCE_TYPE_DOCUMENT: Final = {
 
 
 class Ec2(InProcessEc2):
-    """EC2; ``record_modify`` hears of each ModifyVolume before anything becomes of it."""
+    """EC2; ``record_modify`` is called with each ModifyVolume before any fault."""
 
     def __init__(
         self, fleet: LabFleet, injector: FaultInjector, record_modify: Callable[[str], None]
@@ -102,7 +102,7 @@ def _volume_ids_in(text: str) -> Iterable[str]:
 
 
 class CloudWatch:
-    """GetMetricData; ``nature`` says how patient its client is."""
+    """GetMetricData; ``model`` has the faults and the time-out of its client."""
 
     def __init__(self, fleet: LabFleet, injector: FaultInjector, model: FaultModel) -> None:
         self._fleet = fleet
@@ -150,11 +150,11 @@ class CloudWatch:
 
 
 _TOKENS: Final = count()
-"""No two transactions of a table bear the same, whoever writes them."""
+"""Gives each transaction a token of its own, whichever table it is for."""
 
 
 class UnbilledDynamoDb(FakeDynamoDb):
-    """The lab's table, whose units nobody counts."""
+    """The lab's table without counting capacity units."""
 
     __slots__ = ()
 
@@ -231,7 +231,7 @@ def _from_base64(value: dict[str, Any]) -> dict[str, Any]:
 class Sqs:
     """The queue between two functions; ``message_bodies`` are the bodies of its messages.
 
-    ``forged_minutes_left`` is for how many minutes somebody else sends requests as well.
+    ``forged_minutes_left`` is for how many more minutes an attacker also sends requests.
     """
 
     injector: FaultInjector
@@ -242,10 +242,10 @@ class Sqs:
 
     _DEDUPLICATION_S = 300.0
     _FORGERY_MINUTES = 20
-    """From the first flip of the story to after the last return."""
+    """From the first flip of the scenario until after the last return."""
 
     def add_forged_requests(self, volume_ids: Iterable[str]) -> None:
-        """What somebody else sends in this minute."""
+        """Add the requests that an attacker sends in this minute."""
         if self.forged_minutes_left > 0:
             self.forged_minutes_left -= 1
             self.message_bodies += fault_models.forge_requests(volume_ids, int(self.now_s()))
@@ -279,7 +279,7 @@ class Sqs:
 
 @dataclass
 class Sns:
-    """The alerts topic, and what people got from it."""
+    """The alerts topic, and the alerts that people received from it."""
 
     injector: FaultInjector
     record_alert: Callable[[Mapping[str, Any]], None]

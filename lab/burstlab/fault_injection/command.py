@@ -1,4 +1,4 @@
-"""``burstlab faults``: everything that can go wrong in a story, each in a run of its own."""
+"""``burstlab faults``: runs the scenario once for everything that can go wrong in it."""
 
 import json
 import sys
@@ -85,7 +85,7 @@ def faults(
 def _run_selected(
     deployment: str, only: str | None, fault: str | None, *, workers: int, is_list_only: bool
 ) -> Campaign | None:
-    """The runs that are wanted; None where this way to run knows none of them."""
+    """The selected runs; None if this deployment has none of them."""
     clean = run_without_faults(deployment)
     if is_list_only:
         return Campaign(deployment=deployment, clean=clean)

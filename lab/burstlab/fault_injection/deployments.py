@@ -165,7 +165,7 @@ class FaultInjectingLedger:
         return carry
 
     def _read_model(self, name: str, read: Callable[[], Any]) -> FaultModel:
-        """A read, of which one row may be damaged."""
+        """A read, one row of which may be damaged."""
         if name not in _DAMAGED_COLUMNS:
             return _READ_MODEL
         alters: dict[str, Any] = {
@@ -174,7 +174,7 @@ class FaultInjectingLedger:
         return replace(_READ_MODEL, alterations=alters)
 
     def _read_damaged(self, name: str, fault: Fault, read: Callable[[], Any], *_: Any) -> Any:
-        """What the read answers while its first row is damaged."""
+        """The result of the read with its first row damaged."""
         table, key, column = _DAMAGED_COLUMNS[name]
         connection = self._ledger._connection  # noqa: SLF001 - nobody else damages it
         row = connection.execute(f"SELECT {key}, {column} FROM {table} LIMIT 1").fetchone()  # noqa: S608 - ours
@@ -218,7 +218,7 @@ def _volume_ids_of(args: tuple[Any, ...]) -> frozenset[str]:
 
 
 class RecordingChannel:
-    """A channel to people."""
+    """A channel that records alerts."""
 
     name = "people"
 
@@ -275,7 +275,7 @@ class CliDeployment:
             )
 
     def deliver_event(self, event: Mapping[str, Any]) -> None:
-        """Nobody listens at a desk."""
+        """Nothing to do: no process receives events without a stack."""
 
     @property
     def is_idle(self) -> bool:
@@ -303,7 +303,7 @@ _DEPLOYMENT_RECORD: Final = {
     "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
 }
 _FUNCTION_TIMEOUT_S: Final = {"watch": 300.0, "flip": 50.0, "settle": 30.0}
-"""After so long Lambda ends a function, as the stack has it."""
+"""After this time Lambda ends a function, as configured in the stack."""
 
 _CLIENT_TIMEOUT_S: Final = {"watch": 24.0, "flip": 16.0, "settle": 24.0}
 """Three attempts of 8 s, or two, as the clients of the functions are configured."""
@@ -321,7 +321,7 @@ _MAX_EVENT_RECEIVES: Final = 3  # as in infra/event_rules.py
 
 
 class _RecordingTelemetry:
-    """Instruments that hear only of mistakes."""
+    """Telemetry that records errors only."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -354,7 +354,7 @@ class _QueuedMessage:
 
 
 class LambdaDeployment:
-    """The stack: watch, flip and settle, each a process of its own; ledger, topic, queue and parameters."""
+    """The deployed stack: watch, flip and settle as processes; ledger, topic, queue and parameters."""
 
     name = "deployed"
 
@@ -373,7 +373,7 @@ class LambdaDeployment:
         return DynamoLedger(client, _TABLE, workers=1, sleep=_skip_sleep, clock=clock)
 
     def _runtime(self, function: str) -> FunctionRuntime:
-        """The footing of a function: made by its first invocation, kept while it lives."""
+        """The runtime of a function: built by its first invocation, kept for warm ones."""
         if function not in self._runtimes:
             self._runtimes[function] = self._build_runtime(function)
         return self._runtimes[function]
@@ -416,7 +416,7 @@ class LambdaDeployment:
         )
 
     def run_minute(self, tick_s: int) -> None:
-        """The schedules first, then what they asked for, then what EventBridge has."""
+        """Run the schedules, then the flip requests, then the events of EventBridge."""
         modes = ["sweep", "focus"] if tick_s % _SWEEP_S == 0 else ["focus"]
         for mode in modes:
             self._invoke("watch", {"mode": mode, "time": format_instant(tick_s)})

@@ -47,7 +47,7 @@ class InlineExecutor:
 def deterministic_execution(clock: Callable[[], float]) -> Iterator[None]:
     """Let nothing happen at the same time, and a policy be read once, which always says the same.
 
-    How long a pass or an intent has waited is told by ``clock``, like all else.
+    Waiting times of passes and intents are also measured with ``clock``.
     """
     with ExitStack() as patches:
         for module in _THREADED_MODULES:

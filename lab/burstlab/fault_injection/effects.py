@@ -1,4 +1,4 @@
-"""Every effect on the world passes here: it is numbered and named, and one of them is struck."""
+"""All effects on the outside pass through here; each has a number and a name, and any can be made to fail."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -11,7 +11,7 @@ from burstlab.model.clock import LabClock
 
 
 class Fault(StrEnum):
-    """What may become of an effect; the codes of errors that a service has of its own come beside these."""
+    """The faults of an effect, in addition to the error codes of each service."""
 
     ERROR = "error"
     ERROR_AFTER = "error-after"
@@ -77,7 +77,7 @@ def column_of(fault: str) -> str:
 
 
 class InjectedFault(NamedTuple):
-    """One run's misfortune: which effect, and what becomes of it."""
+    """The fault of one run: which effect, and what happens to it."""
 
     effect: str
     fault: str
@@ -88,7 +88,7 @@ class ProcessKilled(BaseException):
 
 
 UNCHANGED: Final = object()
-"""What altering an answer comes to where it would be the same."""
+"""The result of altering a response if that would not change it."""
 
 Alter = Callable[[Any, Any], Any]
 """Takes an answer and the one before it to the same question, None where there was none."""
@@ -96,12 +96,12 @@ Alter = Callable[[Any, Any], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FaultModel:
-    """How effects of one sort go wrong.
+    """How effects of one kind fail.
 
-    ``timeout_s`` is how long their client waits for an answer in all. ``errors`` are the errors by fault or
-    code; ``alterations`` what an answer becomes. ``start_forgery`` lets somebody else send the like from then
-    on. ``not_applicable`` are the faults that cannot be, and why. One that ``can_drip`` is an endpoint that
-    may send its answers for ever.
+    ``timeout_s`` is how long the client waits for a response in all. ``errors`` are the errors by fault or
+    code, ``alterations`` the altered responses. ``start_forgery`` lets an attacker send similar requests from
+    then on. ``not_applicable`` are the impossible faults with their reasons. If it ``can_drip``, the endpoint
+    may never complete a response.
     """
 
     is_write: bool
@@ -115,7 +115,7 @@ class FaultModel:
 
 
 class Effect(NamedTuple):
-    """An effect of the story, and the volumes that it is ``volume_ids`` by name.
+    """An effect of the scenario, and its volumes ``volume_ids`` by name.
 
     ``faults`` are those that make sense, ``not_applicable`` the others, and why.
     """
@@ -139,7 +139,7 @@ _DELIVERED_ONCE: Final = "it arrives once, or not at all"
 _SENDER_NOT_TRUSTED: Final = "nothing is believed because of who can send it"
 _RESPONSE_FAULTS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
 ITEM_FAULTS: Final = (Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER)
-"""What may become of one item that a ledger keeps."""
+"""The faults of one item that a ledger stores."""
 
 _NO_ITEM: Final = "it reads no item of the ledger"
 _FAULTS_AFTER_EFFECT: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
@@ -153,9 +153,9 @@ _FAULT_DURATION_S: Final = {Fault.DRIP: DRIP_S, Fault.NOISY_NEIGHBOUR: 120.0}
 class FaultInjector:
     """Between the watchdog and the world.
 
-    Without a ``injected_fault`` all goes well, and ``effects`` tells of each what could have become of it.
-    With one, that is done to the effect named; after a crash the ``process`` has no effect any more until it
-    is born again. A process that must end by ``process_ends_at_s`` dies where it waits for longer.
+    Without an ``injected_fault`` nothing fails, and ``effects`` records which faults each effect could have.
+    With one, that effect fails. After a crash, the ``process`` has no effects until it is started again. A
+    process that must end by ``process_ends_at_s`` is killed if it waits for longer.
     """
 
     def __init__(
@@ -193,9 +193,9 @@ class FaultInjector:
         volume_ids: frozenset[str] = frozenset(),
         request_key: str | None = None,
     ) -> Any:
-        """Do it, or what the strike makes of it.
+        """Execute the effect, or its fault.
 
-        ``request_key`` tells which earlier answer was to the same.
+        ``request_key`` identifies the earlier responses to the same request.
         """
         with self._lock:
             if self._is_dead:
@@ -274,7 +274,7 @@ class FaultInjector:
 def _classify_faults(
     model: FaultModel, response: Any, earlier: Any
 ) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """What could have become of an effect, and of the rest why not.
+    """The possible faults of an effect, and for the others why they are impossible.
 
     One that failed is answered ``UNCHANGED``.
     """

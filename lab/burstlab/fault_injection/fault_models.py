@@ -1,4 +1,4 @@
-"""How each service goes wrong, as its client tells it when it has given up."""
+"""The faults of each service, as its client reports them after its retries."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ _SNS_TIMEOUT_S: Final = 8.0
 _LOCK_TIMEOUT_S: Final = 5.0  # of the SQLite ledger
 _NEXT_MODIFICATION_AFTER_S: Final = 120  # the story lasts minutes: AWS's wait of hours would end it
 _DELAYED_DATAPOINTS: Final = 3
-"""CloudWatch shows so many minutes later than it does in the story."""
+"""CloudWatch is this many minutes later than usual."""
 
 MODIFY_CODES: Final[Mapping[str, tuple[int, str]]] = {
     "IncorrectModificationState": (400, "cannot be modified in modification state OPTIMIZING."),
@@ -206,7 +206,7 @@ GET_DRAIN_METRICS: Final = make_aws_model(
 
 
 def make_modify_volume_model(now_s: Callable[[], float]) -> FaultModel:
-    """ModifyVolume, sent once; ``now_s`` is for the error that names a time."""
+    """ModifyVolume, which is sent once; ``now_s`` is for the error that contains a time."""
 
     def make_error_factory(code: str, status: int, message: str) -> Callable[[str], Exception]:
         def fail(operation: str) -> Exception:
@@ -297,7 +297,7 @@ def _leave_unprocessed(response: Any, _: Any) -> Any:
 
 
 def damage_document(text: str, fault: Fault) -> str | None:
-    """What a ledger keeps, damaged; None where this cannot become of it."""
+    """An item of a ledger, damaged; None if this damage is impossible for it."""
     if fault is Fault.DAMAGED:
         return text[: len(text) // 2]
     if fault is Fault.NULL:
@@ -388,7 +388,7 @@ DYNAMO_TRANSACT: Final = FaultModel(
     not_applicable=_NO_RESPONSE_BODY,
 )
 
-# Ways to people, and between functions
+# Alert channels, and messages between functions
 
 
 def _channel_error_factory(message: str, *, is_permanent: bool = False) -> Callable[[str], Exception]:
@@ -419,7 +419,7 @@ PUBLISH: Final = make_aws_model(
 
 
 def _fail_all_entries(response: Any, _: Any) -> Any:
-    """SQS answers 200 and says of each entry that it failed."""
+    """SQS returns 200 with a failure for each entry. Source: SQS API reference, SendMessageBatch."""
     failed = [
         {"Id": entry["Id"], "SenderFault": False, "Code": "InternalError"} for entry in response["Successful"]
     ]
@@ -438,7 +438,7 @@ SEND_MESSAGES: Final = make_aws_model(
 
 
 def forge_requests(volume_ids: Iterable[str], now_s: int) -> list[str]:
-    """Flip requests of somebody who may send to the queue: some as the watchdog writes them, some not."""
+    """Flip requests of an attacker who may send to the queue: some are valid, some are not."""
     combinations = [
         (Direction.FLIP, FlipCause.DRAINING),
         (Direction.FLIP, FlipCause.CRITICAL),

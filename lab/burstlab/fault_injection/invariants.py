@@ -1,4 +1,4 @@
-"""What must be so after every run, whatever went wrong: each law says in sentences where it is broken."""
+"""The invariants of every run, whatever went wrong; each reports its violations in sentences."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -19,15 +19,15 @@ from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
 from burstwatch.core.ledger.ledger_entry import EntryKind
 
 Invariant = Callable[[RunResult, RunResult], list[str]]
-"""Takes a run and the one in which all went well; answers with what is wrong."""
+"""Compares a run with the run without faults; returns the violations."""
 
 MAX_DELAY_S: Final = 5 * 60
-"""What takes all with it (a process that dies, a call about every volume) may delay them by so much."""
+"""The longest delay that a fault of everything (a crash, a call about all volumes) may cause."""
 
 _FAULT_ALERTS: Final = frozenset(
     {AlertKind.FLIP_FAILED, AlertKind.FLIP_REFUSED, AlertKind.TELEMETRY_GAP, AlertKind.POLICY_REJECTED}
 )
-"""What people may be told of only because something went wrong."""
+"""The alerts that may be sent only because something failed."""
 
 _ALLOWED_EXTRA_ALERTS: Final = _FAULT_ALERTS | {AlertKind.EXHAUSTED}
 
@@ -39,13 +39,13 @@ _TICK_S: Final = 60  # the focus tick
 _MAX_BLIND_DELAY_S: Final = int(DRIP_S) + 150 + _TICK_S
 """Of the drip, the five attempts of one read, and a tick."""
 _SHARED_EFFECTS: Final = ("ledger.", "dynamodb:", "channel.", "sns:")
-"""The ledger and the ways to people: what is wrong with them for one volume may be so for all."""
+"""The ledger and the channels: a fault there may affect all volumes."""
 
 _ALERTING: Final = frozenset(str(level) for level in Level if level.is_alerting)
 
 
 def the_original_is_known(run: RunResult, _: RunResult) -> list[str]:
-    """While a volume is away from what it was, or on its way, the ledger says what it was."""
+    """While a volume is flipped, or is being modified, the ledger has its original configuration."""
     return [
         f"{_volume_name(unknown.volume_id)} is {unknown.current_type} {_format_minute(run, unknown.at_s)},"
         f" and of what it was the ledger says {unknown.recorded_original}"
@@ -98,7 +98,7 @@ def never_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
 
 
 def every_level_is_alerted(run: RunResult, clean: RunResult) -> list[str]:
-    """People got every alert of the ledger, one of each level entered, and all that the clean run tells."""
+    """People received every alert in the ledger, one for each level, and all of the run without faults."""
     delivered_ids = {alert.alert_id for alert in run.alerts}
     levels = {(alert.volume_id, alert.level) for alert in run.alerts}
     kinds = {(alert.volume_id, alert.kind) for alert in run.alerts}
@@ -140,7 +140,7 @@ def _worst_levels(alerts: Iterable[DeliveredAlert]) -> dict[str, Level]:
 
 
 def none_is_held_back(run: RunResult, clean: RunResult) -> list[str]:
-    """What becomes of one volume delays no other; what takes all with it delays them by minutes at most."""
+    """A fault of one volume delays no other; a fault of everything delays them by minutes at most."""
     assert run.injected_fault is not None
     affected = next(
         (effect.volume_ids for effect in clean.effects if effect.name == run.injected_fault.effect),
@@ -181,7 +181,7 @@ def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str
 
 
 def a_blind_watchdog_is_late_by_no_more(run: RunResult, clean: RunResult) -> list[str]:
-    """When AWS answers its reads again, what is due is done within the time of one call and a tick."""
+    """When AWS responds to reads again, what is due is done within the time of one call and a tick."""
     return [
         f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {_MAX_BLIND_DELAY_S} s are allowed"
         for volume_id, event, delay_s in measure_delays(run, clean)
@@ -190,7 +190,7 @@ def a_blind_watchdog_is_late_by_no_more(run: RunResult, clean: RunResult) -> lis
 
 
 def _is_blind(run: RunResult) -> bool:
-    """Whether AWS let no read end for minutes: whoever sees nothing cannot tell each level in its minute."""
+    """Whether no read ended for minutes; without data, the watchdog cannot alert each level in its minute."""
     return (
         run.injected_fault is not None
         and run.injected_fault.fault == Fault.DRIP
@@ -199,7 +199,7 @@ def _is_blind(run: RunResult) -> bool:
 
 
 def measure_delays(run: RunResult, clean: RunResult) -> list[tuple[str, str, int]]:
-    """How much later than if all is well each modification was made, and each kind of alert first told."""
+    """How much later than without faults each modification was made, and each kind of alert first sent."""
     delays_found = []
     for volume_id, expected_s in _modification_times(clean.modifications).items():
         pairs = zip(_modification_times(run.modifications).get(volume_id, []), expected_s, strict=False)
@@ -231,9 +231,9 @@ def _first_alert_times(alerts: Iterable[DeliveredAlert]) -> dict[tuple[str, str,
 
 
 def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
-    """No volume that may be moved runs dry, or is told as dry: the story leaves minutes for what goes wrong.
+    """No volume that may be flipped becomes empty or is reported as empty; the scenario has minutes to spare.
 
-    The simulation is asked as well, as a watchdog that is blind tells nobody.
+    The simulation is checked as well, because a watchdog without data reports nothing.
     """
     violations = [
         f"{_volume_name(volume_id)} ran dry {_format_minute(run, at_s)}"
@@ -291,7 +291,7 @@ def _times_agree(recorded: Iterable[int], actual: Iterable[int]) -> bool:
 
 
 def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
-    """Nobody hears of what did not happen: others' changes, failures of what was done, one alert as two."""
+    """No alert is about what did not happen: others' changes, failures after success, or repeats."""
     expected_kinds = {(alert.volume_id, alert.kind) for alert in clean.alerts}
     expected_kinds |= {
         (alert.volume_id, AlertKind.RECOVERED)
@@ -370,7 +370,7 @@ _SKIPPED_WHEN_BLIND: Final = frozenset(
 
 
 def check_invariants(run: RunResult, clean: RunResult) -> dict[str, list[str]]:
-    """Where a run breaks which law."""
+    """The violations of a run by invariant."""
     skipped = _SKIPPED_WHEN_BLIND if _is_blind(run) else frozenset()
     violations = {name: check(run, clean) for name, check in INVARIANTS.items() if check not in skipped}
     return {name: sentences for name, sentences in violations.items() if sentences}

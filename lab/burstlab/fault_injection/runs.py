@@ -1,4 +1,4 @@
-"""The whole campaign: the clean run tells what there is to strike, each of which has a run of its own."""
+"""The whole campaign: the run without faults lists the effects; each of their faults has its own run."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -17,7 +17,7 @@ _CHUNK: Final = 8  # a run takes well under a second: fewer hand-overs to the wo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What one run came to: ``violations`` by law.
+    """The result of one run; ``violations`` by invariant.
 
     ``longest_delay_s`` is the longest that anything was delayed.
     """
@@ -42,17 +42,17 @@ class Campaign:
 
 
 class NoSuchFaultError(Exception):
-    """There is no such effect, or that cannot become of it."""
+    """There is no such effect, or it cannot have that fault."""
 
 
 @cache
 def run_without_faults(deployment: str) -> RunResult:
-    """The story in which all goes well, played once in a process."""
+    """The run without faults, once for each process."""
     return run_scenario(deployment)
 
 
 def list_injectable_faults(effects: Iterable[Effect]) -> list[InjectedFault]:
-    """Every effect with everything that can become of it."""
+    """Every effect with all its possible faults."""
     return [InjectedFault(effect.name, fault) for effect in effects for fault in effect.faults]
 
 
@@ -60,7 +60,7 @@ def select_faults(clean: RunResult, only: str | None, fault: str | None) -> list
     """Those of one effect, or of all that bear one name, and of one fault or of one column of the table.
 
     Raises:
-        NoSuchFaultError: there are none; says what there is.
+    NoSuchFaultError: there is none; the message lists what exists.
     """
     injectable = list_injectable_faults(clean.effects)
     selected = [
@@ -109,7 +109,7 @@ def run_campaign(
     workers: int,
     progress: Callable[[RunOutcome], None] = lambda _outcome: None,
 ) -> Campaign:
-    """Play every run that is wanted."""
+    """Run all selected faults."""
     outcomes = []
     for outcome in _run_all(deployment, selected, workers):
         outcomes.append(outcome)

@@ -1,7 +1,7 @@
-"""The story: volumes drain, are moved, return and stay, while a person holds one and a host reports a stall.
+"""The scenario: volumes drain, are flipped, return or stay, while one is on hold and a host reports a stall.
 
-It goes on from minute to minute until nothing is open any more. A run in which something is struck is lived
-through to such an end as well, and some minutes longer, in which nothing more may happen.
+It continues minute by minute until nothing is open. A run with a fault continues in the same way, and some
+minutes longer, in which nothing may happen.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ _MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our o
 
 
 def run_scenario(deployment_name: str, injected_fault: InjectedFault | None = None) -> RunResult:
-    """One run of the story."""
+    """Run the scenario once."""
     started_cpu_s = process_time()
     world = World.create(injected_fault, is_recording=injected_fault is None)
     parent = _MEMORY_DIRECTORY if _MEMORY_DIRECTORY.is_dir() else None
@@ -106,7 +106,7 @@ def _run_until_settled(world: World, deployment: Deployment) -> bool:
 
 
 def _reduce_load_after_flip(world: World) -> None:
-    """Who moved a volume stops asking so much of it a little after it has arrived, whoever knows of that."""
+    """Reduce the load of a volume shortly after its modification is completed."""
     for volume_id, flipped_type in _FLIPPED_TYPES.items():
         volume = world.fleet.find(volume_id)
         if (
@@ -128,7 +128,7 @@ class _OperatorAction(NamedTuple):
 
 
 def _operator_actions(world: World) -> list[_OperatorAction]:
-    """A person holds a volume, and lets go of it some minutes after she heard what that prevented."""
+    """A person holds a volume, and releases it some minutes after the alert about the refused flip."""
     now_s = world.now_s
     hold = Hold(volume_id=ON_HOLD, by="ann", reason="backup", placed_at_s=now_s, until_s=now_s + 24 * 3600)
     return [
@@ -172,7 +172,7 @@ def _stall_event(now_s: int) -> Mapping[str, Any]:
 
 
 def _is_settled(world: World, ledger: Ledger) -> bool:
-    """Whether nothing is open: every volume is where it should be, the ledger knows, and people were told."""
+    """Whether nothing is open: volumes and ledger are in their final state, and all alerts were delivered."""
     states = ledger.states()
     for volume_id, final_type in FINAL_TYPES.items():
         volume, state = world.fleet.find(volume_id), states.get(volume_id)

@@ -122,7 +122,7 @@ def _group_not_applicable(campaign: Campaign) -> dict[tuple[tuple[str, ...], str
 
 
 def describe_violation(deployment: str, outcome: RunOutcome) -> str:
-    """A run that broke a law: which, where, and how to play it again."""
+    """A violation: the invariant, the effect, and the command that repeats the run."""
     effect, fault = outcome.injected_fault
     lines = [f"{deployment}: {effect}, {fault}"]
     lines += [

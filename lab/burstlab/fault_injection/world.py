@@ -1,4 +1,4 @@
-"""The world of the story: volumes, what is sent to AWS and to people, and how it stands in the end."""
+"""The outside of the scenario: volumes, requests to AWS, alerts to people, and the final state."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ flip: {act_at: critical, cooldown: 4m}
 flip_back: {dwell: 5m, calm_for: 5m}
 lead: {least: 2m, reserve: 1m, per_tib: 10m}
 """
-"""As shipped but quicker, so that a whole story takes less than half an hour.
+"""The default policy with shorter times, so that the whole scenario takes less than half an hour.
 
 A change to gp3, which costs nothing, waits for ``critical`` too: two volumes are to be moved in the same
 minute.
@@ -54,7 +54,7 @@ _SETTINGS: Final = LabSettings(
 
 
 class DeliveredAlert(NamedTuple):
-    """An alert that people got."""
+    """An alert that was delivered."""
 
     at_s: int
     alert_id: str
@@ -100,7 +100,7 @@ class FinalState(NamedTuple):
 
 
 class UnknownOriginal(NamedTuple):
-    """A moment at which the ledger did not know what a volume was before its flip."""
+    """A moment at which the ledger did not have the configuration of a volume before its flip."""
 
     at_s: int
     volume_id: str
@@ -110,9 +110,9 @@ class UnknownOriginal(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult:
-    """What became of a run, as it is judged; times are seconds since 1970.
+    """The result of a run, for the invariants; times are seconds since the epoch.
 
-    ``empty_at_s`` is when a volume first had no credits left, which the simulation knows and nobody else.
+    ``empty_at_s`` is when a volume first had no credits left, according to the simulation.
     """
 
     deployment: str
@@ -148,7 +148,7 @@ class SimulatedServices(Services):
 
 @dataclass(slots=True)
 class World:
-    """Volumes and people; what happens to them is kept."""
+    """The volumes and the people; records what happens to them."""
 
     fleet: LabFleet
     injector: FaultInjector
@@ -190,7 +190,7 @@ class World:
         self.requests.append(SentRequest(self.now_s, volume_id, intent_id, bool(holds)))
 
     def check_originals(self) -> None:
-        """Whether the ledger knows what every volume was that is away from it, or on its way."""
+        """Check that the ledger has the original of every volume that is flipped, or is being modified."""
         assert self.ledger is not None
         states = self.ledger.states()
         for volume in self.fleet:
@@ -207,7 +207,7 @@ class World:
 
 
 def _define_volumes() -> Sequence[LabVolume]:
-    """As they are ten minutes before the story.
+    """The volumes ten minutes before the scenario.
 
     At 2,500 IOPS 2.4 % of 100 GiB's bucket go a minute, so at its begin 45 % are left, which last 18 minutes:
     a warning first, critical some minutes later. Of 900 GiB's at 3,000 IOPS 0.33 % go a minute:

@@ -25,7 +25,7 @@ def run_incident(
     directory: Path | None,
     show: Callable[[IncidentRun], None],
 ) -> IncidentRun:
-    """The whole story, and the picture of it."""
+    """Run the whole incident, and draw its picture."""
     from burstlab.incident.picture import draw  # noqa: PLC0415 - matplotlib takes a second to import
 
     _make_directory(picture)

@@ -21,7 +21,7 @@ _COLUMNS: Final = 80
 _LABEL_WIDTH: Final = 12
 _BAR_WIDTH: Final = 16
 _SLOW_FACTOR: Final = 5
-"""A job that takes so many times the usual is told of."""
+"""A job that takes this many times the usual duration is reported."""
 _SHOWN_EVENTS: Final = 8
 _HEARTBEAT_S: Final = 10.0  # without a terminal, a line shows that it goes on
 _SHOWN_TASKS: Final = 3
@@ -50,7 +50,7 @@ def print_introduction(console: Console, *, speed: float, balance_pct: float) ->
 
 @contextmanager
 def open_view(console: Console) -> Iterator[Callable[[IncidentRun], None]]:
-    """Give the function that shows the stage."""
+    """Yield the function that shows the state."""
     reporter = EventReporter()
     if not console.is_terminal:
 
@@ -79,7 +79,7 @@ class EventReporter:
         self._next_heartbeat_s = _HEARTBEAT_S
 
     def new_events(self, incident_run: IncidentRun) -> list[tuple[float, str]]:
-        """What was not told yet: when, in seconds from the beginning, and what."""
+        """The events that were not shown yet: seconds since the start, and text."""
         previous_count = len(self.events)
         for disk in incident_run.disks:
             self._report_disk(incident_run, disk)

@@ -25,8 +25,8 @@ _VERDICTS: Final = ("ok", "warn", "crit", "unknown")
 class Reading:
     """What one run of ddprobe said; moments are seconds of the monotonic clock.
 
-    ``total_s`` is how long its write took, or has taken so far where it is not ``is_completed``. ``tasks``
-    are those seen in state D on this disk meanwhile: name, wait channel and how many; the commonest first.
+    ``total_s`` is the duration of its write, or the duration so far if it is not ``is_completed``. ``tasks``
+    are those in state D on this disk meanwhile: name, wait channel and number, the most frequent first.
     """
 
     started_at_s: float
@@ -44,9 +44,9 @@ class Reading:
 
 
 class Prober(Thread):
-    """Probes a device every so many seconds, a run at a time.
+    """Probes a device at intervals, one run at a time.
 
-    ``error`` is what ended it, if anything but ``stop`` did.
+    ``error`` is the exception that ended it, if any.
     """
 
     def __init__(self, device: ThrottledDevice, volume_id: str, *, interval_s: float) -> None:
@@ -56,7 +56,7 @@ class Prober(Thread):
         self._device = device
         self._interval_s = interval_s
         self._record_path = device.directory / "reading.json"
-        # not beside the record: that may be on a disk, and what ddprobe remembers must be in memory
+        # Not next to the record, which may be on a disk: ddprobe's state must be in memory
         self._run_directory = TemporaryDirectory(prefix="burstlab-probe-", dir="/dev/shm")
         self._command = _probe_command(device.mount, self._record_path, volume_id, self._run_directory.name)
         self._stop_requested = Event()

@@ -1,8 +1,8 @@
 """The incident, again, on a real disk: a loop of jobs under which the bucket empties, and what a flip does.
 
-Two disks run the same loop at the same time. Nobody watches the first: its bucket empties, jobs take many
-times as long, ddprobe says so. When that has been seen, somebody tags it for the watchdog, which flips it.
-The second had the tag from the beginning.
+Two disks run the same loop at the same time. Nobody watches the first: its bucket becomes empty, jobs take
+many times as long, and ddprobe reports it. After that, its tag is changed so that the watchdog flips it. The
+second disk has the tag from the beginning.
 """
 
 import time
@@ -47,7 +47,7 @@ _PROBE_INTERVAL_S: Final = 5.0  # real time; twenty minutes of the volume's
 _TICK_S: Final = 60  # the focus tick, in the volume's time
 _POLL_INTERVAL_S: Final = 0.1  # a tick is a quarter of a second of real time
 _MIN_JOBS_WHILE_EMPTY: Final = 2
-"""So many jobs are to suffer before somebody lets the watchdog at it."""
+"""How many jobs must be slow before the watchdog may act."""
 _MIN_JOBS_AFTER: Final = 5  # enough for a median after the flip
 _MAX_DURATION_S: Final = 300.0
 """It takes about a minute; a machine that needs five is too busy to show anything."""
@@ -249,10 +249,10 @@ def _build_services(endpoint: Endpoint, ledger: SqliteLedger, channel: Recording
 
 
 def run(incident_run: IncidentRun, show: Callable[[IncidentRun], None]) -> None:
-    """Let it happen: the bucket empties, people suffer, the watchdog is let in, the loop recovers.
+    """Run until the bucket is empty, jobs are slow, the watchdog flips the volume, and jobs are fast.
 
     Raises:
-        DiskError: something broke, or it did not come to an end.
+    DiskError: something failed, or it did not end in time.
     """
     last_tick_s = 0
     while not _is_over(incident_run):
@@ -286,7 +286,7 @@ def _tick(incident_run: IncidentRun, tick_s: int, now_s: int) -> None:
 
 
 def _record_progress(incident_run: IncidentRun, disk: DiskUnderTest) -> None:
-    """Notice when it ran dry, and its flip."""
+    """Record when the bucket became empty, and the flip."""
     fleet, volume_id = incident_run.endpoint.fleet, disk.simulated_disk.volume_id
     truth = fleet.truth(volume_id)
     if disk.empty_at_s is None and truth.first_dry_at is not None:

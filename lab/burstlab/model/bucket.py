@@ -16,7 +16,7 @@ _MIN_STEP_S: Final = 1e-9  # a rest below this is rounding, and must not cost an
 
 
 class BucketSegment(NamedTuple):
-    """A stretch in which credits change at one rate and one rate of operations is served."""
+    """A span in which credits change at one rate, and operations are served at one rate."""
 
     duration_s: float
     credits_before: float

@@ -1,4 +1,4 @@
-"""A volume as EC2 knows it: what it is, where it is attached, how it was modified."""
+"""A volume as EC2 describes it: its configuration, its attachment, and its modifications."""
 
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -10,11 +10,11 @@ from burstwatch.core.ebs.volume import baseline_iops
 
 GP3_MIN_MIB_S: Final = 125  # Source: EBS user guide, General Purpose SSD; also what a gp3 has by default
 TYPES_WITHOUT_IOPS: Final = ("st1", "sc1", "standard")
-"""Types of which EC2 tells no Iops."""
+"""The types for which EC2 returns no Iops."""
 
 
 class DescribedConfiguration(NamedTuple):
-    """What may change under a modification, as DescribeVolumes tells it."""
+    """What a modification may change, as DescribeVolumes shows it."""
 
     volume_type: str
     iops: int
@@ -23,7 +23,7 @@ class DescribedConfiguration(NamedTuple):
 
 
 class DescribedVolume:
-    """What is told of a volume, at the moment ``at_s`` up to which it was lived."""
+    """The description of a volume at ``at_s``, the moment up to which it was simulated."""
 
     def __init__(self, definition: LabVolume, *, volume_id: str, number: int, starts_at_s: int) -> None:
         self.volume_id = volume_id
@@ -88,7 +88,7 @@ class DescribedVolume:
         return [*(change.describe_at(self.at_s) for change in self.changes), *self._declared_modifications]
 
     def describe_configuration(self) -> DescribedConfiguration:
-        """What DescribeVolumes tells."""
+        """The configuration that DescribeVolumes shows."""
         change = self._open_change
         if change is not None and change.has_reached(change.settings.target_shown_from, self.at_s):
             target = change.target
@@ -115,7 +115,7 @@ class DescribedVolume:
         self._declared_modifications = [] if modification is None else [modification]
 
     def begin_change(self, change: ModificationProgress) -> None:
-        """Let a modification begin; the volume must be lived up to its start."""
+        """Begin a modification; the volume must be simulated up to its start."""
         self._declared_modifications = []
         self.changes.append(change)
         self._open_change = change
@@ -135,7 +135,7 @@ class DescribedVolume:
         return self.volume_type == "gp2"
 
     def _apply_change(self) -> None:
-        """Become what the modification has made of the volume by now."""
+        """Apply the effect of the modification so far."""
         change = self._open_change
         if change is None:
             return

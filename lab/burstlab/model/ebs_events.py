@@ -1,4 +1,4 @@
-"""The events EBS sends to EventBridge, in the order in which they arrive, with what can happen on the way."""
+"""The events that EBS sends to EventBridge, in their order of arrival, with the faults of their delivery."""
 
 import heapq
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ class LabEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class _ScheduledEvent:
-    """Something that happens to a volume, perhaps later; ordered by time, then as it was told."""
+    """An event, perhaps in the future; sorted by time, then by the order in which it was scheduled."""
 
     at_s: int
     order: int
@@ -97,7 +97,7 @@ class EventLog:
         self.schedule(volume_id, "modifyVolume", state, at_s, request_id=change.request_id)
 
     def _send(self, event: _ScheduledEvent) -> None:
-        """Send one on its way: it may be lost, doubled, or held back until after the next one."""
+        """Send an event; it may be lost, duplicated, or delayed until after the next one."""
         if event.name == "modifyVolume" and event.result not in self.settings.modify_event_results:
             return
         if event.name == "DetachVolume" and not self.settings.has_trail:

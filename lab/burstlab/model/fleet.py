@@ -30,14 +30,14 @@ _OPEN_MINUTE_RETENTION_S: Final = 180  # the minute that is still filling, with 
 
 
 class FleetError(BurstwatchError):
-    """A fleet asked for something it does not have; the message names it."""
+    """The fleet does not have what was requested; the message identifies it."""
 
 
 class LabFleet:
     """The volumes and instances of one account and region.
 
-    Every method may be called from any thread. Where one takes a moment ``at``, it is now by default and may
-    lie in the future.
+    Every method may be called from any thread. A moment ``at`` is the present by default, and may be in the
+    future.
     """
 
     def __init__(self, clock: LabClock | None = None, settings: LabSettings | None = None) -> None:
@@ -172,7 +172,7 @@ class LabFleet:
             return change.describe_at(volume.at_s)
 
     def plan_modification(self, volume_id: str, request: ModifyRequest) -> ModificationProgress:
-        """The course a modification would take if it were asked for now, or EC2's refusal."""
+        """The course of a modification if it were requested now."""
         with self.lock:
             volume, now, settings = self.find(volume_id), self.clock.now(), self.settings
             volume.catch_up(int(now.timestamp()))
@@ -185,7 +185,7 @@ class LabFleet:
             return plan_change(volume.spec, target, name=name, now=now, settings=settings)
 
     def modifications(self, volume_id: str) -> list[Modification]:
-        """Every modification of a volume, oldest first; EC2 itself tells only the last."""
+        """Every modification of a volume, oldest first; EC2 itself returns only the last."""
         with self.lock:
             return self.find(volume_id).modifications
 

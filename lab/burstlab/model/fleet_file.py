@@ -47,14 +47,14 @@ _MAX_ERROR_CHARS: Final = 600
 
 
 class FleetFileError(BurstwatchError):
-    """A fleet file that cannot be used; the message names the file, the entry and the value."""
+    """A fleet file is invalid; the message has the file, the entry and the value."""
 
 
 def read_volumes(path: Path, starts_at: datetime) -> list[LabVolume]:
     """The volumes a YAML file declares under ``volumes``; ``count`` makes that many of one entry.
 
     Raises:
-        FleetFileError: naming the entry and what may stand there.
+    FleetFileError: with the entry and what is accepted there.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -160,7 +160,7 @@ def _check_value(path: str, key: str, value: Any) -> Any:
 
 
 def _format_value(value: object) -> str:
-    """What stands in the file, by its kind where it holds more: aliases can make it endless."""
+    """The value as text; only the type of a collection, because aliases can make it endless."""
     text = f"a {type(value).__name__}" if isinstance(value, list | Mapping | set) else repr(value)
     return sanitise(text, _MAX_VALUE_CHARS)
 

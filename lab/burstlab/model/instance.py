@@ -10,7 +10,7 @@ _MBIT_PER_MB: Final = 8  # as EbsOptimizedInfo relates BandwidthInMbps to Throug
 
 
 class EbsLimits(NamedTuple):
-    """What a type allows all its volumes together: for good, and while its buckets last."""
+    """The limits of a type for all its volumes together: permanently, and while it has burst credits."""
 
     baseline_iops: int
     maximum_iops: int
@@ -31,7 +31,7 @@ INSTANCE_TYPES: Final[dict[str, EbsLimits | None]] = {
     "m6i.large": EbsLimits(3_600, 40_000, 650, 10_000),
     "r5.2xlarge": EbsLimits(12_000, 18_750, 2_300, 4_750),
 }
-"""As AWS's own DescribeInstanceTypes tells them; None where a type is never EBS-optimized."""
+"""As AWS's DescribeInstanceTypes returns them; None for types that are never EBS-optimized."""
 
 
 class InstanceBalances(NamedTuple):
@@ -43,15 +43,15 @@ class InstanceBalances(NamedTuple):
 
 
 BALANCES: Final = {"EBSIOBalance%": attrgetter("io_pct"), "EBSByteBalance%": attrgetter("byte_pct")}
-"""The metrics of an instance, and where each stands."""
+"""The metrics of an instance, with the field for each."""
 
 
 @dataclass(slots=True, kw_only=True)
 class LabInstance:
     """An instance the fleet's volumes hang on; ``state`` is EC2's: running, stopped, terminated.
 
-    ``own_volumes`` are deleted with it; ``script`` is its user data. What its type allows and what is left in
-    its buckets is told, not felt: it holds no load back.
+    ``own_volumes`` are deleted with it; ``script`` is its user data. The limits and the balances are only
+    shown, they do not limit the load.
     """
 
     instance_id: str

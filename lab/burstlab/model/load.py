@@ -1,4 +1,4 @@
-"""What an application wants of its volume: reads and writes per second over time.
+"""The demand of an application on its volume: reads and writes per second over time.
 
 A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET][@KIB][%READS]``: ``steady:900``, ``docker-loop*2``,
 ``nab_c0d644*32+3600`` (a packaged recording, times 32, from its second 3,600 on), ``disk.csv.gz*4`` (a file),
@@ -24,7 +24,7 @@ DAY_S: Final = 24 * HOUR_S
 
 
 class LoadError(BurstwatchError):
-    """A load that cannot be used; the message names what was given and what would do."""
+    """A load is invalid; the message has the text and what is accepted."""
 
 
 class Segment(NamedTuple):
@@ -179,7 +179,7 @@ _BUILD_S: Final = 360  # a build; see _ci_hour
 
 
 def _ci_hour(builds: int) -> list[tuple[int, float, float]]:
-    """An hour with so many six-minute builds, spread evenly: checkout and cache, then compile, then quiet."""
+    """An hour with this many six-minute builds, evenly spread: checkout and cache, compile, then quiet."""
     if builds == 0:
         return [(HOUR_S, 1.0, 4.0)]
     rest = HOUR_S // builds - _BUILD_S

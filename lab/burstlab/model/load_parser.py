@@ -1,4 +1,4 @@
-"""Loads as people write them: ``steady:3000``, ``docker-loop*2+600``, a recording by name or path."""
+"""Parses loads from text: ``steady:3000``, ``docker-loop*2+600``, a recording by name or path."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def parse_load(text: str) -> Load:
     """Read a load from its short text form.
 
     Raises:
-        LoadError: naming the text and what may stand there.
+    LoadError: with the text and what is accepted there.
     """
     match = _FILE_PATTERN.fullmatch(text) or _LOAD_PATTERN.fullmatch(text)
     if match is None:

@@ -1,7 +1,7 @@
 """What a volume did, minute by minute, kept small.
 
-Minutes that continue a straight line (idle, steady, or a pattern that repeats every minute) are one run, so a
-calm volume's two weeks are one record. A minute in which nothing was published is absent.
+Minutes that continue a straight line (idle, steady, or a pattern that repeats every minute) are one run, so
+two weeks of a calm volume are one record. A minute in which nothing was published is absent.
 """
 
 from bisect import bisect_right
@@ -142,7 +142,7 @@ class MinuteHistory:
         self.recent_s = recent_s
 
     def add(self, interval: Interval) -> None:
-        """Record a stretch that begins where the last ended or, after a time without publishing, later."""
+        """Record a span that begins at the end of the last one, or later if nothing was published between."""
         if self.recent_s:
             self._keep_recent(interval)
         self.close_until(interval.start_s)
@@ -163,7 +163,7 @@ class MinuteHistory:
             self._fill(minute + whole_minutes, interval.cut(at_s, interval.end_s))
 
     def close_until(self, at_s: float) -> None:
-        """Close the open minute if it ended by ``at_s``; for those in which publishing stopped half-way."""
+        """Close the open minute if it ended by ``at_s``, for minutes in which publishing stopped."""
         if self._open_minute is not None and at_s >= (self._open_minute_number + 1) * MINUTE_S:
             closed, self._open_minute = self._open_minute.as_run(self._open_minute_number), None
             self._append(closed)

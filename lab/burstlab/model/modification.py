@@ -46,7 +46,7 @@ class Modification:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModifyRequest:
-    """What a request asks for; None leaves it as it is, or to what EC2 makes of it for another type."""
+    """The parameters of a request; None is the present value, or EC2's default for another type."""
 
     volume_type: str | None = None
     size_gib: int | None = None

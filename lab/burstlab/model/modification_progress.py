@@ -20,8 +20,8 @@ _FAILURE_MESSAGE: Final = "The modification failed; the volume is as it was befo
 class ModificationProgress:
     """A modification that was accepted under ``settings``.
 
-    Moments are whole seconds since the epoch: ``ends_at_s`` is NEVER_S while it is stuck, ``work_done_at_s``
-    is when the work would be done, from which progress is told.
+    Moments are whole seconds since the epoch. ``ends_at_s`` is NEVER_S while the modification is stuck.
+    ``work_done_at_s`` is when the work would be done, from which the progress is calculated.
     """
 
     original: VolumeSpec
@@ -62,7 +62,7 @@ class ModificationProgress:
         )
 
     def uplift_fraction_at(self, at_s: float) -> float:
-        """How much of the way from the old performance to the new one is felt, 0 to 1."""
+        """The effective share of the change from the old performance to the new one, 0 to 1."""
         if at_s >= self.ends_at_s:
             return 0.0 if self.will_fail else 1.0
         if self.settings.uplift == "linear":
@@ -70,7 +70,7 @@ class ModificationProgress:
         return 1.0 if self.settings.uplift == "accepted" else 0.0
 
     def has_reached(self, moment: str, at_s: float) -> bool:
-        """Whether accepted, optimizing or completed lies behind; one that failed has gone back."""
+        """Whether accepted, optimizing or completed is over; a failed modification is undone."""
         if at_s >= self.ends_at_s:
             return not self.will_fail
         return moment == "accepted" or (moment == "optimizing" and at_s >= self.optimizing_at_s)
@@ -90,7 +90,7 @@ class ModificationProgress:
         return min((step for step in steps if step > at_s), default=NEVER_S)
 
     def end_at(self, at_s: int, *, will_fail: bool) -> "ModificationProgress":
-        """The same, come to its end at this moment."""
+        """The same modification, ended at this moment."""
         return replace(
             self, optimizing_at_s=min(self.optimizing_at_s, at_s), ends_at_s=at_s, will_fail=will_fail
         )
@@ -144,7 +144,7 @@ def plan_change(
 
 
 def _spread_duration_s(max_s: float, spread: float, random_byte: int) -> int:
-    """At most so long, less up to the share ``spread`` of it; ``random_byte`` is this one's luck."""
+    """At most this duration, shortened by up to the share ``spread``, according to ``random_byte``."""
     return round(max_s * (1 - spread * random_byte / 255))
 
 

@@ -1,4 +1,4 @@
-"""When EC2 refuses to modify a volume, or to attach one that is being modified, and in which words."""
+"""When EC2 refuses to modify a volume, or to attach one that is being modified, and its error messages."""
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ def check_permission(volume: DescribedVolume, settings: LabSettings) -> None:
 
 
 def check_modifiable(volume: DescribedVolume, request: ModifyRequest, settings: LabSettings) -> None:
-    """Volumes that cannot be modified, or not now, whatever their modifications so far."""
+    """Refuse volumes that cannot be modified now, whatever their modifications so far."""
     if volume.managed_by is not None:
         raise AwsError(
             settings.managed_code,
@@ -152,7 +152,7 @@ def _charged_iops(volume: DescribedVolume, volume_type: str) -> int:
 
 
 def _modifying_iops(original: VolumeSpec, target: VolumeSpec, volume_type: str) -> int:
-    """io2 counts what there is as well as what is asked for."""
+    """The IOPS that count for the quota; for io2, both the present and the requested ones."""
     if target.volume_type != volume_type:
         return 0
     return target.iops + (original.iops if original.volume_type == volume_type == "io2" else 0)

@@ -1,4 +1,4 @@
-"""What a volume can serve: by itself, or on the way from one shape to another."""
+"""What a volume can serve: by itself, or during a modification."""
 
 from typing import Final, NamedTuple
 
@@ -40,10 +40,11 @@ def performance_of(volume_type: str, iops: int) -> PerformanceLevel:
 def performance_between(
     original: VolumeSpec, target: VolumeSpec, fraction: float, *, credits_on_return: bool
 ) -> PerformanceLevel:
-    """Part of the way (``fraction``, 0 to 1) from one shape to the other: never below both, never above both.
+    """The performance at ``fraction`` (0 to 1) of a change: never below and never above both configurations.
 
-    Off gp2, the bucket serves on beside what is new, and earns at its own baseline, until all of the new is
-    felt. Towards gp2 it rests until then; ``credits_on_return`` says whether a burst is what is approached.
+    From gp2, the bucket also serves, and earns at its own baseline, until the new performance is fully
+    effective. Towards gp2 it is unused until then; ``credits_on_return`` says whether the new performance
+    includes the burst.
     """
     if fraction >= 1:
         return performance_of(target.volume_type, target.iops)

@@ -45,7 +45,7 @@ _FIXED_SETTINGS: Final = frozenset(
 class LabSettings:
     """What is not established about AWS, or differs between accounts, and so can be chosen.
 
-    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``max_lag_s`` each one's lag
+    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag
     lies between the two, by ``seed``. ``open_minute`` shows the minute that is still filling.
     ``balance_every_s`` leaves a balance of one minute in so many seconds (300: every five minutes).
     ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100,
@@ -78,8 +78,9 @@ class LabSettings:
     policy of an assumed role. ``alarms_deliver`` lets alarms publish to topics with a customer key.
 
     Read-back and events. ``record_days`` is how long a finished modification is remembered (None: for ever).
-    ``modify_event_results`` are the states that raise an event; every so manieth event (``lose_event_every``
-    and so on) is lost, comes twice, or comes after its successor. ``has_trail``: a detach is told as well.
+    ``modify_event_results`` are the states that raise an event. Every n-th event is lost
+    (``lose_event_every``), duplicated, or delayed until after its successor, by one setting each.
+    ``has_trail``: a detach raises an event as well.
     """
 
     region: str = "us-east-1"
@@ -194,7 +195,7 @@ def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
 
 
 def _matches_type(value: object, annotation: Any) -> bool:
-    """Whether a value from JSON can stand where the annotation says ``annotation``."""
+    """Whether a JSON value has the type of ``annotation``."""
     if get_origin(annotation) is tuple:
         length = None if Ellipsis in get_args(annotation) else len(get_args(annotation))
         return (

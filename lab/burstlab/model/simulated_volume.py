@@ -76,7 +76,7 @@ class SimulatedVolume(DescribedVolume):
     def measure(
         self, until_s: int, *, read_ops: float = 0, write_ops: float = 0, size_kib: float = OPERATION_KIB
     ) -> None:
-        """Live up to ``until_s`` as a real device did, which completed so many operations of this mean size.
+        """Advance to ``until_s`` with the operations that a real device completed, of this mean size.
 
         From the first time on that is the only way it lives: nothing is known of it beyond ``until_s``.
         """
@@ -140,7 +140,7 @@ class SimulatedVolume(DescribedVolume):
         return self._uneventful_minutes(now_s) > 1
 
     def _uneventful_minutes(self, now_s: int) -> int:
-        """Whole minutes ahead in which nothing is planned and whose course nobody will ask for in detail."""
+        """Whole minutes ahead without planned events, whose details nobody will request."""
         change_s = self._loads[1][0] if len(self._loads) > 1 else NEVER_S
         return int(min(change_s, now_s - self.history.recent_s) - self.at_s) // MINUTE_S
 

@@ -45,7 +45,7 @@ def resolve_target(current: VolumeSpec, request: ModifyRequest, settings: LabSet
     """What the volume becomes by this request.
 
     Raises:
-        AwsError: the request asks for what cannot be.
+    AwsError: the request is impossible.
     """
     _check_request(current, request)
     volume_type = request.volume_type or current.volume_type

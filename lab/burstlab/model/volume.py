@@ -1,4 +1,4 @@
-"""What a volume of the lab is given as, and what can be told of it."""
+"""The definition of a lab volume, and its true state."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ STATUS_CODES: Final = ("Forbidden", "InternalError", "PartialData")
 class LabVolume:
     """A volume as it joins the fleet; what is None the fleet fills in.
 
-    An attached volume without ``instance_id`` gets an instance of its own, unless ``service_owner`` names a
+    An attached volume without ``instance_id`` gets an instance of its own, unless ``service_owner`` is a
     service that owns the attachment (those have no InstanceId). ``zone`` is the region's first by default;
-    with ``lacks_gp3`` its place, the zone or the Outpost, has no gp3. ``shown_iops`` is what DescribeVolumes
-    says where that is not the truth (24 on old 8 GiB volumes). Simulation begins at ``starts_at``, with
+    with ``lacks_gp3``, the zone or the Outpost has no gp3. ``shown_iops`` is what DescribeVolumes returns if
+    that differs from the truth (24 for old 8 GiB volumes). The simulation begins at ``starts_at``, with
     ``balance_pct``.
     """
 
@@ -79,8 +79,8 @@ def check_tags(tags: Mapping[str, str | None]) -> None:
 class Truth:
     """What is really so at a moment, which CloudWatch shows only in part and later.
 
-    ``stalled_s`` is how long the volume was pinned to its baseline with more asked of it; ``dry_since`` is
-    None unless it is dry now, ``first_dry_at`` stays. ``ceiling_iops`` is the most it would serve right now.
+    ``stalled_s`` is how long the volume was throttled to its baseline with more demand. ``dry_since`` is None
+    unless it is empty now; ``first_dry_at`` remains. ``ceiling_iops`` is the most it would serve now.
     """
 
     volume_id: str

@@ -1,1 +1,1 @@
-"""ddprobe on a disk that is sick in every way that can be brought about here, and what it says each time."""
+"""ddprobe on disks with every fault that can be caused here, and what it reports."""

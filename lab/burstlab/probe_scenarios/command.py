@@ -1,4 +1,4 @@
-"""``burstlab probe-scenarios``: every way a disk is sick here, and what ddprobe says of it."""
+"""``burstlab probe-scenarios``: runs ddprobe on disks with faults, and compares its reports with reality."""
 
 import json
 import platform

@@ -1,4 +1,4 @@
-"""A disk at its limit, one that stands still, and one that fails."""
+"""Scenarios: a disk at its limit, one that is stalled, and one that fails."""
 
 import time
 from typing import Final

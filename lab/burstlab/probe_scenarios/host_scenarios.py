@@ -39,7 +39,7 @@ def two_throttled(testbed: Testbed) -> bool:
 
 
 def _start_many(testbed: Testbed, *options: object) -> list[ProbeRun]:
-    """So many starts as cron would make of them, and what is left when each has answered."""
+    """Start many probes at once, as cron would, and count what is left when each has ended."""
     started = []
     for _ in range(_START_COUNT):
         started.append(testbed.start("run", *options))

@@ -1,4 +1,4 @@
-"""What the path is: other file systems, links, what lies in the way of its own file."""
+"""Scenarios of the path: other file systems, links, and obstacles for the probe's own file."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The register of scenarios: each is a function of the stage that answers whether all was as expected."""
+"""The registry of scenarios: each is a function of the testbed that returns whether all was as expected."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

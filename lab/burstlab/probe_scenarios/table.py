@@ -1,4 +1,4 @@
-"""Scenarios and their results as values, and the table that is made of them."""
+"""Scenarios and their results as values, and the table of them."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _ALARMS: Final = ("warn", "crit")
 class ProbeRun:
     """What one start of the probe said; ``truth`` is SICK, WELL, or None where neither would be wrong.
 
-    ``reading`` is its JSON, empty where it left none; ``is_about_tested_disk`` is whether that names the disk
+    ``reading`` is its JSON, empty if there is none; ``is_about_tested_disk`` is whether it is about the disk
     under test.
     """
 
@@ -32,7 +32,7 @@ class ProbeRun:
 
     @property
     def is_false_ok(self) -> bool:
-        """A disk that people wait for, and the probe calls it healthy or exits with 0."""
+        """Whether processes wait for the disk, and the probe reports it as healthy or exits with 0."""
         return self.truth == UNHEALTHY and (self.verdict == "ok" or self.code == 0)
 
     @property
@@ -110,7 +110,7 @@ def format_counts(results: Sequence[Result]) -> str:
 
 
 def to_markdown(results: Sequence[Result], environment: str) -> str:
-    """The table as it stands on the page, between its two marks."""
+    """The table as it is in the page, between its two marks."""
     header = ["| Scenario | Expected | Got | As expected |", "| --- | --- | --- | --- |"]
     rows = [
         f"| {_escape_cell(result.scenario)} | {_escape_cell(result.expected)} | {_escape_cell(result.got)} |"
@@ -122,7 +122,7 @@ def to_markdown(results: Sequence[Result], environment: str) -> str:
 
 
 def replace_table(page: str, table: str) -> str:
-    """The page with its table replaced, or appended where there is none."""
+    """The page with its table replaced, or appended if there is none."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,4 +1,4 @@
-"""The stage of one scenario: a disk, what is done to it, and the probe as a process beside it.
+"""The testbed of one scenario: a disk, its fault, and the probe as a process.
 
 Probes run in a cgroup of their own, so that what they leave behind can be counted; it is named like the
 disk's folder, by which it is found and removed however this command ends.
@@ -46,7 +46,7 @@ def require_tools(*tools: str) -> None:
     """SkipError the scenario unless these programs are installed.
 
     Raises:
-        SkipError: with the names of those that are missing.
+    SkipError: with the names of those that are missing.
     """
     if missing := [tool for tool in tools if shutil.which(tool) is None]:
         raise SkipError(f"needs {', '.join(missing)}")
@@ -82,7 +82,7 @@ class RunningProbe:
 
 
 class Testbed:
-    """A disk with a probe beside it.
+    """A disk, and the probe that tests it.
 
     Use it with ``with``. ``probe_runs`` and ``notes`` are what a row shows.
     """
@@ -147,7 +147,7 @@ class Testbed:
             time.sleep(_SETTLE_S)
 
     def stall(self) -> None:
-        """Requests are in the device and none comes back: its server is stopped."""
+        """Stall the disk: its server is stopped, so requests do not return."""
         stall_device(self.device.directory)
 
     def resume(self) -> None:
@@ -274,7 +274,7 @@ class Testbed:
         return RunningProbe(process, readings, truth)
 
     def python(self, *options: str) -> list[str]:
-        """The interpreter as the probe's first line asks for it."""
+        """The interpreter in the probe's first line."""
         return [sys.executable, "-IS", *options]
 
     def finish(self, started: RunningProbe, *, timeout_s: float = MAX_PROBE_S) -> ProbeRun:
@@ -303,7 +303,7 @@ class Testbed:
     ) -> ProbeRun:
         """Run it as a user without privileges on a directory of the disk, which it sees at /mnt.
 
-        Its source goes in by stdin: where it lies, that user may not be allowed to read.
+        Its source is passed by stdin, because that user may not be allowed to read the file.
         """
         nobody_directory = self.memory_directory / f"nobody-{time.monotonic_ns()}"
         nobody_directory.mkdir(mode=0o700)
@@ -330,7 +330,7 @@ class Testbed:
 
     @contextmanager
     def serve(self, *options: object, **start_options: Any) -> Iterator[RunningProbe]:
-        """The resident probe, ended with the block."""
+        """Run the resident probe in the context."""
         started = self.start("serve", *options, truth=None, **start_options)
         try:
             yield started
@@ -403,13 +403,13 @@ class Testbed:
 
 
 def stall_device(directory: Path, *, is_over: bool = False) -> None:
-    """Stop the server of a disk, so that what it is asked for does not come back; or let it go on."""
+    """Stop the server of a disk, so that requests do not return; or let it continue."""
     for pid in server_pids(directory):
         os.kill(pid, signal.SIGCONT if is_over else signal.SIGSTOP)
 
 
 def _abandon(process: subprocess.Popen[str]) -> None:
-    """Kill it and do not wait: in state D it ends when the disk answers."""
+    """Kill it without waiting: a process in state D ends when the disk responds."""
     process.kill()
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:

@@ -1,1 +1,1 @@
-"""``burstlab score``: the watchdog and its rivals on recorded load, in a closed loop."""
+"""``burstlab score``: compares the watchdog with other contenders on recorded load, in a closed loop."""

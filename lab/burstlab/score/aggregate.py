@@ -35,7 +35,7 @@ class ActionScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertScore:
-    """What a contender's alerts were worth where nobody acts; leads in seconds, by percentile."""
+    """The value of a contender's alerts if nobody acts; leads in seconds, by percentile."""
 
     contender: str
     depletions: int
@@ -82,7 +82,7 @@ class ScoreSummary:
 
 
 def summarise(folder: str, outcomes: Sequence[CaseOutcome]) -> ScoreSummary:
-    """Add up what became of these cases."""
+    """Add up the results of these cases."""
     stalled_s = sum(outcome.stalled_s for outcome in outcomes)
     days = sum(outcome.days for outcome in outcomes)
     calm = [outcome for outcome in outcomes if outcome.is_calm]

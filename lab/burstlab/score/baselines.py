@@ -1,7 +1,7 @@
-"""What people use today: thresholds on the balance, each seeing what CloudWatch shows and no more.
+"""The usual alternatives: thresholds on the balance, with the data that CloudWatch shows and no more.
 
-Each flips once and leaves it at that: an alarm knows neither when a volume may come back nor, while it is
-flipped, any balance.
+Each flips a volume once and never back: an alarm does not know when a volume may return, and sees no balance
+while it is flipped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +37,7 @@ class Baseline:
     is_alarm: bool = True
 
     def watching_usd(self, seconds: float) -> float:
-        """What it costs to watch one volume for so long."""
+        """The cost of watching one volume for this long."""
         if self.is_alarm:
             return ALARM_USD_PER_MONTH * seconds / (730 * 3600)
         return POLL_USD * seconds / (self.interval_min * MINUTE_S)
@@ -105,7 +105,7 @@ class PublishedBalance:
         self.minutes = len(values_pct)
 
     def mean(self, minute: int, span_min: int) -> float | None:
-        """Of the minutes shown in the span that ends with this minute; None where there is none."""
+        """The mean of the published minutes in the span that ends with this minute; None if there is none."""
         end, start = minute + 1, max(0, minute + 1 - span_min)
         count = self._counts[end] - self._counts[start]
         return (self._sums[end] - self._sums[start]) / count if count else None
@@ -140,7 +140,7 @@ def find_fleet_alarm_spans(
     cases: Sequence[Case],
     metric_delay: MetricDelay,
 ) -> dict[str, list[tuple[int, int]]]:
-    """The same of one alarm for all of them: while it stands, each volume below the threshold is called."""
+    """The spans of a single alarm for all volumes; while it is active, those below the threshold count."""
     minutes = max(balance.minutes for balance in balances.values())
     alarm_minutes = []
     for minute in range(baseline.span_min - 1, minutes, baseline.interval_min):

@@ -44,7 +44,7 @@ class _VolumeRecorder:
 
 
 def policy_for_scoring(policy: Policy, target: VolumeType) -> Policy:
-    """The policy with this target, and without the caps of a fleet: each case is a volume by itself."""
+    """The policy with this target and without the caps of a fleet, as each case stands for one volume."""
     flip = replace(policy.flip, target=target, fleet_cap=_NO_LIMIT, spend_cap_usd=float(_NO_LIMIT))
     return replace(policy, flip=flip)
 

@@ -1,4 +1,4 @@
-"""What is scored: a recorded disk, made so many times as strong, on a gp2 volume of some size."""
+"""The cases: a recorded disk, scaled by a factor, on a gp2 volume of some size."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _SUFFIX: Final = ".csv.gz"
 
 
 class LoadShape(StrEnum):
-    """How load behaves inside a recorded step, of which only the mean is known."""
+    """The load inside a recorded step, of which only the mean is known."""
 
     FLAT = "flat"
     BURSTY = "bursty"
@@ -37,7 +37,7 @@ class NamedRecording:
 
 @dataclass(frozen=True, slots=True)
 class BurstyLoad:
-    """A recording each step of which is one burst at 3,000 IOPS, somewhere in the step, and silence.
+    """A recording in which each step is one burst at 3,000 IOPS, somewhere in the step, and nothing else.
 
     A step whose mean is 3,000 and more is flat: there is no burst above it.
     """
@@ -71,7 +71,7 @@ def _burst_offset_s(row: int, max_offset_s: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ScaledRecording:
-    """A load made so many times as strong."""
+    """A load multiplied by a factor."""
 
     load: Recording
     scale: float

@@ -1,4 +1,4 @@
-"""``burstlab score``: the watchdog and its rivals on recorded load."""
+"""``burstlab score``: the watchdog and other contenders on recorded load."""
 
 import json
 import sys
@@ -55,7 +55,7 @@ _SCALE: Final = NumberList(minimum=0.001, maximum=1e6)
 
 
 class TracesWithScales(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
-    """A folder of recordings, and after an @ scales of its own."""
+    """A folder of recordings, and after an @ its scales."""
 
     name = "traces"
 
@@ -209,7 +209,7 @@ def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> list[CaseOutcom
 
 
 def summarise_sets(outcomes: Sequence[CaseOutcome]) -> list[ScoreSummary]:
-    """The figures of each set, and of all together where there are several."""
+    """The figures of each set, and of all together if there are several."""
     folders = dict.fromkeys(outcome.folder for outcome in outcomes)
     summaries = [
         summarise(folder, [case_outcome for case_outcome in outcomes if case_outcome.folder == folder])

@@ -1,4 +1,4 @@
-"""What becomes of a volume that nobody helps, minute by minute: the truth that everything is judged by."""
+"""What happens to a volume without any action, minute by minute; everything is judged by it."""
 
 from array import array
 from bisect import bisect_left, bisect_right
@@ -20,7 +20,7 @@ START: Final = datetime(2026, 11, 16, tzinfo=UTC)
 START_S: Final = int(START.timestamp())
 DAY_S: Final = 24 * 3600
 NEEDED_HORIZON_S: Final = DAY_S
-"""What was done about a volume was needless if it would not have run dry in so long."""
+"""An action was needless if the volume would not have been empty within this time."""
 
 _HIGH_PCT: Final = 95.0  # the policy's watch_below: from here on a volume is calm
 _REARM_PCT: Final = 5.0  # a bucket that hovers around empty must not count once a minute
@@ -30,7 +30,7 @@ _REARM_PCT: Final = 5.0  # a bucket that hovers around empty must not count once
 class Depletion:
     """A bucket that became empty at ``empty_at_s`` and was last at 95 % at ``drain_started_at_s``.
 
-    ``is_from_high`` is False where the balance never came up to 95 % since the last time it was dry.
+    ``is_from_high`` is False if the balance never reached 95 % since the previous depletion.
     """
 
     empty_at_s: int
@@ -56,7 +56,7 @@ class GroundTruth:
 
     @cached_property
     def depletions(self) -> Sequence[Depletion]:
-        """Each time it ran dry; one that hovers below 5 % runs dry once."""
+        """Each time the bucket became empty; while the balance stays below 5 %, it counts once."""
         depletions_found: list[Depletion] = []
         high_minute, is_armed, is_from_high = 0, True, True
         for minute, pct in enumerate(self.minima[: self.duration_s // MINUTE_S]):
@@ -75,7 +75,7 @@ class GroundTruth:
         return depletions_found
 
     def is_empty_within(self, at_s: float, horizon_s: float = NEEDED_HORIZON_S) -> bool:
-        """Whether it is ever dry from a moment on, for so long."""
+        """Whether it becomes empty within this time after a moment."""
         first_minute, last_minute = (
             (instant_s - START_S) / MINUTE_S for instant_s in (at_s, at_s + horizon_s)
         )
@@ -101,7 +101,7 @@ def make_fleet(cases: Sequence[Case], settings: LabSettings) -> LabFleet:
 
 
 def simulate_unattended(case: Case, settings: LabSettings) -> GroundTruth:
-    """Live through a case without any help, and on for a day in which its recording begins anew."""
+    """Simulate a case without any action, and one more day in which its recording starts again."""
     volume = make_fleet([case], settings).find(case.volume_id)
     minima, served_iops = array("d"), array("d")
     stalled_s, collected_s = 0.0, 0

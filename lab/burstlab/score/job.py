@@ -1,4 +1,4 @@
-"""One fleet's worth of scoring: every contender on the same cases, judged by what happens without help."""
+"""Scores one fleet: every contender on the same cases, judged by what happens without any action."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,9 +44,9 @@ class Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DepletionScore:
-    """One depletion and how a contender met it; ``lead_s`` is None where no alert stood before it.
+    """One depletion and a contender's alert; ``lead_s`` is None if no alert was active before it.
 
-    ``is_in_focus`` and ``minute_lead_s`` (of the same judgement every minute) are told of burstwatch only.
+    ``is_in_focus`` and ``minute_lead_s`` (of the same decision every minute) are for burstwatch only.
     """
 
     is_from_high: bool
@@ -57,7 +57,7 @@ class DepletionScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tally:
-    """What one contender made of one case; without a ``target`` it only alerts.
+    """The result of one contender on one case; without a ``target`` it only alerts.
 
     Of the ``needless_flips``, ``needless_free_flips`` are to what costs no more than gp2.
     """
@@ -131,7 +131,7 @@ def _score_burstwatch(
         tallies[case.volume_id].append(_tally_alerts(BURSTWATCH, ground_truth, record, depletion_scores))
     alerted_cases = [case for case in job.cases if alert_records[case.volume_id].alert_spans]
     for target in TARGETS:
-        # a volume that never stood at warning is looked at and decided about alike, flips or not
+        # A volume that never reached warning is polled and judged alike, whether it may be flipped or not
         action_records = run_watchdog(
             alerted_cases,
             policy_for_scoring(job.policy, target),
@@ -258,7 +258,7 @@ def _make_outcome(job: Job, case: Case, ground_truth: GroundTruth, tallies: Sequ
 
 
 def _lead_s(depletion: Depletion, alert_spans: Sequence[tuple[int, int]]) -> int | None:
-    """How long before the depletion the alert began that stood then, or the last since the drain began."""
+    """How long before the depletion the active alert began, or the last one since the drain began."""
     alert_starts_s = [
         start_s
         for start_s, end_s in alert_spans

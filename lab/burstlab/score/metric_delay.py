@@ -13,7 +13,7 @@ from burstlab.score.ground_truth import START_S
 class MetricDelay:
     """A minute appears ``lag_s`` to ``max_lag_s`` after its end; every ``gap_interval_s`` some never do.
 
-    ``gap_duration_s`` is how long such a gap is. Where in each stretch it lies differs by volume.
+    ``gap_duration_s`` is the length of such a gap; its place in each interval differs by volume.
     """
 
     lag_s: int = 60

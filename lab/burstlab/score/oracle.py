@@ -1,4 +1,4 @@
-"""A clairvoyant under the same rules: it knows all demand to come, and how long each modification will take.
+"""The oracle: it follows the same rules, and knows all future demand and the duration of each modification.
 
 Its configurations are those of the watchdog's own rule, so that they differ in *when*, not in what is bought.
 Its dollars are those of the best schedule found, which may not be the best there is.
@@ -19,17 +19,17 @@ from burstwatch.core.ebs.volume import baseline_iops
 
 _HOUR_S: Final = 3600
 _MIN_GP2_DURATIONS_S: Final = (2 * _HOUR_S, 6 * _HOUR_S, 12 * _HOUR_S)
-"""A return must be good for so long; each is tried, because AWS allows two round trips a day."""
+"""The least times for which a return must be safe; each is tried, as AWS allows two round trips a day."""
 
 _RETURN_STEP_S: Final = 600  # each step is checked against all load to come, which takes time
 _LEAD_FRACTIONS: Final = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""How much of a modification's duration it is asked for ahead of need; the least that does is taken."""
+"""The shares of a modification's duration by which it is requested early; the least that suffices is used."""
 
 _STALL_TOLERANCE: Final = 0.005  # a cheaper plan may give up half a per cent of what can be avoided
 
 
 class _SettledState(NamedTuple):
-    """How a volume stands when its last modification is over."""
+    """The state of a volume when its last modification is over."""
 
     at_s: int
     credits: float
@@ -39,7 +39,7 @@ class _SettledState(NamedTuple):
 def plan_with_foresight(
     case: Case, ground_truth: GroundTruth, target: VolumeType, settings: LabSettings
 ) -> CaseRecord:
-    """The moves of somebody who knows what comes."""
+    """The modifications of a contender that knows the future."""
     if ground_truth.stalled_s <= 0:
         return CaseRecord(stalled_s=0.0)
     immediate_flip = AcceptedModification(

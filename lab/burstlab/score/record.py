@@ -12,7 +12,7 @@ from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, us
 
 HOURS_PER_MONTH: Final = 730  # as AWS's pricing pages reckon a month
 METRIC_USD: Final = 0.01 / 1000
-"""Of GetMetricData, for each metric asked for."""
+"""GetMetricData, for each requested metric."""
 
 
 class AcceptedModification(NamedTuple):
@@ -27,7 +27,7 @@ class AcceptedModification(NamedTuple):
 
 
 class AlertStart(NamedTuple):
-    """An alert that a volume is about to run dry, or has."""
+    """The beginning of an alert that a volume will be empty soon, or is empty."""
 
     at_s: int
     is_critical: bool
@@ -35,9 +35,9 @@ class AlertStart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRecord:
-    """``alerts`` are the beginnings of alerts, ``alert_spans`` the spans in which one stood.
+    """``alerts`` are the beginnings of alerts, ``alert_spans`` the spans in which one was active.
 
-    ``focus_spans`` are the spans in which the volume was in focus; ``metrics`` how many were read for it.
+    ``focus_spans`` are the spans in which the volume was in focus; ``watching_usd`` is what the metrics cost.
     """
 
     stalled_s: float
@@ -54,7 +54,7 @@ class CaseRecord:
 
 @dataclass(slots=True)
 class SpanRecorder:
-    """Something that is on or off; the spans in which it was on."""
+    """Records the spans in which something was on."""
 
     spans: list[tuple[int, int]] = field(default_factory=list)
     started_at_s: int | None = None
@@ -82,7 +82,7 @@ def accepted_modifications(modifications: Sequence[Modification]) -> list[Accept
 def usd_over_gp2(case: Case, modifications: Sequence[AcceptedModification]) -> float:
     """What the moves cost beyond gp2, to the end of the recording; negative where they save.
 
-    A new type is billed from when the modification is asked for.
+    A new type is billed from the request for the modification on. Source: EBS user guide, "Modify a volume".
     """
     gp2_usd = usd_per_month(Configuration(volume_type=VolumeType.GP2), case.size_gib, US_EAST_1)
     ended_at_s = [*(modification.at_s for modification in modifications), START_S + case.duration_s][1:]

@@ -1,4 +1,4 @@
-"""A case lived through with modifications at given moments: how rivals and the oracle are carried out."""
+"""Replays a case with modifications at given moments, for other contenders and for the oracle."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def advance_to(fleet: LabFleet, at_s: int) -> None:
 
 
 def to_modify_request(configuration: Configuration) -> ModifyRequest:
-    """The configuration as ModifyVolume is asked for it."""
+    """The configuration as the parameters of ModifyVolume."""
     return ModifyRequest(
         volume_type=str(configuration.volume_type),
         iops=configuration.iops,
@@ -53,7 +53,7 @@ def to_modify_request(configuration: Configuration) -> ModifyRequest:
 
 
 def choose_configuration(case: Case, peak_iops: float, target: VolumeType) -> Configuration:
-    """What the watchdog's own rule buys for so many IOPS at the busiest."""
+    """The configuration that the watchdog's own rule chooses for this peak of IOPS."""
     created_at = datetime.fromtimestamp(START_S, tz=UTC)
     volume = Volume(
         volume_id=case.volume_id, volume_type="gp2", size_gib=case.size_gib, created_at=created_at

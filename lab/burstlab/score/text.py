@@ -28,7 +28,7 @@ def build_action_table(summary: ScoreSummary, target: str) -> Table:
 
 
 def build_alert_table(summary: ScoreSummary) -> Table:
-    """What the alerts were worth where nobody acts on them."""
+    """The table of the value of alerts if nobody acts on them."""
     table = _make_table(
         f"{summary.folder}, alerts only: {_count_depletions(summary)} depletions in"
         f" {summary.volume_days:,.0f} volume-days",
@@ -46,7 +46,7 @@ def build_alert_table(summary: ScoreSummary) -> Table:
 
 
 def describe_guarantee(summary: ScoreSummary) -> str:
-    """How the guarantee fared, and what watching cost beside polling."""
+    """The results of the guarantee, and the cost of watching compared with polling."""
     promise = summary.promise
     calm_share = (
         f"{100 * summary.calm_watching_usd / summary.calm_polling_usd:.0f} %"

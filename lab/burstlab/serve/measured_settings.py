@@ -122,7 +122,7 @@ def _check_states(results: Any) -> tuple[str, ...]:
 
 
 def _choice_converter(setting: str, *answers: str) -> _Converter:
-    """A fact whose answers are the setting's own."""
+    """A converter for a fact whose answers are the setting's own values."""
     return lambda answer, _: {setting: _look_up(answer, {choice: choice for choice in answers})}
 
 

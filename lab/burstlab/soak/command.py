@@ -82,7 +82,7 @@ def month(*, days: int, keep: Path | None, as_json: bool) -> None:
 def temporary_directory() -> Iterator[Path]:
     """A folder for a ledger that goes afterwards: in memory, where the system has files there.
 
-    A month is 140,000 transactions, each of which waits for the disk.
+    A month has 140,000 transactions, each of which would wait for the disk.
     """
     parent = (
         _MEMORY_DIRECTORY if _MEMORY_DIRECTORY.is_dir() and os.access(_MEMORY_DIRECTORY, os.W_OK) else None
@@ -99,7 +99,7 @@ def _run_days(days: int, path: Path) -> Iterator[Day]:
 
 
 def find_violations(days: Sequence[Day]) -> list[str]:
-    """Every law that a day broke, or that all of them together did."""
+    """The violations of each day, and those over all days."""
     return [f"day {day.number}: {violation}" for day in days for violation in _check_day(day)] + list(
         _check_trend(days)
     )

@@ -51,10 +51,10 @@ _TABLES: Final = (
 class Day:
     """A day as it was at its end; times are the processor's, for one tick.
 
-    ``rows`` are those of each table, ``history_kib`` what its entries hold, ``ledger_kib`` the file,
-    ``log_kib`` what SQLite keeps beside it and fills anew again and again. ``objects`` are the watchdog's own
-    that live, ``lab_runs`` what the lab remembers of its volumes, which is most of ``memory_mib``. ``lost``
-    ticks were done by nobody; ``open_intents`` are those of which AWS knows nothing.
+    ``rows`` are those of each table, ``history_kib`` the size of its entries, ``ledger_kib`` that of the
+    file, and ``log_kib`` that of SQLite's write-ahead log, which is reused. ``objects`` are the live objects
+    of the watchdog's own classes. ``lab_runs`` is the lab's history of its volumes, which is most of
+    ``memory_mib``. Nobody did the ``lost`` ticks; ``open_intents`` are those that AWS does not know.
     """
 
     number: int
@@ -88,7 +88,7 @@ class Day:
 
 @dataclass(slots=True)
 class _RecordingChannel:
-    """Whoever is told."""
+    """A channel that records alerts."""
 
     deliveries: Counter[str] = field(default_factory=Counter)
     name: str = CHANNEL
@@ -108,7 +108,7 @@ class _TickTimes:
 
 
 def run(days: int, path: Path, *, report_progress: Callable[[], None] = lambda: None) -> Iterator[Day]:
-    """Live through so many days with a new ledger in this file, and tell each one when it is over."""
+    """Run this many days with a new ledger in this file, and yield each when it is over."""
     scenario, channel = Scenario.create(), _RecordingChannel()
     with SqliteLedger.open(path) as ledger:
         services = _make_services(scenario, ledger, channel)

@@ -67,7 +67,7 @@ _VOLUME_IDS: Final = {name: f"vol-{number:017x}" for number, name in enumerate(V
 
 @dataclass(slots=True)
 class Scenario:
-    """The fleet, and what becomes of it at the hours at which something does."""
+    """The fleet, and the events that happen to it."""
 
     fleet: LabFleet
 
@@ -141,7 +141,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ScheduledEvent:
-    """Something done at a time of day, on one ``day`` of so many."""
+    """An event at a time of day, on one ``day`` of a cycle."""
 
     apply: Callable[[Scenario, Ledger], None]
     time_of_day: timedelta

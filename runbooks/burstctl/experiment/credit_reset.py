@@ -1,8 +1,8 @@
 """What happened to a gp2 volume's balance while it had another type: the answers that fit its datapoints.
 
 AWS does not document it. A volume leaves gp2 at ``left_at_s``, reaches its target at ``arrived_at_s``, begins
-its return at ``return_started_at_s`` and is gp2 again at ``returned_at_s``. For each answer, the bounds of the
-credits are calculated (``credit_bounds``). An answer fits while every datapoint is within its bounds:
+its return at ``return_started_at_s`` and is gp2 again at ``returned_at_s``. For each answer, the bounds of
+the credits are calculated (``credit_bounds``). An answer fits while every datapoint is within its bounds:
 
 - Before it leaves and after its return, the volume behaves as gp2.
 - During each modification it may behave as gp2 for none, some or all of the time.
@@ -378,7 +378,10 @@ def _explain_arithmetic(
 def _explain_unclear(consistent: Sequence[Hypothesis], overlapping: Sequence[Hypothesis]) -> str:
     if overlapping:
         alternatives = " and ".join(overlapping)
-        return f"Only {consistent[0]} fits, but what it allows meets what {alternatives} would allow: too near to say."
+        return (
+            f"Only {consistent[0]} fits, but what it allows meets what {alternatives} would allow:"
+            " too near to say."
+        )
     if not consistent:
         return "None of the four fits: something else became of it, or somebody had a hand in it."
     excluded = " or ".join(hypothesis for hypothesis in Hypothesis if hypothesis not in consistent)

@@ -47,7 +47,7 @@ _STATE_CODES: Final = {
 
 
 class Ec2Api:
-    """Answers for the fleet's volumes and instances; what concerns none of them is left to moto."""
+    """Serves calls about the fleet's volumes and instances; moto serves the others."""
 
     def __init__(self, fleet: LabFleet, sessions: Mapping[str, Sequence[Policy]] | None = None) -> None:
         self._fleet = fleet
@@ -193,7 +193,7 @@ class Ec2Api:
         return "<return>true</return>"
 
     def _delete_tags(self, parameters: dict[str, str]) -> str:
-        """Without a value a tag goes whatever its value, without tags all go."""
+        """A tag without a value is deleted whatever its value; without tags, all are deleted."""
         requested_tags = parse_structures(parameters, "Tag")
         for resource_tags in self._tags_of_resources(parameters):
             for key, value in list(resource_tags.items()):
@@ -217,7 +217,7 @@ class Ec2Api:
 
 
 def _requested_types(parameters: Mapping[str, str]) -> list[str]:
-    """The instance types a call names, by itself or in its only filter."""
+    """The instance types of a call, from its parameter or from its only filter."""
     requested_filters = parse_structures(parameters, "Filter")
     if len(requested_filters) == 1 and requested_filters[0].get("Name") == "instance-type":
         return [value for field, value in requested_filters[0].items() if field.startswith("Value.")]

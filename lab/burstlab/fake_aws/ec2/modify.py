@@ -41,7 +41,7 @@ def modify_volume(fleet: LabFleet, parameters: Mapping[str, str]) -> str:
 
 
 def _check_dry_run(fleet: LabFleet, volume: SimulatedVolume, request: ModifyRequest) -> None:
-    """What a dry run checks besides the permission."""
+    """What a dry run checks in addition to the permission."""
     checks = fleet.settings.dry_run_checks
     if checks == "request":
         fleet.plan_modification(volume.volume_id, request)

@@ -60,7 +60,7 @@ def parse_filters(
 
 
 def matches(item: Any, filters: Sequence[tuple[str, list[str]]], known_filters: Mapping[str, Any]) -> bool:
-    """Any value of a filter, all filters; * and ? stand for anything, and letters' case matters."""
+    """Whether any value of each filter matches; * and ? are wildcards, and matching is case-sensitive."""
     return all(
         any(
             _matches_pattern(actual, pattern)
@@ -88,7 +88,7 @@ def _matches_pattern(actual: str, pattern: str) -> bool:
 def paginate(
     items: Sequence[_Item], parameters: Mapping[str, str], *, max_items: int, number: Callable[[_Item], int]
 ) -> tuple[Sequence[_Item], str]:
-    """One page and the element with the token of the next, which names the last item shown."""
+    """One page, and the element with the token of the next page, which identifies the last item shown."""
     after = _read_token(parameters.get("NextToken"))
     remaining = [item for item in items if number(item) > after]
     if "MaxResults" not in parameters:
@@ -116,7 +116,7 @@ def _read_token(token: str | None) -> int:
 
 
 def no_such_instance(instance_ids: Sequence[str]) -> AwsError:
-    """The error of a call that names instances which are not there."""
+    """The error of a call with instances that do not exist."""
     if len(instance_ids) == 1:
         return AwsError("InvalidInstanceID.NotFound", f"The instance ID '{instance_ids[0]}' does not exist")
     return AwsError(
@@ -125,7 +125,7 @@ def no_such_instance(instance_ids: Sequence[str]) -> AwsError:
 
 
 def find_volumes(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedVolume]:
-    """The volumes a call names.
+    """The volumes of a call.
 
     Raises:
         AwsError: one of the ids is none, or not in the fleet.
@@ -139,7 +139,7 @@ def find_volumes(fleet: LabFleet, volume_ids: Sequence[str]) -> list[SimulatedVo
 
 
 def list_volumes(fleet: LabFleet, parameters: Mapping[str, str]) -> Iterable[SimulatedVolume]:
-    """Volumes a list call shows: those operated by a service may be hidden unless they are asked for."""
+    """The volumes that a list call shows; those operated by a service may be hidden unless requested."""
     includes_managed = parameters.get("IncludeManagedResources") == "true"
     return (volume for volume in fleet if includes_managed or not volume.hidden)
 

@@ -18,7 +18,7 @@ def check_modify_allowed(fleet: LabFleet, policies: Sequence[Policy], parameters
     """Refuse ModifyVolume unless each of the policies allows it.
 
     Raises:
-        AwsError: one does not, or knows a condition that the lab does not.
+    AwsError: one does not allow it, or has a condition that the lab does not support.
     """
     (volume,) = find_volumes(fleet, [parameters.get("VolumeId", "")])
     requested_type = parameters.get("VolumeType", volume.volume_type)
