@@ -26,7 +26,7 @@ EXAMPLES: Final = (
 )
 RUNBOOK_PAGE: Final = "runbooks/README.md"
 COMPLETION_ENV: Final = "_BURSTCTL_COMPLETE"
-"""Set where a shell asks what can be completed; click looks for it before anything else."""
+"""A shell sets this to ask for completions; click checks it before anything else."""
 
 
 class _CommandEntry(NamedTuple):

@@ -100,7 +100,7 @@ def collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRep
     """Choose the volumes, read what they did and what they cost, and judge each.
 
     Raises:
-        SettingsError: the reads would cost more than ``MAX_USD``, and nobody agreed to that.
+    SettingsError: the reads would cost more than ``MAX_USD`` without the operator's consent.
     """
     context.progress.begin(f"reading {request.days} days")
     try:

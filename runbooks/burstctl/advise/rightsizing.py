@@ -98,7 +98,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
-    """A configuration and its price; ``shortfall`` says why it will not do, None where it will."""
+    """A configuration and its price; ``shortfall`` is why it is not sufficient, None if it is."""
 
     configuration: Configuration
     usd_per_month: float
@@ -107,7 +107,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdviceInput:
-    """All that advice on a volume follows from; ``instance`` where its limits are known.
+    """The input of the advice on a volume; ``instance`` if its limits are known.
 
     ``flipped_from`` is the configuration before the flip; ``is_critical`` requires ``critical_type``. Types
     that are ``unavailable`` at the volume's location are not options.
@@ -129,7 +129,7 @@ class AdviceInput:
 
     @property
     def max_iops(self) -> int:
-        """The most it serves as it is: of a gp2 the burst, or the baseline where that is more."""
+        """The most that it serves now; for a gp2 the burst, or the baseline if that is higher."""
         return self.current.iops or max(BURST_IOPS, baseline_iops(self.volume.size_gib))
 
     @property
@@ -335,7 +335,7 @@ def _assumed_mib_s(inputs: AdviceInput, usage: Usage) -> tuple[int, str]:
 def _size_with_headroom(
     inputs: AdviceInput, usage: Usage, served: float, available: float
 ) -> tuple[float, int, bool, str]:
-    """With headroom; more than it has only where that held it back, less only where enough was seen."""
+    """With headroom; more than the volume has only if it was throttled, less only if enough data was seen."""
     with_headroom, served_text = (
         _with_headroom(served, inputs),
         f"{served:,.0f} in {_describe_percentile(usage)}",
@@ -409,7 +409,7 @@ def _build_options(inputs: AdviceInput, requirement: Requirement) -> dict[str, O
 
 
 def _headroom_shortfall(flip_target: Target, requirement: Requirement) -> str | None:
-    """A flip's target has no room where the volume was held back: a flip does not look back for days."""
+    """A flip's target has no headroom for throttled spans, because a flip does not use days of history."""
     iops, mib_s = flip_target.configuration.iops or 0, flip_target.configuration.throughput_mib_s or 0
     is_tight = requirement.is_throttled and (iops < requirement.iops or mib_s < requirement.mib_s)
     return "it has no room for what the volume was held back from" if is_tight else None
@@ -450,7 +450,7 @@ def _performance_shortfall(
 
 
 def _stay_shortfall(inputs: AdviceInput, requirement: Requirement) -> str | None:
-    """Why the volume should not stay what it is, None where it may."""
+    """Why the volume should not stay as it is; None if it may."""
     if inputs.current.volume_type is VolumeType.GP2 and (
         reason := burst_evidence(inputs.volume, inputs.usage)
     ):

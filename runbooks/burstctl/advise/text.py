@@ -201,7 +201,7 @@ def _describe_split(report: AdviceReport) -> list[str]:
 
 
 def _closing_notes(report: AdviceReport) -> list[str]:
-    """What is left for a watchdog to do after that; the plain truth where that is nothing."""
+    """What a watchdog can still do after the move; states it plainly if that is nothing."""
     if not report.request.is_whole_fleet:
         return []
     if not report.ends_the_watch:
@@ -317,7 +317,7 @@ def _suggested_commands(advice: Advice, report: AdviceReport) -> list[str]:
 
 
 def _wrap_command(arguments: Sequence[str], context_options: Sequence[str]) -> list[str]:
-    """A command that can be pasted, on two lines where one is too long."""
+    """A command that can be pasted, on two lines if one is too long."""
     first, rest = f"  {shlex.join(arguments)}", shlex.join(context_options)
     full_line = f"{first} {rest}"
     return [full_line] if len(full_line) <= COLUMNS else [f"{first} \\", f"      {rest}"]

@@ -49,7 +49,7 @@ class Refusal:
 
 
 def is_unrelated(error: ClientError) -> bool:
-    """Whether a refusal says nothing about what was asked: it is about the caller, or AWS has a fault."""
+    """Whether a refusal is not about the request, but about the caller or a failure of AWS."""
     kind, code = to_aws_failure(error).kind, Refusal.from_error(error).code
     return kind in _UNRELATED_KINDS or code in ("UnauthorizedOperation", "InvalidVolume.NotFound")
 

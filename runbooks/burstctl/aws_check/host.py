@@ -1,8 +1,8 @@
 """The instances of a run: small, unreachable from outside, and terminated by themselves at a fixed time.
 
-One is shared; the large volume has its own, which lives for an hour. RunInstances creates their volumes, and
-they are deleted with them: a killed process leaves none behind. Each volume has its own load, which a script
-in the user data makes: random reads of 4 KiB, as sequential ones may be merged.
+One instance is shared; the large volume has its own, which runs for an hour. RunInstances creates their
+volumes, which are deleted with them, so a killed process leaves none behind. Each volume has its own load
+from a script in the user data: random reads of 4 KiB, because sequential ones may be merged.
 """
 
 from collections.abc import Iterable, Mapping

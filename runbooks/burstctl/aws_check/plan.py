@@ -46,7 +46,7 @@ class Plan:
 
     @property
     def host_minutes(self) -> int:
-        """The longest that the shared instance lives; 0 if no fact needs it."""
+        """The longest that the shared instance runs, in minutes; 0 if no fact needs it."""
         minutes = [fact.minutes for fact in self.facts if fact.needs_host]
         return max(minutes) + CLEANUP_MINUTES if minutes else 0
 

@@ -76,7 +76,7 @@ class RunFile:
         write_atomically(self.path, (json.dumps(document, indent=2) + "\n").encode())
 
     def save_if_possible(self) -> None:
-        """Write it where that works: while things are removed, a full disk stops nothing."""
+        """Save it if possible: a full disk must not stop the clean-up."""
         with suppress(WriteError):
             self.save()
 

@@ -78,7 +78,7 @@ def describe_result(result: Result) -> str:
 
 
 def _advance(task: _Task, clock: Callable[[], float]) -> Result | None:
-    """Go on with one fact up to its next wait; its result once it has one. What goes wrong is its own."""
+    """Run one fact up to its next wait; return its result if it has ended. Facts fail independently."""
     try:
         if clock() >= task.deadline_s:
             task.steps.close()

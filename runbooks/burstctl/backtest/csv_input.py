@@ -158,7 +158,7 @@ class _Row:
         return "" if position is None or position >= len(self.cells) else self.cells[position].strip()
 
     def number(self, name: str, maximum: float) -> float | None:
-        """A number from 0 on; None where the cell is empty."""
+        """A number that is not negative; None if the cell is empty."""
         text = self.cell(name)
         if not text:
             return None

@@ -99,7 +99,7 @@ def load_from_cloudwatch(
     """Choose the volumes and read what they did.
 
     Raises:
-        SettingsError: the reads would cost more than ``MAX_USD``, and nobody agreed to that.
+    SettingsError: the reads would cost more than ``MAX_USD`` without the operator's consent.
     """
     now_s = context.services.clock()
     collector = context.services.build_collector(now_s)

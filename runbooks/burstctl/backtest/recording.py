@@ -145,8 +145,8 @@ class Recording:
 def make_recording(volume: Volume, history: MetricHistory, first_s: int, end_s: int) -> Recording:
     """A recording from CloudWatch's data; wider periods are expanded to minutes.
 
-    The operations of a wide period are spread evenly over it. Its balance is drawn straight: down to its
-    least where that is lower than before, up to the next where that is higher.
+    The operations of a wide period are spread evenly over it. Its balance is interpolated: down to its
+    minimum if that is lower than before, or up to the next one if that is higher.
     """
     period_s = history.period_s
     operations = {"reads": history.read_ops, "writes": history.write_ops}

@@ -198,7 +198,7 @@ def _simulated_stalls(recording: Recording, balance: Mapping[int, float], config
 
 
 def _count_sweep_reads(recording: Recording, cadence: CadencePolicy, start_s: int, end_s: int) -> int:
-    """How often the sweep comes by: the first pass looks at everything."""
+    """How many sweeps there are; the first pass evaluates every volume."""
     sweep_tick_s = int(cadence.sweep_tick.total_seconds())
     ticks = sweep_ticks(baseline_iops(recording.volume.size_gib), cadence)
     volume_id, first = recording.volume.volume_id, start_s // sweep_tick_s + 1

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class ReplayLedger(SqliteLedger):
     """An SQLite ledger that keeps the states as it last read them, for passes by the ten thousand.
 
-    Only for one that nobody else writes to: ``in_memory``.
+    Only for a ledger without other writers: ``SqliteLedger.in_memory``.
     """
 
     def __init__(self, connection: sqlite3.Connection, *, path: Path, lock_timeout_s: float) -> None:

@@ -35,7 +35,7 @@ class SentAlert:
 class Depletion:
     """A time at which the recorded bucket was empty; ``alerted_at_s`` is its first alert, if any.
 
-    It is ``is_prevented`` where the volume would have been on its target by then.
+    It ``is_prevented`` if the volume would have been on its target by then.
     """
 
     empty_at_s: int

@@ -130,7 +130,7 @@ def _make_options(*, regions: Sequence[str], **other_options: Any) -> Options:
 class Command(click.Command):
     """A command whose help ends with examples and the page that explains when to use it.
 
-    One that looks at, or holds, whole regions may do so in several at once: it ``takes_regions``.
+    A command for whole regions that accepts several at once ``takes_regions``.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ SHOW_AFTER_S: Final = 2.0
 
 
 class ProgressBar:
-    """Shows how far a pass has come, on stderr where that is a terminal; with NO_COLOR nothing is drawn."""
+    """Shows the progress of a pass on stderr if that is a terminal; with NO_COLOR nothing is drawn."""
 
     def __init__(self, *, show_after_s: float = SHOW_AFTER_S) -> None:
         self._show_after_s = show_after_s

@@ -1,4 +1,4 @@
-"""Ending a loop where it is safe to: between two passes, or two volumes of one."""
+"""Ends a loop where that is safe: between two passes, or between two volumes of a pass."""
 
 import os
 import select

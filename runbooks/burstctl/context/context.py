@@ -72,7 +72,7 @@ class CommandContext:
 
     @contextmanager
     def with_writable_ledger(self) -> Iterator["CommandContext"]:
-        """The same desk with a ledger that can be written to; only now is one made where there was none.
+        """The same context with a writable ledger, which is created if there is none.
 
         Raises:
             LedgerError: the ledger is that of another account or region.
@@ -113,7 +113,7 @@ def open_operator(options: Options, *, needs_policy: bool = True) -> Iterator[Co
 
 @contextmanager
 def open_modifying(options: Options) -> Iterator[CommandContext]:
-    """A desk for an operator's modifications; nothing is written before ``CommandContext.recording``."""
+    """A context for an operator's modifications; nothing is written before ``CommandContext.recording``."""
     with _open_context(options, {}, creates_ledger=False) as (context, session, settings):
         operator_context = _with_operator(
             context, session, _find_identity(session, context, is_required=True)
@@ -144,8 +144,8 @@ def open_watch(
 ) -> Iterator[CommandContext]:
     """Open a context that records and sends alerts; ``overrides`` replaces variables of the environment.
 
-    Only where it ``may_modify`` is there anything that modifies volumes; and only then does it share the
-    ledger of a deployed stack, whose watchdog leaves alone the ticks that are taken here.
+    Only if it ``may_modify`` can it modify volumes. Only then does it share the ledger of a deployed stack,
+    whose watchdog skips the ticks that this process claims.
     """
     with _open_context(options, overrides, creates_ledger=True, claims_ticks=True, may_modify=may_modify) as (
         context,
@@ -177,7 +177,7 @@ def _build_channels(session: AwsSession, settings: Settings, context: CommandCon
 def _find_identity(
     session: AwsSession, context: CommandContext, *, is_required: bool
 ) -> CallerIdentity | None:
-    """Whom AWS takes us for; None where AWS cannot be asked, which stops no watchdog and no hold."""
+    """The identity that AWS sees; None if AWS cannot be asked, which stops neither a watchdog nor a hold."""
     try:
         return get_caller_identity(session, context.services.calls)
     except AwsError as error:

@@ -13,7 +13,7 @@ _MINUTE_RETENTION_DAYS: Final = 14  # CloudWatch keeps minutes for 15 days; one 
 
 
 def choose_period_s(volumes: int, days: int) -> int:
-    """The finest that CloudWatch still has, in seconds; a coarser one where that would take too long."""
+    """The finest period that CloudWatch still has, in seconds; a coarser one for very many volumes."""
     if days > _MINUTE_RETENTION_DAYS:
         return COARSE_PERIOD_S
     if volumes <= MAX_VOLUMES_BY_MINUTE:

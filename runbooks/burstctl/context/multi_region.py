@@ -1,4 +1,4 @@
-"""Several regions at once: a desk and a ledger for each, and none of them hides another."""
+"""Several regions at once: each has its own context and ledger, and no failure hides another region."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,11 +29,11 @@ class RegionResults:
 
 
 def run_in_regions(options: Options, run: Callable[[Options], ExitCode]) -> RegionResults:
-    """Look at each region in turn, or give an order; what goes wrong in one is said and hides no other.
+    """Run a command in each region in turn; a failure in one is reported and does not affect the others.
 
     Raises:
-        AwsError: all regions were asked for, and AWS does not say which there are.
-        OutputError: nobody takes the output any more.
+    AwsError: all regions were requested, and AWS does not list them.
+    OutputError: stdout is closed.
     """
     exit_codes: list[ExitCode] = []
     failures: list[str] = []

@@ -22,7 +22,7 @@ _POLICY_HINT: Final = "to go on with another: --policy FILE"
 
 
 class PolicyConflictError(BurstwatchError):
-    """Somebody else changed the policy while this one was looked at."""
+    """Another person changed the policy since it was read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,7 +215,7 @@ def without_header(text: str) -> str:
 
 
 def read_or_none(stored_policy: StoredPolicy) -> Policy | None:
-    """The policy, None where it is wrong."""
+    """The policy, None if it is invalid."""
     try:
         return stored_policy.read()
     except PolicyError:

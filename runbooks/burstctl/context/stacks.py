@@ -36,7 +36,7 @@ class Stacks:
 
     @property
     def active(self) -> Deployment | None:
-        """The stack whose watchdog may act; None also where that is one that cannot be read."""
+        """The stack whose watchdog may act; None also if its description cannot be read."""
         first = self.results[0] if self.results else None
         return first if isinstance(first, Deployment) else None
 
@@ -134,9 +134,9 @@ def choose_stack(stacks: Stacks, name: str | None) -> Deployment:
     """The stack of this name, or the only one.
 
     Raises:
-        AwsError: AWS could not be asked.
-        DeploymentError: what there is cannot be read.
-        SettingsError: there is none, not that one, or more than one to choose from.
+    AwsError: AWS could not be asked.
+    DeploymentError: a description cannot be read.
+    SettingsError: there is no stack, not that one, or more than one.
     """
     if stacks.failure is not None:
         raise stacks.failure

@@ -34,7 +34,7 @@ _DOCS_PAGE: Final = "docs/deploying.md"
 _SLACK_HOSTS: Final = frozenset({"hooks.slack.com", "hooks.slack-gov.com"})
 _LOCAL_HOSTS: Final = frozenset({"localhost", "::1"})
 _EMPTY_MESSAGE: Final = {"text": ""}
-"""What Slack refuses with ``no_text`` where the webhook is a good one, and otherwise for what is wrong."""
+"""Slack refuses a message without text with ``no_text`` if the webhook is valid, otherwise with the fault."""
 
 _VALID_WEBHOOK_CODES: Final = frozenset(
     {"no_text", "missing_text", "missing_text_or_fallback_or_attachments"}
@@ -119,7 +119,7 @@ def judge_subscriptions(
 
 
 def check_slack(context: DoctorContext) -> Iterator[Finding]:
-    """Whether Slack would take a message here, and whether the stack's address is kept where it says."""
+    """Whether Slack would accept a message, and whether the stack's secret has the address."""
     url = context.environ.get(SLACK_WEBHOOK)
     if url:
         yield probe_webhook(url)
@@ -135,7 +135,7 @@ def check_slack(context: DoctorContext) -> Iterator[Finding]:
 
 
 def probe_webhook(url: str, open_url: Callable[..., Any] | None = None) -> Finding:
-    """Reach the webhook without posting anything: to Slack goes a message that it must refuse.
+    """Test the webhook without posting: send a message that Slack must refuse.
 
     Whoever else may be there is only connected to: what they would make of such a message is not known.
     """

@@ -84,7 +84,7 @@ def judge_file(path: Path, file: LedgerFile) -> Iterator[Finding]:
 
 
 def _check_origin(context: DoctorContext, path: Path) -> Iterator[Finding]:
-    """Whether it is the ledger of this account and region; only where AWS says which that is."""
+    """Whether it is the ledger of this account and region; only if AWS returns the identity."""
     file_origin = inspect_ledger_file(path).origin
     try:
         own_origin = ledger_origin(context.account, context.region)

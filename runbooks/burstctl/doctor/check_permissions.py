@@ -83,7 +83,7 @@ def _ec2_call(operation: str) -> Attempt:
 
 
 def _describe_instance_type(context: DoctorContext) -> Any:
-    """One type; where the region does not have it, the answer is empty."""
+    """One type; if the region does not have it, the response is empty."""
     filters = [{"Name": "instance-type", "Values": ["t3.micro"]}]
     return context.client("ec2").describe_instance_types(MaxResults=5, Filters=filters)
 
@@ -149,7 +149,7 @@ READS: Final[Sequence[tuple[Permission, Attempt]]] = (
 
 
 def check_permissions(context: DoctorContext) -> Iterator[Finding]:
-    """Each permission that a desk needs, by README's table; all at once, as each may take its time."""
+    """Each permission in README's table for operators; all at once, because each call may take long."""
     parts = (
         _check_ledger_permissions,
         _check_policy_permissions,

@@ -55,7 +55,7 @@ def judge_pins(pins: Sequence[tuple[str, str]], installed: dict[str, str | None]
 
 
 def check_deployed_version(context: DoctorContext) -> Iterator[Finding]:
-    """Whether the deployed functions are those of this burstctl, where the stack says which they are."""
+    """Whether the deployed functions have the version of this burstctl, if the stack states its version."""
     stack = context.stack
     assert stack is not None, "asked only where a stack stands"
     records = find_deployments(context.client("ssm"))

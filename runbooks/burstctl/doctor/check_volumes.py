@@ -44,7 +44,7 @@ _EXPECTED_UNKNOWN_NOTES: Final[Mapping[UnknownReason, str]] = {
     UnknownReason.IDLE: "nothing to do: a full volume that serves nothing need not publish a balance",
     UnknownReason.TOO_NEW: "nothing to do: its first datapoint comes within a quarter of an hour",
 }
-"""Why a volume is not judged, where that is as it should be."""
+"""Why a volume is not assessed, if that is normal."""
 
 
 def check_telemetry(context: DoctorContext) -> Iterator[Finding]:

@@ -54,7 +54,7 @@ _LOOKUP_TIMEOUT_S: Final = 15.0
 """How long a check waits for what another one is finding out."""
 
 FLEET_TIMEOUT_S: Final = 90.0
-"""A look at a large fleet takes its time."""
+"""A pass over a large fleet takes time."""
 
 _CLIENT_CONFIG: Final = Config(
     connect_timeout=3,
@@ -208,7 +208,7 @@ class DoctorContext:
         return self.environ.get(CLOCK) == Clock.ENDPOINT
 
     def policy_or_default(self) -> Policy:
-        """The policy, or what is built in where it cannot be used: that is no reason to look at nothing."""
+        """The policy, or the default one if it cannot be used, so that the other checks can run."""
         try:
             return self.policy()
         except LookupFailedError:
@@ -361,7 +361,7 @@ class DoctorContext:
         return Fleet(volumes=volumes, failures=failures)
 
     def _assess_fleet(self) -> PassReport:
-        """One look at everything, as ``burstctl assess`` takes it; a ledger that fails hides no volume."""
+        """One pass over the fleet, as by ``burstctl assess``; a failing ledger hides no volume."""
         try:
             ledger = self.ledger()
         except LookupFailedError:

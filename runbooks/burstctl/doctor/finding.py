@@ -148,7 +148,7 @@ def worst_verdict(findings: Iterable[Finding]) -> Verdict:
 
 
 def exit_code_of_findings(findings: Sequence[Finding], *, exit_zero: bool) -> ExitCode:
-    """The exit code; ``exit_zero`` excuses what needs attention, never what could not be looked at."""
+    """The exit code; ``exit_zero`` ignores warnings and faults, but never a check that could not run."""
     troubles = {finding.trouble for finding in findings}
     if Trouble.MISUSED in troubles:
         return ExitCode.USAGE

@@ -1,4 +1,4 @@
-"""What IAM says of permissions that can only be tried by doing something: it is asked to simulate them."""
+"""Simulates permissions in IAM that could otherwise only be tested by using them."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class SimulationOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationResult:
-    """An action's answer, and why where it is not allowed."""
+    """The result for an action, and the reason if it is not allowed."""
 
     outcome: SimulationOutcome
     reason: str = ""
@@ -40,7 +40,7 @@ def simulate(
     *,
     request_context: Mapping[str, str] | None = None,
 ) -> Mapping[str, SimulationResult]:
-    """Ask IAM whether the caller may do this to that; where it does not say, everything is unknown.
+    """Ask IAM whether the caller may do this; without a response, everything is unknown.
 
     Raises:
         AwsError: IAM did not answer; not being allowed to ask is an answer.

@@ -180,7 +180,7 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
 def _resume(
     context: CommandContext, store: JournalStore, request: ExperimentRequest, *, is_abandoned: bool
 ) -> ExitCode:
-    """Go on where the last process stopped; nothing is asked again."""
+    """Continue where the last process stopped, without another confirmation."""
     if request.report is not None:
         _check_report_path(request.report)
     with store.lock(request.volume_id):
@@ -271,7 +271,7 @@ def _show_result(context: CommandContext, result: ExperimentResult) -> None:
 
 
 def _find_open_journal(context: CommandContext, store: JournalStore, volume_id: str) -> Journal | None:
-    """The experiment with this volume that is not over, if this desk is where it was begun.
+    """The experiment with this volume that is not concluded, if its journal is on this machine.
 
     Raises:
         SettingsError: it was begun in another region, or with another ledger.

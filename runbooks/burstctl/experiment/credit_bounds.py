@@ -25,7 +25,7 @@ SPENDING_ERROR: Final = 0.10
 
 FULL_CREDITS: Final = float(BUCKET_CREDITS)
 MAX_PERIOD_S: Final = 300
-"""CloudWatch collects every minute; where it is slower, every five."""
+"""CloudWatch usually collects every minute, otherwise every five."""
 
 _NOISE_CREDITS: Final = NOISE_PCT * CREDITS_PER_PCT + 1.0
 """One credit more, so that rounding of floats decides nothing."""
@@ -193,7 +193,7 @@ class BucketModel:
         *,
         to_s: float | None = None,
     ) -> Bounds | None:
-        """What it holds after these datapoints, or at ``to_s``; None where one of them cannot be."""
+        """The credits after these datapoints, or at ``to_s``; None if one of them is impossible."""
         at_s, current = from_s, balance
         for sample in samples:
             end_s = sample.start_at_s + self.period_s

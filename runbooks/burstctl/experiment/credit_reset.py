@@ -170,7 +170,7 @@ def reach_verdict(round_trip: RoundTrip) -> Verdict:
 
 
 def credits_before(round_trip: RoundTrip) -> Bounds | None:
-    """The credits when it left, by the half hour before; None where its datapoints contradict each other."""
+    """The credits when it left, from the half hour before; None if its datapoints contradict each other."""
     samples = round_trip.samples_between(round_trip.left_at_s - LOOKBACK_S, round_trip.left_at_s)
     if not samples:
         return ANY_CREDITS
@@ -180,7 +180,7 @@ def credits_before(round_trip: RoundTrip) -> Bounds | None:
 
 
 def credits_on_arrival(round_trip: RoundTrip) -> Bounds | None:
-    """The credits when it was its target; None where the datapoints before contradict each other.
+    """The credits when it reached its target; None if the earlier datapoints contradict each other.
 
     Datapoints during the modification count, unless no gp2 bucket can have had such a balance.
     """

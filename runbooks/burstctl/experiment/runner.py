@@ -95,7 +95,7 @@ class ExperimentRunner:
         return self.journal
 
     def _wait_for_ledger(self, error: LedgerError) -> None:
-        """To stop here would leave the volume where it is; to go on from any line is what the journal is for.
+        """Do not stop: the volume would stay on its target. The journal allows a restart at any point.
 
         Raises:
             LedgerError: it was never there, or is away for too long.
@@ -363,7 +363,7 @@ class ExperimentRunner:
         self.journal = journal
 
     def _report_progress(self, text: str) -> None:
-        """Say where it is, once."""
+        """Report the phase, once."""
         if text != self._last_message:
             self._last_message = text
             print_info(f"{format_clock(self._now_s)} UTC: {sanitise(text, MAX_SENTENCE_LENGTH)}")
@@ -410,7 +410,7 @@ class ExperimentRunner:
         return volumes[0] if volumes else None
 
     def _modification_times(self, seen_start_s: int | None, seen_end_s: int | None) -> ModificationTimes:
-        """The modification that is over, by AWS's record; where that is gone, by what was seen of it."""
+        """The completed modification according to AWS's record, or to what was observed if there is none."""
         modification, now_s = self._modification(), int(self._now_s)
         if modification is not None and modification.started_at and modification.ended_at:
             started_at_s, ended_at_s = (

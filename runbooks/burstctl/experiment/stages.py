@@ -16,7 +16,7 @@ _DESCRIPTIONS: Final = {
 
 
 def describe_stage(journal: Journal) -> str:
-    """Where the volume is, by the journal; what AWS has done since is seen when it goes on."""
+    """The phase according to the journal; what AWS did since then is read on the next run."""
     text = _DESCRIPTIONS[journal.stage].format(
         volume=journal.volume_id, target=journal.target, original=journal.original
     )
@@ -27,7 +27,7 @@ def describe_stage(journal: Journal) -> str:
 
 
 def describe_resume(journal: Journal) -> str:
-    """The command that goes on, and the one that ends it."""
+    """The commands that continue and that end the experiment."""
     command = f"burstctl experiment credit-reset {journal.volume_id}"
     if journal.is_abandoned:
         return f"run it again to bring it home: {command}"

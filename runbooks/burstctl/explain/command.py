@@ -83,7 +83,7 @@ def _drop_repeated_failure(context: CommandContext, volume_id: str) -> None:
 
 
 def _explain(context: CommandContext, report: PassReport, collector: Collector) -> Explanation | None:
-    """The explanation of the one decision; None where the volume is ignored, or was not found."""
+    """The explanation of the only decision; None if the volume is ignored, or was not found."""
     if not report.decisions:
         return None
     (decision,) = report.decisions

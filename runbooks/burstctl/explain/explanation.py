@@ -78,7 +78,7 @@ class Explanation:
 
     @property
     def act_rule(self) -> ActRule | None:
-        """At which level a drain flips it; None where it does not matter, such as for a critical volume."""
+        """The level at which a drain causes a flip; None if it does not matter, as for a critical volume."""
         recommendation, planned = self.decision.recommendation, self.planned
         if planned is None or not planned.is_flip or self.decision.volume_settings.is_critical:
             return None

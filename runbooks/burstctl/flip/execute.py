@@ -33,7 +33,7 @@ def modify(context: CommandContext, request: FlipRequest) -> ExitCode:
     """Plan, show, and do what a person agrees to.
 
     Raises:
-        SettingsError: there is nobody to ask, or the choice fits no volume.
+    SettingsError: no person can confirm it, or no volume matches.
     """
     if request.dry_run:
         batch = _with_dry_run_results(context, plan_request(context, request))
@@ -75,7 +75,7 @@ def _question(batch: PlannedBatch) -> str:
 
 
 def _with_dry_run_results(context: CommandContext, batch: PlannedBatch) -> PlannedBatch:
-    """The plans with what AWS says to each when it is asked to do nothing."""
+    """The plans with AWS's response to a dry run of each."""
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="dry-run") as pool:
         results = list(pool.map(lambda flip: _dry_run(context, flip), batch.planned))
     pairs = zip(batch.planned, results, strict=True)

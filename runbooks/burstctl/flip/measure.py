@@ -24,7 +24,7 @@ class VolumeMeasurement:
 def measure_volumes(
     services: Services, collector: Collector, volumes: Iterable[Volume]
 ) -> Mapping[str, VolumeMeasurement]:
-    """What CloudWatch shows of volumes, for orders that come without a look at them."""
+    """What CloudWatch has on volumes, for orders without a preceding pass."""
     volumes_by_id = {volume.volume_id: volume for volume in volumes}
     operations = collector.operations(volumes_by_id)
     balances = collector.balances(

@@ -72,8 +72,8 @@ def plan_request(context: CommandContext, request: FlipRequest) -> PlannedBatch:
     """Choose the volumes, measure what they serve, and plan.
 
     Raises:
-        SettingsError: no volume fits the choice.
-        AwsError: the volumes cannot be listed, so nobody knows which are meant.
+    SettingsError: no volume matches.
+    AwsError: the volumes cannot be listed.
     """
     context.progress.begin("planning")
     try:

@@ -108,7 +108,7 @@ def _place_holds(
 
 
 def _describe_placed(context: CommandContext, hold: Hold) -> str:
-    """What was held; not "everything" where no stack reads the ledger."""
+    """What was held; not "everything" if no stack reads the ledger."""
     if hold.volume_id is not None or context.reach.stack is not None:
         return describe_hold(hold, hold.placed_at_s)
     until = format_until(hold.until_s, hold.placed_at_s)

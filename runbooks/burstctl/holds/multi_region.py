@@ -162,7 +162,7 @@ def describe_reach(context: CommandContext) -> str:
 
 
 def reach_document(context: CommandContext) -> dict[str, Any]:
-    """Where an order was given, for programs; ``stack`` is null where it reaches none."""
+    """Where an order was placed, for programs; ``stack`` is null if no stack obeys it."""
     return {
         "region": context.services.location.region,
         "account": context.services.location.account,

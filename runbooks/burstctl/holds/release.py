@@ -112,7 +112,7 @@ def _release(context: CommandContext, subjects: Sequence[str | None]) -> list[Re
 
 
 def _clear_contested(ledger: Ledger, volume_id: str, *, by: str, now_s: int) -> int | None:
-    """Take a volume that others changed into care again; since when it was not, None where it was.
+    """Clear the contested mark of a volume; return since when it had the mark, None if it had none.
 
     Raises:
         BurstwatchError: other processes keep changing its state.

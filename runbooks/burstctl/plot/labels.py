@@ -31,7 +31,7 @@ GAP_LABELS: Final = {
 
 
 def format_event_time(at_s: float, timeline: Timeline) -> str:
-    """The hour and minute, with the day where the picture has more than one of them."""
+    """The hour and minute, with the day if the picture has more than one."""
     if timeline.end_s - timeline.start_s <= _DAY_S:
         return format_clock(at_s)
     return _format_day_and_time(at_s)
@@ -176,7 +176,7 @@ def format_bin_width(step_s: float, period_s: int) -> str:
 
 
 def fit_text(text: str, width: int) -> str:
-    """The text, without its last words where it is too long; one word that is too long itself is cut."""
+    """The text, without its last words if it is too long; a single word that is too long is cut."""
     words = text.split(" ")
     while len(words) > 1 and display_width(" ".join(words)) > width:
         words.pop()

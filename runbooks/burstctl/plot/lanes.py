@@ -34,7 +34,7 @@ class SegmentStyle(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A stretch of a lane, and its words."""
+    """A segment of a lane, and its label."""
 
     start_s: float
     end_s: float

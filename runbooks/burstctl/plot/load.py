@@ -142,7 +142,7 @@ def _read_entries(ledger: Ledger, volume_id: str, since_s: int) -> list[LedgerEn
 
 
 def _build_timeline(context: CommandContext, collector: Collector, inputs: TimelineInput) -> Timeline:
-    """The chronology; AWS is asked about a change of type only where some balance is missing without one."""
+    """The timeline; AWS is asked about modifications only if a balance is missing without a known one."""
     draft = build_timeline(inputs)
     modification = None
     if any(gap.reason in (DataGapReason.GAP, DataGapReason.OTHER_TYPE) for gap in draft.gaps):

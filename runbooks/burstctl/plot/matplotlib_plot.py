@@ -264,7 +264,7 @@ def _to_datetime(at_s: float) -> datetime:
 
 
 def _step_s(timeline: Timeline) -> int:
-    """How long a point of the picture is: a period, or several where there would be too many."""
+    """The duration of a point: one period, or several if there would be too many points."""
     periods = (timeline.now_s - timeline.start_s) / timeline.period_s
     return timeline.period_s * max(1, -(-int(periods) // _MAX_POINTS))
 
@@ -324,7 +324,7 @@ def _draw_balance(axes: Any, sheet: _Sheet, timeline: Timeline, step_s: int) -> 
 
 
 def _draw_empty(axes: Any, sampled: Series, step_s: int) -> bool:
-    """A pattern over the whole height where the bucket was empty, and whether it ever was."""
+    """A pattern over the whole height while the bucket was empty; returns whether it ever was."""
     pairs = zip(sampled.starts_at_s, sampled.values, strict=True)
     empty = Series.from_pairs((start_s, pct) for start_s, pct in pairs if pct <= EMPTY_PCT)
     for piece in contiguous_pieces(empty, step_s):

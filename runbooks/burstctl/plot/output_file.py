@@ -15,7 +15,7 @@ KINDS: Final = ("png", "svg")
 
 
 class PictureFile:
-    """A file by whose name it is known what to draw; what is wrong with it is said before AWS is asked."""
+    """A file whose name determines the format; a wrong name is reported before any call to AWS."""
 
     def __init__(self, path: Path) -> None:
         kind = path.suffix.lower().removeprefix(".")
@@ -28,7 +28,7 @@ class PictureFile:
         self._draw = _load_draw()
 
     def write(self, volume_plot: VolumePlot) -> None:
-        """Draw it, and say where it is.
+        """Draw the picture, and report where it is.
 
         Raises:
             WriteError: it cannot be written; what was there before still is.

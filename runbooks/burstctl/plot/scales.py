@@ -55,7 +55,7 @@ class TimeScale:
         return self.first_column + floor((at_s - self.start_s) / self.step_s)
 
     def column_range(self, start_s: float, end_s: float) -> tuple[int, int]:
-        """The columns of a stretch, one at least, as ``(first, end)``."""
+        """The columns of a span, at least one, as ``(first, end)``."""
         first_column = max(self.first_column, self.column(start_s))
         return first_column, min(self.end_column, max(first_column + 1, self.column(end_s)))
 
@@ -137,7 +137,7 @@ def _importance(event: TimelineEvent) -> int:
 
 
 def values_in(series: Series, from_s: float, to_s: float, period_s: int) -> Sequence[float]:
-    """The samples that begin in a stretch, or else the one that covers its start."""
+    """The samples that begin in a span, or else the one that covers its start."""
     first, end = bisect_left(series.starts_at_s, from_s), bisect_left(series.starts_at_s, to_s)
     if first < end:
         return series.values[first:end]

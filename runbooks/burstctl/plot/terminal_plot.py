@@ -73,7 +73,7 @@ class _BarSeries:
 
 
 def draw_text(volume_plot: VolumePlot, *, width: int, height: int, glyphs: Glyphs) -> list[list[StyledRun]]:
-    """The whole picture as lines; where the terminal is low they are more than its height."""
+    """The whole picture as lines; on a low terminal there are more of them than fit."""
     timeline, width = volume_plot.timeline, max(MIN_WIDTH, width)
     header, lanes = _draw_header(volume_plot, width), build_lanes(timeline)
     rows = height - len(header) - len(lanes) - bool(timeline.events) - _TITLE_ROWS - _AXIS_ROWS
@@ -215,7 +215,7 @@ def _draw_gaps(
 
 
 def _write_centred(sheet: Canvas, first: int, end: int, row: int, texts: Iterable[str]) -> None:
-    """The first of these words that fit into a stretch, in its middle, with a blank around them."""
+    """The first of these labels that fits into a segment, in its middle, with a blank on both sides."""
     for message in (f" {text} " for text in texts):
         if display_width(message) <= end - first:
             sheet.write(first + (end - first - display_width(message)) // 2, row, message, _BOLD)
@@ -246,7 +246,7 @@ def _draw_cone(
 
 
 def _projected_balance_pct(cone: ForecastCone, empty_at_s: float | None, at_s: float) -> float:
-    """The balance at an instant on the straight way to empty; as it is, where that is nowhere in sight."""
+    """The balance at an instant on a straight line to empty; unchanged if it will not be empty."""
     if empty_at_s is None:
         return cone.start_pct
     if empty_at_s <= cone.start_at_s:

@@ -26,7 +26,7 @@ class SettingChange:
 
 
 def changes_between(before: Policy, after: Policy) -> list[SettingChange]:
-    """The settings that differ, in the order of the document; those that are no more come last."""
+    """The settings that differ, in the order of the document; those that were removed come last."""
     before_settings, after_settings = (dict(_flatten(policy.to_mapping())) for policy in (before, after))
     return [
         SettingChange(setting=setting, before=before_settings.get(setting), after=after_settings.get(setting))
@@ -36,7 +36,7 @@ def changes_between(before: Policy, after: Policy) -> list[SettingChange]:
 
 
 def format_changes(changes: list[SettingChange]) -> list[str]:
-    """A line for each, or a few where one is too short."""
+    """A line for each change, or several if one is too short."""
     return [
         f"  {line}"
         for change in changes

@@ -76,10 +76,10 @@ def change_policy(options: Options, request: PushRequest) -> ExitCode:
     """Push a policy, or withdraw the pushed one.
 
     Raises:
-        PolicyError: the policy is wrong; with every fault.
-        SettingsError: it does not fit the stack, or there is nobody to ask.
-        AwsError: Parameter Store cannot be asked, or did not take it.
-        PolicyConflictError: somebody else changed the policy meanwhile.
+    PolicyError: the policy is invalid; with every fault.
+    SettingsError: it does not fit the stack, or no person can confirm it.
+    AwsError: Parameter Store cannot be reached, or refused it.
+    PolicyConflictError: another person changed the policy meanwhile.
     """
     document = "" if request.source is None else _read_document(request.source)
     if not request.dry_run:

@@ -88,7 +88,7 @@ def describe_quota(modifications: Sequence[ModificationUse], now_s: float) -> li
 
 
 def next_modification_at_s(modifications: Sequence[ModificationUse]) -> int | None:
-    """When the next modification is allowed by AWS; None where it is now."""
+    """When AWS allows the next modification; None if it does now."""
     return (
         None
         if len(modifications) < QUOTA

@@ -42,7 +42,7 @@ class GuardName(click.ParamType[Guard]):
 
 
 def override_hint(planned: Iterable[PlannedFlip]) -> str | None:
-    """What would have it done all the same; None where no override helps."""
+    """The command that would do it in spite of the guard; None if no override applies."""
     refusing_sets = [{refusal.guard for refusal in flip.shown_refusals} for flip in planned]
     overridable = {guard for guards in refusing_sets if guards <= set(OVERRIDABLE) for guard in guards}
     if not overridable:

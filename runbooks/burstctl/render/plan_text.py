@@ -18,7 +18,7 @@ from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.windows import describe_flip_duration
 from burstwatch.core.text import format_relative_time, format_until, format_usd
 
-_NO_DIFFERENCE_USD: Final = 0.0001
+_NO_DIFFERENCE_USD: Final = 0.0001  # less is rounding of prices per month
 
 
 def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
@@ -49,7 +49,7 @@ def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
 
 
 def _under_way(plan: FlipPlan) -> list[str]:
-    """What AWS is making of a volume that is to return; nothing where it could begin with that."""
+    """The modification in progress on a volume that is to return; empty if the return could begin."""
     flip = plan.context.state.flip
     is_refused = any(refusal.guard is Guard.MODIFICATION_IN_PROGRESS for refusal in plan.refusals)
     if plan.order.direction is Direction.FLIP or flip is None or not (flip.is_under_way and is_refused):
