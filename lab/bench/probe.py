@@ -326,7 +326,7 @@ def measure_passes(_: Bench) -> None:
 
 
 def run_passes(threads: int) -> None:
-    """As the first process of a space: start others, look at them all."""
+    """As the first process of a PID namespace: start others, and examine them all."""
     site = ddprobe.find_site("/", 5)
     holders = [
         start_sleepers(min(1000, threads - 1 - started_threads))

@@ -39,7 +39,7 @@ _IO1_GIB: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _ScenarioVolume:
-    """A volume; ``loads`` are what it is asked from which minute on."""
+    """A volume; ``loads`` are its loads by the minute from which they apply."""
 
     description: str
     tags: Mapping[str, str] = field(default_factory=dict)

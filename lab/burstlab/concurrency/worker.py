@@ -47,7 +47,7 @@ class WorkerConfig:
 
     It is killed right before (or after) the effect numbered ``kill_at_effect``.
 
-    Each request to AWS is an effect, each write to a ledger in a file, and each alert that goes out.
+    Each request to AWS, each write to a ledger file and each alert that is sent is an effect.
     """
 
     environ: Mapping[str, str]

@@ -15,7 +15,7 @@ from burstwatch.core.text import format_clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetInterval:
-    """A volume's way to a target and, where it came to that, back.
+    """The flip of a volume, and its return if there was one.
 
     Instants are epoch seconds, each None until it is there.
     """

@@ -81,7 +81,7 @@ class VolumeHistory:
         return sum(sample.usd for sample in self.samples)
 
     def extra_usd(self, from_s: float = 0, to_s: float | None = None) -> float:
-        """What it cost above gp2 between two moments; negative where it cost less."""
+        """The cost above gp2 between two moments; negative if it was lower."""
         end_s = inf if to_s is None else to_s
         return sum(sample.extra_usd for sample in self.samples if from_s < sample.at_s <= end_s)
 
@@ -171,7 +171,7 @@ class DemoRun:
 
     @property
     def api_calls(self) -> dict[str, int]:
-        """What the watchdog has asked of EC2 and CloudWatch."""
+        """The watchdog's calls to EC2 and CloudWatch."""
         return self.endpoint.faults.call_counts()
 
     @property

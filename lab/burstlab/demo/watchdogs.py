@@ -124,7 +124,7 @@ class LocalWatchdog:
 
 @contextmanager
 def local_watchdog(endpoint: Endpoint, policy: Path) -> Iterator[Watchdog]:
-    """Put the watchdog in front of the endpoint, its ledger in a file that goes at the end."""
+    """Connect the watchdog with the endpoint; its ledger is a temporary file."""
     channel = _RecordingChannel()
     with (
         TemporaryDirectory(prefix="burstwatch-demo-") as directory,
@@ -179,7 +179,7 @@ class DeployedWatchdog:
 
 @contextmanager
 def deployed_watchdog(endpoint: Endpoint, policy: Path, log: Callable[[str], None]) -> Iterator[Watchdog]:
-    """Deploy the stack onto a local AWS that goes at the end, and point it at the endpoint's volumes.
+    """Deploy the stack onto a temporary local AWS, and let it use the endpoint's volumes.
 
     Raises:
         LocalAwsError: something is not installed, or does not start; the message says what to do.

@@ -27,7 +27,7 @@ _MAX_EVENTS_PER_CALL: Final = 10
 
 
 class DeployedStackError(BurstwatchError):
-    """The deployed stack did not do what was asked; the message says what its function said."""
+    """The deployed stack failed; the message has the output of its function."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -30,15 +30,14 @@ _SHOWN_LOG_LINES: Final = 25  # the end of a log has the error
 
 
 class LocalAwsError(BurstwatchError):
-    """The local AWS or the CDK did not do what was asked; the message says what was seen."""
+    """The local AWS or the CDK failed; the message has its output."""
 
 
 class LocalAws:
     """ministack on 127.0.0.1 and a free port; start it with ``with``, or ``start`` and ``stop``.
 
-    What it and the CDK say is kept in ``directory``: by default a new one that goes when it stops, or when
-    this process dies. Its functions run on this machine's Python, in ministack's environment plus their
-    layer.
+    Their output is kept in ``directory``, by default a new one that is deleted when it stops, or when this
+    process dies. The functions run on this machine's Python, in ministack's environment plus their layer.
     """
 
     def __init__(

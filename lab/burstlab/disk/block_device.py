@@ -78,7 +78,7 @@ class Counters(NamedTuple):
 
 
 def unavailable_reason(backend: str = "auto") -> str | None:
-    """What this machine lacks for a disk, in a sentence; None where one can be built."""
+    """What this machine lacks for a disk, in a sentence; None if a disk can be built."""
     if reason := _loop_device_problem():
         return f"a throttled disk {reason}"
     backends = BACKENDS if backend == "auto" else (backend,)

@@ -78,7 +78,7 @@ class JobLoop:
         self._stderr.close()
 
     def check(self) -> None:
-        """Refuse to go on where the loop or a job failed.
+        """Raise an error if the loop or a job failed.
 
         Raises:
             DiskError: with the last line of what was said.

@@ -1,4 +1,4 @@
-"""What ``burstlab disk`` shows: on a terminal a live board, elsewhere a line every few seconds."""
+"""What ``burstlab disk`` shows: a live view on a terminal, otherwise a line every few seconds."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -54,8 +54,8 @@ def lock(directory: Path) -> int:
     """Hold the folder for as long as the descriptor is open, however the holder ends.
 
     Raises:
-        BlockingIOError: somebody else has it.
-        PermissionError: it is not a directory of ours alone, or its lock is not our own file.
+    BlockingIOError: another process has it.
+    PermissionError: it is not a private directory, or its lock is not our own file.
     """
     if not is_private_directory(directory):
         raise PermissionError(f"{directory} is not a directory of this user with mode 0700")
@@ -379,7 +379,7 @@ def _stop_servers(directory: Path) -> None:
 
 
 def _run(command: Sequence[str]) -> int | None:
-    """The exit code, or None where it did not end in time; such a process is left to itself."""
+    """The exit code, or None if it did not end in time; such a process is left running."""
     child = subprocess.Popen(  # noqa: S603 - the commands are ours
         command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

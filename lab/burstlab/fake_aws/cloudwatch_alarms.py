@@ -1,7 +1,7 @@
 """Alarms that act: SetAlarmState publishes to the alarm's topics, which moto's does not.
 
-A topic with a customer key gets the message where ``alarms_deliver`` is set; where it is not, the alarm's
-history says that the key did not let CloudWatch use it.
+A topic with a customer key receives the message if ``alarms_deliver`` is set. Otherwise the alarm's history
+says that CloudWatch may not use the key.
 """
 
 import json

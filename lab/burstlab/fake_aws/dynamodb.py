@@ -56,7 +56,7 @@ class DynamoDbError(Exception):
 
 @dataclass(slots=True)
 class Fault:
-    """What goes wrong the next ``times`` this operation is called.
+    """The fault of the next ``times`` calls of this operation.
 
     ``cancellation_codes`` are the codes of a cancelled transaction, one an action. An answer that
     ``is_response_lost`` is to something that was done. As many calls go well before as it ``skipped_calls``.

@@ -71,7 +71,7 @@ class FaultRegistry:
             self._hit_counts.append(0)
 
     def clear(self) -> None:
-        """Nothing goes wrong from now on; latency stays."""
+        """Remove all faults; the latency remains."""
         with self._lock:
             self._faults, self._match_counts, self._hit_counts = [], [], []
 

@@ -64,7 +64,7 @@ class AccountApi:
         return Response(body=json.dumps(document).encode(), content_type="application/x-amz-json-1.1")
 
     def _assume_role(self, request: Mapping[str, str]) -> Response:
-        """A session of a role that moto holds; the policy it was asked with narrows what it may do."""
+        """A session of a role in moto; its session policy limits what it may do."""
         account, role = request["RoleArn"].split(":")[4], request["RoleArn"].rpartition("/")[2]
         policies = _role_policies(account, role)
         if policies is None:

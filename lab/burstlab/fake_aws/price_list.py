@@ -38,7 +38,7 @@ _OTHER_TYPES_USD: Final = {"st1": 0.045, "sc1": 0.015, "standard": 0.05}
 class PriceListApi:
     """Serves the Price List.
 
-    Usage types ``excluded_usage_types`` are left out, as where a type is not sold.
+    The usage types in ``excluded_usage_types`` are left out, as in regions without that type.
     """
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """A response before it goes out."""
+    """A response before it is sent."""
 
     body: bytes
     content_type: str

@@ -1,4 +1,4 @@
-"""The two ways the watchdog runs: from a desk with a ledger in a file, and deployed as three functions."""
+"""The two ways to run the watchdog: as a process with a ledger in a file, and deployed as three functions."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -51,7 +51,7 @@ class Deployment(Protocol):
         ...
 
     def run_operator_change(self, change: Callable[[Any], object]) -> bool:
-        """A person changes something in the ledger; False where that failed, and is to be tried again."""
+        """A person changes the ledger; False if that failed and must be repeated."""
         ...
 
     def deliver_event(self, event: Mapping[str, Any]) -> None:
@@ -113,7 +113,7 @@ def _make_services(world: World, ledger: Ledger, ec2: Any, channels: Any, **extr
     )
 
 
-# From a desk
+# As a process on an operator's machine
 
 _LEDGER_WRITES: Final[Mapping[str, str]] = {
     "commit": "ledger.commit",

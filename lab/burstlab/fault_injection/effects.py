@@ -91,7 +91,7 @@ UNCHANGED: Final = object()
 """The result of altering a response if that would not change it."""
 
 Alter = Callable[[Any, Any], Any]
-"""Takes an answer and the one before it to the same question, None where there was none."""
+"""Takes a response and the previous one to the same request, None if there was none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class FaultInjector:
     def start_process(
         self, process: str, *, process_timeout_s: float = float("inf"), client_timeout_s: float = float("inf")
     ) -> None:
-        """A process goes to work: one that died is another now. None of its calls waits for longer."""
+        """A process starts; after a crash it is a new one. None of its calls waits for longer than this."""
         self._is_dead = False
         self._client_timeout_s = client_timeout_s
         self.process, self.process_ends_at_s = process, self.clock.now_s() + process_timeout_s

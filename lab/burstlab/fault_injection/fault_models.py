@@ -27,7 +27,7 @@ _CHANNEL_TIMEOUT_S: Final = 10.0
 """A turn of 5 s to wait for, and an exchange of 5 s."""
 
 _SNS_TIMEOUT_S: Final = 8.0
-"""SNS is asked once in a pass."""
+"""SNS is called once in a pass."""
 
 _LOCK_TIMEOUT_S: Final = 5.0  # of the SQLite ledger
 _NEXT_MODIFICATION_AFTER_S: Final = 120  # the story lasts minutes: AWS's wait of hours would end it

@@ -1,4 +1,4 @@
-"""What the incident shows while it runs and when it ends: on a terminal a live board, elsewhere lines."""
+"""What the incident shows while it runs and when it ends: a live view on a terminal, otherwise lines."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager

@@ -215,7 +215,7 @@ def choose_job_commands(
     """What the jobs are, the same on every device, and the commands that run one; empty for the built-in.
 
     Raises:
-        DiskError: what was asked for does not run here.
+    DiskError: the requested kind of job does not run here.
     """
     for kind in JOBS if jobs == "auto" else (jobs,):
         try:

@@ -25,7 +25,7 @@ class BucketSegment(NamedTuple):
 
 
 class ServeResult(NamedTuple):
-    """What a stretch of constant demand did: the state after it and what was served in it."""
+    """The result of a span of constant demand: the state after it, and what was served in it."""
 
     credits: float
     served_ops: float
@@ -43,7 +43,7 @@ def split_at_changes(
     burst_iops: int = BURST_IOPS,
     refill_iops: int | None = None,
 ) -> list[BucketSegment]:
-    """Cut ``seconds`` of constant demand where the bucket empties or fills, or the backlog is worked off.
+    """Split ``seconds`` of constant demand where the bucket becomes empty or full, or the backlog is done.
 
     ``backlog_ops=None`` loses what cannot be served; a number queues it, to be served as soon as can be.
     ``refill_iops`` are the credits per second of an idle volume where that is not the baseline.
@@ -71,7 +71,7 @@ def split_at_changes(
 def serve(
     *, baseline: int, credits_now: float, demand_iops: float, seconds: float, backlog_ops: float | None = None
 ) -> ServeResult:
-    """Credits, served operations, lowest credits and backlog of one stretch.
+    """Credits, served operations, lowest credits and backlog of one span.
 
     Arguments as in ``split_at_changes``.
     """

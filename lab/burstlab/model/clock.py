@@ -48,7 +48,7 @@ class LabClock:
         return datetime.fromtimestamp(self.now_s(), tz=UTC)
 
     def advance(self, seconds: float) -> datetime:
-        """Jump ahead and answer the new time; time never goes back."""
+        """Advance the clock and return the new time; time never goes back."""
         if not 0 <= seconds < float("inf"):
             raise ValueError(f"cannot advance by {seconds} s: give a number of seconds, 0 or more")
         with self._lock:

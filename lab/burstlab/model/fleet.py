@@ -1,6 +1,6 @@
 """A fleet of simulated volumes and the instances they are attached to.
 
-A volume is simulated only up to the moment someone looks at it, so ten thousand calm ones cost nothing.
+A volume is simulated only up to the last moment that was requested, so ten thousand calm ones cost nothing.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -272,7 +272,7 @@ class LabFleet:
             volume.attachment, volume.running = None, False
 
     def add_instance(self, instance: LabInstance) -> None:
-        """Declare an instance before volumes are attached to it, where its type or state matters."""
+        """Declare an instance before volumes are attached to it, if its type or state matters."""
         with self.lock:
             self.instances[instance.instance_id] = instance
 

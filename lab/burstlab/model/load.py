@@ -15,7 +15,7 @@ from burstwatch.core.errors import BurstwatchError
 
 NEVER_S: Final = 2**53  # beyond any time, and still exact as a float
 OPERATION_KIB: Final = 16.0
-"""The size of an operation, where a load says nothing of it."""
+"""The size of an operation, if a load does not specify it."""
 MAX_OPERATION_KIB: Final = 256
 """EBS counts more than this as several operations."""
 _MINUTE_S: Final = 60

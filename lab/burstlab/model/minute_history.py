@@ -134,7 +134,7 @@ class MinuteHistory:
     """
 
     def __init__(self, *, recent_s: float = 0) -> None:
-        """Keep stretches as they were for ``recent_s`` seconds, so that a still-open minute can be shown."""
+        """Keep spans unchanged for ``recent_s`` seconds, so that a minute that is still open can be shown."""
         self._runs: list[MinuteRun] = []
         self._open_minute: _OpenMinute | None = None
         self._open_minute_number = 0
@@ -236,7 +236,7 @@ def _first_minute(run: MinuteRun) -> int:
 
 
 def _to_run(first_minute: int, minute_count: int, interval: Interval) -> MinuteRun:
-    """Whole minutes of one stretch."""
+    """Whole minutes of one span."""
     step = (interval.credits_after - interval.credits_before) / minute_count
     start, end = interval.credits_before, interval.credits_before + step
     return MinuteRun(
@@ -256,7 +256,7 @@ def _to_run(first_minute: int, minute_count: int, interval: Interval) -> MinuteR
 
 
 def _join_runs(last: MinuteRun, run: MinuteRun) -> MinuteRun | None:
-    """One run of both where the second goes on as the first did, else None."""
+    """One run of both if the second continues the first, else None."""
     is_same_coverage = (run.seconds, run.balance_seconds) == (last.seconds, last.balance_seconds)
     if run.first_minute != last.first_minute + last.minute_count or not is_same_coverage:
         return None

@@ -51,7 +51,7 @@ class ModificationProgress:
         return "optimizing" if at_s >= self.optimizing_at_s else "modifying"
 
     def progress_at(self, at_s: float) -> int:
-        """Percent; a failed one stays where it failed, a stuck one at 99."""
+        """Per cent; a failed modification remains where it failed, a stuck one at 99."""
         if at_s >= self.ends_at_s and not self.will_fail:
             return _FULL_PCT
         worked_s = min(at_s, self.ends_at_s) - self.optimizing_at_s

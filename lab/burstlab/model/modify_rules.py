@@ -75,7 +75,7 @@ def check_rate(volume: DescribedVolume, now: datetime, settings: LabSettings) ->
 
 
 def check_no_op(volume: DescribedVolume, target: VolumeSpec, settings: LabSettings) -> None:
-    """A modification that changes nothing, where it is refused."""
+    """Refuse a modification that changes nothing, if the settings say so."""
     if settings.no_op_code is not None and target == volume.spec:
         raise AwsError(settings.no_op_code, f"The request changes nothing of {volume.volume_id}.")
 

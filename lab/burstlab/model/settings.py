@@ -45,25 +45,25 @@ _FIXED_SETTINGS: Final = frozenset(
 class LabSettings:
     """What is not established about AWS, or differs between accounts, and so can be chosen.
 
-    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s`` each one's lag
-    lies between the two, by ``seed``. ``open_minute`` shows the minute that is still filling.
-    ``balance_every_s`` leaves a balance of one minute in so many seconds (300: every five minutes).
-    ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and up) publish a balance of 100,
-    ``idle_publishes=False`` silences seconds in which nothing was served; ``publishes_bytes=False`` leaves
-    the bytes of operations to whoever puts them. ``queued`` serves later what could not be served, instead of
-    losing it.
+    Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s``, each delay is
+    between the two, by ``seed``. ``open_minute`` shows the minute that is still filling. With
+    ``balance_every_s``, only one minute in so many seconds has a balance (300: every five minutes).
+    ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and more) publish a balance of 100.
+    ``idle_publishes=False`` publishes nothing for seconds without operations; ``publishes_bytes=False``
+    leaves the bytes of operations to whoever calls PutMetricData. ``queued`` serves demand later that could
+    not be served, instead of losing it.
 
     Listings. ``filter_after_page`` cuts a page of all volumes and then filters it, as EC2 may: pages come
     short or empty, with a token; the filters named in ``filters_before_page`` (``tag:*`` for all tags) are
     applied before the cut all the same. Each page of a listing takes ``page_latency_s``.
 
-    How a modification goes. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
-    ``modify_minutes_per_tib`` (the documents: "up to 6 hours" for 1 TiB; no volume counts as less than 16 GiB
-    or more than 4 TiB), each shortened by up to the share ``modify_spread``, by seed. ``modify_outcome``:
+    Course of a modification. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
+    ``modify_minutes_per_tib`` (AWS: "up to 6 hours" for 1 TiB; sizes below 16 GiB and above 4 TiB count as
+    those). Both are shortened by up to the share ``modify_spread``, by ``seed``. ``modify_outcome``:
     ``failed`` half-way through optimizing, ``failed_early`` before it, ``stuck`` in it until
-    ``LabFleet.end_modification``. ``uplift`` is when the new performance is felt, ``target_shown_from`` when
-    DescribeVolumes tells the new type and rates (a new size is told, and there, from optimizing on),
-    ``balance_switches`` when BurstBalance stops, or comes back. ``balance_after`` is the bucket on its return
+    ``LabFleet.end_modification``. ``uplift`` is when the new performance is effective. ``target_shown_from``
+    is when DescribeVolumes shows the new type and rates (a new size always from optimizing on).
+    ``balance_switches`` is when BurstBalance stops or starts. ``balance_after`` is the bucket on the return
     to gp2: as it was, ``refilled`` at the baseline meanwhile, ``reset`` to full, or ``emptied``.
 
     What is refused. ``modify_rule``: four starts in 24 hours, or the older one in six; ``failed_counts`` and
@@ -170,7 +170,7 @@ def with_changes(settings: LabSettings, changes: Mapping[str, Any]) -> LabSettin
     """The settings with some of them changed, as JSON gives them.
 
     Raises:
-        ValueError: naming the setting that is unknown, fixed once a fleet lives, or has a wrong value.
+    ValueError: with the setting that is unknown, cannot change in a running fleet, or has a wrong value.
     """
     changeable: dict[str, Any] = {
         field.name: field.type for field in fields(settings) if field.name not in _FIXED_SETTINGS

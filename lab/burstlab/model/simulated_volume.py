@@ -25,7 +25,7 @@ from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iop
 
 
 class SimulatedVolume(DescribedVolume):
-    """A volume that lives in simulated time, brought up to a moment only when someone looks.
+    """A volume in simulated time, which is advanced only when its state is requested.
 
     Times are whole seconds since the epoch. Demand that cannot be served is lost, or queued and served later.
     """
@@ -61,7 +61,7 @@ class SimulatedVolume(DescribedVolume):
         self._stalled_s = self._lost_ops = 0.0
 
     def set_load(self, load: Load | str, at_s: int) -> None:
-        """From ``at_s`` on this is what is asked; changes planned for later are dropped."""
+        """Set the demand from ``at_s`` on; changes that were planned for later are dropped."""
         if at_s < self.at_s:
             raise ValueError(
                 f"{self.volume_id}: the load cannot change at {at_s}, {self.at_s - at_s} s ago; "
@@ -78,7 +78,7 @@ class SimulatedVolume(DescribedVolume):
     ) -> None:
         """Advance to ``until_s`` with the operations that a real device completed, of this mean size.
 
-        From the first time on that is the only way it lives: nothing is known of it beyond ``until_s``.
+        From the first call on, the volume advances only in this way, and has no state after ``until_s``.
         """
         seconds = until_s - self.at_s
         if seconds < 0 or (seconds == 0 and read_ops + write_ops > 0):
@@ -127,7 +127,7 @@ class SimulatedVolume(DescribedVolume):
         )
 
     def _serve_segment(self, until_s: int) -> None:
-        """One stretch of constant demand."""
+        """One span of constant demand."""
         self._segment = self._next_segment()
         self._serve_until(min(self._segment.ends_at_s, until_s))
 
@@ -256,7 +256,7 @@ class SimulatedVolume(DescribedVolume):
             self._stalled_s += segment.duration_s
 
     def _idle_until(self, until_s: int) -> None:
-        """No one asks anything and nothing is published; a gp2 bucket goes on earning."""
+        """Without demand nothing is published; a gp2 bucket continues to earn."""
         performance = self._current_performance()
         if performance.uses_credits:
             earned_credits = performance.refill_iops * (until_s - self.at_s)

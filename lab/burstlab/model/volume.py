@@ -99,7 +99,7 @@ class Truth:
 
 @dataclass(slots=True, kw_only=True)
 class Attachment:
-    """Where a volume is attached; ``instance_id`` is None where a service owns the attachment."""
+    """The attachment of a volume; ``instance_id`` is None if a service owns the attachment."""
 
     instance_id: str | None
     device: str

@@ -323,8 +323,8 @@ class Testbed:
 
         Disks of others are let go of there: a copy of their mounts would keep them busy.
         """
-        others = f"grep -e /burstlab-disk- -e /ddprobe-box- /proc/mounts | grep -v {self.device.directory}/"
-        unmount_others = f'for other in $({others} | cut -d " " -f 2); do umount -l "$other"; done'
+        mounts = f"grep -e /burstlab-disk- -e /ddprobe-box- /proc/mounts | grep -v {self.device.directory}/"
+        unmount_others = f'for other in $({mounts} | cut -d " " -f 2); do umount -l "$other"; done'
         enter = script if "$@" in script else f'{script}; exec "$@"'
         return ["unshare", "--mount", "sh", "-ec", f"{unmount_others}; {enter}", "sh"]
 

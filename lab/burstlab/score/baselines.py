@@ -26,7 +26,7 @@ POLL_USD: Final = 0.01 / 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Baseline:
-    """A threshold on the mean balance of the last ``span_min``, looked at every ``interval_min`` minutes."""
+    """A threshold on the mean balance of the last ``span_min``, evaluated every ``interval_min`` minutes."""
 
     name: str
     description: str

@@ -50,7 +50,7 @@ def policy_for_scoring(policy: Policy, target: VolumeType) -> Policy:
 
 
 def policy_polling_every_minute(policy: Policy) -> Policy:
-    """The same judgement by a watcher who looks at every volume every minute."""
+    """The same policy, but every volume is polled every minute."""
     minute = timedelta(minutes=1)
     cadence: CadencePolicy = replace(
         policy.cadence, sweep_tick=minute, sweep_at_most=minute, focus_at_most=minute

@@ -34,7 +34,7 @@ _CALM_PCT: Final = 95.0  # the policy's watch_below
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Cases that are one fleet; ``queued``: what is held back waits instead of being lost."""
+    """Cases of one fleet; ``queued``: demand that is not served waits instead of being lost."""
 
     cases: Sequence[Case]
     policy: Policy

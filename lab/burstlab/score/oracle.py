@@ -79,7 +79,7 @@ def _next_modifications(
     min_gp2_s: int,
     settings: LabSettings,
 ) -> Iterator[AcceptedModification]:
-    """The next move, planned from where the ``modifications`` so far have led; the caller adds it to them."""
+    """The next modification after ``modifications``; the caller appends it."""
     end_s = START_S + case.duration_s
     settled = _SettledState(START_S, FULL_CREDITS, 0.0)
     while (stall_at_s := next_stall_at_s(case, settled.at_s, settled.credits, end_s)) is not None:

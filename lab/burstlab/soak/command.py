@@ -80,7 +80,7 @@ def month(*, days: int, keep: Path | None, as_json: bool) -> None:
 
 @contextmanager
 def temporary_directory() -> Iterator[Path]:
-    """A folder for a ledger that goes afterwards: in memory, where the system has files there.
+    """A temporary folder for a ledger: in memory if the system supports that.
 
     A month has 140,000 transactions, each of which would wait for the disk.
     """

@@ -136,7 +136,7 @@ def _make_services(scenario: Scenario, ledger: Ledger, channel: _RecordingChanne
 
 
 def _tick(services: Services, scenario: Scenario, tick_times: _TickTimes) -> None:
-    """One pass, a little after its minute; then the lab goes on to the next minute."""
+    """One pass shortly after its minute; then the lab advances to the next minute."""
     clock, tick_s = scenario.fleet.clock, scenario.fleet.now_s()
     clock.advance(_PASS_DURATION_S)
     started_cpu_s = process_time()
@@ -218,13 +218,13 @@ def _file_kib(path: Path) -> float:
 
 
 def _count_objects() -> int:
-    """How many objects of the watchdog's own classes live."""
+    """The number of live objects of the watchdog's own classes."""
     gc.collect()
     return sum(str(type(instance).__module__).startswith("burstwatch.") for instance in gc.get_objects())
 
 
 def _memory_mib() -> float:
-    """What this process holds in memory now; 0 where the system does not say."""
+    """The memory of this process; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
