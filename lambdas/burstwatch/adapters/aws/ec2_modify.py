@@ -30,6 +30,12 @@ _GUARD_BY_CODE: Final = {
     "VolumeLimitExceeded": "account_limit",
     "VolumeTypeNotAvailableInZone": "type_not_available",
 }
+"""The guard that each of AWS's refusals corresponds to.
+
+VolumeModificationRateExceeded is in no published list, but EC2 returns it. Source: reports of its users; for
+the other codes, the EC2 API reference, "Error codes".
+"""
+
 _TYPE_ERROR_CODES: Final = frozenset(
     {"UnsupportedOperation", "Unsupported", "InvalidParameterValue", "InvalidParameterCombination"}
 )

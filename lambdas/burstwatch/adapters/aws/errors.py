@@ -243,7 +243,11 @@ _BAD_CREDENTIALS_CODES: Final = error_codes(
 _BAD_SIGNATURE_CODES: Final = error_codes("SignatureDoesNotMatch InvalidSignature InvalidSignatureException")
 _CLOCK_SKEW_CODES: Final = error_codes("RequestExpired RequestTimeTooSkewed RequestInTheFuture")
 _MIN_SUSPECT_SKEW_S: Final = 240.0
-"""AWS tolerates about five minutes; below four, the clock is not the cause."""
+"""AWS tolerates about five minutes; below four, the clock is not the cause.
+
+Source: IAM user guide, "AWS Signature Version 4 for API requests".
+"""
+
 # only a 4xx of AWS itself proves that a call was refused; a 5xx leaves it open
 _FIRST_CLIENT_ERROR_STATUS: Final = 400
 _FIRST_SERVER_ERROR_STATUS: Final = 500
