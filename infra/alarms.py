@@ -29,6 +29,10 @@ _PERIODS_PER_HOUR: Final = 12  # the alarm looks at the last hour at most
 BACKSTOP_QUERY: Final = (
     'SELECT MIN(BurstBalance) FROM SCHEMA("AWS/EBS", VolumeId) GROUP BY VolumeId ORDER BY MIN() ASC LIMIT 500'
 )
+"""SCHEMA matches metrics with exactly these dimensions, and 500 series are the most that a query returns.
+
+Source: CloudWatch user guide, "CloudWatch Metrics Insights service quotas".
+"""
 
 
 _LONGEST_PASS_PERIODS: Final = 2

@@ -1,5 +1,7 @@
 """The rules for events of EBS and of probes, which are hints to poll a volume early.
 
+EBS events are best effort, so nothing depends on them. Source: EBS user guide, "EventBridge for Amazon EBS".
+
 Both kinds go through queues. Lambda takes many messages at once and runs few functions, so a burst of events
 cannot use up the account's concurrency. Reserved concurrency would also limit it, but fails to deploy in
 accounts with a limit of ten.

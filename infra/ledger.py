@@ -18,7 +18,10 @@ LOGICAL_ID: Final = "Ledger"
 """Part of our contract: with another logical ID, CloudFormation would create a new, empty table."""
 
 EXPIRY_ATTRIBUTE: Final = "expires_at_s"
-"""When DynamoDB may delete an item. Only the items that record sent messages have it."""
+"""When DynamoDB may delete an item. Only the items that record sent messages have it.
+
+It is no timer: items are deleted within a few days. Source: DynamoDB developer guide, "Time to Live".
+"""
 
 
 class LedgerTable(Construct):

@@ -44,6 +44,8 @@ class Schedule(Construct):
                 conditions={
                     "StringEquals": {
                         "aws:SourceAccount": Aws.ACCOUNT_ID,
+                        # the ARN of the schedule group, not of a schedule; Source: Scheduler user guide,
+                        # "Confused deputy prevention"
                         "aws:SourceArn": f"arn:{Aws.PARTITION}:scheduler:{Aws.REGION}:{Aws.ACCOUNT_ID}"
                         ":schedule-group/default",
                     }

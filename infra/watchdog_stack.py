@@ -45,6 +45,7 @@ from infra.schedule import Schedule
 SENT_LOG_PARTITIONS: Final = "sent*"
 """The part of the ledger's table in which notify records what it sent."""
 
+# 1,769 MB give a function one vCPU; Source: Lambda developer guide, "Configure memory"
 _WATCH: Final = Sizing(memory_mib=1769, timeout_s=300)
 _FLIP: Final = Sizing(memory_mib=512, timeout_s=50)
 _SETTLE: Final = Sizing(memory_mib=512, timeout_s=30)
