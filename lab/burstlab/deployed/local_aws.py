@@ -19,6 +19,8 @@ from burstwatch.core.errors import BurstwatchError
 ACCESS_KEY: Final = "burstlab"
 ROOT: Final = Path(__file__).resolve().parents[3]
 _PROCESS_GUARD: Final = Path(__file__).with_name("process_guard.py")
+_FUNCTION_START: Final = Path(__file__).with_name("function_start")
+_BYTECODE: Final = ROOT / "build" / "functions-bytecode"
 _READY_TIMEOUT_S: Final = 30.0  # it is ready in about a second; the rest is for a busy machine
 _STOP_TIMEOUT_S: Final = 15.0  # then it is killed
 _CDK_TIMEOUT_S: Final = 300.0
@@ -38,6 +40,7 @@ class LocalAws:
 
     Their output is kept in ``directory``, by default a new one that is deleted when it stops, or when this
     process dies. The functions run on this machine's Python, in ministack's environment plus their layer.
+    Their bytecode is kept for the next start.
     """
 
     def __init__(
@@ -179,6 +182,8 @@ class LocalAws:
             "HOME": str(temporary),
             "TMPDIR": str(temporary),
             "PYTHONUNBUFFERED": "1",
+            "PYTHONPATH": str(_FUNCTION_START),  # of the functions: the server itself is isolated
+            "PYTHONPYCACHEPREFIX": str(_BYTECODE),
             "BIND_HOST": "127.0.0.1",
             "MINISTACK_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(self._port),
