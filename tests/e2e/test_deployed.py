@@ -27,6 +27,8 @@ from burstlab.model.volume import LabVolume
 from support.runbooks.checkout import Checkout, check_shown
 from support.runbooks.external_commands import page_command, without_comment
 
+JSII_PACKAGES = Path.home() / ".cache" / "aws" / "jsii" / "package-cache"
+"""Where jsii unpacks the CDK once for all who have this home; the story's home is new each time."""
 BURSTCTL = [sys.executable, "-c", "import sys; from burstctl.main import main; sys.exit(main())"]
 MINUTE_S = 60
 MIN_WAIT_S = 1.0
@@ -175,7 +177,8 @@ def environment_of(aws):
     """What somebody has who deploys there, and a cdk that asks nobody else."""
     silence = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true"}
     path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    return {**aws.environment, **silence, "CDK_HOME": str(aws.directory), "PATH": path}
+    own = {"CDK_HOME": str(aws.directory), "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(JSII_PACKAGES)}
+    return {**aws.environment, **silence, **own, "PATH": path}
 
 
 def clone_repository(folder):
