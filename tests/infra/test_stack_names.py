@@ -6,7 +6,6 @@ import re
 import pytest
 
 from burstwatch.core.assessment import host_stall
-from infra import event_rules
 from support.paths import ROOT
 from support.synthesized_stacks import default_stack, full_stack
 from support.template_reader import as_text
@@ -114,6 +113,8 @@ def test_the_deployment_list_is_where_functions_read_it():
 
 
 def test_probe_events_match_the_settle_handler():
+    from infra import event_rules  # noqa: PLC0415 - it imports the CDK, which takes seconds
+
     source = constants_of(BURSTWATCH / "handlers" / "settle.py")["PROBE_SOURCE"]
     patterns = [
         rule["EventPattern"]["source"] for rule in default_stack().of_type("AWS::Events::Rule").values()

@@ -1,0 +1,34 @@
+"""The app that `cdk synth` runs, run in this process."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from support.paths import ROOT
+
+os.environ["PATH"] = (
+    f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where jsii looks for node
+)
+
+from aws_cdk import App, Validations
+from cdk_nag import AwsSolutionsChecks
+
+from app import add_stacks
+from infra.dependencies import ensure_layer
+from infra.policy import read_configuration
+
+_SMALL = {"aws:cdk:disable-asset-staging": True}
+"""Leaves what is deployed where it is, in place of a copy for each stack."""
+
+
+def synthesize(stage_file: Path, out: Path, *, whole: bool) -> None:
+    """Write the templates of a stage into a folder."""
+    context = json.loads((ROOT / "cdk.json").read_text())["context"]
+    app = App(outdir=str(out), context=context if whole else context | _SMALL)
+    config, policy = read_configuration(stage_file)
+    ensure_layer(config.architecture)
+    add_stacks(app, config, policy)
+    if whole:
+        Validations.of(app).add_plugins(AwsSolutionsChecks(app))
+    app.synth()
