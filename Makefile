@@ -59,7 +59,7 @@ imports: setup
 # twice as many workers as cores, because many tests wait for a disk or a clock; what measures a disk comes after,
 # when nothing else runs
 unit: setup
-	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup -m "not measures_a_disk"
+	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup --no-loadscope-reorder -m "not measures_a_disk"
 	$(BIN)/pytest -n 2 --dist loadgroup -m measures_a_disk
 
 # how much of the core its own tests run; fails below what was reached

@@ -1,3 +1,4 @@
+import gc
 import os
 import shutil
 import signal
@@ -27,17 +28,65 @@ def cached_api_models() -> Iterator[None]:
         yield
 
 
+TESTS = Path(__file__).parent
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--rewrite", action="store_true", help="write transcripts, pictures and the output on pages anew"
     )
 
 
+REAL_DISKS = ("test_disk.py", "test_incident.py", "test_real_disk_commands.py")
+"""Tests of burstlab's disks, which would slow each other."""
+
+LONG = (
+    "e2e/test_deployed.py",
+    "lab/disk",
+    "runbooks/test_pages.py",
+    "lab/test_concurrency_runs.py",
+    "infra",
+    "e2e/test_demo_deployed.py",
+    "browser/test_report_page.py",
+    "lab/test_fault_campaign.py",
+    "lab/test_local_aws.py",
+    "property",
+    "functional/concurrency",
+    "functional/cli/commands",
+    "lab",
+    "functional/handlers",
+    "functional",
+)
+"""What begins first, so that nobody waits for one worker at the end; below ``tests``, longest first."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """burstlab's tests of real disks would slow each other: they have one worker of pytest-xdist."""
+    """Keep what shares something slow in one worker of pytest-xdist, and begin with what takes long.
+
+    The tests of a file share its fixtures and what is cached, which every worker would make anew. And xdist
+    hands out files in less time than thousands of tests.
+    """
     for item in items:
-        if item.path.name in ("test_disk.py", "test_incident.py", "test_real_disk_commands.py"):
-            item.add_marker(pytest.mark.xdist_group("burstlab's disk"))
+        if item.get_closest_marker("xdist_group") is None:
+            item.add_marker(pytest.mark.xdist_group(_group(item.path.relative_to(TESTS))))
+    items.sort(key=_rank)
+
+
+def _group(path: Path) -> str:
+    if path.name in REAL_DISKS:
+        return "burstlab's disk"
+    return "synthesized stacks" if path.parts[0] == "infra" else path.as_posix()
+
+
+def _rank(item: pytest.Item) -> int:
+    """The place in ``LONG``."""
+    path = item.path.relative_to(TESTS).as_posix()
+    return next((rank for rank, long in enumerate(LONG) if path.startswith(long)), len(LONG))
+
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage in what was imported and collected: it stays, and is hundreds of MiB."""
+    gc.freeze()
 
 
 @pytest.fixture
