@@ -60,6 +60,7 @@ LONG = (
 """What begins first, so that nobody waits for one worker at the end; below ``tests``, longest first."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what shares something slow in one worker of pytest-xdist, and begin with what takes long.
 
