@@ -19,6 +19,7 @@ from burstlab.deployed.local_aws import LocalAws, LocalAwsError
 from support.paths import ROOT
 
 PROCESS_GUARD = ROOT / "lab" / "burstlab" / "deployed" / "process_guard.py"
+FUNCTION_START = PROCESS_GUARD.with_name("function_start")
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +108,9 @@ def test_the_real_cdk_deploys_onto_it_and_its_functions_run(aws, app):
     assert '"greeted": "anna"' in text
     assert f'"endpoint": "{aws.url}"' in text
     assert "PYTEST_CURRENT_TEST" not in text
-    assert "no changes" in aws.run_cdk("deploy", app=command, cwd=app)
-    aws.run_cdk("destroy", "--force", app=command, cwd=app)
+    synthesized = aws.directory / "cdk.out"
+    assert "no changes" in aws.run_cdk("deploy", app=synthesized, cwd=app)
+    aws.run_cdk("destroy", "--force", app=synthesized, cwd=app)
 
 
 def test_only_ten_functions_run_at_once_and_one_more_is_throttled(aws):
@@ -143,6 +145,26 @@ def a_function(aws, code):
         Timeout=20,
     )
     return "sleeps"
+
+
+def test_a_function_starts_with_the_bytecode_of_what_it_says_wherever_it_is_unpacked(tmp_path):
+    """Each cold start unpacks it anew; a second one must not compile it, nor take old code for new."""
+    sources = ["answer = 41", "answer = 41", "answer = 42"]
+    environment = {"PYTHONPATH": str(FUNCTION_START), "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
+    answers, written = [], []
+    for number, source in enumerate(sources):
+        unpacked = tmp_path / f"ministack-lambda-watch-{number}" / "code"
+        unpacked.mkdir(parents=True)
+        (unpacked / "module.py").write_text(source)
+        program = f"import sys; sys.path.insert(0, {str(unpacked)!r}); import module; print(module.answer)"
+        started = [sys.executable, "-c", program]
+        answers.append(
+            subprocess.run(started, env=environment, capture_output=True, text=True, check=True).stdout
+        )
+        [bytecode] = (tmp_path / "bytecode").rglob("code/module.*.pyc")
+        written.append(bytecode.stat().st_mtime_ns)
+    assert answers == ["41\n", "41\n", "42\n"]
+    assert written[0] == written[1] < written[2]
 
 
 def test_a_cdk_that_fails_is_reported_with_its_last_words(aws, app):
