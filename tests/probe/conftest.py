@@ -1,6 +1,7 @@
 import fcntl
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -9,15 +10,22 @@ from support.probe import throttled_disk as boxes
 from support.probe.probe_process import Probe, kind_of_disk_test
 
 
+@pytest.hookimpl(tryfirst=True)  # before that of the folder above, which gives the others a worker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let ddprobe fork in a worker of pytest, which has threads, and keep each kind of disk test in one."""
+    """Let ddprobe fork in a worker of pytest, which has threads, and give the tests of a disk one worker."""
     here = Path(__file__).parent
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
-        if kind := kind_of_disk_test(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.xdist_group(f"ddprobe: {kind}"))
+        if "box" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group(f"ddprobe: {_disk(item)}"))
             item.add_marker(pytest.mark.measures_a_disk)
+
+
+def _disk(item: pytest.Item) -> str:
+    """The disk whose tests follow each other: there are two of each kind, which take about as long."""
+    is_second = item.path.name == "test_probe_disk.py" or item.name.startswith("test_the_estimate_is_dd")
+    return f"{kind_of_disk_test(item.fixturenames)} {2 if is_second else 1}"
 
 
 @pytest.fixture
@@ -25,7 +33,7 @@ def probe(memory: Path) -> Probe:
     return Probe(memory)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def shared_box() -> Iterator[boxes.Box]:
     reason = boxes.why_not()
     if reason:
@@ -36,16 +44,25 @@ def shared_box() -> Iterator[boxes.Box]:
 
 @pytest.fixture
 def alone(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Hold off the disk tests of this kind in other workers: they would measure each other."""
-    name = f"ddprobe-{kind_of_disk_test(request.fixturenames)}.lock"
-    with Path(tempfile.gettempdir(), name).open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    """Hold off the tests of this disk in other runs, and whoever keeps the processors busy."""
+    is_exclusive = request.node.get_closest_marker("keeps_processors_busy") is not None
+    with (
+        _locked("processors", fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH),
+        _locked(_disk(request.node), fcntl.LOCK_EX),
+    ):
+        yield
+
+
+@contextmanager
+def _locked(name: str, how: int) -> Iterator[None]:
+    with Path(tempfile.gettempdir(), f"ddprobe-{name}.lock").open("w") as lock:
+        fcntl.flock(lock, how)
         yield
 
 
 @pytest.fixture
 def box(alone: None, shared_box: boxes.Box) -> Iterator[boxes.Box]:
-    """The same disk for the tests of a module, healthy and idle at the start of each."""
+    """The same disk for the tests of a worker, healthy and idle at the start of each."""
     yield shared_box
     shared_box.thaw()
     shared_box.idle()

@@ -117,6 +117,7 @@ def busy_processors():
             process.wait(10)
 
 
+@pytest.mark.keeps_processors_busy
 @pytest.mark.usefixtures("limit")
 def test_busy_processors_do_not_hide_a_throughput_limit(box, probe):
     probe.read("run", box.path)

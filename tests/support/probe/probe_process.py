@@ -61,10 +61,8 @@ def start(words: list[object], **more: object) -> subprocess.Popen:
     return subprocess.Popen([str(word) for word in words], preexec_fn=boxes.die_with_parent, **more)  # noqa: PLW1509 - one libc call
 
 
-def kind_of_disk_test(fixtures: Sequence[str]) -> str | None:
+def kind_of_disk_test(fixtures: Sequence[str]) -> str:
     """Those with a limit measure how fast a disk is; the others let one stand still, which slows no other."""
-    if "box" not in fixtures:
-        return None
     return "limits" if "limit" in fixtures else "stalls"
 
 
