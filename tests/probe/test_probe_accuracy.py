@@ -372,6 +372,7 @@ time.sleep(600)
 """
 
 
+@pytest.mark.keeps_processors_busy
 def test_four_thousand_threads_in_state_d_on_a_frozen_file_system_are_not_fine(box, probe):
     command = [sys.executable, "-c", CROWD, box.path / "crowd", "4000"]
     crowd = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
