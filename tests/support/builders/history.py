@@ -54,9 +54,13 @@ def a_flip_entry(
     **body,
 ) -> LedgerEntry:
     """A step of a flip: out to the target, or back from it."""
-    there, here = configuration_to_document(target), configuration_to_document(GP2)
+    target_document, gp2_document = configuration_to_document(target), configuration_to_document(GP2)
     facts = {"direction": direction, "intent_id": intent, "by": "watchdog", "summary": summary}
-    facts |= {"from": here, "to": there} if direction == "out" else {"from": there, "to": here}
+    facts |= (
+        {"from": gp2_document, "to": target_document}
+        if direction == "out"
+        else {"from": target_document, "to": gp2_document}
+    )
     return an_entry(kind, clock, **(facts | body))
 
 
@@ -88,10 +92,10 @@ def a_release(clock: str, until: str, *, subject: str = VOLUME_ID) -> LedgerEntr
     )
 
 
-def a_stall(clock: str, total_s: float, *, seen: str | None = None) -> LedgerEntry:
+def a_stall(clock: str, total_s: float, *, reported_at: str | None = None) -> LedgerEntry:
     return an_entry(
         EntryKind.STALL,
-        seen or clock,
+        reported_at or clock,
         instance_id="i-0123456789abcdef0",
         verdict="CRIT",
         cause="the bucket is empty",

@@ -50,10 +50,10 @@ def test_the_operator_has_a_name_that_is_short_and_nobody_elses(monkeypatch, use
 
 
 def test_a_user_without_a_name_is_a_number(monkeypatch):
-    def nobody():
+    def raise_key_error():
         raise OSError("no name")
 
-    monkeypatch.setattr("getpass.getuser", nobody)
+    monkeypatch.setattr("getpass.getuser", raise_key_error)
     monkeypatch.setattr("os.getuid", lambda: 1234)
 
     assert name_operator(None) == "uid 1234"
@@ -168,9 +168,9 @@ def test_a_permanent_flip_counts_no_more_and_a_saving_frees_no_room():
 
 
 def test_a_cap_that_is_overridden_is_noted_only_where_it_mattered():
-    insists = {"overridden": frozenset({Guard.FLEET_CAP, Guard.SPEND_CAP})}
+    override = {"overridden": frozenset({Guard.FLEET_CAP, Guard.SPEND_CAP})}
 
-    plan = check_caps([a_plan("vol-1", 60.0, **insists)], {}, FlipPolicy(spend_cap_usd=50.0))["vol-1"]
+    plan = check_caps([a_plan("vol-1", 60.0, **override)], {}, FlipPolicy(spend_cap_usd=50.0))["vol-1"]
 
     assert (plan.refusals, plan.overridden) == ((), (Guard.SPEND_CAP,))
 
@@ -206,7 +206,7 @@ def mark_text(flip=None, outcome=None, holds=()):
 
 
 @pytest.mark.parametrize(
-    ("given", "mark"),
+    ("arguments", "mark"),
     [
         ({}, ""),
         ({"flip": a_flip(status=FlipStatus.IN_PROGRESS)}, "-> io1, 4,000 IOPS"),
@@ -230,8 +230,8 @@ def mark_text(flip=None, outcome=None, holds=()):
         ),
     ],
 )
-def test_a_mark_shows_the_flip_status(given, mark):
-    assert mark_text(**given) == mark
+def test_a_mark_shows_the_flip_status(arguments, mark):
+    assert mark_text(**arguments) == mark
 
 
 def test_what_is_laid_out_fits_eighty_columns_whatever_the_words():

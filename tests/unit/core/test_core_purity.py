@@ -53,7 +53,7 @@ def test_there_is_a_core():
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "impurity"),
     [
         ("import boto3", "1: import boto3"),
         ("import os.path", "1: import os.path"),
@@ -72,8 +72,8 @@ def test_there_is_a_core():
         ("read = open", "1: open"),
     ],
 )
-def test_the_ways_outside_are_seen(source, found):
-    assert find_impurities(source) == [found]
+def test_the_ways_outside_are_seen(source, impurity):
+    assert find_impurities(source) == [impurity]
 
 
 @pytest.mark.parametrize(

@@ -28,27 +28,27 @@ from support.builders.core_values import (
 
 
 def test_a_restarted_volume_stays_too_new_until_its_time_is_over():
-    memory = TrackedVolume()
-    decision = memory.evaluate("12:00", GAP, arrived_at_s=int(at("12:00")))
+    tracked = TrackedVolume()
+    decision = tracked.evaluate("12:00", GAP, arrived_at_s=int(at("12:00")))
     assert decision.assessment.unknown_reason is UnknownReason.TOO_NEW
-    assert memory.state.presence.arrived_at_s == at("12:00")
+    assert tracked.state.presence.arrived_at_s == at("12:00")
 
 
 def test_a_failed_read_does_not_forget_a_modification():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", None, read_error="x", modified_at_s=int(at("12:00")), smaller_size_gib=8)
-    assert (memory.state.presence.modified_at_s, memory.state.presence.smaller_size_gib) == (at("12:00"), 8)
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", None, read_error="x", modified_at_s=int(at("12:00")), smaller_size_gib=8)
+    assert (tracked.state.presence.modified_at_s, tracked.state.presence.smaller_size_gib) == (at("12:00"), 8)
 
 
 def test_every_entry_is_dated_when_it_was_decided():
-    memory = TrackedVolume()
+    tracked = TrackedVolume()
     for clock, balance in [
         ("12:00", GAP),
         ("12:15", calm("12:13")),
         ("12:30", critical("12:28")),
         ("13:10", GAP),
     ]:
-        change = memory.evaluate(clock, balance).change
+        change = tracked.evaluate(clock, balance).change
         assert {entry.at_s for entry in change.entries} == {at(clock)}
 
 
@@ -65,8 +65,8 @@ def test_more_load_never_lengthens_time_to_empty():
         values = [20.0]
         for iops in demand:
             values.append(values[-1] - (iops - 498) / 900)
-        seen = forecast(balances(*values), bucket=gp2_bucket(498), age_s=0).time_to_empty_s
-        return float("inf") if seen is None else seen
+        forecast_s = forecast(balances(*values), bucket=gp2_bucket(498), age_s=0).time_to_empty_s
+        return float("inf") if forecast_s is None else forecast_s
 
     before = [0] * 7 + [1953, 3000]
     assert time_to_empty_s([*before, 28]) <= time_to_empty_s([*before, 0])
@@ -79,16 +79,18 @@ def test_one_noisy_minute_with_a_short_history_does_not_alarm():
 
 
 def test_data_that_comes_back_after_a_gap_is_reported_though_the_level_is_the_same():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    [gap] = memory.evaluate("12:40", GAP).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    [gap] = tracked.evaluate("12:40", GAP).alerts
     assert gap.kind is AlertKind.TELEMETRY_GAP
-    assert len(memory.evaluate("12:55", critical("12:53")).alerts) == 1
+    assert len(tracked.evaluate("12:55", critical("12:53")).alerts) == 1
 
 
 def test_the_volume_of_a_stopped_instance_is_not_critical_by_old_data():
-    seen = an_assessment(balances(*[90.0] * 30, 89.9, newest_starts_at="11:33"), instance_state="stopped")
-    assert seen.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    assessment = an_assessment(
+        balances(*[90.0] * 30, 89.9, newest_starts_at="11:33"), instance_state="stopped"
+    )
+    assert assessment.unknown_reason is UnknownReason.INSTANCE_STOPPED
 
 
 @pytest.mark.parametrize("first", ["metric_lag", "tick_slack", "act_lead"])
@@ -154,12 +156,12 @@ def test_an_opt_in_tag_that_no_volume_can_carry_is_refused():
         Policy.from_mapping({"version": "1", "mode": {"opt_in_tag": "burstwatch:mode=yes"}})
 
 
-def test_a_gap_told_before_mode_observe_is_not_remembered_for_ever():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", GAP)
-    memory.mode = Mode.OBSERVE
-    memory.evaluate("12:15", GAP, volume=a_volume(attached=False))
-    assert memory.state is None
+def test_a_gap_alerted_before_mode_observe_is_not_kept_for_ever():
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", GAP)
+    tracked.mode = Mode.OBSERVE
+    tracked.evaluate("12:15", GAP, volume=a_volume(attached=False))
+    assert tracked.state is None
 
 
 def test_old_load_is_not_reported_as_current():
@@ -169,8 +171,8 @@ def test_old_load_is_not_reported_as_current():
 
 def test_a_volume_attached_twenty_minutes_ago_has_no_gap_of_thirty():
     volume = a_volume(attached_at=a_volume().created_at + timedelta(days=30, minutes=-20))
-    seen = an_assessment(GAP, volume=volume, instance_state="running")
-    assert seen.unknown_because != "no datapoint for 30 min while attached to a running instance"
+    assessment = an_assessment(GAP, volume=volume, instance_state="running")
+    assert assessment.unknown_because != "no datapoint for 30 min while attached to a running instance"
 
 
 def test_a_level_by_the_bound_leads_with_the_bound():
@@ -206,7 +208,7 @@ def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(ever
         busy = 70 <= minute < 97 or (minute > 97 and minute % every_min == 0 and second % 60 < 20)
         return 3_000 if busy else 0
 
-    series, level, seen = balance_under(load, 720), Level.OK, []
+    series, level, levels = balance_under(load, 720), Level.OK, []
     for end in range(71, 721):
         shown = (
             Series(series.starts_at_s[end - 66 : end], series.values[end - 66 : end]) if end > 66 else series
@@ -216,42 +218,42 @@ def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(ever
             a_volume(100), VolumeReading(balance=shown), now_s=now_s, telemetry=Policy().telemetry
         )
         level = classify(assessment, level, Policy())
-        seen.append(level)
-    assert Level.CRITICAL in seen
-    assert seen[-1].rank <= Level.WATCH.rank
-    assert sum(before is not after for before, after in pairwise(seen)) <= 6
+        levels.append(level)
+    assert Level.CRITICAL in levels
+    assert levels[-1].rank <= Level.WATCH.rank
+    assert sum(before is not after for before, after in pairwise(levels)) <= 6
 
 
 def test_a_volume_that_arrives_while_its_data_is_missing_has_not_recovered():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", GAP)
-    memory.evaluate("12:05", GAP, arrived_at_s=int(at("12:05")))
-    assert [alert.kind for alert in memory.alerts] == [AlertKind.TELEMETRY_GAP]
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", GAP)
+    tracked.evaluate("12:05", GAP, arrived_at_s=int(at("12:05")))
+    assert [alert.kind for alert in tracked.alerts] == [AlertKind.TELEMETRY_GAP]
 
 
 def test_alerts_from_before_mode_observe_are_repeated_after_it():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    memory.mode = Mode.OBSERVE
-    memory.evaluate("12:30", calm("12:28"))
-    memory.mode = Mode.PROPOSE
-    memory.evaluate("12:45", critical("12:43"))
-    assert [alert.level for alert in memory.alerts] == [Level.CRITICAL, Level.CRITICAL]
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    tracked.mode = Mode.OBSERVE
+    tracked.evaluate("12:30", calm("12:28"))
+    tracked.mode = Mode.PROPOSE
+    tracked.evaluate("12:45", critical("12:43"))
+    assert [alert.level for alert in tracked.alerts] == [Level.CRITICAL, Level.CRITICAL]
 
 
 def test_failed_reads_of_a_volume_that_may_be_empty_soon_are_reported_soon():
     # 18 % of 100 GiB last six minutes at the worst, less than act_lead.
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    memory.evaluate("12:01", None, read_error="throttled")
-    assert len(memory.alerts) == 1
-    memory.evaluate("12:03", None, read_error="throttled")
-    assert memory.alerts[-1].kind is AlertKind.TELEMETRY_GAP
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    tracked.evaluate("12:01", None, read_error="throttled")
+    assert len(tracked.alerts) == 1
+    tracked.evaluate("12:03", None, read_error="throttled")
+    assert tracked.alerts[-1].kind is AlertKind.TELEMETRY_GAP
 
 
 def test_failed_reads_of_a_full_volume_wait_for_the_gap():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", calm(), arrived_at_s=int(at("12:00")))
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", calm(), arrived_at_s=int(at("12:00")))
     for minute in range(1, 15):
-        memory.evaluate(f"12:{minute:02}", None, read_error="throttled")
-    assert memory.alerts == []
+        tracked.evaluate(f"12:{minute:02}", None, read_error="throttled")
+    assert tracked.alerts == []

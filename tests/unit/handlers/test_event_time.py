@@ -47,7 +47,7 @@ def test_by_the_event_clock_a_missing_time_is_an_error():
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "2026-11-20T12:00:00Z",
         "2026-11-20T12:00:00+00:00",
@@ -55,12 +55,12 @@ def test_by_the_event_clock_a_missing_time_is_an_error():
         "20261120T120000Z",
     ],
 )
-def test_an_instant_is_read_in_every_form_that_iso_has(said):
-    assert parse_instant(said) == at("12:00")
+def test_an_instant_is_read_in_every_form_that_iso_has(text):
+    assert parse_instant(text) == at("12:00")
 
 
 @pytest.mark.parametrize(
-    ("said", "names"),
+    ("text", "names"),
     [
         (None, "None, not an instant"),
         (1_795_176_000, "1795176000, not an instant"),
@@ -73,16 +73,16 @@ def test_an_instant_is_read_in_every_form_that_iso_has(said):
         ("\x1b[31m" + "x" * 5000, "not an instant"),
     ],
 )
-def test_an_invalid_instant_is_refused_with_its_text(said, names):
+def test_an_invalid_instant_is_refused_with_its_text(text, names):
     with pytest.raises(EventError) as exc_info:
-        parse_instant(said)
+        parse_instant(text)
     assert names in str(exc_info.value)
     assert str(exc_info.value).isprintable()
     assert len(str(exc_info.value)) < 160
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "0001-01-01T00:00:00+14:00",
         "1969-12-31T23:59:59Z",
@@ -90,20 +90,20 @@ def test_an_invalid_instant_is_refused_with_its_text(said, names):
         "9999-12-31T23:59:59-12:00",
     ],
 )
-def test_an_instant_outside_the_supported_range_is_refused(said):
+def test_an_instant_outside_the_supported_range_is_refused(text):
     with pytest.raises(EventError, match="no time of this age: write when it happened"):
-        parse_instant(said)
+        parse_instant(text)
 
 
-@pytest.mark.parametrize("said", ["1970-01-01T00:00:00Z", "2999-12-31T23:59:59Z"])
-def test_the_ends_of_the_supported_range_are_instants(said):
-    assert isinstance(parse_instant(said), float)
+@pytest.mark.parametrize("text", ["1970-01-01T00:00:00Z", "2999-12-31T23:59:59Z"])
+def test_the_ends_of_the_supported_range_are_instants(text):
+    assert isinstance(parse_instant(text), float)
 
 
 @given(st.text() | st.integers() | st.none() | st.floats() | st.lists(st.text()))
-def test_whatever_an_event_says_is_an_instant_or_a_clear_error(said):
+def test_whatever_an_event_says_is_an_instant_or_a_clear_error(text):
     try:
-        reported = str(EventTime.from_event({"time": said}, WALL_CLOCK, at("12:00")).late_s)
+        reported = str(EventTime.from_event({"time": text}, WALL_CLOCK, at("12:00")).late_s)
     except EventError as error:
         reported = str(error)
     assert reported.isprintable()

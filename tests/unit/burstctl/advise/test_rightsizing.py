@@ -128,7 +128,7 @@ def test_a_critical_volume_gets_gp3_as_its_alert_proposes_and_io2_is_an_option()
     assert advice.usd_more_on_io2 == 77.50 - advice.price.after_usd_per_month
 
 
-def test_a_critical_volume_that_never_bursts_leaves_burst_storage_all_the_same():
+def test_a_critical_volume_that_never_bursts_still_leaves_burst_storage():
     # 200 GiB that serve 210 MiB/s: gp3 with as much throughput costs more than gp2
     usage = a_usage(50, 210)
     assert advise(a_case(200, usage)).verdict is Verdict.STAY
@@ -142,12 +142,12 @@ def test_a_volume_that_is_not_critical_has_no_price_for_durability():
 
 def test_the_sum_is_split_by_what_is_critical():
     etcd = advise(a_case(100, a_usage(800, 20), is_critical=True, critical_type=VolumeType.IO2))
-    others = [advise(a_case(100, a_usage(800, 20))) for _ in range(3)]
-    fleet = summarise([etcd, *others])
+    other_volumes = [advise(a_case(100, a_usage(800, 20))) for _ in range(3)]
+    fleet = summarise([etcd, *other_volumes])
     assert (fleet.count, fleet.critical_count) == (4, 1)
     assert fleet.critical == etcd.price
     assert fleet.others.difference_usd_per_month == pytest.approx(
-        3 * others[0].price.difference_usd_per_month
+        3 * other_volumes[0].price.difference_usd_per_month
     )
     assert fleet.price.difference_usd_per_month == pytest.approx(
         fleet.critical.difference_usd_per_month + fleet.others.difference_usd_per_month
@@ -195,7 +195,7 @@ def test_demand_beyond_gp3_gets_io2():
     assert advice.options["gp3"].shortfall == "it has 3,000 IOPS at 6 GiB, 4,500 are needed"
 
 
-def test_a_tiny_volume_held_back_at_3000_gets_what_gp3_allows_and_hears_that_more_takes_a_larger_one():
+def test_a_tiny_volume_held_back_at_3000_gets_what_gp3_allows_and_is_advised_that_more_needs_a_larger_one():
     advice = advise(a_case(4, a_usage(2_990, 20, **BURSTING_USAGE)))
     assert advice.target == gp3()
     assert any("gp3 allows no more than 3,000 IOPS at 4 GiB; 3,738 were wanted" in r for r in advice.risks)
@@ -225,7 +225,7 @@ def test_a_gp3_held_back_at_what_it_has_is_made_larger():
     assert advice.target == gp3(3_688)
 
 
-def test_a_gp3_held_back_at_the_most_that_its_size_has_stays_and_hears_so():
+def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_says_so():
     # 8 GiB have 8 x 500 = 4,000 IOPS at most, and 4,000 / 4 = 1,000 MiB/s with them; 990 x 1.25 are wanted.
     volume = a_volume_as(gp3(4_000, 1_000), 8)
     advice = advise(a_case(volume=volume, usage=a_usage(1_000, 990)))
@@ -354,8 +354,10 @@ def test_there_is_advice_for_the_four_types_only():
 
 
 def test_prices_decide_and_not_a_rule_of_thumb():
-    dear = replace(US_EAST_1, by_type={**US_EAST_1.by_type, VolumeType.GP3: TypePrice(usd_per_gib=0.11)})
-    assert advise(a_case(100, a_usage(), prices=dear)).verdict is Verdict.STAY
+    high_prices = replace(
+        US_EAST_1, by_type={**US_EAST_1.by_type, VolumeType.GP3: TypePrice(usd_per_gib=0.11)}
+    )
+    assert advise(a_case(100, a_usage(), prices=high_prices)).verdict is Verdict.STAY
 
 
 # --- what was seen
@@ -494,7 +496,7 @@ cases = st.builds(
 )
 
 
-seen_cases = st.builds(
+usage_cases = st.builds(
     lambda case, iops, mib_s, days, operation_mib: replace(
         case,
         usage=observed_case(
@@ -521,11 +523,13 @@ def test_advice_is_never_slower_than_what_was_served_at_the_percentile(case):
 @given(cases)
 def test_advice_never_costs_more_than_an_equivalent_option(case):
     advice = advise(case)
-    others = [option for option in advice.options.values() if option.shortfall is None]
+    other_options = [option for option in advice.options.values() if option.shortfall is None]
     if case.is_critical and advice.target.volume_type is case.critical_type:
-        others = [item for item in others if item.configuration.volume_type is case.critical_type]
-        others = [item for item in others if item.configuration.iops == advice.target.iops]
-    assert advice.price.after_usd_per_month <= min(item.usd_per_month for item in others)
+        other_options = [
+            item for item in other_options if item.configuration.volume_type is case.critical_type
+        ]
+        other_options = [item for item in other_options if item.configuration.iops == advice.target.iops]
+    assert advice.price.after_usd_per_month <= min(item.usd_per_month for item in other_options)
 
 
 @without_deadline
@@ -544,7 +548,7 @@ def test_what_is_advised_is_what_aws_allows_and_costs_what_is_reported(case):
 
 
 @without_deadline
-@given(seen_cases, st.floats(1, 2), st.floats(1, 2))
+@given(usage_cases, st.floats(1, 2), st.floats(1, 2))
 def test_more_that_was_served_never_makes_it_smaller_or_cheaper(case, more_iops, more_mib_s):
     usage = case.usage
     larger = observed_case(
@@ -564,7 +568,7 @@ def test_more_that_was_served_never_makes_it_smaller_or_cheaper(case, more_iops,
 
 
 @without_deadline
-@given(seen_cases, st.sampled_from([60, 3_600, DAY_S]))
+@given(usage_cases, st.sampled_from([60, 3_600, DAY_S]))
 def test_time_held_back_never_makes_it_smaller(case, held_s):
     free = replace(case.usage, throttled_s=0)
     before = advise(replace(case, usage=free))
@@ -575,9 +579,9 @@ def test_time_held_back_never_makes_it_smaller(case, held_s):
 
 @without_deadline
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 100), st.floats(0, 100))
-def test_a_higher_percentile_is_never_less_and_always_served(values, one, other):
+def test_a_higher_percentile_is_never_less_and_always_served(values, first, second):
     ordered = sorted(values)
-    low, high = sorted((one, other))
+    low, high = sorted((first, second))
     assert nearest_rank_percentile(ordered, low) <= nearest_rank_percentile(ordered, high)
     assert nearest_rank_percentile(ordered, high) in values
     assert (
@@ -597,10 +601,10 @@ def test_the_fleet_is_the_sum_of_its_volumes(several):
 
 
 def test_a_type_that_does_not_exist_there_is_no_option_and_the_reason_is_reported():
-    there = advise(a_case(usage=a_usage(), unavailable={VolumeType.GP3: "no gp3 on this Outpost"}))
-    assert "gp3 is left out: no gp3 on this Outpost." in there.reasons
-    assert there.options.keys() == {"stay", "io1", "io2"}
-    assert (there.target.volume_type, there.price.difference_usd_per_month) == (VolumeType.GP2, 0.0)
+    advice = advise(a_case(usage=a_usage(), unavailable={VolumeType.GP3: "no gp3 on this Outpost"}))
+    assert "gp3 is left out: no gp3 on this Outpost." in advice.reasons
+    assert advice.options.keys() == {"stay", "io1", "io2"}
+    assert (advice.target.volume_type, advice.price.difference_usd_per_month) == (VolumeType.GP2, 0.0)
     elsewhere = advise(a_case(usage=a_usage()))
     assert elsewhere.target.volume_type is VolumeType.GP3
 

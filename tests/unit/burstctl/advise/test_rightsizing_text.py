@@ -140,7 +140,7 @@ def test_a_minute_counted_within_two_percent_above_what_there_is_counts_as_that(
 
 
 @pytest.mark.parametrize(
-    ("instance", "iops", "mib_s", "says"),
+    ("instance", "iops", "mib_s", "count"),
     [
         (an_instance(100_000, 10_000), 3_625, 150, 0),
         (an_instance(3_625, 150), 3_625, 150, 0),
@@ -149,11 +149,11 @@ def test_a_minute_counted_within_two_percent_above_what_there_is_counts_as_that(
         (an_instance(100, 10), 2_900, 120, 2),
     ],
 )
-def test_only_what_the_instance_allows_is_bought(instance, iops, mib_s, says):
+def test_only_what_the_instance_allows_is_bought(instance, iops, mib_s, count):
     # 2,900 and 120, both held back, and a quarter
     need = derive_requirement(a_case(usage=a_usage(2_900, 120, **BURSTING_USAGE), instance=instance))
     assert (need.iops, need.mib_s) == (iops, mib_s)
-    assert sum("the instance allows no more" in reason for reason in need.reasons) == says
+    assert sum("the instance allows no more" in reason for reason in need.reasons) == count
 
 
 # the options
@@ -309,7 +309,7 @@ def test_the_only_risk_of_an_ordinary_volume_is_a_short_history(usage):
 
 
 @pytest.mark.parametrize(
-    ("busiest", "above", "says"),
+    ("busiest", "above", "phrase"),
     [
         (3_060, 1, None),  # 2 % beyond 3,000 is how CloudWatch counts
         (3_061, 1, "1 minute went beyond the 99.9 %, up to 3,061 IOPS"),
@@ -317,12 +317,12 @@ def test_the_only_risk_of_an_ordinary_volume_is_a_short_history(usage):
     ],
 )
 def test_what_the_percentile_leaves_out_counts_from_two_percent_above_what_the_target_serves(
-    busiest, above, says
+    busiest, above, phrase
 ):
     usage = replace(a_usage(900, 40, **BURSTING_USAGE), iops=a_rate(900, busiest, above))
     advice = advise(a_case(usage=usage))
     assert advice.target == gp3()
-    risk = says and f"{says} at 2026-11-20T00:00:00Z; the target serves 3,000."
+    risk = phrase and f"{phrase} at 2026-11-20T00:00:00Z; the target serves 3,000."
     assert advice.risks == tuple(filter(None, (FORTNIGHT, risk)))
 
 

@@ -257,9 +257,9 @@ def test_a_volume_that_is_calm_throughout_needs_no_replay():
     minutes = 8 * 60
     setting = a_setting(minutes)
     fleet = a_mixed_fleet(minutes)
-    calm, *others = fleet
+    calm, *other_volumes = fleet
     assert is_calm_throughout(calm, setting.policy)
-    assert not any(is_calm_throughout(item, setting.policy) for item in others)
+    assert not any(is_calm_throughout(item, setting.policy) for item in other_volumes)
     replayed, *_ = replay(fleet, setting).volumes
     result = cost_of_calm_volume(calm, setting)
     assert (replayed.entries, replayed.modifications) == ([], [])
@@ -268,15 +268,15 @@ def test_a_volume_that_is_calm_throughout_needs_no_replay():
 
 
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [
         {"tags": {"burstwatch:critical": "true"}},
         {"tags": {"burstwatch:ignore": "true"}},
         {"tags": {"burstwatch:window": "night"}},
     ],
 )
-def test_a_tagged_volume_is_never_skipped_as_calm(given):
-    recording = a_recording([100.0] * 60, [5.0] * 60, volume=a_volume(**given))
+def test_a_tagged_volume_is_never_skipped_as_calm(settings):
+    recording = a_recording([100.0] * 60, [5.0] * 60, volume=a_volume(**settings))
     assert not is_calm_throughout(recording, Policy())
 
 

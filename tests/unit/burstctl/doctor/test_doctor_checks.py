@@ -56,7 +56,7 @@ class NoContext:
         return " ".join(["aws", *words])
 
 
-def a_check(name="odd", examine=lambda _patient: (), **fields):
+def a_check(name="odd", examine=lambda _context: (), **fields):
     return Check(name=name, group=Group.ACCESS, run=examine, **fields)
 
 
@@ -90,7 +90,7 @@ def test_a_check_that_hangs_is_abandoned_and_hides_no_other():
 
 
 def test_a_check_that_fails_keeps_what_it_had_found_and_hides_no_other():
-    def half(_patient):
+    def half(_context):
         yield ok("the first half")
         raise ZeroDivisionError("by nothing")
 
@@ -103,7 +103,7 @@ def test_a_check_that_fails_keeps_what_it_had_found_and_hides_no_other():
 
 
 def test_a_shared_failure_is_reported_by_its_owner_alone():
-    def ask(_patient):
+    def ask(_context):
         raise LookupFailedError("owner", a_failure(FailureKind.UNREACHABLE))
 
     result = run_all_checks(a_check("owner", ask), a_check("other", ask))
@@ -201,7 +201,7 @@ def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left=None)
 
 
 @pytest.mark.parametrize(
-    ("caller", "verdict", "said"),
+    ("caller", "verdict", "message"),
     [
         (a_caller(), Verdict.OK, "by sso"),
         (a_caller(left=5), Verdict.OK, "until 2026-11-20T12:05:00Z and then renewed"),
@@ -210,13 +210,13 @@ def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left=None)
         (a_caller(arn="arn:aws:iam::1:root"), Verdict.WARNING, "root user's"),
     ],
 )
-def test_credentials(caller, verdict, said):
+def test_credentials(caller, verdict, message):
     result = judge_credentials(caller, "us-east-1", now_s=NOON_S)
     assert result.verdict is verdict
-    assert said in result.summary
+    assert message in result.summary
 
 
-def test_an_answer_without_a_date_tells_no_clock():
+def test_an_answer_without_a_date_gives_no_clock_time():
     assert judge_clock(None).verdict is Verdict.SKIPPED
 
 
@@ -344,7 +344,7 @@ def test_how_the_last_deploy_ended(status, verdict):
 
 
 @pytest.mark.parametrize(
-    ("told", "verdict"),
+    ("response", "verdict"),
     [
         ({"State": "Active", "LastUpdateStatus": "Successful"}, Verdict.OK),
         ({"State": "Inactive"}, Verdict.OK),
@@ -352,8 +352,8 @@ def test_how_the_last_deploy_ended(status, verdict):
         ({"State": "Active", "LastUpdateStatus": "Failed"}, Verdict.BROKEN),
     ],
 )
-def test_a_functions_state(told, verdict):
-    assert judge_function("watch", told).verdict is verdict
+def test_a_functions_state(response, verdict):
+    assert judge_function("watch", response).verdict is verdict
 
 
 def test_a_schedule_that_is_switched_off_is_written_again_as_it_is_but_enabled():
@@ -395,7 +395,7 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
 
 
 @pytest.mark.parametrize(
-    ("mode", "flips", "verdict", "said"),
+    ("mode", "flips", "verdict", "message"),
     [
         (ModePolicy(), True, Verdict.OK, "flipped before they run dry"),
         (ModePolicy(highest=Mode.PROPOSE), True, Verdict.WARNING, "mode.highest is propose"),
@@ -403,14 +403,14 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
         (ModePolicy(), None, Verdict.SKIPPED, "no stack is known that would flip them"),
     ],
 )
-def test_what_opted_in_and_what_stops_it(mode, flips, verdict, said):
+def test_what_opted_in_and_what_stops_it(mode, flips, verdict, message):
     (result,) = judge_opt_in([a_volume(tags=AUTO), a_volume()], Policy(mode=mode), flips=flips)
     assert result.verdict is verdict
     assert "1 volume with the opt-in tag burstwatch:mode=auto" in result.summary
-    assert said in result.summary
+    assert message in result.summary
 
 
-def test_volumes_that_opted_in_and_are_left_alone_all_the_same():
+def test_volumes_that_opted_in_and_are_still_not_flipped():
     _, result = judge_opt_in([a_volume(tags=AUTO, managed_by="eks.amazonaws.com")], Policy(), flips=True)
     assert result.verdict is Verdict.WARNING
     assert "can never be flipped" in result.summary
@@ -430,7 +430,7 @@ class FakeResponse(BytesIO):
 
 
 @pytest.mark.parametrize(
-    ("status", "said", "verdict", "trouble"),
+    ("status", "body", "verdict", "trouble"),
     [
         (400, "no_text", Verdict.OK, None),
         (400, "missing_text", Verdict.OK, None),
@@ -444,12 +444,12 @@ class FakeResponse(BytesIO):
         (429, "rate_limited", Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_slack_says_to_a_message_that_it_must_refuse(status, said, verdict, trouble):
+def test_what_slack_says_to_a_message_that_it_must_refuse(status, body, verdict, trouble):
     posted = []
 
     def open_url(request, **_):
         posted.append(request.data)
-        return FakeResponse(status, said, **{"Retry-After": "60"})
+        return FakeResponse(status, body, **{"Retry-After": "60"})
 
     result = probe_webhook(SLACK, open_url)
 
@@ -494,7 +494,7 @@ FUNCTION = {"SubscriptionArn": f"{TOPIC}:2", "Protocol": "lambda", "Endpoint": "
 
 
 @pytest.mark.parametrize(
-    ("told", "others", "expected"),
+    ("attributes", "subscriptions", "expected"),
     [
         ([], [], [Verdict.BROKEN]),
         ([FUNCTION], [], [Verdict.BROKEN]),
@@ -506,8 +506,8 @@ FUNCTION = {"SubscriptionArn": f"{TOPIC}:2", "Protocol": "lambda", "Endpoint": "
         ([PENDING, CONFIRMED], [], [Verdict.WARNING, Verdict.OK]),
     ],
 )
-def test_a_subscription_counts_from_its_confirmation_on(told, others, expected):
-    result = list(judge_subscriptions(NoContext(), TOPIC, told, others))
+def test_a_subscription_counts_from_its_confirmation_on(attributes, subscriptions, expected):
+    result = list(judge_subscriptions(NoContext(), TOPIC, attributes, subscriptions))
     assert [finding.verdict for finding in result] == expected
 
 
@@ -567,9 +567,9 @@ def test_equal_findings_are_merged_with_all_their_subjects():
 
 def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkeypatch):
     """Seven calls that nobody answers, one after the other, would take more than a minute."""
-    all_there = Barrier(3, timeout=60)
+    barrier = Barrier(3, timeout=60)
     reads = [
-        (Permission(f"ec2:Do{item}", Importance.REQUIRED, "it"), lambda _: all_there.wait()) for item in "abc"
+        (Permission(f"ec2:Do{item}", Importance.REQUIRED, "it"), lambda _: barrier.wait()) for item in "abc"
     ]
     monkeypatch.setattr(check_permissions, "READS", reads)
     for part in (
@@ -578,7 +578,7 @@ def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkey
         "_check_topic_permission",
         "_check_modify_permission",
     ):
-        monkeypatch.setattr(check_permissions, part, lambda _patient: [])
+        monkeypatch.setattr(check_permissions, part, lambda _context: [])
 
     result = list(check_permissions.check_permissions(NoContext()))
 

@@ -64,7 +64,7 @@ def a_round_trip(after, *, before=None, ops_per_s=0.0, every_min=1, **changes) -
 # Idle it holds 40 % at 12:00. Kept: 40 %, or up to 20 minutes more, 46.7 %, where it lived on its way.
 # Refilled: 45 minutes more than that, 55 to 61.7 %. With 1 % of noise at both ends they stay apart.
 @pytest.mark.parametrize(
-    ("home_pct", "fate"),
+    ("home_pct", "hypothesis"),
     [
         (40.0, Hypothesis.KEPT),
         (45.0, Hypothesis.KEPT),
@@ -75,13 +75,13 @@ def a_round_trip(after, *, before=None, ops_per_s=0.0, every_min=1, **changes) -
         (3.0, Hypothesis.EMPTIED),
     ],
 )
-def test_each_hypothesis_is_recognised_by_its_balance(home_pct, fate):
+def test_each_hypothesis_is_recognised_by_its_balance(home_pct, hypothesis):
     per_minute = min(PCT_PER_MINUTE, (100 - home_pct) / 30)
 
     verdict = reach_verdict(a_round_trip(rising("13:05", 16, home_pct, per_minute=per_minute)))
 
-    assert verdict.conclusion == fate
-    assert verdict.consistent == [fate]
+    assert verdict.conclusion == hypothesis
+    assert verdict.consistent == [hypothesis]
     assert verdict.first_sample == Sample(start_at_s=int(RETURNED_AT_S), value=home_pct)
 
 
@@ -110,7 +110,7 @@ def test_what_fits_no_answer_is_unclear(home_pct):
     assert verdict.reasoning[-1].startswith("None of the four fits")
 
 
-def test_a_balance_near_full_cannot_tell_refilled_from_reset():
+def test_a_balance_near_full_cannot_distinguish_refilled_from_reset():
     before = rising("11:30", 30, 80.0, per_minute=10 / 30)
 
     verdict = reach_verdict(a_round_trip(rising("13:05", 16, 100.0, per_minute=0), before=before))
@@ -177,19 +177,19 @@ def test_datapoints_that_contradict_the_operations_are_trusted_with_nothing():
 
 def test_unknown_operations_may_be_anything():
     """Without them a fall from 40 to 20 % on the way is as possible as no fall at all: bands meet."""
-    journey = a_round_trip(rising("13:05", 16, 40.0), operations=Series())
+    round_trip = a_round_trip(rising("13:05", 16, 40.0), operations=Series())
 
-    assert reach_verdict(journey).conclusion == UNCLEAR
+    assert reach_verdict(round_trip).conclusion == UNCLEAR
 
 
 @pytest.mark.parametrize(
     "after", [[], rising("13:05", 14, 40.0), rising("13:05", 2, 40.0, every_min=20)], ids=["none", "14", "2"]
 )
 def test_a_quarter_of_an_hour_of_datapoints_is_wanted(after):
-    journey = a_round_trip(after)
+    round_trip = a_round_trip(after)
 
-    assert not journey.has_enough_datapoints
-    assert reach_verdict(journey).reasoning == [
+    assert not round_trip.has_enough_datapoints
+    assert reach_verdict(round_trip).reasoning == [
         f"{len(after)} datapoints from after the return are there, and at least 3 over 15 min are wanted."
     ]
 
@@ -198,16 +198,16 @@ def test_a_quarter_of_an_hour_of_datapoints_is_enough():
     assert a_round_trip(rising("13:05", 15, 56.0)).has_enough_datapoints
 
 
-def test_datapoints_every_five_minutes_tell_as_well():
+def test_datapoints_every_five_minutes_are_enough():
     before = rising("11:30", 6, 30.0, every_min=5)
     after = rising("13:20", 4, 63.0, every_min=5)
 
-    journey = a_round_trip(
+    round_trip = a_round_trip(
         after, before=before, every_min=5, return_started_at_s=at("13:10"), returned_at_s=at("13:20")
     )
 
-    assert journey.period_s == 300
-    assert reach_verdict(journey).conclusion == Hypothesis.REFILLED
+    assert round_trip.period_s == 300
+    assert reach_verdict(round_trip).conclusion == Hypothesis.REFILLED
 
 
 def test_datapoints_on_the_flip_narrow_what_it_left_with():
@@ -257,24 +257,24 @@ def test_how_long_it_must_stay_follows_from_what_its_size_earns():
 
 def test_an_instant_modification_is_assumed_without_data():
     facts = {"size_gib": 100, "iops": 0}
-    there = predict_on_target(50, **facts)
-    assert there == predict_on_target(50, **facts, modify_s=0)
-    assert predict_after_return(there, **facts, away_s=960) == predict_after_return(
-        there, **facts, away_s=960, modify_s=0
+    on_target = predict_on_target(50, **facts)
+    assert on_target == predict_on_target(50, **facts, modify_s=0)
+    assert predict_after_return(on_target, **facts, away_s=960) == predict_after_return(
+        on_target, **facts, away_s=960, modify_s=0
     )
-    assert min_away_s(there, **facts) == min_away_s(there, **facts, modify_s=0)
+    assert min_away_s(on_target, **facts) == min_away_s(on_target, **facts, modify_s=0)
 
 
 def test_it_must_stay_longer_where_aws_takes_long():
-    there = predict_on_target(20, size_gib=100, iops=0, modify_s=3000)
+    on_target = predict_on_target(20, size_gib=100, iops=0, modify_s=3000)
 
-    assert min_away_s(there, size_gib=100, iops=0, modify_s=3000) > 2 * 3000
+    assert min_away_s(on_target, size_gib=100, iops=0, modify_s=3000) > 2 * 3000
 
 
-def test_when_it_would_be_full_before_it_tells_no_stay_is_long_enough():
-    there = predict_on_target(80, size_gib=100, iops=0, modify_s=3000)
+def test_when_it_would_be_full_before_the_result_is_clear_no_stay_is_long_enough():
+    on_target = predict_on_target(80, size_gib=100, iops=0, modify_s=3000)
 
-    assert min_away_s(there, size_gib=100, iops=0, modify_s=3000) is None
+    assert min_away_s(on_target, size_gib=100, iops=0, modify_s=3000) is None
 
 
 @pytest.mark.parametrize(
@@ -296,10 +296,10 @@ def test_when_it_would_be_full_before_it_tells_no_stay_is_long_enough():
     ],
 )
 def test_indistinguishable_hypotheses_are_predicted(balance_pct, away_min, pairs):
-    there = predict_on_target(balance_pct, size_gib=100, iops=0)
+    on_target = predict_on_target(balance_pct, size_gib=100, iops=0)
 
     assert (
-        indistinguishable_pairs(predict_after_return(there, size_gib=100, iops=0, away_s=60 * away_min))
+        indistinguishable_pairs(predict_after_return(on_target, size_gib=100, iops=0, away_s=60 * away_min))
         == pairs
     )
 
@@ -309,20 +309,20 @@ def test_indistinguishable_hypotheses_are_predicted(balance_pct, away_min, pairs
 
 def test_a_bucket_earns_first_at_worst_and_pays_first_at_best():
     """In a minute 18,000 are earned and 30,000 taken: near full some of it is lost, near nothing not paid."""
-    earned, taken = Bounds(18_000, 18_000), Bounds(30_000, 30_000)
+    earned, spent = Bounds(18_000, 18_000), Bounds(30_000, 30_000)
 
-    assert burst_model(Bounds(FULL_CREDITS, FULL_CREDITS), earned, taken) == Bounds(
+    assert burst_model(Bounds(FULL_CREDITS, FULL_CREDITS), earned, spent) == Bounds(
         FULL_CREDITS - 30_000, FULL_CREDITS - 12_000
     )
-    assert burst_model(Bounds(0, 0), earned, taken) == Bounds(0, 18_000)
-    assert burst_model(Bounds(100_000, 100_000), earned, taken) == Bounds(88_000, 88_000)
+    assert burst_model(Bounds(0, 0), earned, spent) == Bounds(0, 18_000)
+    assert burst_model(Bounds(100_000, 100_000), earned, spent) == Bounds(88_000, 88_000)
 
 
 def test_burst_or_idle_includes_keeping_the_balance():
-    earned, taken = Bounds(17_100, 18_900), Bounds(9_000, 11_000)
+    earned, spent = Bounds(17_100, 18_900), Bounds(9_000, 11_000)
 
-    assert burst_or_idle_model(Bounds(50_000, 60_000), earned, taken) == Bounds(39_000, 78_900)
-    assert refill_model(Bounds(50_000, 60_000), earned, taken) == Bounds(56_100, 78_900)
+    assert burst_or_idle_model(Bounds(50_000, 60_000), earned, spent) == Bounds(39_000, 78_900)
+    assert refill_model(Bounds(50_000, 60_000), earned, spent) == Bounds(56_100, 78_900)
     assert refill_model(Bounds(0, FULL_CREDITS), earned, Bounds(0, 20_000)) == Bounds(0, FULL_CREDITS)
 
 
@@ -344,7 +344,7 @@ def test_the_period_is_five_minutes_where_none_are_nearer_together(starts_s, per
     assert metric_period_s(Series(starts_s, tuple(0.0 for _ in starts_s))) == period_s
 
 
-def test_what_follows_a_datapoint_that_cannot_be_is_nothing():
+def test_nothing_follows_from_an_impossible_datapoint():
     bucket = BucketModel(size_gib=100, spending=ConstantLoad(0))
 
     assert (

@@ -245,7 +245,7 @@ def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
 
 
 @pytest.mark.parametrize(
-    ("flip", "said"),
+    ("flip", "text"),
     [
         (
             a_flip(status=FlipStatus.REQUESTED),
@@ -262,10 +262,10 @@ def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
         ),
     ],
 )
-def test_a_flipped_volume_shows_its_target_start_and_requester(flip, said):
+def test_a_flipped_volume_shows_its_target_start_and_requester(flip, text):
     plotted = plotted_of(a_history(falling("09:00", 100, 0, 1)), start="09:00", now="11:00")
     decision = replace(plotted.decision, flip=flip)
-    assert said in describe_state(replace(plotted, decision=decision))
+    assert text in describe_state(replace(plotted, decision=decision))
 
 
 def letter_columns(letters_at, *, end=20):

@@ -184,12 +184,12 @@ def test_a_modification_that_failed_costs_nothing():
 
 
 def test_money_is_distinguished_by_where_it_comes_from():
-    dear = flip_costs(
+    expensive = flip_costs(
         [accepted("08:00", "out", 73.0, to=IO1), accepted("10:00", "back", -73.0, intent="i2")], None
     )
     cheap = flip_costs([accepted("08:00", "out", -7.3)], None)
     money = summarise_costs(
-        [*dear, *cheap],
+        [*expensive, *cheap],
         states={"vol-0a1": a_state(flip=a_flip(usd_per_month=10.0))},
         volumes=[a_volume(100), a_volume(2), a_volume(100, volume_type="gp3")],
         policy=Policy().flip,
@@ -223,39 +223,39 @@ def test_when_gp3_does_not_exist_it_saves_nothing():
 def test_an_intent_shows_its_outcome_and_levels_only_in_the_volume_history():
     intent = entry(EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="is to become gp3")
     level = entry(EntryKind.LEVEL_CHANGED, "07:58", **{"from": "ok", "to": "critical"})
-    deeds = read_activities([level, intent, accepted("08:00", "out", 1.0)])
-    assert [(action.kind, action.is_secondary, action.letter) for action in deeds] == [
+    activities = read_activities([level, intent, accepted("08:00", "out", 1.0)])
+    assert [(action.kind, action.is_secondary, action.letter) for action in activities] == [
         (ActivityKind.LEVEL, True, "C"),
         (ActivityKind.FLIPPED, True, ""),
         (ActivityKind.FLIPPED, False, "F"),
     ]
-    assert count_activities(deeds)["flipped"] == 1
+    assert count_activities(activities)["flipped"] == 1
     [lost] = read_activities([intent])
     assert not lost.is_secondary
 
 
 def test_a_change_that_is_stuck_is_not_counted_as_failed():
-    deeds = read_activities(
+    activities = read_activities(
         [entry(EntryKind.STUCK, "08:00", summary="is still optimizing at 40 % after 4 h 00 min")]
     )
-    counts = count_activities(deeds)
+    counts = count_activities(activities)
     assert (counts["failed"], counts["noted"]) == (0, 1)
 
 
 def test_external_changes_and_windows_are_described():
-    deeds = read_activities(
+    activities = read_activities(
         [
             entry(EntryKind.WINDOW, "08:00", starts=True, by="anna", until_s=int(at("10:00"))),
             entry(EntryKind.WINDOW, "09:00", starts=False, by="anna", until_s=None),
             entry(EntryKind.POLICY_REJECTED, "09:30", faults=["levels.warning: no"]),
         ]
     )
-    assert [action.line for action in deeds] == [
+    assert [action.line for action in activities] == [
         "is started for 2 h (until 10:00 UTC) by anna",
         "is stopped by anna",
         "is rejected, the last good one stays in force",
     ]
-    assert deeds[2].details == ["levels.warning: no"]
+    assert activities[2].details == ["levels.warning: no"]
 
 
 @pytest.mark.parametrize(

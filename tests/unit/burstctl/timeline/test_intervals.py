@@ -134,8 +134,8 @@ def test_a_second_failed_flip_leaves_the_first_interval(kind):
 
 
 def test_an_external_change_ends_the_interval():
-    theirs = an_entry(EntryKind.CHANGED_BY_OTHERS, "12:00", summary="was changed by somebody else")
-    (stay,) = target_intervals([*a_round_trip()[:2], theirs])
+    external_change = an_entry(EntryKind.CHANGED_BY_OTHERS, "12:00", summary="was changed by somebody else")
+    (stay,) = target_intervals([*a_round_trip()[:2], external_change])
     assert start_and_end(stay) == ("10:00", "10:30", "12:00", "12:00")
 
 
@@ -195,7 +195,7 @@ def test_an_unreadable_state_that_is_given_up_ends_no_hold_and_has_its_mark():
 
 
 def test_a_stall_that_is_reported_again_is_one_stall():
-    entries = [a_stall("10:00", 30, seen="10:01"), a_stall("10:00", 150, seen="10:03")]
+    entries = [a_stall("10:00", 30, reported_at="10:01"), a_stall("10:00", 150, reported_at="10:03")]
     (run,) = stall_intervals(entries, None, START)
     assert (run.start_s, run.end_s, run.cause) == (at("10:00"), at("10:02:30"), "the bucket is empty")
 

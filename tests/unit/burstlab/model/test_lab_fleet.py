@@ -93,7 +93,7 @@ def test_minutes_equal_stepping_second_by_second_however_often_one_looks(
         ("BurstBalance", "Average"),
         ("VolumeReadOps", "Sum"),
     ):
-        shown = {minute: told[metric, statistic] for minute, told in expected.items()}
+        shown = {minute: datapoint[metric, statistic] for minute, datapoint in expected.items()}
         assert datapoints(fleet, volume_id, metric, statistic) == pytest.approx(shown, rel=1e-9, abs=1e-6)
     assert fleet.truth(volume_id).credits == pytest.approx(credits_after, abs=1e-2)
 
@@ -111,19 +111,19 @@ def minutes_by_second(steps, size_gib, balance_pct, seconds, late_s, open_minute
         rate = min(requested, max(3_000, baseline)) - baseline
         moving_s = min(1.0, abs(held - after) / abs(rate)) if rate else 1.0
         mean = (held + after) / 2 * moving_s + after * (1 - moving_s)
-        told = minutes.setdefault((late_s + second) // 60, {"least": [], "mean": [], "reads": 0.0})
-        told["least"] += [held, after]
-        told["mean"].append(mean)
-        told["reads"] += served * reads / requested if requested else 0
+        datapoint = minutes.setdefault((late_s + second) // 60, {"least": [], "mean": [], "reads": 0.0})
+        datapoint["least"] += [held, after]
+        datapoint["mean"].append(mean)
+        datapoint["reads"] += served * reads / requested if requested else 0
         held = after
     last = (late_s + seconds) // 60
     return {
         minute: {
-            ("BurstBalance", "Minimum"): min(told["least"]) / 54_000,
-            ("BurstBalance", "Average"): sum(told["mean"]) / len(told["mean"]) / 54_000,
-            ("VolumeReadOps", "Sum"): told["reads"],
+            ("BurstBalance", "Minimum"): min(datapoint["least"]) / 54_000,
+            ("BurstBalance", "Average"): sum(datapoint["mean"]) / len(datapoint["mean"]) / 54_000,
+            ("VolumeReadOps", "Sum"): datapoint["reads"],
         }
-        for minute, told in minutes.items()
+        for minute, datapoint in minutes.items()
         if minute < last or open_minute
     }, held
 
@@ -281,14 +281,14 @@ def test_a_fixed_lag_holds_a_datapoint_back_after_the_end_of_its_minute():
 def test_a_varying_lag_is_the_same_whenever_one_asks_and_stays_in_its_bounds():
     fleet = a_fleet(lag_s=60, lag_most_s=300, seed=7)
     volume_id = fleet.add(LabVolume(size_gib=100))
-    seen_at = {}
+    published_at = {}
     for minute in range(60):
         fleet.clock.advance(60)
         points = datapoints(fleet, volume_id)
         for number in points:
-            seen_at.setdefault(number, minute + 1)
-        assert set(points) == {number for number, at in seen_at.items() if at <= minute + 1}
-    lags = {at - (number + 1) for number, at in seen_at.items()}
+            published_at.setdefault(number, minute + 1)
+        assert set(points) == {number for number, at in published_at.items() if at <= minute + 1}
+    lags = {at - (number + 1) for number, at in published_at.items()}
     assert min(lags) >= 1
     assert max(lags) <= 5
     assert len(lags) > 2
@@ -352,10 +352,10 @@ BAD_VOLUMES = [
 ]
 
 
-@pytest.mark.parametrize(("given", "complaint"), BAD_VOLUMES)
-def test_a_volume_that_cannot_be_is_refused(given, complaint):
+@pytest.mark.parametrize(("settings", "complaint"), BAD_VOLUMES)
+def test_an_invalid_volume_is_refused(settings, complaint):
     with pytest.raises(ValueError, match=complaint):
-        LabVolume(**given)
+        LabVolume(**settings)
 
 
 def test_ids_look_like_those_of_aws_and_are_the_same_in_every_run():
@@ -365,13 +365,13 @@ def test_ids_look_like_those_of_aws_and_are_the_same_in_every_run():
 
 
 def test_lab_time_is_wall_time_times_speed_plus_what_was_skipped():
-    wall = [100.0]
-    clock = LabClock(START, speed=60, wall=lambda: wall[0])
-    wall[0] += 10
+    wall_times = [100.0]
+    clock = LabClock(START, speed=60, wall=lambda: wall_times[0])
+    wall_times[0] += 10
     assert clock.now() == START + timedelta(minutes=10)
     clock.advance(30)
     clock.set_speed(1)
-    wall[0] += 30
+    wall_times[0] += 30
     assert clock.now() == START + timedelta(minutes=11)
 
 
@@ -403,7 +403,7 @@ def test_a_tag_that_no_xml_can_hold_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[" * 4_000, "nested too deeply to be read"),
         ("volumes: [{size_gib: 2026-02-30}]", "not YAML: day is out of range"),
@@ -413,12 +413,12 @@ def test_a_tag_that_no_xml_can_hold_is_refused():
         ('volumes: [{"\\e[2J": 1}]', "?[2J: no such key"),
     ],
 )
-def test_a_fleet_file_made_to_hurt_is_refused_in_a_short_sentence(tmp_path, text, says):
+def test_a_malicious_fleet_file_is_refused_in_a_short_sentence(tmp_path, text, message):
     path = tmp_path / "fleet.yaml"
     path.write_text(text)
     with pytest.raises(FleetFileError) as exc_info:
         read_volumes(path, datetime(2026, 11, 20, tzinfo=UTC))
-    assert says in str(exc_info.value)
+    assert message in str(exc_info.value)
     assert len(str(exc_info.value)) < 1_000
 
 

@@ -74,9 +74,11 @@ def test_a_load_says_how_large_its_operations_are_and_which_are_reads(text, read
 def test_a_recording_can_be_given_a_size_and_a_share_too():
     whole, shaped = parse_load("nab_c0d644*32"), parse_load("nab_c0d644*32@8%25")
     for at_s in range(MIDNIGHT_S, MIDNIGHT_S + 86_400, 3_600):
-        given, made = whole.segment(at_s, MIDNIGHT_S), shaped.segment(at_s, MIDNIGHT_S)
-        assert made.read_iops + made.write_iops == pytest.approx(given.read_iops + given.write_iops)
-        assert made.read_iops == pytest.approx(given.write_iops / 4)  # it holds writes only
+        original, reshaped = whole.segment(at_s, MIDNIGHT_S), shaped.segment(at_s, MIDNIGHT_S)
+        assert reshaped.read_iops + reshaped.write_iops == pytest.approx(
+            original.read_iops + original.write_iops
+        )
+        assert reshaped.read_iops == pytest.approx(original.write_iops / 4)  # it holds writes only
     assert (get_operation_kib(whole), get_operation_kib(shaped)) == (16, 8)
 
 
@@ -163,7 +165,7 @@ BAD_TEXTS = [
 
 
 @pytest.mark.parametrize(("text", "complaint"), BAD_TEXTS)
-def test_a_load_that_cannot_be_is_refused_with_what_would_do(text, complaint):
+def test_an_invalid_load_is_refused_with_a_valid_example(text, complaint):
     with pytest.raises(LoadError) as refused:
         parse_load(text)
     assert complaint in str(refused.value)

@@ -75,8 +75,8 @@ def test_a_modification_goes_from_modifying_through_optimizing_to_completed(
     volume_id = a_volume(fleet)
     fleet.modify(volume_id, volume_type="gp3", iops=4_000, throughput_mib_s=200)
     at(fleet, seconds)
-    (told,) = fleet.modifications(volume_id)
-    assert told == Modification(
+    (modification,) = fleet.modifications(volume_id)
+    assert modification == Modification(
         state=state,
         original=VolumeSpec(volume_type="gp2", size_gib=100, iops=300),
         target=VolumeSpec(volume_type="gp3", size_gib=100, iops=4_000, throughput_mib_s=200),
@@ -126,8 +126,8 @@ def test_a_stuck_modification_stays_at_99_percent_until_ended():
     volume_id = a_volume(fleet)
     fleet.modify(volume_id, volume_type="gp3")
     at(fleet, 30 * 86_400)
-    (told,) = fleet.modifications(volume_id)
-    assert (told.state, told.progress_pct) == ("optimizing", 99)
+    (modification,) = fleet.modifications(volume_id)
+    assert (modification.state, modification.progress_pct) == ("optimizing", 99)
     assert fleet.end_modification(volume_id).state == "completed"
     assert fleet.find(volume_id).volume_type == "gp3"
     with pytest.raises(FleetError, match="has no modification in progress"):
@@ -153,10 +153,10 @@ def test_a_failed_modification_leaves_the_volume_unchanged_and_can_be_retried(
     at(fleet, ends_s - 1)
     assert not fleet.modifications(volume_id)[0].has_ended
     at(fleet, ends_s)
-    (told,) = fleet.modifications(volume_id)
-    assert (told.state, told.progress_pct) == ("failed", progress_pct)
-    assert "failed" in told.status_message
-    assert told.ended_at == START + timedelta(seconds=ends_s)
+    (modification,) = fleet.modifications(volume_id)
+    assert (modification.state, modification.progress_pct) == ("failed", progress_pct)
+    assert "failed" in modification.status_message
+    assert modification.ended_at == START + timedelta(seconds=ends_s)
     assert fleet.find(volume_id).spec == VolumeSpec(volume_type="gp2", size_gib=100, iops=300)
     assert fleet.truth(volume_id).ceiling_iops == 300
     assert [event.result for event in fleet.events] == states
@@ -215,20 +215,22 @@ UPLIFTS = [
 ]
 
 
-@pytest.mark.parametrize(("uplift", "given", "asked", "expected"), UPLIFTS)
-def test_performance_on_the_way_lies_between_what_it_was_and_what_it_becomes(uplift, given, asked, expected):
+@pytest.mark.parametrize(("uplift", "original", "changes", "expected"), UPLIFTS)
+def test_performance_on_the_way_lies_between_what_it_was_and_what_it_becomes(
+    uplift, original, changes, expected
+):
     # three times the size takes three times as long: what is compared is the middle and the end
     fleet = a_fleet(uplift=uplift)
-    volume_id = a_volume(fleet, **given)
-    fleet.modify(volume_id, **asked)
-    fleet.set_balance(volume_id, given.get("balance_pct", 100))
-    seen = [fleet.truth(volume_id).ceiling_iops]
+    volume_id = a_volume(fleet, **original)
+    fleet.modify(volume_id, **changes)
+    fleet.set_balance(volume_id, original.get("balance_pct", 100))
+    ceilings = [fleet.truth(volume_id).ceiling_iops]
     change = fleet.find(volume_id).change
     for moment_s in ((change.optimizing_at_s + change.work_done_at_s) // 2, change.ends_at_s):
         at(fleet, moment_s - START_S)
-        fleet.set_balance(volume_id, given.get("balance_pct", 100))
-        seen.append(fleet.truth(volume_id).ceiling_iops)
-    assert tuple(seen) == expected
+        fleet.set_balance(volume_id, original.get("balance_pct", 100))
+        ceilings.append(fleet.truth(volume_id).ceiling_iops)
+    assert tuple(ceilings) == expected
 
 
 # back from gp3 with 16,000: towards a burst of 3,000 where there are credits, else towards 300
@@ -407,7 +409,7 @@ BAD_CHANGES = [
 
 
 @pytest.mark.parametrize(("changes", "complaint"), BAD_CHANGES)
-def test_a_setting_that_cannot_be_is_refused(changes, complaint):
+def test_an_invalid_setting_is_refused(changes, complaint):
     with pytest.raises(ValueError, match=complaint):
         a_fleet().change_settings(**changes)
 

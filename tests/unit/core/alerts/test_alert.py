@@ -173,14 +173,14 @@ def test_an_alert_is_one_document():
 
 
 def alerts_of_every_kind() -> list[Alert]:
-    memory = TrackedVolume()
-    memory.evaluate("12:00", draining_to(18, 3, count=20), volume=NAMED)
-    memory.evaluate(
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", draining_to(18, 3, count=20), volume=NAMED)
+    tracked.evaluate(
         "12:06", draining_to(0, 3, count=20, newest_starts_at="12:04"), read_ops=balances(6_000.0)
     )
-    memory.evaluate("13:00", Series())
-    memory.evaluate("14:00", balances(*[100.0] * 20, newest_starts_at="13:58"))
-    digest = make_digest(memory.alerts, location=HERE, runbooks_url="runbooks", now_s=int(at("14:00")))
+    tracked.evaluate("13:00", Series())
+    tracked.evaluate("14:00", balances(*[100.0] * 20, newest_starts_at="13:58"))
+    digest = make_digest(tracked.alerts, location=HERE, runbooks_url="runbooks", now_s=int(at("14:00")))
     rejected = make_policy_rejected(
         ["version: is missing"],
         in_force="the policy of 11:00",
@@ -189,7 +189,7 @@ def alerts_of_every_kind() -> list[Alert]:
         runbooks_url="runbooks",
         now_s=int(at("14:00")),
     )
-    return [*memory.alerts, *event_alerts().values(), digest, rejected]
+    return [*tracked.alerts, *event_alerts().values(), digest, rejected]
 
 
 ONE_OF_EACH = alerts_of_every_kind()
@@ -428,11 +428,11 @@ def test_the_title_says_how_much_time_is_left(balance, left):
 
 
 def test_a_reminder_says_still():
-    memory = TrackedVolume()
-    memory.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
-    memory.evaluate("12:00", draining_to(18, 3, count=20))
-    assert format_title(memory.alerts[-1]).startswith("still critical: vol-0a1")
-    assert format_sentences(memory.alerts[-1])[0] == "Critical because at this pace it is dry within 15 min."
+    tracked = TrackedVolume()
+    tracked.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
+    tracked.evaluate("12:00", draining_to(18, 3, count=20))
+    assert format_title(tracked.alerts[-1]).startswith("still critical: vol-0a1")
+    assert format_sentences(tracked.alerts[-1])[0] == "Critical because at this pace it is dry within 15 min."
 
 
 @pytest.mark.parametrize(
@@ -465,11 +465,11 @@ def test_an_exhausted_volume_says_what_it_is_throttled_to():
 
 
 def test_a_recovered_volume_says_how_it_is_now():
-    memory = TrackedVolume()
-    memory.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
+    tracked = TrackedVolume()
+    tracked.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
     # Refilling: 0.5 % a minute = 450 credits/s. 50 % last 1,000 s at the worst, less 60 s.
-    memory.evaluate("12:00", draining_to(50, -0.5, count=20), volume=a_volume(150))
-    alert = memory.alerts[-1]
+    tracked.evaluate("12:00", draining_to(50, -0.5, count=20), volume=a_volume(150))
+    alert = tracked.alerts[-1]
     assert format_title(alert) == "recovered: vol-0a1 (i-0a1)"
     assert format_sentences(alert)[0].endswith("; it was critical.")
     assert format_sentences(alert)[1:] == [
@@ -489,16 +489,16 @@ def test_a_recovered_volume_says_how_it_is_now():
     ],
 )
 def test_a_volume_without_data_says_why(evidence, because):
-    memory = TrackedVolume()
-    memory.evaluate("12:00", draining_to(18, 3, count=20))
-    memory.evaluate("13:00", **evidence)
-    assert format_sentences(memory.alerts[-1]) == [f"Balance unknown: {because}; it was critical."]
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", draining_to(18, 3, count=20))
+    tracked.evaluate("13:00", **evidence)
+    assert format_sentences(tracked.alerts[-1]) == [f"Balance unknown: {because}; it was critical."]
 
 
 def test_a_gap_in_words():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", Series())
-    assert format_title(memory.alerts[-1]) == "unknown: vol-0a1 has no burst balance to read (i-0a1)"
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", Series())
+    assert format_title(tracked.alerts[-1]) == "unknown: vol-0a1 has no burst balance to read (i-0a1)"
 
 
 def test_what_a_volume_serves_is_reported_where_it_is_known():
@@ -581,7 +581,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "action"),
+    ("kind", "sentences", "action"),
     [
         (
             AlertKind.FLIPPED,
@@ -687,8 +687,8 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
         ),
     ],
 )
-def test_an_event_says_values_limits_and_the_next_step(kind, said, action):
-    assert format_sentences(EVENTS[kind]) == said
+def test_an_event_says_values_limits_and_the_next_step(kind, sentences, action):
+    assert format_sentences(EVENTS[kind]) == sentences
     assert EVENTS[kind].action == action
 
 
@@ -790,11 +790,11 @@ def test_an_externally_resized_volume_is_described_without_a_definition():
     volume = replace(a_named_volume(IO1), size_gib=200)
     record = a_modification(IO1, IO1, started="11:40")
     record = replace(record, target=replace(record.target, size_gib=200))
-    seen = ObservedState(volume=volume, record=record)
-    told, *_ = alert_after_evaluation(volume, state_of(on_target(), level=Level.OK), observed=seen)
-    assert "ci-7 was resized from 100 to 200 GiB (" in format_title(told)
-    assert not any("definition" in sentence for sentence in format_sentences(told))
-    assert (told.evidence["from_gib"], told.evidence["to_gib"]) == (100, 200)
+    observed = ObservedState(volume=volume, record=record)
+    alert, *_ = alert_after_evaluation(volume, state_of(on_target(), level=Level.OK), observed=observed)
+    assert "ci-7 was resized from 100 to 200 GiB (" in format_title(alert)
+    assert not any("definition" in sentence for sentence in format_sentences(alert))
+    assert (alert.evidence["from_gib"], alert.evidence["to_gib"]) == (100, 200)
 
 
 def test_a_volume_left_after_others_changed_it_is_released_first():
@@ -809,10 +809,10 @@ def test_a_volume_left_after_others_changed_it_is_released_first():
 )
 def test_a_volume_left_on_its_target_says_what_a_day_costs(usd_per_month, cost):
     flip = replace(on_target(), usd_per_month=usd_per_month)
-    [told] = alert_after_evaluation(
+    [alert] = alert_after_evaluation(
         a_named_volume(IO1), state_of(flip, level=Level.OK), VolumeSettings(mode=Mode.PROPOSE)
     )
-    assert f"after 2 d 0 h, {cost} (vol-" in format_title(told)
+    assert f"after 2 d 0 h, {cost} (vol-" in format_title(alert)
 
 
 def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
@@ -943,11 +943,11 @@ def test_a_digest_says_what_each_volume_holds():
     assert format_sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0)"
 
 
-@pytest.mark.parametrize(("count", "said"), [(11, 12), (20, 21), (21, 22)])
-def test_a_digest_counts_what_it_does_not_name(count, said):
+@pytest.mark.parametrize(("count", "expected_lines"), [(11, 12), (20, 21), (21, 22)])
+def test_a_digest_counts_what_it_does_not_name(count, expected_lines):
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(count)]
     lines = format_sentences(a_digest(alerts))
-    assert len(lines) == said
+    assert len(lines) == expected_lines
     assert (lines[-1] == "and 1 more") is (count == 21)
 
 

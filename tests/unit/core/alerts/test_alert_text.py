@@ -83,7 +83,7 @@ def test_the_forecast_in_words_at_its_edges(forecast, words):
 
 
 @pytest.mark.parametrize(
-    ("span_s", "says"),
+    ("span_s", "phrase"),
     [
         (11 * HOUR_S, "in about 11 h (23:00)"),
         (13 * HOUR_S, "in about 13 h (01:00 Sat)"),
@@ -91,8 +91,8 @@ def test_the_forecast_in_words_at_its_edges(forecast, words):
         (14 * DAY_S, "in about 14 d (12:00 4 Dec)"),
     ],
 )
-def test_a_time_that_is_not_today_carries_its_day(span_s, says):
-    assert format_forecast(a_forecast(HOUR_S, span_s)).endswith(says)
+def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
+    assert format_forecast(a_forecast(HOUR_S, span_s)).endswith(phrase)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ READ = {
 
 
 @pytest.mark.parametrize(
-    ("drain_per_s", "says"),
+    ("drain_per_s", "phrase"),
     [
         (0.4, "It is draining at 0.4 credits/s"),
         (9.94, "It is draining at 9.9 credits/s"),
@@ -136,23 +136,23 @@ READ = {
         (-2_700, "It is refilling at 2,700 credits/s"),
     ],
 )
-def test_the_balance_trend_shows_its_sign_and_significant_digits(drain_per_s, says):
+def test_the_balance_trend_shows_its_sign_and_significant_digits(drain_per_s, phrase):
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S, drain_per_s=drain_per_s))
-    assert f"{says}; baseline 300 IOPS (100 GiB)." in format_sentences(alert)
+    assert f"{phrase}; baseline 300 IOPS (100 GiB)." in format_sentences(alert)
 
 
 @pytest.mark.parametrize(
-    ("level", "previous", "says"),
+    ("level", "previous", "phrase"),
     [
         (Level.CRITICAL, Level.OK, "Critical because it drains; it was ok."),
         (Level.CRITICAL, Level.CRITICAL, "Critical because it drains."),
         (Level.OK, Level.CRITICAL, "Now it drains; it was critical."),
     ],
 )
-def test_the_level_has_its_reason(level, previous, says):
+def test_the_level_has_its_reason(level, previous, phrase):
     facts = {"level": level, "previous_level": previous, "evidence": {"because": "it drains"}}
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S), **facts)
-    assert format_sentences(alert)[0] == says
+    assert format_sentences(alert)[0] == phrase
 
 
 @pytest.mark.parametrize("reading", [{"baseline_iops": 300}, READ | {"burst_balance_pct": None}])

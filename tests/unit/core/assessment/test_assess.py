@@ -36,9 +36,15 @@ def assess_evidence(*shown: dict):
 
 @pytest.mark.parametrize(("reason", "shows"), EVIDENCE_CASES.items())
 def test_every_reason_for_not_knowing_is_recognised(reason, shows):
-    seen = assess_evidence(shows)
-    assert seen.unknown_reason is reason
-    assert (seen.sample, seen.forecast, seen.age_s, seen.balance_pct, seen.credits_left) == (None,) * 5
+    assessment = assess_evidence(shows)
+    assert assessment.unknown_reason is reason
+    assert (
+        assessment.sample,
+        assessment.forecast,
+        assessment.age_s,
+        assessment.balance_pct,
+        assessment.credits_left,
+    ) == (None,) * 5
 
 
 def test_every_reason_is_in_the_table_above():
@@ -67,8 +73,8 @@ def test_only_a_gap_and_a_failed_read_are_faults(reason, is_fault):
 
 
 def test_a_volume_with_a_fresh_datapoint_is_not_a_fault():
-    seen = an_assessment(balances(50.0))
-    assert (seen.is_fault, seen.unused_since_s) == (False, None)
+    assessment = an_assessment(balances(50.0))
+    assert (assessment.is_fault, assessment.unused_since_s) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -95,15 +101,15 @@ def test_a_failed_read_says_why():
 
 @pytest.mark.parametrize("state", ["stopping", "stopped", "shutting-down", "terminated"])
 def test_a_gap_of_an_instance_that_does_not_run_is_not_a_fault(state):
-    seen = an_assessment(GAP, instance_state=state)
-    assert seen.unknown_reason is UnknownReason.INSTANCE_STOPPED
-    assert seen.unknown_because == f"instance i-0a1 is {state}"
+    assessment = an_assessment(GAP, instance_state=state)
+    assert assessment.unknown_reason is UnknownReason.INSTANCE_STOPPED
+    assert assessment.unknown_because == f"instance i-0a1 is {state}"
 
 
 def test_a_gap_of_a_running_instance_says_how_long_nothing_came():
-    seen = an_assessment(GAP, instance_state="running")
-    assert seen.unknown_reason is UnknownReason.TELEMETRY_GAP
-    assert seen.unknown_because == "no datapoint for 30 min while attached to a running instance"
+    assessment = an_assessment(GAP, instance_state="running")
+    assert assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
+    assert assessment.unknown_because == "no datapoint for 30 min while attached to a running instance"
 
 
 @pytest.mark.parametrize(
@@ -125,13 +131,13 @@ def test_a_volume_is_too_new_for_a_quarter_of_an_hour(created, attached, arrived
         created_at=NOON + timedelta(minutes=created),
         attached_at=None if attached is None else NOON + timedelta(minutes=attached),
     )
-    seen = an_assessment(GAP, volume=volume, arrived_at_s=int(at(arrived)) if arrived else None)
-    assert seen.unknown_reason is reason
+    assessment = an_assessment(GAP, volume=volume, arrived_at_s=int(at(arrived)) if arrived else None)
+    assert assessment.unknown_reason is reason
 
 
 def test_a_new_volume_with_a_datapoint_is_judged_by_it():
-    seen = an_assessment(balances(50.0), volume=a_volume(created_at=TEN_MINUTES_AGO))
-    assert seen.balance_pct == 50.0
+    assessment = an_assessment(balances(50.0), volume=a_volume(created_at=TEN_MINUTES_AGO))
+    assert assessment.balance_pct == 50.0
 
 
 @pytest.mark.parametrize(
@@ -139,9 +145,9 @@ def test_a_new_volume_with_a_datapoint_is_judged_by_it():
 )
 def test_the_age_counts_from_the_end_of_the_minute(now, age_s):
     # The minute that starts at 11:58 ends at 11:59. 40 % of 100 GiB lasts 2,160,000 / 2,700 = 800 s.
-    seen = an_assessment(balances(40.0), now=now)
-    assert seen.age_s == age_s
-    assert seen.forecast.soonest_empty_s == max(0, 800 - age_s)
+    assessment = an_assessment(balances(40.0), now=now)
+    assert assessment.age_s == age_s
+    assert assessment.forecast.soonest_empty_s == max(0, 800 - age_s)
 
 
 def test_a_datapoint_of_half_an_hour_ago_is_not_a_datapoint():
@@ -151,15 +157,15 @@ def test_a_datapoint_of_half_an_hour_ago_is_not_a_datapoint():
 def test_the_policy_says_how_old_a_datapoint_may_be():
     policy = Policy(telemetry=TelemetryPolicy(gap_after=timedelta(hours=1)))
     assert an_assessment(balances(40.0), now="12:58", policy=policy).balance_pct == 40.0
-    seen = an_assessment(balances(40.0), now="12:59", policy=policy)
-    assert seen.unknown_because == "no datapoint for 60 min while attached to a running instance"
+    assessment = an_assessment(balances(40.0), now="12:59", policy=policy)
+    assert assessment.unknown_because == "no datapoint for 60 min while attached to a running instance"
 
 
 def test_the_minute_that_is_still_open_is_ignored():
     # At 11:58:30 the minute of 11:58 may still fall: the one before it speaks.
-    seen = an_assessment(balances(80.0, 40.0), now="11:58:30")
-    assert (seen.balance_pct, seen.age_s) == (80.0, 30)
-    assert len(seen.balance) == 1
+    assessment = an_assessment(balances(80.0, 40.0), now="11:58:30")
+    assert (assessment.balance_pct, assessment.age_s) == (80.0, 30)
+    assert len(assessment.balance) == 1
 
 
 def test_an_open_minute_alone_is_a_gap():
@@ -183,14 +189,16 @@ def test_credits_are_the_share_of_a_full_bucket():
     ],
 )
 def test_while_a_modification_lasts_the_smaller_size_counts(size_gib, smaller_gib, baseline, lasts_s):
-    seen = an_assessment(balances(40.0), volume=a_volume(size_gib), now="11:59", smaller_size_gib=smaller_gib)
-    assert seen.baseline_iops == baseline
-    assert seen.forecast.soonest_empty_s == pytest.approx(lasts_s)
+    assessment = an_assessment(
+        balances(40.0), volume=a_volume(size_gib), now="11:59", smaller_size_gib=smaller_gib
+    )
+    assert assessment.baseline_iops == baseline
+    assert assessment.forecast.soonest_empty_s == pytest.approx(lasts_s)
 
 
 def test_a_volume_that_cannot_run_out_of_credits_at_either_size_is_not_judged():
-    seen = an_assessment(balances(40.0), volume=a_volume(2_000), smaller_size_gib=1_000)
-    assert seen.unknown_reason is UnknownReason.CANNOT_RUN_DRY
+    assessment = an_assessment(balances(40.0), volume=a_volume(2_000), smaller_size_gib=1_000)
+    assert assessment.unknown_reason is UnknownReason.CANNOT_RUN_DRY
 
 
 @pytest.mark.parametrize(
@@ -207,8 +215,8 @@ def test_a_volume_that_cannot_run_out_of_credits_at_either_size_is_not_judged():
     ],
 )
 def test_consumed_iops_are_the_mean_of_the_newest_five_closed_minutes(operations, iops):
-    seen = an_assessment(balances(50.0), now="11:59:30", read_ops=operations, write_ops=operations)
-    assert (seen.consumed_read_iops, seen.consumed_write_iops) == (iops, iops)
+    assessment = an_assessment(balances(50.0), now="11:59:30", read_ops=operations, write_ops=operations)
+    assert (assessment.consumed_read_iops, assessment.consumed_write_iops) == (iops, iops)
 
 
 def each_minute(*operations: float, newest: str = "11:58") -> Series:
@@ -230,8 +238,8 @@ def each_minute(*operations: float, newest: str = "11:58") -> Series:
     ],
 )
 def test_consumed_iops_are_known_for_every_type(volume, reads, writes, served):
-    seen = an_assessment(GAP, volume=volume, now="12:00:30", read_ops=reads, write_ops=writes)
-    assert list(seen.served_iops.values) == served
+    assessment = an_assessment(GAP, volume=volume, now="12:00:30", read_ops=reads, write_ops=writes)
+    assert list(assessment.served_iops.values) == served
 
 
 EVERY_TYPE = pytest.mark.parametrize("volume_type", ["gp2", "gp3", "io1"])
@@ -251,33 +259,33 @@ UNUSED = pytest.mark.parametrize(
 def test_the_time_since_no_running_instance_has_a_volume_is_known(
     volume_type, attached, instance_state, known, since
 ):
-    seen = an_assessment(
+    assessment = an_assessment(
         GAP,
         volume=a_volume(volume_type=volume_type, attached=attached),
         instance_state=instance_state,
         unused_since_s=known and int(at(known)),
     )
-    assert seen.unused_since_s == at(since)
+    assert assessment.unused_since_s == at(since)
 
 
 @EVERY_TYPE
 @pytest.mark.parametrize("instance_state", ["running", "pending", None])
 @pytest.mark.parametrize("balance", [GAP, balances(50.0)])
 def test_a_volume_that_a_running_instance_has_again_is_not_unused(volume_type, instance_state, balance):
-    seen = an_assessment(
+    assessment = an_assessment(
         balance,
         volume=a_volume(volume_type=volume_type),
         instance_state=instance_state,
         unused_since_s=int(at("11:10")),
     )
-    assert seen.unused_since_s is None
+    assert assessment.unused_since_s is None
 
 
 @pytest.mark.parametrize("balance", [GAP, balances(40.0, newest_starts_at="11:29")])
 def test_a_volume_in_modification_to_another_type_needs_no_balance(balance):
-    seen = an_assessment(balance, changing_to="gp3 with 3,000 IOPS")
-    assert (seen.unknown_reason, seen.is_fault) == (UnknownReason.NOT_BURSTABLE_TYPE, False)
-    assert "gp3 with 3,000 IOPS" in seen.unknown_because
+    assessment = an_assessment(balance, changing_to="gp3 with 3,000 IOPS")
+    assert (assessment.unknown_reason, assessment.is_fault) == (UnknownReason.NOT_BURSTABLE_TYPE, False)
+    assert "gp3 with 3,000 IOPS" in assessment.unknown_because
 
 
 def test_a_volume_in_modification_that_has_a_balance_still_is_judged_by_it():
@@ -285,8 +293,8 @@ def test_a_volume_in_modification_that_has_a_balance_still_is_judged_by_it():
 
 
 def test_a_failed_read_stays_a_failed_read_during_a_modification():
-    seen = an_assessment(None, read_error="Throttling", changing_to="gp3")
-    assert seen.unknown_reason is UnknownReason.READ_FAILED
+    assessment = an_assessment(None, read_error="Throttling", changing_to="gp3")
+    assert assessment.unknown_reason is UnknownReason.READ_FAILED
 
 
 @pytest.mark.parametrize(
@@ -299,18 +307,18 @@ def test_a_failed_read_stays_a_failed_read_during_a_modification():
     ],
 )
 def test_an_answer_without_a_datapoint_that_was_reported_before_is_not_a_gap_but_a_failed_read(known, reason):
-    seen = an_assessment(GAP, known_at_s=known and int(at(known)))
-    assert seen.unknown_reason is reason
+    assessment = an_assessment(GAP, known_at_s=known and int(at(known)))
+    assert assessment.unknown_reason is reason
 
 
 def test_a_detached_volume_in_modification_is_reported_as_detached():
-    seen = an_assessment(balances(50.0), volume=a_volume(attached=False), changing_to="gp3")
-    assert seen.unknown_reason is UnknownReason.DETACHED
+    assessment = an_assessment(balances(50.0), volume=a_volume(attached=False), changing_to="gp3")
+    assert assessment.unknown_reason is UnknownReason.DETACHED
 
 
 @pytest.mark.parametrize(("age_s", "minutes"), [(240, 4), (1_520, 25), (1_531, 26), (1_770, 30)])
 def test_the_datapoint_that_an_answer_leaves_out_is_named_by_its_age(age_s, minutes):
     # 1,520 s are 25.3 min, 1,531 s are 25.5
-    seen = an_assessment(GAP, known_at_s=int(at("12:00")) - age_s)
+    assessment = an_assessment(GAP, known_at_s=int(at("12:00")) - age_s)
     because = f"CloudWatch leaves out the datapoint of {minutes} min ago, which it told before"
-    assert seen.unknown_because == because
+    assert assessment.unknown_because == because

@@ -153,7 +153,7 @@ def test_the_open_minute_does_not_count():
     assert result.read_iops == 1
 
 
-def test_without_operations_there_is_nothing_to_tell():
+def test_without_operations_there_is_no_cause_to_report():
     assert measure_operations(a_fall(), DrainMetrics(read_ops=balances(60)), now_s=NOW_S) is None
 
 
@@ -240,7 +240,7 @@ def day_starts(*earlier_s: int) -> Series:
 
 
 @pytest.mark.parametrize(
-    ("others", "is_particular"),
+    ("other_starts", "is_particular"),
     [
         # Of 7 days 2 were alike, so of 21 other hours less than 3 may be: first, middle, last.
         ((), True),
@@ -250,8 +250,8 @@ def day_starts(*earlier_s: int) -> Series:
         ((6 * HOUR_S, DAY_S + 6 * HOUR_S, 3 * DAY_S + 12 * HOUR_S), True),
     ],
 )
-def test_other_hours_are_those_of_the_seven_days_after_which_they_come(others, is_particular):
-    comparison = compare_same_hour(day_starts(2 * DAY_S, 5 * DAY_S, *others), a_fall())
+def test_other_hours_are_those_of_the_seven_days_after_which_they_come(other_starts, is_particular):
+    comparison = compare_same_hour(day_starts(2 * DAY_S, 5 * DAY_S, *other_starts), a_fall())
     assert (comparison.known_days, comparison.matching_days, comparison.is_hour_specific) == (
         7,
         2,
@@ -315,7 +315,7 @@ def test_what_drained_it_in_words(traces, served):
 
 
 @pytest.mark.parametrize(
-    ("history", "said"),
+    ("history", "sentence"),
     [
         (history_with_days(1, 2, 3, 4, 5), "It did the same at this hour on 5 of the last 7 days."),
         (history_with_days(*range(1, 8)), "It did the same at this hour on each of the last 7 days."),
@@ -338,8 +338,8 @@ def test_what_drained_it_in_words(traces, served):
         ),
     ],
 )
-def test_how_often_it_did_so_in_words(history, said):
-    assert sentences(a_fall(), per_second(1, 1, balance_history=history))[1:] == [said]
+def test_how_often_it_did_so_in_words(history, sentence):
+    assert sentences(a_fall(), per_second(1, 1, balance_history=history))[1:] == [sentence]
 
 
 def test_operations_of_the_end_of_a_long_drain_are_reported_as_such():

@@ -17,8 +17,8 @@ DETAIL = {
 }
 
 
-def a_stall(*, heard_s=NOW_S + 8.25, **changes):
-    return Stall.from_detail(DETAIL | changes, now_s=heard_s)
+def a_stall(*, received_s=NOW_S + 8.25, **changes):
+    return Stall.from_detail(DETAIL | changes, now_s=received_s)
 
 
 def test_a_report_is_read_and_comes_back_from_the_ledger():
@@ -98,7 +98,7 @@ def test_an_invalid_task_hides_no_other():
     ]
 
 
-def test_a_probe_that_only_watched_has_no_time_of_a_write_to_tell():
+def test_a_probe_that_only_watched_reports_no_time_of_a_write():
     stall = a_stall(total_s=None)
     assert stall.total_s is None
     assert stall.to_facts(NOW_S)["total_s"] is None
@@ -107,32 +107,34 @@ def test_a_probe_that_only_watched_has_no_time_of_a_write_to_tell():
 
 
 def test_a_host_whose_clock_is_a_little_ahead_reports_of_now():
-    assert a_stall(started_at="2026-11-20T12:04:59Z", heard_s=NOW_S).started_at_s == NOW_S
+    assert a_stall(started_at="2026-11-20T12:04:59Z", received_s=NOW_S).started_at_s == NOW_S
 
 
 def test_one_report_a_minute_is_taken_by_our_clock_and_none_that_says_no_more():
-    first = a_stall(heard_s=NOW_S + 1000, total_s=None)
-    at_once = a_stall(heard_s=NOW_S + 1059, total_s=900)  # whatever time it claims
+    first = a_stall(received_s=NOW_S + 1000, total_s=None)
+    at_once = a_stall(received_s=NOW_S + 1059, total_s=900)  # whatever time it claims
     assert at_once.is_repeat_of(first)
-    assert not a_stall(heard_s=NOW_S + 1060, total_s=900).is_repeat_of(first)
-    assert a_stall(heard_s=NOW_S + 1300, total_s=None).is_repeat_of(first)  # the same event, delivered twice
+    assert not a_stall(received_s=NOW_S + 1060, total_s=900).is_repeat_of(first)
+    assert a_stall(received_s=NOW_S + 1300, total_s=None).is_repeat_of(
+        first
+    )  # the same event, delivered twice
 
 
 def test_a_report_of_a_clock_that_is_ahead_silences_no_later_one():
-    ahead = a_stall(heard_s=NOW_S, started_at="2026-11-20T12:04:59Z", total_s=299)
+    ahead = a_stall(received_s=NOW_S, started_at="2026-11-20T12:04:59Z", total_s=299)
     assert ahead.seen_at_s == NOW_S
-    honest = a_stall(heard_s=NOW_S + 61, started_at="2026-11-20T12:00:50Z", total_s=8)
+    honest = a_stall(received_s=NOW_S + 61, started_at="2026-11-20T12:00:50Z", total_s=8)
     assert not honest.is_repeat_of(ahead)
 
 
-def test_a_report_from_a_ledger_that_did_not_keep_when_it_was_heard_is_read():
+def test_a_report_from_a_ledger_that_did_not_keep_its_time_of_arrival_is_read():
     document = a_stall().to_document()
     del document["heard_at_s"]
     assert Stall.from_document(document).received_at_s == 0
 
 
 @pytest.mark.parametrize(
-    ("changes", "heard_s"),
+    ("changes", "received_s"),
     [
         ({"total_s": 0}, NOW_S),
         ({"total_s": 308.25}, NOW_S + 8.25),
@@ -140,8 +142,8 @@ def test_a_report_from_a_ledger_that_did_not_keep_when_it_was_heard_is_read():
         ({"total_s": 30 * 86_400}, NOW_S + 30 * 86_400),
     ],
 )
-def test_a_report_at_a_limit_is_valid(changes, heard_s):
-    assert a_stall(**changes, heard_s=heard_s).received_at_s == int(heard_s)
+def test_a_report_at_a_limit_is_valid(changes, received_s):
+    assert a_stall(**changes, received_s=received_s).received_at_s == int(received_s)
 
 
 @pytest.mark.parametrize(
@@ -149,9 +151,9 @@ def test_a_report_at_a_limit_is_valid(changes, heard_s):
 )
 def test_a_report_beyond_a_limit_is_invalid(changes):
     with pytest.raises(StallError):
-        a_stall(**changes, heard_s=NOW_S)
+        a_stall(**changes, received_s=NOW_S)
     with pytest.raises(StallError):
-        a_stall(total_s=None, heard_s=NOW_S + 30 * 86_400 + 1)
+        a_stall(total_s=None, received_s=NOW_S + 30 * 86_400 + 1)
 
 
 @pytest.mark.parametrize(
@@ -173,9 +175,9 @@ def test_ten_tasks_are_kept_three_are_named_and_none_is_nothing_to_say():
 def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_nothing(later_s, age_s, words):
     for total_s in (8.0, None):
         stall = a_stall(total_s=total_s)
-        seen_s = NOW_S + (total_s or 0)
-        assert stall.to_facts(seen_s + later_s)["age_s"] == age_s
-        assert words in stall.to_sentences(seen_s + later_s)[0]
+        last_observed_s = NOW_S + (total_s or 0)
+        assert stall.to_facts(last_observed_s + later_s)["age_s"] == age_s
+        assert words in stall.to_sentences(last_observed_s + later_s)[0]
 
 
 def test_it_says_something_about_now_for_an_hour():

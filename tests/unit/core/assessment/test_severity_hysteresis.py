@@ -24,8 +24,8 @@ SLOW = replace(SHIPPED, cadence=replace(SHIPPED.cadence, act_lead=timedelta(minu
     ],
 )
 def test_two_calm_minutes_settle_a_volume_whatever_the_lead(newest, level):
-    seen = an_assessment(balances(*[90.0] * 20, *newest))
-    assert classify(seen, Level.CRITICAL, SLOW) is level
+    assessment = an_assessment(balances(*[90.0] * 20, *newest))
+    assert classify(assessment, Level.CRITICAL, SLOW) is level
 
 
 @pytest.mark.parametrize(("newest", "level"), [((96.0, 94.9), Level.WATCH), ((94.9, 96.0), Level.OK)])

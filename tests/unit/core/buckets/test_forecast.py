@@ -14,19 +14,19 @@ def test_a_steady_drain_is_empty_when_its_credits_are_spent():
     # 100 GiB: 31.5 % = 1,701,000 credits. 7/3 % a minute = 126,000 / 60 = 2,100 credits/s: 810 s, less 95 s.
     # Bound: 1,701,000 / 2,700 = 630 s, less 95 s.
     series = balances(*falling(31.5 + 20 * 7 / 3, 7 / 3, 21))
-    seen = forecast(series, bucket=gp2_bucket(300), age_s=95)
-    assert seen.is_draining
-    assert seen.drain_per_s == pytest.approx(2_100)
-    assert seen.time_to_empty_s == pytest.approx(715)
-    assert seen.soonest_empty_s == pytest.approx(535)
-    assert seen.earliest_s == pytest.approx(715)
-    assert seen.latest_s == pytest.approx(715)
+    result = forecast(series, bucket=gp2_bucket(300), age_s=95)
+    assert result.is_draining
+    assert result.drain_per_s == pytest.approx(2_100)
+    assert result.time_to_empty_s == pytest.approx(715)
+    assert result.soonest_empty_s == pytest.approx(535)
+    assert result.earliest_s == pytest.approx(715)
+    assert result.latest_s == pytest.approx(715)
 
 
 def test_the_estimate_is_never_earlier_than_the_bound():
     # A fall of 10 % a minute is faster than physics allow: the bound, 20 % / 3 % a minute = 400 s, holds.
-    seen = forecast(balances(*falling(70, 10, 6)), bucket=gp2_bucket(300), age_s=0)
-    assert seen.time_to_empty_s == seen.soonest_empty_s == pytest.approx(400)
+    result = forecast(balances(*falling(70, 10, 6)), bucket=gp2_bucket(300), age_s=0)
+    assert result.time_to_empty_s == result.soonest_empty_s == pytest.approx(400)
 
 
 @pytest.mark.parametrize(
@@ -47,18 +47,18 @@ def test_one_noisy_minute_does_not_alarm():
     # 60 %, calm but for the last minute at full burst (3 %). Over five minutes: 3 % / 5 min, 95 min to empty:
     # five minutes are believed for fifteen, so nothing is announced within the hour.
     quiet_then_noisy = balances(*[60.0] * 60, 57.0)
-    seen = forecast(quiet_then_noisy, bucket=gp2_bucket(300), age_s=0)
-    assert seen.is_draining
-    assert seen.time_to_empty_s > 60 * 60
-    assert seen.earliest_s == pytest.approx(57 / 3 * 3 * 60)
-    assert seen.latest_s == pytest.approx(57 / 3 * 60 * 60)
+    result = forecast(quiet_then_noisy, bucket=gp2_bucket(300), age_s=0)
+    assert result.is_draining
+    assert result.time_to_empty_s > 60 * 60
+    assert result.earliest_s == pytest.approx(57 / 3 * 3 * 60)
+    assert result.latest_s == pytest.approx(57 / 3 * 60 * 60)
 
 
-def test_one_quiet_minute_does_not_lull():
+def test_one_quiet_minute_does_not_end_a_drain():
     # 2 % a minute for 40 minutes, then one minute in which nothing is lost: 14 % last about seven minutes.
     draining = falling(94, 2, 41)
-    seen = forecast(balances(*draining, draining[-1]), bucket=gp2_bucket(100), age_s=0)
-    assert seen.time_to_empty_s < 8 * 60
+    result = forecast(balances(*draining, draining[-1]), bucket=gp2_bucket(100), age_s=0)
+    assert result.time_to_empty_s < 8 * 60
 
 
 @pytest.mark.parametrize(
@@ -69,25 +69,25 @@ def test_one_quiet_minute_does_not_lull():
 )
 def test_a_drain_is_extrapolated_for_three_times_its_length(minutes, announced):
     calm_then_burst = balances(*[100.0] * 60, *falling(97, 3, minutes))
-    seen = forecast(calm_then_burst, bucket=gp2_bucket(300), age_s=0)
+    result = forecast(calm_then_burst, bucket=gp2_bucket(300), age_s=0)
     if announced is None:
-        assert seen.time_to_empty_s > 60 * 60
+        assert result.time_to_empty_s > 60 * 60
     else:
-        assert seen.time_to_empty_s == pytest.approx(announced * 60)
+        assert result.time_to_empty_s == pytest.approx(announced * 60)
 
 
 @pytest.mark.parametrize("values", [[100.0] * 10, [50.0] * 10, falling(50, -0.3, 10)])
 def test_a_volume_that_does_not_drain_has_no_time_to_empty(values):
-    seen = forecast(balances(*values), bucket=gp2_bucket(300), age_s=0)
-    assert not seen.is_draining
-    assert not seen.is_within_extrapolation
-    assert seen.time_to_empty_s is None
-    assert seen.soonest_empty_s == pytest.approx(values[-1] * 54_000 / 2_700)
+    result = forecast(balances(*values), bucket=gp2_bucket(300), age_s=0)
+    assert not result.is_draining
+    assert not result.is_within_extrapolation
+    assert result.time_to_empty_s is None
+    assert result.soonest_empty_s == pytest.approx(values[-1] * 54_000 / 2_700)
 
 
 def test_an_empty_bucket_is_empty_now():
-    seen = forecast(balances(*[0.0] * 10), bucket=gp2_bucket(300), age_s=30)
-    assert (seen.time_to_empty_s, seen.soonest_empty_s) == (0.0, 0.0)
+    result = forecast(balances(*[0.0] * 10), bucket=gp2_bucket(300), age_s=30)
+    assert (result.time_to_empty_s, result.soonest_empty_s) == (0.0, 0.0)
 
 
 def test_a_refilling_volume_has_a_negative_drain():
@@ -98,21 +98,21 @@ def test_a_refilling_volume_has_a_negative_drain():
 
 
 def test_a_volume_whose_baseline_is_the_burst_ceiling_has_no_bound():
-    seen = forecast(balances(100.0, 99.0), bucket=gp2_bucket(3_000), age_s=0)
-    assert seen.soonest_empty_s is None
-    assert not seen.is_draining
+    result = forecast(balances(100.0, 99.0), bucket=gp2_bucket(3_000), age_s=0)
+    assert result.soonest_empty_s is None
+    assert not result.is_draining
 
 
 def test_a_single_sample_bounds_but_estimates_nothing():
-    seen = forecast(balances(40.0), bucket=gp2_bucket(100), age_s=60)
-    assert seen.soonest_empty_s == pytest.approx(40 * 54_000 / 2_900 - 60)
-    assert (seen.is_draining, seen.drain_per_s, seen.time_to_empty_s) == (False, None, None)
+    result = forecast(balances(40.0), bucket=gp2_bucket(100), age_s=60)
+    assert result.soonest_empty_s == pytest.approx(40 * 54_000 / 2_900 - 60)
+    assert (result.is_draining, result.drain_per_s, result.time_to_empty_s) == (False, None, None)
 
 
-def test_two_samples_tell_that_it_falls_but_not_how_long_it_lasts():
-    seen = forecast(balances(43.0, 40.0), bucket=gp2_bucket(100), age_s=0)
-    assert seen.is_draining
-    assert seen.time_to_empty_s is None
+def test_two_samples_show_that_it_falls_but_not_how_long_it_lasts():
+    result = forecast(balances(43.0, 40.0), bucket=gp2_bucket(100), age_s=0)
+    assert result.is_draining
+    assert result.time_to_empty_s is None
 
 
 @pytest.mark.parametrize(("values", "falls"), [((44.0, 43.0, 40.0), True), ((44.0, 40.0, 40.0), False)])
@@ -130,9 +130,9 @@ def test_a_decrease_that_only_used_earned_credits_is_not_a_drain():
     # Ten minutes ago it had what it has now; the five minutes of fall are believed for fifteen, and it lasts
     # for eight hours.
     up_and_down = [50.0, 50.1, 50.2, 50.3, 50.4, 50.5, 50.4, 50.3, 50.2, 50.1, 50.0]
-    seen = forecast(balances(*up_and_down), bucket=gp2_bucket(300), age_s=0)
-    assert seen.drain_rates[-1].credits_per_s == 0.0
-    assert (seen.is_draining, seen.time_to_empty_s) == (False, None)
+    result = forecast(balances(*up_and_down), bucket=gp2_bucket(300), age_s=0)
+    assert result.drain_rates[-1].credits_per_s == 0.0
+    assert (result.is_draining, result.time_to_empty_s) == (False, None)
 
 
 def test_horizons_reach_over_a_gap_only_so_far():
@@ -149,8 +149,8 @@ def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizo
     # 500 GiB refills 1.67 % a minute and drains as fast: three minutes in, five minutes have lost next to
     # nothing, but at 10 % three minutes of full burst mean dry in six, and are believed for nine.
     refill_then_burst = [*falling(5, -1.67, 7), *falling(13.35, 1.67, 3)]
-    seen = forecast(balances(*refill_then_burst), bucket=gp2_bucket(1_500), age_s=0)
-    assert seen.time_to_empty_s == pytest.approx(10.01 / 1.67 * 60, rel=0.01)
+    result = forecast(balances(*refill_then_burst), bucket=gp2_bucket(1_500), age_s=0)
+    assert result.time_to_empty_s == pytest.approx(10.01 / 1.67 * 60, rel=0.01)
 
 
 @pytest.mark.parametrize(

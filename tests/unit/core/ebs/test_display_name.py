@@ -81,7 +81,7 @@ def test_a_claim_without_a_namespace_has_none_to_drop(longest, name):
         ("a" * 300, 4, "aaa…"),
     ],
 )
-def test_a_name_cut_short_keeps_the_number_that_tells_it_from_its_like(text, width, short):
+def test_a_shortened_name_keeps_the_number_that_distinguishes_it(text, width, short):
     assert shorten(text, width) == short
 
 
@@ -127,6 +127,6 @@ def test_programs_find_each_name_by_itself():
     assert (str(claim_of(volume)), describe_attachment(volume)) == (NAME_CASES, "/dev/sdf on i-0a1")
 
 
-def test_a_name_has_40_columns_where_nobody_says_otherwise():
+def test_a_name_has_40_columns_by_default():
     assert display_name_of(a_volume(tags={"Name": "x" * 40})) == "x" * 40
     assert len(display_name_of(a_volume(tags={"Name": "x" * 41}))) == 40

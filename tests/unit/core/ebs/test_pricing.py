@@ -63,13 +63,13 @@ def test_io2_has_three_tiers_each_for_the_iops_within_it(iops, usd):
 def test_gp3_with_the_throughput_of_gp2_is_more_expensive_at_1_to_5_and_171_to_249_gib_only():
     # Up to 170 GiB: 0.08 s + 3 x 0.04 > 0.10 s while s < 6.
     # Above: 0.08 s + 125 x 0.04 > 0.10 s while s < 250.
-    dearer = {
+    more_expensive = {
         size_gib
         for size_gib in range(1, 16_385)
         if usd_per_month(gp3(throughput_mib_s=128 if size_gib <= 170 else 250), size_gib, US_EAST_1)
         > usd_per_month(GP2, size_gib, US_EAST_1)
     }
-    assert dearer == {*range(1, 6), *range(171, 250)}
+    assert more_expensive == {*range(1, 6), *range(171, 250)}
 
 
 @pytest.mark.parametrize(("size_gib", "throughput", "usd"), [(6, 128, 0.60), (250, 250, 25.00)])
@@ -102,13 +102,13 @@ def test_the_difference_is_to_the_cent_what_people_would_say():
 
 
 def test_prices_of_another_region_come_as_another_table():
-    dearer = replace(
+    other_prices = replace(
         US_EAST_1,
         region="eu-central-1",
         as_of=date(2026, 11, 20),
         by_type={**US_EAST_1.by_type, VolumeType.GP2: TypePrice(usd_per_gib=0.119)},
     )
-    assert usd_per_month(GP2, 100, dearer) == 11.90
+    assert usd_per_month(GP2, 100, other_prices) == 11.90
 
 
 def test_a_table_without_a_type_cannot_exist():

@@ -322,7 +322,7 @@ def test_gp2_is_not_a_valid_target():
 
 
 @pytest.mark.parametrize("peak", [-1.0, inf, float("nan")])
-def test_a_demand_that_cannot_be_cannot_exist(peak):
+def test_an_invalid_demand_cannot_be_created(peak):
     with pytest.raises(ValueError, match="cannot be; give 0 or more"):
         Demand(peak_iops=peak)
 
@@ -389,7 +389,7 @@ def test_an_unsupported_type_is_refused(volume_type):
 
 
 @pytest.mark.parametrize(
-    ("balances", "says"),
+    ("balances", "phrase"),
     [
         (
             {"io_balance_pct": 0.4},
@@ -401,11 +401,11 @@ def test_an_unsupported_type_is_refused(volume_type):
         ),
     ],
 )
-def test_an_empty_bucket_of_the_instance_is_named(balances, says):
+def test_an_empty_bucket_of_the_instance_is_named(balances, phrase):
     refusal = choose(instance=replace(LARGE_INSTANCE, **balances))
     assert refusal.code is TargetRefusalCode.INSTANCE_IS_BOTTLENECK
     assert refusal.sentence == (
-        f"instance i-0a1, not the volume, is the bottleneck: {says};"
+        f"instance i-0a1, not the volume, is the bottleneck: {phrase};"
         " take a larger instance type, or wait for its bucket to refill."
     )
 
@@ -442,8 +442,10 @@ def test_a_throughput_limit_binds_at_the_operation_size_that_was_seen(demand, is
     answer = choose(200, demand, instance=replace(LARGE_INSTANCE, max_throughput_mib_s=56.25))
     assert isinstance(answer, TargetRefusal) == is_refused
     if is_refused:
-        says = "it allows 56.25 MiB/s, and the volume sustains 75 at the 128 KiB an operation that were seen"
-        assert says in answer.sentence
+        phrase = (
+            "it allows 56.25 MiB/s, and the volume sustains 75 at the 128 KiB an operation that were seen"
+        )
+        assert phrase in answer.sentence
 
 
 def test_a_gp2_sustains_no_more_than_its_own_throughput():
@@ -534,13 +536,13 @@ def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, si
 
 def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_it_sustains_binds():
     # 1 % is empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows at that size
-    seen = Demand(peak_iops=1_000, peak_throughput_mib_s=250.0)
+    demand = Demand(peak_iops=1_000, peak_throughput_mib_s=250.0)
     for changes, words in [
         ({"io_balance_pct": 1.0}, "its EBSIOBalance% is at 1 %"),
         ({"max_throughput_mib_s": 250}, "it allows 250 MiB/s, and the volume sustains 250 at the 256 KiB"),
     ]:
-        refusal = choose(500, seen, instance=replace(LARGE_INSTANCE, **changes))
+        refusal = choose(500, demand, instance=replace(LARGE_INSTANCE, **changes))
         assert refusal.code is TargetRefusalCode.INSTANCE_IS_BOTTLENECK
         assert words in refusal.reason
     for changes in ({"io_balance_pct": 1.1}, {"max_throughput_mib_s": 251}):
-        assert isinstance(choose(500, seen, instance=replace(LARGE_INSTANCE, **changes)), Target)
+        assert isinstance(choose(500, demand, instance=replace(LARGE_INSTANCE, **changes)), Target)

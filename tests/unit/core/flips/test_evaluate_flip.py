@@ -73,15 +73,15 @@ def kinds(move):
 
 @pytest.mark.parametrize("mode", Mode)
 @pytest.mark.parametrize(
-    ("given", "cause"),
+    ("facts", "cause"),
     [
         ({"level": Level.CRITICAL, "assessment": DRAINING}, FlipCause.DRAINING),
         ({"windows": a_window_state()}, FlipCause.WINDOW),
         ({"is_critical": True}, FlipCause.CRITICAL),
     ],
 )
-def test_only_in_mode_auto_is_anything_done_about_it(mode, given, cause):
-    want = evaluate(mode=mode, **given).trigger
+def test_only_in_mode_auto_is_anything_done_about_it(mode, facts, cause):
+    want = evaluate(mode=mode, **facts).trigger
     assert (want and want.cause) == (cause if mode is Mode.AUTO else None)
 
 
@@ -92,10 +92,10 @@ def test_a_calm_volume_has_no_trigger_and_waits_for_nothing():
     assert (result.state, result.events, result.trigger, result.blocked_reason) == (state, (), None, None)
 
 
-@pytest.mark.parametrize(("given", "says"), [({"windows": a_window_state()}, "release")])
-def test_a_window_volume_left_to_people_waits(given, says):
-    result = evaluate(mode=Mode.PROPOSE, **given)
-    assert says in result.blocked_reason
+@pytest.mark.parametrize(("facts", "phrase"), [({"windows": a_window_state()}, "release")])
+def test_a_window_volume_left_to_people_waits(facts, phrase):
+    result = evaluate(mode=Mode.PROPOSE, **facts)
+    assert phrase in result.blocked_reason
     assert "propose" in result.blocked_reason
 
 
@@ -114,10 +114,10 @@ def test_mode_observe_reports_no_critical_volume_or_window_and_remembers_nothing
     assert (result.state, result.events, result.trigger, result.blocked_reason) == (state, (), None, None)
 
 
-@pytest.mark.parametrize(("given", "is_kept"), [({"level": Level.CRITICAL}, True), ({}, False)])
-def test_which_guard_refused_is_known_while_the_move_is_wanted(given, is_kept):
+@pytest.mark.parametrize(("facts", "is_kept"), [({"level": Level.CRITICAL}, True), ({}, False)])
+def test_which_guard_refused_is_known_while_the_move_is_wanted(facts, is_kept):
     state = a_state(refusal="held")
-    assert evaluate(state, **given).state.alerts.refusal == ("held" if is_kept else None)
+    assert evaluate(state, **facts).state.alerts.refusal == ("held" if is_kept else None)
 
 
 # critical volumes on burst storage
@@ -144,9 +144,9 @@ def test_a_critical_volume_on_burst_storage_is_reported_once_with_what_to_do(mod
 
 def test_it_is_reported_again_after_a_time_without_the_tag():
     reported = evaluate(is_critical=True).state
-    untold = evaluate(reported).state
-    assert (reported.alerts.is_critical_open, untold.alerts.is_critical_open) == (True, False)
-    assert kinds(evaluate(untold, is_critical=True)) == [AlertKind.CRITICAL_ON_BURST]
+    closed = evaluate(reported).state
+    assert (reported.alerts.is_critical_open, closed.alerts.is_critical_open) == (True, False)
+    assert kinds(evaluate(closed, is_critical=True)) == [AlertKind.CRITICAL_ON_BURST]
 
 
 @pytest.mark.parametrize("volume", [a_volume_as(GP3), a_volume(1_000)])
@@ -155,7 +155,7 @@ def test_a_critical_volume_without_burst_credits_is_not_reported(volume):
     assert (result.events, result.trigger) == ((), None)
 
 
-def test_it_is_reported_though_nobody_knows_what_to_propose():
+def test_it_is_reported_even_without_a_target_to_propose():
     [event] = evaluate(is_critical=True, proposal=None).events
     assert event.action is None
 
@@ -331,7 +331,7 @@ def test_a_timed_manual_flip_comes_back_in_every_mode(mode):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("facts", "phrase"),
     [
         (
             {"mode": Mode.PROPOSE, "policy": NO_FLIPS},
@@ -343,14 +343,14 @@ def test_a_timed_manual_flip_comes_back_in_every_mode(mode):
         ),
     ],
 )
-def test_a_timed_manual_flip_is_left_and_reported_daily_where_all_is_stopped(given, says):
+def test_a_timed_manual_flip_is_left_and_reported_daily_where_all_is_stopped(facts, phrase):
     state = on_target(cause=FlipCause.MANUAL, by="ann", return_after_s=int(at("11:59")))
-    result = evaluate(state, assessment=calm(), **given)
+    result = evaluate(state, assessment=calm(), **facts)
     [event] = result.events
-    assert (result.trigger, event.alert, event.details[0]) == (None, AlertKind.LEFT_ON_TARGET, says)
+    assert (result.trigger, event.alert, event.details[0]) == (None, AlertKind.LEFT_ON_TARGET, phrase)
     assert event.action == "burstctl flip-back vol-0a1"
-    assert kinds(evaluate(result.state, assessment=calm(), now=at("12:00") + DAY_S - 1, **given)) == []
-    repeated = evaluate(result.state, assessment=calm(), now=at("12:00") + DAY_S, **given)
+    assert kinds(evaluate(result.state, assessment=calm(), now=at("12:00") + DAY_S - 1, **facts)) == []
+    repeated = evaluate(result.state, assessment=calm(), now=at("12:00") + DAY_S, **facts)
     assert kinds(repeated) == [AlertKind.LEFT_ON_TARGET]
 
 
@@ -367,9 +367,9 @@ def test_a_critical_volume_beyond_the_tag_cap_returns():
     assert kept.trigger is None
 
 
-@pytest.mark.parametrize("given", [{"is_critical": True}, {"level": Level.CRITICAL}])
-def test_an_externally_changed_volume_gets_no_flip_trigger(given):
-    assert evaluate(a_state(contested_at_s=int(at("12:00"))), **given).trigger is None
+@pytest.mark.parametrize("facts", [{"is_critical": True}, {"level": Level.CRITICAL}])
+def test_an_externally_changed_volume_gets_no_flip_trigger(facts):
+    assert evaluate(a_state(contested_at_s=int(at("12:00"))), **facts).trigger is None
 
 
 # left on its target
@@ -394,18 +394,18 @@ def test_a_volume_that_may_not_return_is_reported_daily_with_dollars(mode, asses
     assert result.blocked_reason
 
 
-@pytest.mark.parametrize(("after_s", "is_told"), [(60, False), (DAY_S - 1, False), (DAY_S, True)])
-def test_it_is_reported_again_a_day_later(after_s, is_told):
+@pytest.mark.parametrize(("after_s", "is_reported"), [(60, False), (DAY_S - 1, False), (DAY_S, True)])
+def test_it_is_reported_again_a_day_later(after_s, is_reported):
     first = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm())
     assert first.state.flip.overdue_alerted_at_s == at("12:00")
     later_s = at("12:00") + after_s
     repeated = evaluate(first.state, mode=Mode.PROPOSE, assessment=calm(), now=later_s)
-    assert bool(repeated.events) is is_told
-    assert repeated.state.flip.overdue_alerted_at_s == at("12:00") + (after_s if is_told else 0)
+    assert bool(repeated.events) is is_reported
+    assert repeated.state.flip.overdue_alerted_at_s == at("12:00") + (after_s if is_reported else 0)
 
 
 @pytest.mark.parametrize(
-    ("usd_per_month", "says"),
+    ("usd_per_month", "phrase"),
     [
         # 1.88 / 730 x 24 = 0.0618
         (-1.88, "$0.06 a day less"),
@@ -415,9 +415,9 @@ def test_it_is_reported_again_a_day_later(after_s, is_told):
         (36_500.0, "$1,200.00 a day more"),
     ],
 )
-def test_what_it_costs_a_day_is_reported_without_a_sign(usd_per_month, says):
+def test_what_it_costs_a_day_is_reported_without_a_sign(usd_per_month, phrase):
     result = evaluate(on_target(usd_per_month=usd_per_month), mode=Mode.PROPOSE, assessment=calm())
-    assert says in result.events[0].summary
+    assert phrase in result.events[0].summary
 
 
 def test_an_externally_changed_volume_must_be_released_first():
@@ -452,7 +452,7 @@ def test_a_permanent_or_running_flip_is_not_reported_as_left(changes, mode):
 
 
 @pytest.mark.parametrize(
-    ("highest", "mode", "says"),
+    ("highest", "mode", "phrase"),
     [
         (Mode.AUTO, Mode.PROPOSE, "It is in mode propose now: the watchdog brings it back only with its"),
         (Mode.AUTO, Mode.OBSERVE, "It is in mode observe now: the watchdog brings it back only with its"),
@@ -460,11 +460,11 @@ def test_a_permanent_or_running_flip_is_not_reported_as_left(changes, mode):
         (Mode.OBSERVE, Mode.OBSERVE, "The policy's mode.highest is observe, which stops every automatic"),
     ],
 )
-def test_a_volume_left_on_its_target_says_whether_its_tag_or_the_policy_is_in_the_way(highest, mode, says):
+def test_a_volume_left_on_its_target_says_whether_its_tag_or_the_policy_is_in_the_way(highest, mode, phrase):
     """With the policy in the way, no tag would help."""
     policy = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
     [event] = evaluate(on_target(), mode=mode, assessment=calm(), policy=policy).events
-    assert event.details[0].startswith(says)
+    assert event.details[0].startswith(phrase)
     assert event.action == "burstctl flip-back vol-0a1"
 
 
@@ -551,14 +551,14 @@ def test_a_return_that_waits_because_the_volume_is_detached_says_so_daily():
     assert (kinds(soon), kinds(later)) == ([], [AlertKind.LEFT_ON_TARGET])
 
 
-def test_what_is_overdue_should_be_flipped_back_all_the_same():
+def test_what_is_overdue_should_still_be_flipped_back():
     result = evaluate(on_target(), assessment=reading_a_day_later(0), now=a_day_later(OVERDUE))
     assert result.trigger is not None
     assert result.trigger.direction is Direction.FLIP_BACK
 
 
 @pytest.mark.parametrize(
-    "given",
+    "facts",
     [
         {"now": at(OVERDUE) + DAY_S - 1},
         # till when a person wants it there is planned
@@ -568,9 +568,9 @@ def test_what_is_overdue_should_be_flipped_back_all_the_same():
         {"state": {"is_permanent": True}},
     ],
 )
-def test_a_return_waiting_as_planned_is_not_reported(given):
-    state, given = on_target(**given.get("state", {})), {k: v for k, v in given.items() if k != "state"}
-    assert evaluate(state, assessment=without_data(), **({"now": a_day_later(OVERDUE)} | given)).events == ()
+def test_a_return_waiting_as_planned_is_not_reported(facts):
+    state, facts = on_target(**facts.get("state", {})), {k: v for k, v in facts.items() if k != "state"}
+    assert evaluate(state, assessment=without_data(), **({"now": a_day_later(OVERDUE)} | facts)).events == ()
 
 
 def test_a_timed_manual_flip_is_overdue_a_day_after_that_time():
@@ -604,15 +604,15 @@ def test_the_event_of_a_critical_volume_says_what_it_costs_and_for_programs_what
     }
 
 
-def test_a_start_is_missed_though_nobody_knows_what_to_propose():
+def test_a_start_is_missed_even_without_a_target_to_propose():
     [event] = evaluate(windows=a_window_state(missed_min=5), mode=Mode.PROPOSE, proposal=None).events
     assert (event.alert, event.action, event.facts["to"]) == (AlertKind.WINDOW_MISSED, None, None)
 
 
 def test_of_several_windows_that_run_the_first_is_the_one_that_is_missed():
     first, second = a_window_state(missed_min=5), a_window_state(start="11:45", missed_min=5)
-    both = replace(first, running=(*first.running, *second.running))
-    [event] = evaluate(windows=both).events
+    both_windows = replace(first, running=(*first.running, *second.running))
+    [event] = evaluate(windows=both_windows).events
     assert event.facts["starts_at"] == "2026-11-20T11:30:00Z"
 
 

@@ -41,12 +41,12 @@ DAY_S = 24 * HOUR_S
 
 def a_plan(*, volume=None, state=None, **changes) -> FlipPlan:
     """The watchdog wants to send an opted-in gp2 of 100 GiB to gp3 at noon, and nothing speaks against it."""
-    seen = a_volume(**volume or {})
+    observed = a_volume(**volume or {})
     order = {"direction": OUT, "cause": FlipCause.DRAINING, "by": WATCHDOG}
     context = {"state": a_state(**state or {}), "volume_settings": volume_settings(), "now_s": NOW_S}
     return FlipPlan(
-        order=FlipOrder(volume_id=seen.volume_id, reason="", **chosen(FlipOrder, order | changes)),
-        context=FlipContext(volume=seen, **chosen(FlipContext, context | changes)),
+        order=FlipOrder(volume_id=observed.volume_id, reason="", **chosen(FlipOrder, order | changes)),
+        context=FlipContext(volume=observed, **chosen(FlipContext, context | changes)),
         **chosen(FlipPlan, {"current": GP2, "target": GP3} | changes),
     )
 
@@ -162,8 +162,8 @@ def refusals_of(*shown: GuardCase, overridden=(), **changes):
         state |= item.state
         rest |= item.context
         policy |= item.policy
-    given = {"volume": volume, "state": state} | rest | changes
-    return refusals(flip_policy(**policy), overridden=overridden, **given)
+    facts = {"volume": volume, "state": state} | rest | changes
+    return refusals(flip_policy(**policy), overridden=overridden, **facts)
 
 
 # each of them
@@ -202,8 +202,8 @@ def test_a_refusal_reads_as_guard_reason_and_end():
     [held] = refusals(holds=[a_hold()])
     assert str(held).startswith("held: ")
     assert str(held).endswith(", until 2026-11-20T18:00:00Z")
-    [untold] = refusals(volume={"multi_attach_enabled": True})
-    assert "until" not in str(untold)
+    [refusal] = refusals(volume={"multi_attach_enabled": True})
+    assert "until" not in str(refusal)
 
 
 # overriding
@@ -212,8 +212,8 @@ def test_a_refusal_reads_as_guard_reason_and_end():
 @pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
 def test_a_guard_is_overridden_by_its_name_unless_it_is_an_aws_rule(guard, shown):
     assert bool(refusals_of(shown, overridden={guard})) is (guard in NON_OVERRIDABLE)
-    others = set(Guard) - {guard}
-    assert [refusal.guard for refusal in refusals_of(shown, overridden=others)] == [guard]
+    other_guards = set(Guard) - {guard}
+    assert [refusal.guard for refusal in refusals_of(shown, overridden=other_guards)] == [guard]
 
 
 def test_the_rules_of_aws():
@@ -248,7 +248,7 @@ NO_FLIPS = ModePolicy(highest=Mode.PROPOSE)
 
 
 @pytest.mark.parametrize(
-    ("tags", "mode_policy", "says"),
+    ("tags", "mode_policy", "phrase"),
     [
         ({}, ModePolicy(), "burstwatch:mode=auto"),
         ({"burstwatch:mode": "auto"}, ModePolicy(), None),
@@ -264,11 +264,11 @@ NO_FLIPS = ModePolicy(highest=Mode.PROPOSE)
     ],
 )
 @pytest.mark.parametrize("direction", Direction)
-def test_only_tag_and_policy_together_let_the_watchdog_modify(tags, mode_policy, says, direction):
+def test_only_tag_and_policy_together_let_the_watchdog_modify(tags, mode_policy, phrase, direction):
     wishes = read_tags(tags, mode_policy)
     result = refusals(Policy(mode=mode_policy), volume_settings=wishes, direction=direction)
-    assert [refusal.guard for refusal in result] == ([] if says is None else [Guard.NOT_OPTED_IN])
-    assert all(says in refusal.reason for refusal in result)
+    assert [refusal.guard for refusal in result] == ([] if phrase is None else [Guard.NOT_OPTED_IN])
+    assert all(phrase in refusal.reason for refusal in result)
 
 
 MANUAL_RETURN = {"direction": BACK, "cause": FlipCause.MANUAL, "current": GP3, "target": GP2}
@@ -480,8 +480,8 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
     ],
 )
 def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, direction, by, ends):
-    given = {"target": target, "current": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
-    result = refusals(state={"used": spent(*hours_ago)}, **given)
+    facts = {"target": target, "current": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
+    result = refusals(state={"used": spent(*hours_ago)}, **facts)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
@@ -505,7 +505,7 @@ def test_the_watchdogs_last_of_the_day_is_its_third(hours_ago, by, is_last):
 )
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("by", [WATCHDOG, OPERATOR])
-def test_the_older_rule_wants_six_hours_between_any_two(clock, ends, direction, by):
+def test_the_older_rule_requires_six_hours_between_any_two(clock, ends, direction, by):
     state = {"used": (ModificationUse(at_s=int(at(clock)), by="others"),)}
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
     quota = [
@@ -514,7 +514,7 @@ def test_the_older_rule_wants_six_hours_between_any_two(clock, ends, direction, 
     assert [refusal.ends_at_s for refusal in quota] == ([] if ends is None else [at(ends)])
 
 
-def test_the_older_rule_counts_four_a_day_all_the_same():
+def test_the_older_rule_still_counts_four_a_day():
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
     [refusal] = refusals(policy, state={"used": spent(23, 17, 11.5, 6)}, by=OPERATOR)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("13:00"))
@@ -600,7 +600,7 @@ def test_change_hours_hold_for_the_flip_back_as_well(cause):
 
 
 @pytest.mark.parametrize(
-    ("target", "iops_left", "says"),
+    ("target", "iops_left", "phrases"),
     [
         (IO2, None, None),
         (IO2, 4_000, None),
@@ -611,10 +611,10 @@ def test_change_hours_hold_for_the_flip_back_as_well(cause):
         (GP2, 0, None),
     ],
 )
-def test_the_remaining_account_quota_must_be_enough(target, iops_left, says):
+def test_the_remaining_account_quota_must_be_enough(target, iops_left, phrases):
     result = refusals(target=target, iops_left=iops_left, current=GP3)
-    assert [refusal.guard for refusal in result] == ([] if says is None else [Guard.ACCOUNT_LIMIT])
-    assert all(phrase in refusal.reason for refusal in result for phrase in says or ())
+    assert [refusal.guard for refusal in result] == ([] if phrases is None else [Guard.ACCOUNT_LIMIT])
+    assert all(phrase in refusal.reason for refusal in result for phrase in phrases or ())
 
 
 def test_the_account_limit_is_the_policys():

@@ -587,14 +587,16 @@ def test_every_intent_has_a_name_of_its_own():
     assert len(names) == 8
 
 
-@pytest.mark.parametrize(("why", "says"), [("page of last night", "page of last night"), (None, "no reason")])
-def test_the_ledger_records_who_overrode_which_guard_and_why(why, says):
+@pytest.mark.parametrize(
+    ("why", "recorded"), [("page of last night", "page of last night"), (None, "no reason")]
+)
+def test_the_ledger_records_who_overrode_which_guard_and_why(why, recorded):
     holds = [Hold(volume_id=None, by="bob", reason="r", placed_at_s=0, until_s=NOW_S + 9)]
     order = a_manual_order(overridden=frozenset({Guard.HELD}), override_reason=why)
     [event] = record_intent(plan_for(order, a_flip_context(holds=holds)), 7, NOW_S).events
     assert (event.facts["overridden"], event.facts["why"]) == (["held"], why)
     details = " ".join(event.details)
-    for phrase in (OPERATOR, "held", says):
+    for phrase in (OPERATOR, "held", recorded):
         assert phrase in details
 
 
@@ -882,12 +884,12 @@ def test_a_lost_answer_changes_nothing():
     assert "ReadTimeout" in event.summary
 
 
-@pytest.mark.parametrize(("direction", "is_told"), [(OUT, True), (BACK, False)])
-def test_a_refused_flip_is_reported_to_people_with_its_end(direction, is_told):
+@pytest.mark.parametrize(("direction", "is_alerted"), [(OUT, True), (BACK, False)])
+def test_a_refused_flip_is_reported_to_people_with_its_end(direction, is_alerted):
     plan = plan_for(an_order(direction), context_of_flipped())
     refusal = Refusal(guard=Guard.HELD, reason="on hold by ann", ends_at_s=at("18:00"))
     event = refused_event(plan, refusal)
-    assert (event.kind, event.alert is not None) == (EntryKind.REFUSED, is_told)
+    assert (event.kind, event.alert is not None) == (EntryKind.REFUSED, is_alerted)
     assert "held" in event.summary
     assert "in 6 h (18:00 UTC)" in " ".join(event.details)
     assert event.facts["ends_at"] == "2026-11-20T18:00:00Z"

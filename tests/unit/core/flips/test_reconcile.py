@@ -81,25 +81,26 @@ def a_changing_flip(direction=OUT, began=OUR_START, **changes):
     return an_asked_flip(direction, status=CHANGING, started_at_s=int(at(began)), **changes)
 
 
-def observed_volume(what, direction=OUT, **changes):
+def observed_volume(configuration, direction=OUT, **changes):
     """The volume as DescribeVolumes shows it."""
     return a_volume_as(
-        {"before": ORIGINAL_OF[direction], "asked": TARGET_OF[direction], "else": IO2}[what], **changes
+        {"before": ORIGINAL_OF[direction], "asked": TARGET_OF[direction], "else": IO2}[configuration],
+        **changes,
     )
 
 
 def reconcile_step(flip, shows, record=None, *, now="12:01", policy=None, **state):
-    seen = ObservedState(volume=shows, record=record)
-    return reconcile(a_state(flip=flip, **state), seen, policy=policy or Policy(), now_s=at(now))
+    observed = ObservedState(volume=shows, record=record)
+    return reconcile(a_state(flip=flip, **state), observed, policy=policy or Policy(), now_s=at(now))
 
 
 def transition_summary(result):
     """What a step comes to, in words: the phase it ends in, and what happened on the way."""
-    flip, told = result.state.flip, [str(event.kind) for event in result.events]
+    flip, kinds = result.state.flip, [str(event.kind) for event in result.events]
     where = "no flip" if flip is None else str(flip.status)
     if result.state.modifications.contested_at_s is not None:
         where += ", contested"
-    return ": ".join([where, *filter(None, [", ".join(told)])])
+    return ": ".join([where, *filter(None, [", ".join(kinds)])])
 
 
 WAIT_CASES = {ASKED: "asked", CHANGING: "changing", ON_TARGET: "on_target"}
@@ -468,9 +469,9 @@ def test_without_a_record_the_volume_is_trusted_after_ten_minutes(now, is_over):
 @pytest.mark.parametrize(("now", "is_over"), [("12:11", False), ("12:15:19", False), ("12:15:20", True)])
 def test_two_aws_responses_may_differ_for_five_minutes(now, is_over):
     # Somebody's io2, begun with ours: its record says completed at 12:10:20.
-    theirs = a_modification(GP2, IO2, started=OUR_START)
+    external_record = a_modification(GP2, IO2, started=OUR_START)
     for shows in ("before", "else"):
-        transition = reconcile_step(a_changing_flip(), observed_volume(shows), theirs, now=now)
+        transition = reconcile_step(a_changing_flip(), observed_volume(shows), external_record, now=now)
         expected = {"before": TAKEN_OVER_CASES, "else": KEPT_CASES}[shows]
         assert transition_summary(transition) == (expected if is_over else "changing")
 
@@ -491,13 +492,15 @@ def test_while_aws_newest_record_led_to_what_was_requested_the_volume_shows_old(
 def test_an_external_modification_during_ours_is_adopted_when_complete(direction):
     flip = a_changing_flip(direction)
     for state in ("modifying", "optimizing"):
-        theirs = a_modification(TARGET_OF[direction], IO2, started="12:10", state=state)
-        assert reconcile_step(flip, observed_volume("asked", direction), theirs, now="12:11") == Transition(
-            state=a_state(flip=flip)
-        )
-    theirs = a_modification(TARGET_OF[direction], IO2, started="12:10")
+        external_record = a_modification(TARGET_OF[direction], IO2, started="12:10", state=state)
+        assert reconcile_step(
+            flip, observed_volume("asked", direction), external_record, now="12:11"
+        ) == Transition(state=a_state(flip=flip))
+    external_record = a_modification(TARGET_OF[direction], IO2, started="12:10")
     assert (
-        transition_summary(reconcile_step(flip, observed_volume("asked", direction), theirs, now="12:20:01"))
+        transition_summary(
+            reconcile_step(flip, observed_volume("asked", direction), external_record, now="12:20:01")
+        )
         == KEPT_CASES
     )
 
@@ -523,8 +526,10 @@ def test_two_that_failed_one_after_the_other_leave_it_as_it_was_to_be_tried_agai
 @pytest.mark.parametrize("direction", Direction)
 def test_an_external_change_before_a_failure_is_external(direction):
     # Ours was over, theirs to io2 as well; of the three AWS shows the last, from io2 to gp2, which failed.
-    theirs = a_modification(IO2, GP2, started="12:20", state="failed")
-    transition = reconcile_step(a_changing_flip(direction), observed_volume("else"), theirs, now="12:25")
+    external_record = a_modification(IO2, GP2, started="12:20", state="failed")
+    transition = reconcile_step(
+        a_changing_flip(direction), observed_volume("else"), external_record, now="12:25"
+    )
     assert transition_summary(transition) == KEPT_CASES
     assert (transition.state.flip.original, transition.state.flip.target) == (GP2, IO2)
 
@@ -607,8 +612,8 @@ def test_a_failed_modification_is_tried_again_after_twice_as_long_each_time(dire
         failure_count=failures,
     )
     [event] = transition.events
-    is_told = failures in (0, 1, 3)  # the first, second and fourth; then the eighth
-    assert (event.kind, event.alert) == (EntryKind.FAILED, AlertKind.FLIP_FAILED if is_told else None)
+    is_alerted = failures in (0, 1, 3)  # the first, second and fourth; then the eighth
+    assert (event.kind, event.alert) == (EntryKind.FAILED, AlertKind.FLIP_FAILED if is_alerted else None)
     assert event.facts["to"] == configuration_to_document(TARGET_OF[direction])
     assert event.facts["retry_at"] == f"2026-11-20T{retry_at}:00Z"
     assert event.action == f"burstctl {'flip' if direction is OUT else 'flip-back'} vol-0a1"
@@ -621,14 +626,14 @@ def test_a_failed_modification_is_tried_again_after_twice_as_long_each_time(dire
     )
 
 
-@pytest.mark.parametrize(("by", "is_told_when"), [(WATCHDOG, True), ("ann", False)])
-def test_only_the_watchdog_tries_again_by_itself(by, is_told_when):
+@pytest.mark.parametrize(("by", "is_scheduled"), [(WATCHDOG, True), ("ann", False)])
+def test_only_the_watchdog_tries_again_by_itself(by, is_scheduled):
     [event] = reconcile_step(
         a_changing_flip(by=by), observed_volume("before"), RECORDS["ours failed"](OUT), now="12:12"
     ).events
     details = " ".join(event.details)
-    assert ("in 1 min (12:13 UTC)" in details) is is_told_when
-    assert is_told_when or by in details
+    assert ("in 1 min (12:13 UTC)" in details) is is_scheduled
+    assert is_scheduled or by in details
 
 
 def test_a_failed_modification_without_a_message_is_reported():
@@ -668,28 +673,31 @@ def test_a_failed_redirect_leaves_the_volume_where_it_was():
 
 
 @pytest.mark.parametrize(
-    ("size_gib", "last_silent_s", "first_told_s"),
+    ("size_gib", "last_silent_s", "first_reported_s"),
     [(100, 6_018, 6_019), (8, 3_599, 3_600), (1_024, 44_999, 45_000)],
 )
 @pytest.mark.parametrize("direction", Direction)
 def test_a_modification_that_takes_twice_as_long_as_usual_is_reported_once(
-    size_gib, last_silent_s, first_told_s, direction
+    size_gib, last_silent_s, first_reported_s, direction
 ):
     flip = a_changing_flip(direction, began="12:00", size_gib=size_gib)
     record = a_modification(
         ORIGINAL_OF[direction], TARGET_OF[direction], started="12:00", state="optimizing", progress_pct=93
     )
-    seen = observed_volume("before", direction, size_gib=size_gib)
+    observed = observed_volume("before", direction, size_gib=size_gib)
     noon_s = at("12:00")
-    assert reconcile_step(flip, seen, record, now=noon_s + last_silent_s).events == ()
-    transition = reconcile_step(flip, seen, record, now=noon_s + first_told_s)
+    assert reconcile_step(flip, observed, record, now=noon_s + last_silent_s).events == ()
+    transition = reconcile_step(flip, observed, record, now=noon_s + first_reported_s)
     [event] = transition.events
     assert (event.kind, event.alert) == (EntryKind.STUCK, AlertKind.FLIP_STUCK)
     assert "optimizing" in event.summary
     assert "93 %" in event.summary
     assert event.facts["progress_pct"] == 93
     assert transition.state.flip == replace(flip, is_stuck_alerted=True)
-    assert reconcile_step(transition.state.flip, seen, record, now=noon_s + 10 * first_told_s).events == ()
+    assert (
+        reconcile_step(transition.state.flip, observed, record, now=noon_s + 10 * first_reported_s).events
+        == ()
+    )
 
 
 def test_what_is_usual_is_the_policys():
@@ -718,52 +726,55 @@ ON_ITS_TARGET = {
 @pytest.mark.parametrize("shows", ["target", "original", "else"])
 @pytest.mark.parametrize("stays", [False, True])
 def test_a_volume_on_target_is_ours_until_it_differs(record, shows, stays):
-    became = {"target": GP3, "original": GP2, "else": IO2}[shows]
+    new_configuration = {"target": GP3, "original": GP2, "else": IO2}[shows]
     records = {
         "none": None,
         "ours": a_modification(),
-        "theirs in progress": a_modification(GP3, became, started="11:50", state="modifying"),
-        "theirs": a_modification(GP3, became, started="11:40"),
-        "theirs failed": a_modification(GP3, became, started="11:40", state="failed"),
+        "theirs in progress": a_modification(GP3, new_configuration, started="11:50", state="modifying"),
+        "theirs": a_modification(GP3, new_configuration, started="11:40"),
+        "theirs failed": a_modification(GP3, new_configuration, started="11:40", state="failed"),
     }
-    transition = reconcile_step(a_flip(is_permanent=stays), a_volume_as(became), records[record])
+    transition = reconcile_step(a_flip(is_permanent=stays), a_volume_as(new_configuration), records[record])
     assert transition_summary(transition) == ON_ITS_TARGET[record][shows]
 
 
-@pytest.mark.parametrize(("became", "expected"), [(GP2, TAKEN_OVER_CASES), (IO2, KEPT_CASES)])
+@pytest.mark.parametrize(("new_configuration", "expected"), [(GP2, TAKEN_OVER_CASES), (IO2, KEPT_CASES)])
 @pytest.mark.parametrize(("first", "is_theirs"), [("12:00", True), ("12:00:01", False)])
 def test_without_a_record_of_it_a_second_read_a_minute_later_shows_a_change_by_others(
-    became, expected, first, is_theirs
+    new_configuration, expected, first, is_theirs
 ):
     doubted = a_flip(unconfirmed_since_s=int(at(first)))
-    transition = reconcile_step(doubted, a_volume_as(became))
+    transition = reconcile_step(doubted, a_volume_as(new_configuration))
     assert transition_summary(transition) == (expected if is_theirs else "on_target")
     if not is_theirs:
         assert transition.state.flip == doubted, "the first read is the one that counts"
 
 
-@pytest.mark.parametrize(("became", "expected"), [(GP2, TAKEN_OVER_CASES), (IO2, KEPT_CASES)])
-def test_an_external_change_counts_though_a_later_one_failed(became, expected):
+@pytest.mark.parametrize(("new_configuration", "expected"), [(GP2, TAKEN_OVER_CASES), (IO2, KEPT_CASES)])
+def test_an_external_change_counts_though_a_later_one_failed(new_configuration, expected):
     """The record of the one that failed says nothing; that the volume is something else twice does."""
-    failed = a_modification(became, GP3, started="11:50", state="failed")
-    first = reconcile_step(a_flip(), a_volume_as(became), failed, now="11:59")
+    failed = a_modification(new_configuration, GP3, started="11:50", state="failed")
+    first = reconcile_step(a_flip(), a_volume_as(new_configuration), failed, now="11:59")
     assert transition_summary(first) == "on_target"
-    second = reconcile_step(first.state.flip, a_volume_as(became), failed, now="12:00")
+    second = reconcile_step(first.state.flip, a_volume_as(new_configuration), failed, now="12:00")
     assert transition_summary(second) == expected
-    assert str(became) in second.events[0].summary
+    assert str(new_configuration) in second.events[0].summary
 
 
-@pytest.mark.parametrize("became", [GP2, IO2])
-def test_while_aws_newest_record_led_to_the_target_what_the_volume_shows_is_old(became):
+@pytest.mark.parametrize("new_configuration", [GP2, IO2])
+def test_while_aws_newest_record_led_to_the_target_what_the_volume_shows_is_old(new_configuration):
     doubted = a_flip(unconfirmed_since_s=int(at("09:00")))
-    assert transition_summary(reconcile_step(doubted, a_volume_as(became), a_modification())) == "on_target"
+    assert (
+        transition_summary(reconcile_step(doubted, a_volume_as(new_configuration), a_modification()))
+        == "on_target"
+    )
 
 
 def test_a_stale_answer_is_forgotten_when_the_next_shows_the_target_again():
     doubted = reconcile_step(a_flip(), a_volume_as(GP2)).state
     assert doubted == a_state(flip=a_flip(unconfirmed_since_s=int(at("12:01"))))
-    seen = ObservedState(volume=a_volume_as(GP3), record=a_modification())
-    repeated = reconcile(doubted, seen, policy=Policy(), now_s=at("12:02"))
+    observed = ObservedState(volume=a_volume_as(GP3), record=a_modification())
+    repeated = reconcile(doubted, observed, policy=Policy(), now_s=at("12:02"))
     assert (repeated.state, repeated.events) == (a_state(flip=a_flip()), ())
 
 
@@ -794,11 +805,13 @@ def test_the_line_to_change_has_no_throughput_for_an_io_type():
     assert "throughput" not in details
 
 
-@pytest.mark.parametrize("made", [replace(GP3, iops=4_000), replace(GP3, throughput_mib_s=125)])
-def test_different_iops_or_throughput_of_the_same_type_are_external(made):
-    transition = reconcile_step(a_flip(), a_volume_as(made), a_modification(GP3, made, started="11:40"))
+@pytest.mark.parametrize("configuration", [replace(GP3, iops=4_000), replace(GP3, throughput_mib_s=125)])
+def test_different_iops_or_throughput_of_the_same_type_are_external(configuration):
+    transition = reconcile_step(
+        a_flip(), a_volume_as(configuration), a_modification(GP3, configuration, started="11:40")
+    )
     assert transition_summary(transition) == KEPT_CASES
-    assert str(made) in transition.events[0].summary
+    assert str(configuration) in transition.events[0].summary
 
 
 @pytest.mark.parametrize(
@@ -912,8 +925,8 @@ def test_a_resize_on_the_flip_back_is_reported_with_the_volume_left_where_it_is(
 
 def test_a_never_flipped_volume_is_ignored():
     state = a_state(level=Level.CRITICAL)
-    seen = ObservedState(volume=a_volume(), record=a_modification())
-    result = reconcile(state, seen, policy=Policy(), now_s=at("12:00"))
+    observed = ObservedState(volume=a_volume(), record=a_modification())
+    result = reconcile(state, observed, policy=Policy(), now_s=at("12:00"))
     assert (result.state, result.events) == (state, ())
 
 
@@ -974,8 +987,8 @@ def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgo
     )
     reported = []
     for again_s in (0, 0, 1_000, 1_000):
-        seen = ObservedState(volume=volume, record=record)
-        result = reconcile(state, seen, policy=Policy(), now_s=now_s + again_s)
+        observed = ObservedState(volume=volume, record=record)
+        result = reconcile(state, observed, policy=Policy(), now_s=now_s + again_s)
         assert set(state.modifications.used) <= set(result.state.modifications.used)
         if result.state.flip is not None:
             assert result.state.flip.original == flip.original
@@ -991,7 +1004,7 @@ def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgo
 
 
 @pytest.mark.parametrize(
-    ("flip", "says"),
+    ("flip", "phrase"),
     [
         # 100 GiB: gp2 10.00; gp3 8.00 + 3 x 0.04 = 8.12; io2 12.50 + 4,000 x 0.065 = 272.50.
         (an_asked_flip(), "gp2; this costs $1.88 a month less"),
@@ -1009,12 +1022,12 @@ def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgo
         (an_asked_flip(size_gib=6), "costs the same"),
     ],
 )
-def test_what_it_costs_is_reported_with_it(flip, says):
+def test_what_it_costs_is_reported_with_it(flip, phrase):
     record = a_modification(
         ORIGINAL_OF[flip.direction], flip.requested_config, started=OUR_START, state="optimizing"
     )
     [event] = reconcile_step(flip, observed_volume("before", flip.direction), record).events
-    assert says in " ".join(event.details)
+    assert phrase in " ".join(event.details)
 
 
 # words, and what is on the edge
@@ -1091,6 +1104,8 @@ def test_an_older_record_that_led_elsewhere_explains_nothing():
 
 
 def test_an_external_revert_and_an_external_change_are_distinguished():
-    for made, says in [(GP2, "was reverted to gp2"), (IO2, "was made io2 with 4,000 IOPS")]:
-        transition = reconcile_step(a_flip(), a_volume_as(made), a_modification(GP3, made, started="11:00"))
-        assert [event.summary for event in transition.events] == [says]
+    for configuration, phrase in [(GP2, "was reverted to gp2"), (IO2, "was made io2 with 4,000 IOPS")]:
+        transition = reconcile_step(
+            a_flip(), a_volume_as(configuration), a_modification(GP3, configuration, started="11:00")
+        )
+        assert [event.summary for event in transition.events] == [phrase]

@@ -210,7 +210,7 @@ def an_occurrence(window, end_at=NOON + timedelta(hours=2)):
 
 
 @pytest.mark.parametrize(
-    ("windows", "says"),
+    ("windows", "phrase"),
     [
         (a_window_state(), "release runs to 2026-11-20T14:00:00Z"),
         (
@@ -234,8 +234,8 @@ def an_occurrence(window, end_at=NOON + timedelta(hours=2)):
         ),
     ],
 )
-def test_a_window_is_named_with_its_start_or_its_end(windows, says):
-    assert says in describe_windows(windows)
+def test_a_window_is_named_with_its_start_or_its_end(windows, phrase):
+    assert phrase in describe_windows(windows)
 
 
 # calm: a 100 GiB gp2 earns 300 IOPS, half of it are 150
@@ -343,7 +343,7 @@ def test_a_volume_that_no_running_instance_has_is_calm_after_half_an_hour_of_it(
 
 
 @UNUSED
-def test_it_is_not_calm_if_it_was_busy_in_that_time_without_anybody_looking(evidence):
+def test_it_is_not_calm_if_it_was_busy_in_that_time_between_polls(evidence):
     """Detached or stopped at 11:10, in use again from 11:36 to 11:40, and again not when looked at."""
     used = {**evidence, "unused_since_s": int(at("11:10"))}
     assert not is_calm(a_flipped_volume(**used, **served(0.0, 0.0, 3_000.0, newest="11:39")))
@@ -352,14 +352,14 @@ def test_it_is_not_calm_if_it_was_busy_in_that_time_without_anybody_looking(evid
 
 
 @pytest.mark.parametrize(
-    ("evidence", "says"),
+    ("evidence", "phrase"),
     [(DETACHED, "it is detached"), ({"instance_state": "stopped"}, "its instance is stopped")],
 )
-def test_an_unused_volume_waiting_for_calm_shows_since_when_and_how_long(evidence, says):
+def test_an_unused_volume_waiting_for_calm_shows_since_when_and_how_long(evidence, phrase):
     assessment = a_flipped_volume(**evidence, unused_since_s=int(at("11:45")))
     text = not_calm_reason(assessment, FlipBackPolicy(calm_for=timedelta(minutes=20)), now_s=NOW_S)
     assert text == (
-        f"waits for calm: {says}, first seen 2026-11-20T11:45:00Z, and that counts as calm after 20 min"
+        f"waits for calm: {phrase}, first seen 2026-11-20T11:45:00Z, and that counts as calm after 20 min"
     )
 
 

@@ -133,7 +133,9 @@ def test_a_document_does_not_say_what_goes_without_saying(value):
     minimal = a_state() if isinstance(value, VolumeState) else a_flip(started_at_s=None, reached_at_s=None)
     required, whole = minimal.to_document().keys(), minimal.to_document(is_whole=True)
     defaults = {key: default for key, default in whole.items() if key not in required}
-    assert [key for key, told in value.to_document().items() if told == defaults.get(key, ...)] == []
+    assert [
+        key for key, field_value in value.to_document().items() if field_value == defaults.get(key, ...)
+    ] == []
 
 
 @pytest.mark.parametrize("direction", [None, *Direction])
@@ -219,9 +221,9 @@ def test_a_more_expensive_permanent_automatic_flip_counts_against_the_caps(by, u
     assert a_flip(is_permanent=True, by=by, usd_per_month=usd_per_month).counts_against_caps is reserves
 
 
-@pytest.mark.parametrize(("direction", "asked_for"), [(Direction.FLIP, GP3), (Direction.FLIP_BACK, GP2)])
-def test_the_requested_configuration_depends_on_the_direction(direction, asked_for):
-    assert a_flip(direction=direction).requested_config == asked_for
+@pytest.mark.parametrize(("direction", "requested"), [(Direction.FLIP, GP3), (Direction.FLIP_BACK, GP2)])
+def test_the_requested_configuration_depends_on_the_direction(direction, requested):
+    assert a_flip(direction=direction).requested_config == requested
 
 
 def test_an_intent_has_a_name_that_no_other_volume_or_revision_shares():
@@ -267,7 +269,7 @@ def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts
 
 
 @pytest.mark.parametrize(
-    ("known", "one", "counts"),
+    ("known", "at_s", "counts"),
     [
         ((), 1_000, [1_000]),
         ((900,), 1_000, [900, 1_000]),
@@ -279,9 +281,9 @@ def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts
         ((-90_000, 900), 1_000, [900, 1_000]),
     ],
 )
-def test_a_modification_reported_twice_is_used_up_once(known, one, counts):
+def test_a_modification_reported_twice_is_used_up_once(known, at_s, counts):
     assert (
-        use_times(record_modification(a_use_at(*known), ModificationUse(at_s=one, by=WATCHDOG), 1_010))
+        use_times(record_modification(a_use_at(*known), ModificationUse(at_s=at_s, by=WATCHDOG), 1_010))
         == counts
     )
 

@@ -49,7 +49,7 @@ def test_they_are_shown_so_that_they_read_back_as_the_same(text, shown):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         (
             "",
@@ -84,10 +84,10 @@ def test_they_are_shown_so_that_they_read_back_as_the_same(text, shown):
         ("mon-fri 08:00-18:00 ../UTC", "is no known time zone"),
     ],
 )
-def test_any_other_text_is_a_fault(text, says):
+def test_any_other_text_is_a_fault(text, message):
     with pytest.raises(ValueError) as error:
         parse_change_hours(text)
-    assert says in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize("days", [frozenset(), frozenset({0}), frozenset({1, 8})])

@@ -15,7 +15,7 @@ def starts(text: str, since: date, count: int) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("cron", "found"),
+    ("cron", "expected"),
     [
         ("30 22 * * *", ["Fri 2026-05-01 22:30", "Sat 2026-05-02 22:30"]),
         ("0 6,18 * * *", ["Fri 2026-05-01 06:00", "Fri 2026-05-01 18:00"]),
@@ -35,8 +35,8 @@ def starts(text: str, since: date, count: int) -> list[str]:
         ("0 0 29 2 *", ["Tue 2028-02-29 00:00", "Sun 2032-02-29 00:00", "Fri 2036-02-29 00:00"]),
     ],
 )
-def test_a_cron_text_starts_as_cron_5_says(cron, found):
-    assert starts(cron, date(2026, 5, 1), len(found)) == found
+def test_a_cron_text_starts_as_cron_5_says(cron, expected):
+    assert starts(cron, date(2026, 5, 1), len(expected)) == expected
 
 
 def test_29_february_is_found_across_2100_which_is_not_a_leap_year():
@@ -50,7 +50,7 @@ def test_29_february_on_a_sunday_is_found_40_years_ahead():
 
 
 @pytest.mark.parametrize(
-    ("cron", "says"),
+    ("cron", "message"),
     [
         ("", "'' has 0 fields, not 5"),
         ("0 22 * *", "has 4 fields, not 5"),
@@ -80,8 +80,8 @@ def test_29_february_on_a_sunday_is_found_40_years_ahead():
         ("0 0 31 4,6,9,11 */2", "never starts: no month in it has a day 31"),
     ],
 )
-def test_any_other_cron_text_is_a_fault(cron, says):
-    with pytest.raises(ValueError, match=re.escape(says)):
+def test_any_other_cron_text_is_a_fault(cron, message):
+    with pytest.raises(ValueError, match=re.escape(message)):
         parse_cron(cron)
 
 

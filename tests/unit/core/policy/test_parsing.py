@@ -13,7 +13,7 @@ class Fruit(StrEnum):
     PLUM = "plum"
 
 
-def test_a_choice_is_one_of_its_words_and_anything_else_hears_them_all():
+def test_a_choice_is_one_of_its_words_and_the_error_for_anything_else_lists_them_all():
     parse = choice_parser("a fruit", *Fruit)
     assert parse("pear") is Fruit.PEAR
     with pytest.raises(ValueError, match=r"^'nut' is not a fruit; write apple, pear or plum$"):

@@ -391,11 +391,11 @@ def test_a_document_says_its_version(document, message):
     assert faults_of(document) == {"version": message}
 
 
-@pytest.mark.parametrize("given", ["5m", [], ["metric_lag"], 7, True])
+@pytest.mark.parametrize("value", ["5m", [], ["metric_lag"], 7, True])
 @pytest.mark.parametrize("section", ["cadence", "windows"])
-def test_a_section_is_a_mapping(section, given):
-    faults = faults_of(VERSION | {section: given})
-    assert faults == {section: f"{given!r} is no section; indent its settings below it"}
+def test_a_section_is_a_mapping(section, value):
+    faults = faults_of(VERSION | {section: value})
+    assert faults == {section: f"{value!r} is no section; indent its settings below it"}
 
 
 def test_unknown_keys_are_faults_that_name_the_known_ones():

@@ -24,12 +24,12 @@ def test_the_mode_is_what_the_tag_requests(tags, mode):
 
 
 @pytest.mark.parametrize("default", [Mode.OBSERVE, Mode.PROPOSE])
-@pytest.mark.parametrize("asked", [*Mode, None])
+@pytest.mark.parametrize("tag_mode", [*Mode, None])
 @pytest.mark.parametrize("highest", Mode)
-def test_no_volume_gets_more_than_the_policys_highest(default, asked, highest):
-    tags = {"burstwatch:mode": str(asked)} if asked else {}
+def test_no_volume_gets_more_than_the_policys_highest(default, tag_mode, highest):
+    tags = {"burstwatch:mode": str(tag_mode)} if tag_mode else {}
     wishes = read_tags(tags, ModePolicy(default=default, highest=highest))
-    assert wishes.mode is min(asked or default, highest, key=lambda mode: mode.rank)
+    assert wishes.mode is min(tag_mode or default, highest, key=lambda mode: mode.rank)
 
 
 @pytest.mark.parametrize(

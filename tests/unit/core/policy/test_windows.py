@@ -314,9 +314,9 @@ def test_a_window_may_touch_but_not_overlap_itself(cron, duration, overlaps):
     assert ("duration" in faults_of(cron=cron, zone="UTC", duration=duration)) is overlaps
 
 
-@pytest.mark.parametrize("given", [{}, "", None])
-def test_a_window_needs_no_settings_when_it_is_tagged_and_started_by_hand(given):
-    assert parse_windows({"release-day": given}) == ((Window(name="release-day"),), [])
+@pytest.mark.parametrize("settings", [{}, "", None])
+def test_a_window_needs_no_settings_when_it_is_tagged_and_started_by_hand(settings):
+    assert parse_windows({"release-day": settings}) == ((Window(name="release-day"),), [])
 
 
 @pytest.mark.parametrize(
@@ -484,11 +484,11 @@ def test_a_window_passes_through_its_phases(now, phase, missed_min):
 
 def test_a_flip_is_wanted_from_the_lead_on_and_a_return_allowed_when_all_is_over():
     requested = {phase: WindowState(phase=phase) for phase in WindowPhase}
-    assert {phase for phase, it in requested.items() if it.wants_flip} == {
+    assert {phase for phase, request in requested.items() if request.wants_flip} == {
         WindowPhase.LEADING,
         WindowPhase.INSIDE,
     }
-    assert {phase for phase, it in requested.items() if it.allows_return} == {
+    assert {phase for phase, request in requested.items() if request.allows_return} == {
         WindowPhase.OUTSIDE,
         WindowPhase.OVER,
     }
@@ -628,7 +628,7 @@ def test_a_stop_concerns_one_name_only():
     assert state("01T12:45", stopped={"unheard-of": utc("2026-05-01T12:46")}).phase is WindowPhase.INSIDE
 
 
-def test_the_following_occurrence_happens_as_ever():
+def test_the_following_occurrence_is_unaffected():
     stopped = {"nightly": utc("2026-05-01T23:00")}
     assert state("01T23:30", NIGHTLY, stopped=stopped).phase is WindowPhase.OUTSIDE
     assert state("02T21:30", NIGHTLY, stopped=stopped).phase is WindowPhase.LEADING
@@ -725,9 +725,9 @@ def test_a_union_goes_on_for_two_weeks_at_most_from_its_start_or_now():
         second = a_window("second", from_=f"2026-05-{start}Z", to="2026-05-18T00:00Z")
         assert union_ends_at("01T00:00", first, second) == (end and utc(end))
     # 14 days from now, where it runs already
-    begun = a_window("first", from_="2026-04-20T00:00Z", to="2026-05-15T00:00Z")
+    running = a_window("first", from_="2026-04-20T00:00Z", to="2026-05-15T00:00Z")
     following = a_window("second", from_="2026-05-15T00:00Z", to="2026-05-16T00:00Z")
-    assert union_ends_at("01T00:00", begun, following) == utc("2026-05-16T00:00")
+    assert union_ends_at("01T00:00", running, following) == utc("2026-05-16T00:00")
     assert union_ends_at("01T00:00", a_may_1_window("first", "00:00", "01:00"), following) == utc(
         "2026-05-01T01:00"
     )
@@ -745,15 +745,15 @@ def test_a_non_text_setting_is_read_as_written():
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "paths"),
     [
         ({"cron": "nonsense", "zone": "UTC", "duration": "1h"}, {"cron"}),
         ({"cron": "0 22 * * *", "zone": "Mars", "duration": "1h"}, {"zone"}),
         ({"cron": "0 22 * * *", "zone": "UTC", "duration": "soon"}, {"duration"}),
     ],
 )
-def test_one_invalid_part_of_a_schedule_drops_the_window(settings, told):
-    assert faults_of(**settings).keys() == told
+def test_one_invalid_part_of_a_schedule_drops_the_window(settings, paths):
+    assert faults_of(**settings).keys() == paths
 
 
 def test_a_dated_window_lasts_a_year_at_most():

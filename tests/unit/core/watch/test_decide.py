@@ -94,17 +94,17 @@ def test_levels_below_warning_alert_nobody(balance, level):
     ],
 )
 def test_a_volume_that_gets_worse_is_reported_again(first, then):
-    memory = TrackedVolume()
-    memory.evaluate("12:00", AT_LEVEL[first]())
-    [alert] = memory.evaluate("12:01", AT_LEVEL[then]("11:59")).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", AT_LEVEL[first]())
+    [alert] = tracked.evaluate("12:01", AT_LEVEL[then]("11:59")).alerts
     assert (alert.level, alert.previous_level, alert.is_reminder) == (then, first, False)
 
 
 def test_a_volume_that_gets_better_but_not_well_is_reported():
     # 72 % at 1.3 % a minute: 55 min, beyond the 30 min at which critical is left.
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    [alert] = memory.evaluate("13:00", draining_to(72, 1.3, count=20, newest_starts_at="12:58")).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    [alert] = tracked.evaluate("13:00", draining_to(72, 1.3, count=20, newest_starts_at="12:58")).alerts
     assert (alert.kind, alert.level) == (AlertKind.DRAINING, Level.WARNING)
     assert (alert.previous_level, alert.is_reminder) == (Level.CRITICAL, False)
 
@@ -112,53 +112,53 @@ def test_a_volume_that_gets_better_but_not_well_is_reported():
 @pytest.mark.parametrize("level", AT_LEVEL)
 @pytest.mark.parametrize(("balance", "now_at"), [(calm, Level.OK), (steady, Level.WATCH)])
 def test_a_volume_that_is_well_again_is_reported_as_recovered(level, balance, now_at):
-    memory = TrackedVolume()
-    memory.evaluate("12:00", AT_LEVEL[level]())
-    decision = memory.evaluate("15:00", balance("14:58"))
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", AT_LEVEL[level]())
+    decision = tracked.evaluate("15:00", balance("14:58"))
     [alert] = decision.alerts
     assert (alert.kind, alert.level, alert.previous_level) == (AlertKind.RECOVERED, now_at, level)
     assert decision.reason == f"{level} before, now {now_at}"
-    assert memory.evaluate("15:05", balance("15:03")).alerts == ()
+    assert tracked.evaluate("15:05", balance("15:03")).alerts == ()
 
 
 @pytest.mark.parametrize("level", AT_LEVEL)
 def test_a_level_that_lasts_is_reported_once_until_a_reminder_is_due(level):
-    memory = TrackedVolume()
-    memory.evaluate("12:00", AT_LEVEL[level]())
-    decision = memory.evaluate("13:59", AT_LEVEL[level]("13:57"))
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", AT_LEVEL[level]())
+    decision = tracked.evaluate("13:59", AT_LEVEL[level]("13:57"))
     assert decision.alerts == ()
     assert decision.reason == f"{level}, alerted 119 min ago"
-    decision = memory.evaluate("14:00", AT_LEVEL[level]("13:58"))
+    decision = tracked.evaluate("14:00", AT_LEVEL[level]("13:58"))
     [alert] = decision.alerts
     assert (alert.kind, alert.level, alert.is_reminder) == (KIND[level], level, True)
     assert decision.reason == f"still {level}"
-    assert memory.evaluate("15:59", AT_LEVEL[level]("15:57")).alerts == ()
-    assert memory.evaluate("16:00", AT_LEVEL[level]("15:58")).alerts[0].is_reminder
+    assert tracked.evaluate("15:59", AT_LEVEL[level]("15:57")).alerts == ()
+    assert tracked.evaluate("16:00", AT_LEVEL[level]("15:58")).alerts[0].is_reminder
 
 
 def test_reminders_come_as_often_as_the_policy_says():
-    memory = TrackedVolume(policy=Policy(alerts=AlertPolicy(remind_every=timedelta(minutes=5))))
-    memory.evaluate("12:00", critical())
-    assert memory.evaluate("12:04", critical("12:02")).alerts == ()
-    assert memory.evaluate("12:05", critical("12:03")).alerts[0].is_reminder
+    tracked = TrackedVolume(policy=Policy(alerts=AlertPolicy(remind_every=timedelta(minutes=5))))
+    tracked.evaluate("12:00", critical())
+    assert tracked.evaluate("12:04", critical("12:02")).alerts == ()
+    assert tracked.evaluate("12:05", critical("12:03")).alerts[0].is_reminder
 
 
 @pytest.mark.parametrize(
-    ("newest", "is_told"), [((5.0, 5.0), True), ((4.9, 5.0), False), ((5.0, 4.9), False)]
+    ("newest", "is_reported"), [((5.0, 5.0), True), ((4.9, 5.0), False), ((5.0, 4.9), False)]
 )
-def test_leaving_exhausted_is_reported_at_the_second_reading_of_five_percent(newest, is_told):
-    memory = TrackedVolume()
-    memory.evaluate("12:00", exhausted())
+def test_leaving_exhausted_is_reported_at_the_second_reading_of_five_percent(newest, is_reported):
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", exhausted())
     rising = draining_to(4.5, -0.1, count=20).values
-    alerts = memory.evaluate("12:30", balances(*rising, *newest, newest_starts_at="12:28")).alerts
-    assert bool(alerts) is is_told
+    alerts = tracked.evaluate("12:30", balances(*rising, *newest, newest_starts_at="12:28")).alerts
+    assert bool(alerts) is is_reported
 
 
 def test_a_second_incident_is_reported_like_the_first():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    memory.evaluate("15:00", calm("14:58"))
-    [alert] = memory.evaluate("18:00", critical("17:58")).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    tracked.evaluate("15:00", calm("14:58"))
+    [alert] = tracked.evaluate("18:00", critical("17:58")).alerts
     assert (alert.kind, alert.previous_level, alert.is_reminder) == (AlertKind.DRAINING, Level.OK, False)
 
 
@@ -172,7 +172,7 @@ def test_mode_observe_sends_no_alert(balance):
     assert decision.reason.endswith("; mode observe sends no alert")
 
 
-def test_mode_observe_records_the_level_all_the_same():
+def test_mode_observe_still_records_the_level():
     decision = a_decision(an_assessment(critical()), mode=Mode.OBSERVE)
     assert decision.level is Level.CRITICAL
     assert [(entry.kind, dict(entry.body)) for entry in decision.change.entries] == [
@@ -181,10 +181,10 @@ def test_mode_observe_records_the_level_all_the_same():
 
 
 def test_a_volume_that_leaves_mode_observe_while_critical_is_reported_then():
-    memory = TrackedVolume(mode=Mode.OBSERVE)
-    memory.evaluate("12:00", critical())
-    memory.mode = Mode.PROPOSE
-    [alert] = memory.evaluate("12:01", critical("11:59")).alerts
+    tracked = TrackedVolume(mode=Mode.OBSERVE)
+    tracked.evaluate("12:00", critical())
+    tracked.mode = Mode.PROPOSE
+    [alert] = tracked.evaluate("12:01", critical("11:59")).alerts
     assert (alert.level, alert.is_reminder) == (Level.CRITICAL, False)
 
 
@@ -196,9 +196,9 @@ def test_the_other_modes_say_what_to_do(mode):
 
 
 def test_a_recovery_proposes_nothing():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    decision = memory.evaluate("15:00", calm("14:58"))
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    decision = tracked.evaluate("15:00", calm("14:58"))
     assert decision.alerts[0].action is None
     assert not decision.has_recommendation
 
@@ -207,90 +207,90 @@ def test_a_recovery_proposes_nothing():
 
 
 def test_a_telemetry_gap_is_reported_once():
-    memory = TrackedVolume()
-    [alert] = memory.evaluate("12:00", GAP, instance_state="running").alerts
+    tracked = TrackedVolume()
+    [alert] = tracked.evaluate("12:00", GAP, instance_state="running").alerts
     assert (alert.kind, alert.level, alert.previous_level) == (
         AlertKind.TELEMETRY_GAP,
         Level.UNKNOWN,
         Level.OK,
     )
     assert alert.reading["unknown_reason"] == "telemetry_gap"
-    decision = memory.evaluate("16:00", GAP, instance_state="running")
+    decision = tracked.evaluate("16:00", GAP, instance_state="running")
     assert decision.alerts == ()
     assert decision.reason == "telemetry_gap, alerted"
 
 
 def test_data_that_comes_back_after_a_gap_is_reported_once():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", GAP)
-    [alert] = memory.evaluate("12:15", calm("12:13")).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", GAP)
+    [alert] = tracked.evaluate("12:15", calm("12:13")).alerts
     assert (alert.kind, alert.level) == (AlertKind.RECOVERED, Level.OK)
-    assert memory.evaluate("12:30", calm("12:28")).alerts == ()
+    assert tracked.evaluate("12:30", calm("12:28")).alerts == ()
 
 
 def test_a_volume_found_critical_after_a_gap_is_reported_as_critical():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", GAP)
-    [alert] = memory.evaluate("12:15", critical("12:13")).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", GAP)
+    [alert] = tracked.evaluate("12:15", critical("12:13")).alerts
     assert (alert.kind, alert.level) == (AlertKind.DRAINING, Level.CRITICAL)
 
 
 def test_a_second_gap_is_reported_again():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", GAP)
-    memory.evaluate("12:15", calm("12:13"))
-    [alert] = memory.evaluate("13:00", GAP).alerts
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", GAP)
+    tracked.evaluate("12:15", calm("12:13"))
+    [alert] = tracked.evaluate("13:00", GAP).alerts
     assert alert.kind is AlertKind.TELEMETRY_GAP
 
 
 def test_a_volume_that_was_critical_keeps_its_level_over_a_gap():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    decision = memory.evaluate("12:40", GAP)
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    decision = tracked.evaluate("12:40", GAP)
     assert (decision.level, decision.previous_level) == (Level.UNKNOWN, Level.CRITICAL)
-    assert (memory.state.level, memory.state.alerts.open_level) == (Level.CRITICAL, Level.CRITICAL)
-    [alert] = memory.evaluate("13:00", calm("12:58")).alerts
+    assert (tracked.state.level, tracked.state.alerts.open_level) == (Level.CRITICAL, Level.CRITICAL)
+    [alert] = tracked.evaluate("13:00", calm("12:58")).alerts
     assert (alert.kind, alert.previous_level) == (AlertKind.RECOVERED, Level.CRITICAL)
 
 
 def test_no_reminder_is_sent_while_the_data_is_missing():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    memory.evaluate("12:40", GAP)
-    assert memory.evaluate("14:30", GAP).alerts == ()
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    tracked.evaluate("12:40", GAP)
+    assert tracked.evaluate("14:30", GAP).alerts == ()
 
 
 @pytest.mark.parametrize("minutes_apart", [1, 5, 10])
 def test_a_read_that_fails_is_reported_when_it_has_failed_for_half_an_hour(minutes_apart):
-    memory = TrackedVolume()
+    tracked = TrackedVolume()
     for minute in range(0, 30, minutes_apart):
-        decision = memory.evaluate(f"12:{minute:02}", None, read_error="Throttling")
+        decision = tracked.evaluate(f"12:{minute:02}", None, read_error="Throttling")
         assert (decision.alerts, decision.reason) == ((), "read_failed")
-    [alert] = memory.evaluate("12:30", None, read_error="Throttling").alerts
+    [alert] = tracked.evaluate("12:30", None, read_error="Throttling").alerts
     assert alert.kind is AlertKind.TELEMETRY_GAP
     assert (alert.reading["unknown_reason"], alert.reading["unknown_because"]) == (
         "read_failed",
         "Throttling",
     )
-    assert memory.evaluate("12:31", None, read_error="Throttling").alerts == ()
-    assert memory.evaluate("12:32", calm("12:30")).alerts[0].kind is AlertKind.RECOVERED
+    assert tracked.evaluate("12:31", None, read_error="Throttling").alerts == ()
+    assert tracked.evaluate("12:32", calm("12:30")).alerts[0].kind is AlertKind.RECOVERED
 
 
 def test_reads_that_fail_now_and_then_are_not_reported():
-    memory = TrackedVolume()
+    tracked = TrackedVolume()
     for hour in range(9, 15):
-        memory.evaluate(f"{hour}:00", None, read_error="Throttling")
-        memory.evaluate(f"{hour}:20", calm(f"{hour}:18"))
-    assert memory.alerts == []
+        tracked.evaluate(f"{hour}:00", None, read_error="Throttling")
+        tracked.evaluate(f"{hour}:20", calm(f"{hour}:18"))
+    assert tracked.alerts == []
 
 
 def test_a_failed_read_that_turns_out_to_be_a_gap_is_reported_once():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", None, read_error="Throttling")
-    memory.evaluate("12:30", None, read_error="Throttling")
-    memory.evaluate("12:35", GAP)
-    memory.evaluate("13:30", None, read_error="Throttling")
-    assert [alert.kind for alert in memory.alerts] == [AlertKind.TELEMETRY_GAP]
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", None, read_error="Throttling")
+    tracked.evaluate("12:30", None, read_error="Throttling")
+    tracked.evaluate("12:35", GAP)
+    tracked.evaluate("13:30", None, read_error="Throttling")
+    assert [alert.kind for alert in tracked.alerts] == [AlertKind.TELEMETRY_GAP]
 
 
 @pytest.mark.parametrize(
@@ -304,35 +304,37 @@ def test_a_failed_read_that_turns_out_to_be_a_gap_is_reported_once():
 )
 @pytest.mark.parametrize("before", [critical(), GAP])
 def test_a_volume_that_needs_no_watching_any_more_closes_its_alert(volume, evidence, reason, before):
-    memory = TrackedVolume()
-    [opened] = memory.evaluate("12:00", before).alerts
-    decision = memory.evaluate("12:40", GAP, volume=volume, **evidence)
+    tracked = TrackedVolume()
+    [opened] = tracked.evaluate("12:00", before).alerts
+    decision = tracked.evaluate("12:40", GAP, volume=volume, **evidence)
     [alert] = decision.alerts
     assert (alert.kind, alert.level) == (AlertKind.RECOVERED, Level.UNKNOWN)
     assert alert.previous_level is (Level.CRITICAL if opened.level is Level.CRITICAL else Level.OK)
     assert alert.reading["unknown_reason"] == reason
-    assert memory.evaluate("12:55", GAP, volume=volume, **evidence).alerts == ()
+    assert tracked.evaluate("12:55", GAP, volume=volume, **evidence).alerts == ()
 
 
 def test_a_volume_that_was_detached_is_forgotten_when_its_bucket_has_had_time_to_refill():
-    memory = TrackedVolume()
-    known = memory.evaluate("10:00", critical("09:58")).change.state
+    tracked = TrackedVolume()
+    known = tracked.evaluate("10:00", critical("09:58")).change.state
     assert known.reading.balance_pct < 50
-    decision = memory.evaluate("10:01", GAP, volume=a_volume(attached=False))
+    decision = tracked.evaluate("10:01", GAP, volume=a_volume(attached=False))
     assert decision.change.state.reading.balance_pct == known.reading.balance_pct
     assert dict(decision.change.entries[0].body) == {"from": "critical", "to": "unknown"}
-    assert memory.evaluate("10:10", GAP, volume=a_volume(attached=False)).change is None, "nothing is written"
-    decision = memory.evaluate("23:59", GAP, volume=a_volume(size_gib=334, attached=False))
+    assert tracked.evaluate("10:10", GAP, volume=a_volume(attached=False)).change is None, (
+        "nothing is written"
+    )
+    decision = tracked.evaluate("23:59", GAP, volume=a_volume(size_gib=334, attached=False))
     assert decision.change.state is None
 
 
 def test_an_attached_again_volume_keeps_its_level_while_it_is_too_new():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    decision = memory.evaluate("12:40", GAP, arrived_at_s=int(at("12:35")))
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    decision = tracked.evaluate("12:40", GAP, arrived_at_s=int(at("12:35")))
     assert decision.assessment.unknown_reason is UnknownReason.TOO_NEW
     assert decision.alerts == ()
-    assert memory.state.level is Level.CRITICAL
+    assert tracked.state.level is Level.CRITICAL
 
 
 @pytest.mark.parametrize("state", [None, VolumeState(volume_id="vol-0a1", revision=7, level=Level.CRITICAL)])
@@ -355,10 +357,10 @@ def test_a_volume_that_is_not_polled_writes_nothing(volume):
 
 
 def test_a_volume_that_is_calm_again_is_forgotten():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", steady())
-    assert memory.state is not None
-    decision = memory.evaluate("15:00", calm("14:58"))
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", steady())
+    assert tracked.state is not None
+    decision = tracked.evaluate("15:00", calm("14:58"))
     assert (decision.change.state, decision.change.alerts) == (None, ())
 
 
@@ -378,10 +380,10 @@ def test_a_volume_with_anything_going_on_is_remembered(balance, evidence):
 
 
 def test_a_change_names_the_revision_it_was_decided_from():
-    memory = TrackedVolume()
-    assert memory.evaluate("12:00", critical()).change.expected_revision is None
-    seen = memory.state.revision
-    assert memory.evaluate("12:01", critical("11:59")).change.expected_revision == seen
+    tracked = TrackedVolume()
+    assert tracked.evaluate("12:00", critical()).change.expected_revision is None
+    revision = tracked.state.revision
+    assert tracked.evaluate("12:01", critical("11:59")).change.expected_revision == revision
 
 
 def test_a_level_change_and_its_full_alert_are_recorded():
@@ -397,10 +399,10 @@ def test_a_level_change_and_its_full_alert_are_recorded():
 
 
 def test_a_level_that_lasts_adds_nothing_to_the_ledger():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    assert memory.evaluate("12:01", critical("11:59")).change.entries == ()
-    assert memory.state.level_since_s == at("12:00")
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    assert tracked.evaluate("12:01", critical("11:59")).change.entries == ()
+    assert tracked.state.level_since_s == at("12:00")
 
 
 def test_what_was_read_is_remembered():
@@ -418,7 +420,7 @@ def test_the_same_look_at_the_same_state_gives_the_same_alert_id():
 
 
 def test_every_alert_has_an_id_of_its_own():
-    memory = TrackedVolume()
+    tracked = TrackedVolume()
     looks = [
         ("12:00", critical("11:58")),
         ("14:00", critical("13:58")),
@@ -428,26 +430,26 @@ def test_every_alert_has_an_id_of_its_own():
         ("15:40", GAP),
     ]
     for clock, balance in looks:
-        memory.evaluate(clock, balance)
-    assert len(memory.alerts) == len({alert.alert_id for alert in memory.alerts}) == len(looks)
+        tracked.evaluate(clock, balance)
+    assert len(tracked.alerts) == len({alert.alert_id for alert in tracked.alerts}) == len(looks)
 
 
 def test_a_revision_rises_even_after_a_state_was_dropped():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
-    first = memory.state.revision
-    closed = memory.evaluate("15:00", calm("14:58")).change
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
+    first = tracked.state.revision
+    closed = tracked.evaluate("15:00", calm("14:58")).change
     assert closed.state is None
-    memory.evaluate("15:05", critical("15:03"))
-    assert first < closed.entries[0].revision < memory.state.revision
+    tracked.evaluate("15:05", critical("15:03"))
+    assert first < closed.entries[0].revision < tracked.state.revision
 
 
-def test_a_revision_rises_though_the_clock_stands_still():
-    memory = TrackedVolume()
+def test_a_revision_increases_even_if_the_clock_does_not():
+    tracked = TrackedVolume()
     revisions = []
     for _ in range(3):
-        memory.evaluate("12:00", critical())
-        revisions.append(memory.state.revision)
+        tracked.evaluate("12:00", critical())
+        revisions.append(tracked.state.revision)
     assert revisions == sorted(set(revisions))
 
 
@@ -536,10 +538,10 @@ def test_a_calm_volume_whose_data_is_late_is_evaluated_sooner(newest, minutes):
 
 
 def test_a_deleted_volume_closes_its_alert():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", critical())
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", critical())
     change = drop_state(
-        memory.state, "the volume was deleted", policy=Policy(), context=a_tick_context("12:05")
+        tracked.state, "the volume was deleted", policy=Policy(), context=a_tick_context("12:05")
     )
     [alert] = change.alerts
     assert (alert.kind, alert.level, alert.previous_level) == (
@@ -547,15 +549,15 @@ def test_a_deleted_volume_closes_its_alert():
         Level.UNKNOWN,
         Level.CRITICAL,
     )
-    assert alert.alert_id not in {reported.alert_id for reported in memory.alerts}
-    assert (change.state, change.expected_revision) == (None, memory.state.revision)
+    assert alert.alert_id not in {reported.alert_id for reported in tracked.alerts}
+    assert (change.state, change.expected_revision) == (None, tracked.state.revision)
 
 
 def test_a_deleted_volume_without_an_alert_is_forgotten_silently():
-    memory = TrackedVolume()
-    memory.evaluate("12:00", steady())
+    tracked = TrackedVolume()
+    tracked.evaluate("12:00", steady())
     change = drop_state(
-        memory.state, "the volume was deleted", policy=Policy(), context=a_tick_context("12:05")
+        tracked.state, "the volume was deleted", policy=Policy(), context=a_tick_context("12:05")
     )
     assert (change.state, change.alerts) == (None, ())
 
@@ -618,8 +620,8 @@ def test_a_never_flipped_volume_is_gone_when_two_responses_omit_it(now, is_gone)
 
 
 def test_a_volume_that_is_shown_again_was_never_missing():
-    seen = evaluate_flipped(a_flip(), GP3, missing_since_s=int(at("11:58")))
-    assert (seen.change.state.flip, seen.change.state.presence.missing_since_s) == (a_flip(), None)
+    decision = evaluate_flipped(a_flip(), GP3, missing_since_s=int(at("11:58")))
+    assert (decision.change.state.flip, decision.change.state.presence.missing_since_s) == (a_flip(), None)
 
 
 # what is wanted done
@@ -695,8 +697,10 @@ def test_what_others_have_in_progress_counts_in_a_proposal():
 
 
 def test_the_third_flip_of_a_critical_volume_is_proposed_as_the_watchdog_would_make_it():
-    given = an_assessment(calm())
-    decision = a_decision(given, used_up("06:00", "08:00"), policy=prefers_io1_policy(), is_critical=True)
+    assessment = an_assessment(calm())
+    decision = a_decision(
+        assessment, used_up("06:00", "08:00"), policy=prefers_io1_policy(), is_critical=True
+    )
     (alert,) = decision.alerts
     assert (alert.kind, alert.evidence["to"]["volume_type"]) == (AlertKind.CRITICAL_ON_BURST, "gp3")
     assert any("not io1, because" in sentence for sentence in format_sentences(alert))
@@ -857,32 +861,32 @@ def test_a_volume_left_on_its_target_is_reported_and_the_day_is_counted_from_the
 
 
 @pytest.mark.parametrize(
-    "given",
+    "facts",
     [{"is_critical": True}, {"around": VolumeContext(windows=a_window_state())}, {"level": Level.CRITICAL}],
 )
-def test_an_externally_changed_volume_is_left_alone_until_released(given):
-    wanted = {"contested_at_s": int(at("09:00")), "level": given.pop("level", Level.OK)}
+def test_an_externally_changed_volume_is_left_alone_until_released(facts):
+    wanted = {"contested_at_s": int(at("09:00")), "level": facts.pop("level", Level.OK)}
     for contested, mode in ((wanted, Mode.PROPOSE), (wanted | {"contested_at_s": None}, Mode.AUTO)):
         decision = a_decision(
             an_assessment(critical() if wanted["level"] is Level.CRITICAL else calm()),
             a_state(**contested),
             mode=Mode.AUTO,
-            **given,
+            **facts,
         )
         assert decision.volume_settings.mode is mode
         assert (decision.trigger is None) is (mode is Mode.PROPOSE)
 
 
-@pytest.mark.parametrize("given", [{"is_critical": True}, {}])
-def test_a_volume_found_externally_changed_gets_no_trigger_in_that_evaluation(given):
+@pytest.mark.parametrize("facts", [{"is_critical": True}, {}])
+def test_a_volume_found_externally_changed_gets_no_trigger_in_that_evaluation(facts):
     volume = a_volume_as(GP2)
-    sighting = ObservedState(volume=volume, record=RETURNED)
+    observed = ObservedState(volume=volume, record=RETURNED)
     decision = a_decision(
         an_assessment(critical(), volume=volume),
         a_state(flip=a_flip()),
         mode=Mode.AUTO,
-        around=VolumeContext(observed=sighting),
-        **given,
+        around=VolumeContext(observed=observed),
+        **facts,
     )
     assert decision.change.state.modifications.contested_at_s == at("12:00")
     assert AlertKind.CHANGED_BY_OTHERS in {alert.kind for alert in decision.alerts}
@@ -1024,9 +1028,9 @@ def test_a_modification_without_a_start_is_not_counted():
 # an intent that counts as never sent
 
 
-def a_late_intent(asked):
+def a_late_intent(requested_at_s):
     return a_flip(
-        status=FlipStatus.REQUESTED, requested_at_s=int(asked), started_at_s=None, reached_at_s=None
+        status=FlipStatus.REQUESTED, requested_at_s=int(requested_at_s), started_at_s=None, reached_at_s=None
     )
 
 
@@ -1039,12 +1043,12 @@ def test_an_intent_that_counts_as_never_sent_is_remembered_for_a_day(after_s, is
 
 def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it():
     record = a_modification(started="11:59", state="modifying")
-    sighting = ObservedState(volume=a_volume(), record=record)
+    observed = ObservedState(volume=a_volume(), record=record)
     decision = a_decision(
         an_assessment(calm()),
         a_state(unsent_intent=a_late_intent(at("11:00"))),
         mode=Mode.AUTO,
-        around=VolumeContext(observed=sighting, modification_in_progress=record),
+        around=VolumeContext(observed=observed, modification_in_progress=record),
     )
     state = decision.change.state
     assert (state.modifications.unsent_intent, state.flip.status, state.flip.started_at_s) == (

@@ -71,13 +71,15 @@ def test_a_stall_without_an_end_has_no_length():
     assert alert.evidence["summary"] == "stood still, says its host"
 
 
-@pytest.mark.parametrize(("told_at", "is_told"), [("11:00", True), ("11:00:01", False), ("11:59", False)])
-def test_a_stall_is_reported_once_an_hour(told_at, is_told):
-    decision = evaluate_with_stall(calm(), a_state(stall_at_s=int(at(told_at))))
-    assert [alert.kind for alert in decision.alerts] == [AlertKind.HOST_STALL] * is_told
-    assert decision.change.state.alerts.stall_at_s == at("12:00" if is_told else told_at)
+@pytest.mark.parametrize(
+    ("reported_at", "is_reported"), [("11:00", True), ("11:00:01", False), ("11:59", False)]
+)
+def test_a_stall_is_reported_once_an_hour(reported_at, is_reported):
+    decision = evaluate_with_stall(calm(), a_state(stall_at_s=int(at(reported_at))))
+    assert [alert.kind for alert in decision.alerts] == [AlertKind.HOST_STALL] * is_reported
+    assert decision.change.state.alerts.stall_at_s == at("12:00" if is_reported else reported_at)
     [entry] = [entry for entry in decision.change.entries if entry.kind is EntryKind.STALL]
-    assert bool(entry.body["details"]) is is_told, "who is told nothing need not be told why"
+    assert bool(entry.body["details"]) is is_reported, "who is told nothing need not be told why"
 
 
 def test_when_the_evaluation_has_an_alert_it_carries_the_stall():
@@ -94,7 +96,7 @@ def test_a_volume_with_an_open_drain_alert_gets_no_stall_alert():
     assert (decision.alerts, decision.change.state.stall) == ((), STALL)
 
 
-def test_in_mode_observe_a_stall_is_remembered_and_not_told():
+def test_in_mode_observe_a_stall_is_recorded_and_not_alerted():
     decision = evaluate_with_stall(calm(), mode=Mode.OBSERVE)
     assert (decision.alerts, decision.change.state.stall) == ((), STALL)
     assert decision.action is Action.NONE
@@ -210,8 +212,8 @@ def test_during_a_modification_only_the_balance_is_read():
     assert (decision.level, decision.metric_count) == (Level.CRITICAL, 1)
 
 
-@pytest.mark.parametrize(("since", "is_told"), [("11:58", True), ("11:58:01", False)])
-def test_a_failed_read_is_reported_after_two_minutes_if_the_volume_may_be_empty(since, is_told):
+@pytest.mark.parametrize(("since", "is_reported"), [("11:58", True), ("11:58:01", False)])
+def test_a_failed_read_is_reported_after_two_minutes_if_the_volume_may_be_empty(since, is_reported):
     # 10 % at 11:50 last 200 s at full burst
     known = {"balance_pct": 10.0, "balance_at_s": int(at("11:50"))}
     state = a_state(
@@ -221,4 +223,4 @@ def test_a_failed_read_is_reported_after_two_minutes_if_the_volume_may_be_empty(
         **known,
     )
     decision = a_decision(an_assessment(None), state)
-    assert [alert.kind for alert in decision.alerts] == [AlertKind.TELEMETRY_GAP] * is_told
+    assert [alert.kind for alert in decision.alerts] == [AlertKind.TELEMETRY_GAP] * is_reported

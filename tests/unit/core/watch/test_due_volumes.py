@@ -38,7 +38,7 @@ def sweep(
     roster,
     tick_s=NOON,
     restarted=frozenset(),
-    summoned=frozenset(),
+    forced=frozenset(),
     smaller_sizes_gib=None,
 ):
     """The ids that are due at the tick, and of these the ones that have arrived."""
@@ -50,7 +50,7 @@ def sweep(
             sweep_at_s=tick_s,
             focused=due_in_focus({state.volume_id: state for state in states}, tick_s),
             instances_restarted=restarted,
-            forced=summoned,
+            forced=forced,
             smaller_sizes_gib=smaller_sizes_gib or {},
             cadence=CADENCE,
         )
@@ -190,10 +190,10 @@ def test_what_is_due_brings_its_smaller_size_along():
 
 
 def test_a_volume_due_for_another_reason_has_not_arrived():
-    asked_for = DueVolume(volume=WATCHED)
-    assert not asked_for.has_arrived
-    assert not asked_for.is_being_modified
-    assert asked_for.is_polled
+    due_volume = DueVolume(volume=WATCHED)
+    assert not due_volume.has_arrived
+    assert not due_volume.is_being_modified
+    assert due_volume.is_polled
 
 
 @pytest.mark.parametrize("volume", [WATCHED, *NOT_POLLED], ids=lambda volume: volume.volume_id)
@@ -204,7 +204,7 @@ def test_a_volume_due_for_another_reason_has_not_arrived():
 def test_a_forced_volume_is_due_whatever_else_applies(volume, state):
     # A window or a tag wants it looked at now.
     known = a_state(volume.volume_id, **state)
-    due, arrived = sweep([volume], known, roster=a_roster(volume), summoned={volume.volume_id})
+    due, arrived = sweep([volume], known, roster=a_roster(volume), forced={volume.volume_id})
     assert (due, arrived) == ({volume.volume_id}, set())
 
 

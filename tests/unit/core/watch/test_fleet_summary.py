@@ -31,7 +31,7 @@ def test_a_fleet_without_anything_going_on_is_well():
     assert fleet.by_level.keys() == set(Level)
 
 
-def test_volumes_that_nobody_remembers_are_well():
+def test_volumes_without_a_state_are_ok():
     known = states(a=Level.CRITICAL, b=Level.WATCH)
     assert count_states(summarise_fleet(known, [], 10)) == {"ok": 8, "critical": 1, "watch": 1}
 

@@ -50,18 +50,18 @@ def unreadable(volume_id="vol-0unread"):
 
 
 def a_report(*decisions, **facts) -> PassReport:
-    given = {
+    defaults = {
         "now_s": at("12:00"),
         "region": "us-east-1",
         "ledger": "sqlite:/x",
         "decisions": decisions,
         "cadence": CadencePolicy(),
     }
-    return PassReport(**(given | facts))
+    return PassReport(**(defaults | facts))
 
 
 def outcomes(**done) -> dict[str, Outcome]:
-    return {f"vol-0{name}": Outcome(status=what) for name, what in done.items()}
+    return {f"vol-0{name}": Outcome(status=status) for name, status in done.items()}
 
 
 # whom it needs
@@ -124,7 +124,7 @@ def test_a_volume_with_an_action_shows_its_outcome():
 # how the fleet stands
 
 
-def test_the_newest_datapoint_of_all_tells_the_lag():
+def test_the_newest_datapoint_of_all_shows_the_lag():
     assert a_report(detached()).newest_datapoint_age_s is None
     assert (
         a_report(calm(age_min=3), detached(), calm(age_min=1), calm(age_min=2)).newest_datapoint_age_s == 60
@@ -191,13 +191,13 @@ def test_one_volume_of_the_report():
     outcome = Outcome(
         status=OutcomeStatus.REFUSED, reason="flipped an hour ago", refusal=refusal, retry_at_s=at("13:00")
     )
-    [told] = a_report(decision, outcomes={"vol-0critical": outcome}).to_document()["volumes"]
-    assert (told["volume_id"], told["burst_balance_pct"], told["credits"]) == ("vol-0critical", 18.0, 972_000)
-    assert (told["drain_per_s"], told["time_to_empty_s"], told["soonest_empty_s"]) == (2_700, 300, 300)
-    assert (told["datapoint_age_s"], told["level"], told["mode"]) == (60, "critical", "auto")
-    assert (told["unknown_reason"], told["fault"], told["flip"]) == (None, False, None)
-    assert told["decision"]["target"] == {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128}
-    assert told["outcome"] == {
+    [row] = a_report(decision, outcomes={"vol-0critical": outcome}).to_document()["volumes"]
+    assert (row["volume_id"], row["burst_balance_pct"], row["credits"]) == ("vol-0critical", 18.0, 972_000)
+    assert (row["drain_per_s"], row["time_to_empty_s"], row["soonest_empty_s"]) == (2_700, 300, 300)
+    assert (row["datapoint_age_s"], row["level"], row["mode"]) == (60, "critical", "auto")
+    assert (row["unknown_reason"], row["fault"], row["flip"]) == (None, False, None)
+    assert row["decision"]["target"] == {"volume_type": "gp3", "iops": 3_000, "throughput_mib_s": 128}
+    assert row["outcome"] == {
         "action": "refused",
         "because": "flipped an hour ago",
         "error_code": None,
@@ -222,8 +222,8 @@ def test_what_is_not_known_is_null_and_the_keys_are_there():
 def test_a_flip_is_reported_with_what_it_was_and_what_it_costs():
     flip = a_flip(usd_per_month=1.5, reason="drained")
     decision = replace(calm(), flip=flip)
-    [told] = a_report(decision).to_document()["volumes"]
-    assert told["flip"] == {
+    [row] = a_report(decision).to_document()["volumes"]
+    assert row["flip"] == {
         "phase": "on_target",
         "direction": "out",
         "cause": "draining",
@@ -284,7 +284,7 @@ def test_a_pass_without_news_sends_and_changes_nothing():
     assert not bare.has_failed
 
 
-def test_an_age_that_nobody_knows_is_null():
+def test_an_unknown_age_is_null():
     assert a_report().to_document()["newest_datapoint_age_s"] is None
 
 

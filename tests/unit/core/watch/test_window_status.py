@@ -212,8 +212,8 @@ def test_of_many_volumes_ten_are_named_and_all_counted():
 @pytest.mark.parametrize(("count", "named"), [(10, "vol-009."), (11, "vol-009 and 1 more.")])
 def test_the_eleventh_volume_is_the_first_that_is_only_counted(count, named):
     [change] = window_alerts({f"vol-{number:03}": LEADING for number in range(count)})
-    [told] = [line for line in change.alerts[0].evidence["details"] if line.startswith("Due now: ")]
-    assert told.endswith(named)
+    [detail] = [line for line in change.alerts[0].evidence["details"] if line.startswith("Due now: ")]
+    assert detail.endswith(named)
 
 
 def test_a_hundred_volumes_are_listed_for_programs():
@@ -230,9 +230,9 @@ def test_those_that_still_have_time_are_reported_with_the_first_that_have_none()
 
 
 def test_every_window_and_every_start_is_reported_on_its_own():
-    others = a_window_state(WindowPhase.LEADING, "12:30", "15:00", window="drill")
+    other_window = a_window_state(WindowPhase.LEADING, "12:30", "15:00", window="drill")
     later = a_window_state(WindowPhase.LEADING, "18:30", "19:00")
-    changes = window_alerts({"vol-1": LEADING, "vol-2": others, "vol-3": later, "vol-4": RUNNING})
+    changes = window_alerts({"vol-1": LEADING, "vol-2": other_window, "vol-3": later, "vol-4": RUNNING})
     reported = {
         (alert.evidence["window"], alert.evidence["starts_at"]): alert.evidence["volumes"]
         for change in changes
