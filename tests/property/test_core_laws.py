@@ -78,26 +78,28 @@ def played_volumes(draw):
 @given(played_volumes(), st.integers(0, 1_800), st.lists(demands_iops, max_size=60))
 def test_no_volume_is_empty_before_its_soonest_empty_time(played, age_s, demand):
     baseline, series, left = played
-    seen = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
+    result = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
     really_dry_in_s = empty_after_s(left, baseline, demand) - age_s
-    assert seen.soonest_empty_s <= max(0.0, really_dry_in_s) + TOLERANCE
+    assert result.soonest_empty_s <= max(0.0, really_dry_in_s) + TOLERANCE
 
 
 @settings(max_examples=300, deadline=None)
 @given(played_volumes(), st.integers(0, 1_800))
 def test_an_estimate_is_never_earlier_than_the_bound_and_lies_within_its_spread(played, age_s):
     baseline, series, _ = played
-    seen = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
+    result = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
     assert (
-        seen.drain_per_s is None
-        or -baseline - TOLERANCE <= seen.drain_per_s <= BURST_IOPS - baseline + TOLERANCE
+        result.drain_per_s is None
+        or -baseline - TOLERANCE <= result.drain_per_s <= BURST_IOPS - baseline + TOLERANCE
     )
-    if seen.time_to_empty_s is None:
-        assert (seen.earliest_s, seen.latest_s) == (None, None)
+    if result.time_to_empty_s is None:
+        assert (result.earliest_s, result.latest_s) == (None, None)
         return
-    assert seen.time_to_empty_s >= seen.soonest_empty_s
-    if seen.earliest_s is not None:
-        assert seen.soonest_empty_s <= seen.earliest_s <= seen.time_to_empty_s <= (seen.latest_s or inf)
+    assert result.time_to_empty_s >= result.soonest_empty_s
+    if result.earliest_s is not None:
+        assert (
+            result.soonest_empty_s <= result.earliest_s <= result.time_to_empty_s <= (result.latest_s or inf)
+        )
 
 
 @settings(max_examples=200, deadline=None)
@@ -108,19 +110,19 @@ def test_under_a_constant_drain_the_estimate_is_credits_over_drain_less_age(size
     count = data.draw(st.integers(4, min(90, BUCKET_CREDITS // (60 * drain))))
     left = data.draw(st.floats(0, BUCKET_CREDITS - 60 * drain * (count - 1)))
     values = tuple(pct(left + 60 * drain * minute) for minute in reversed(range(count)))
-    seen = forecast(
+    result = forecast(
         Series(tuple(60 * m for m in range(count)), values), bucket=gp2_bucket(baseline), age_s=age_s
     )
-    assert seen.is_draining
-    assert isclose(seen.drain_per_s, drain, rel_tol=1e-6)
-    assert isclose(seen.time_to_empty_s, max(0.0, left / drain - age_s), rel_tol=1e-6, abs_tol=1e-3)
+    assert result.is_draining
+    assert isclose(result.drain_per_s, drain, rel_tol=1e-6)
+    assert isclose(result.time_to_empty_s, max(0.0, left / drain - age_s), rel_tol=1e-6, abs_tol=1e-3)
 
 
-def is_announced(seen: Forecast, credits_left: float) -> bool:
+def is_announced(result: Forecast, credits_left: float) -> bool:
     """Whether some drain has lasted long enough to be believed."""
     return any(
         d.credits_per_s > 0 and credits_left / d.credits_per_s <= EXTRAPOLATION_FACTOR * d.duration_s
-        for d in seen.drain_rates
+        for d in result.drain_rates
     )
 
 
@@ -142,14 +144,10 @@ def test_more_load_in_the_newest_minutes_never_puts_off_what_is_announced(size_g
     ]
     assume(min(ends) >= 0 and max(ends) <= BUCKET_CREDITS)
     less_series, more_series = (minima_of(start, baseline, item)[0] for item in (demand, more))
-    less_seen, more_seen = (
-        forecast(s, bucket=gp2_bucket(baseline), age_s=0) for s in (less_series, more_series)
-    )
-    assert more_seen.soonest_empty_s <= less_seen.soonest_empty_s
-    if less_seen.time_to_empty_s is not None and is_announced(
-        less_seen, less_series.values[-1] * CREDITS_PER_PCT
-    ):
-        assert more_seen.time_to_empty_s <= less_seen.time_to_empty_s * (1 + TOLERANCE)
+    lower, higher = (forecast(s, bucket=gp2_bucket(baseline), age_s=0) for s in (less_series, more_series))
+    assert higher.soonest_empty_s <= lower.soonest_empty_s
+    if lower.time_to_empty_s is not None and is_announced(lower, less_series.values[-1] * CREDITS_PER_PCT):
+        assert higher.time_to_empty_s <= lower.time_to_empty_s * (1 + TOLERANCE)
 
 
 # noise
@@ -214,8 +212,8 @@ LEAVE_S = {Level.WARNING: 5_400, Level.CRITICAL: 1_800}
 @settings(max_examples=300, deadline=None)
 @given(calm_loads(noise_iops=BURST_IOPS), st.sampled_from([Level.OK, Level.WATCH]))
 def test_a_noisy_minute_of_a_volume_that_does_not_drain_enters_no_level_above_watch(load, last):
-    level, seen = load.judge(load.noisy, last)
-    assert level.rank <= Level.WATCH.rank or seen.soonest_empty_s <= ACT_LEAD_S
+    level, assessment = load.judge(load.noisy, last)
+    assert level.rank <= Level.WATCH.rank or assessment.soonest_empty_s <= ACT_LEAD_S
 
 
 @settings(max_examples=300, deadline=None)
@@ -287,12 +285,12 @@ any_evidence = st.fixed_dictionaries(
 @settings(max_examples=300, deadline=None)
 @given(any_evidence, any_evidence, st.sampled_from(Mode))
 def test_any_evidence_leads_to_a_decision_and_always_to_the_same(first, then, mode):
-    memory = TrackedVolume(mode=mode)
-    memory.evaluate("11:59", **first)
+    tracked = TrackedVolume(mode=mode)
+    tracked.evaluate("11:59", **first)
     assessment = an_assessment(
         then["balance"], **{key: value for key, value in then.items() if key != "balance"}
     )
-    decision, again = (a_decision(assessment, memory.state, mode=mode) for _ in range(2))
+    decision, again = (a_decision(assessment, tracked.state, mode=mode) for _ in range(2))
     assert decision == again
     assert (decision.level is Level.UNKNOWN) == (assessment.unknown_reason is not None)
     assert (assessment.sample is None) == (assessment.unknown_reason is not None)
@@ -341,9 +339,9 @@ class AlertReader:
     """What people believe about the volume, going by the alerts they got."""
 
     def __init__(self) -> None:
-        self.told: Level | None = None
-        self.told_at_s = 0
-        self.has_heard_of_gap = False
+        self.alerted_level: Level | None = None
+        self.alerted_at_s = 0
+        self.is_gap_alerted = False
         self.alert_ids: set[str] = set()
 
     def receive(self, alert) -> None:
@@ -351,59 +349,61 @@ class AlertReader:
         self.alert_ids.add(alert.alert_id)
         match alert.kind:
             case AlertKind.RECOVERED:
-                self.told, self.has_heard_of_gap = None, False
+                self.alerted_level, self.is_gap_alerted = None, False
             case AlertKind.TELEMETRY_GAP:
-                self.has_heard_of_gap = True
+                self.is_gap_alerted = True
             case _:
-                self.told, self.told_at_s = alert.level, alert.at_s
+                self.alerted_level, self.alerted_at_s = alert.level, alert.at_s
 
     def expected_alert(self, decision, now_s: int) -> bool | None:
         """Whether an alert is due; None where either will do."""
         reason = decision.assessment.unknown_reason
         if decision.level.is_alerting:
-            is_reminder_due = now_s - self.told_at_s >= POLICY.alerts.remind_every.total_seconds()
+            is_reminder_due = now_s - self.alerted_at_s >= POLICY.alerts.remind_every.total_seconds()
             return (
-                self.told is not decision.level
+                self.alerted_level is not decision.level
                 or is_reminder_due
-                or (None if self.has_heard_of_gap else False)
+                or (None if self.is_gap_alerted else False)
             )
         if reason is UnknownReason.TELEMETRY_GAP:
-            return not self.has_heard_of_gap
+            return not self.is_gap_alerted
         if reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW):
             return None
-        return self.told is not None or self.has_heard_of_gap
+        return self.alerted_level is not None or self.is_gap_alerted
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(steps, max_size=40))
 def test_every_change_and_recovery_is_reported_once(history):
-    memory, people, now_s, revision = TrackedVolume(), AlertReader(), NOON_S, 0
+    tracked, reader, now_s, revision = TrackedVolume(), AlertReader(), NOON_S, 0
     for waited_s, shown in [*history, (60, Level.OK), (60, Level.OK)]:
         now_s += waited_s
-        decision = memory.evaluate(now_s, **evidence_of(shown, now_s))
-        ought = people.expected_alert(decision, now_s)
-        assert len(decision.alerts) == ought or (ought is None and len(decision.alerts) <= 1)
+        decision = tracked.evaluate(now_s, **evidence_of(shown, now_s))
+        expected = reader.expected_alert(decision, now_s)
+        assert len(decision.alerts) == expected or (expected is None and len(decision.alerts) <= 1)
         for alert in decision.alerts:
             is_level = alert.kind in (AlertKind.DRAINING, AlertKind.EXHAUSTED)
             assert is_level == decision.level.is_alerting
-            assert alert.is_reminder == (is_level and people.told is decision.level)
-            people.receive(alert)
+            assert alert.is_reminder == (is_level and reader.alerted_level is decision.level)
+            reader.receive(alert)
         if decision.assessment.unknown_reason is None:
-            people.has_heard_of_gap = False
+            reader.is_gap_alerted = False
         revisions = {decision.change.state.revision} if decision.change and decision.change.state else set()
         revisions |= {entry.revision for entry in decision.change.entries} if decision.change else set()
         assert len(revisions) <= 1
         assert all(later > revision for later in revisions)
         revision = max(revisions, default=revision)
-    assert (people.told, people.has_heard_of_gap, memory.state) == (None, False, None)
+    assert (reader.alerted_level, reader.is_gap_alerted, tracked.state) == (None, False, None)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(steps, max_size=20))
 def test_mode_observe_evaluates_and_alerts_nobody(history):
-    silent, telling, now_s = TrackedVolume(mode=Mode.OBSERVE), TrackedVolume(), NOON_S
+    observing, alerting, now_s = TrackedVolume(mode=Mode.OBSERVE), TrackedVolume(), NOON_S
     for waited_s, shown in history:
         now_s += waited_s
-        decisions = [memory.evaluate(now_s, **evidence_of(shown, now_s)) for memory in (silent, telling)]
+        decisions = [
+            tracked.evaluate(now_s, **evidence_of(shown, now_s)) for tracked in (observing, alerting)
+        ]
         assert decisions[0].level is decisions[1].level
-    assert silent.alerts == []
+    assert observing.alerts == []

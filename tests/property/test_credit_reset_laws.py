@@ -73,7 +73,7 @@ class World:
                 left_with = held
         self.credits_now.append(held)
 
-    def journey(self, *, period_s, reads, noise_pct, told_until, told_from, gaps) -> RoundTrip:
+    def round_trip(self, *, period_s, reads, noise_pct, known_until, known_from, gaps) -> RoundTrip:
         """What CloudWatch tells of it: a reading for each period that is gp2 from end to end."""
         steps = period_s // STEP_S
         balance, operations = [], []
@@ -81,8 +81,8 @@ class World:
             start_s, end = START_S + start * STEP_S, start + steps
             if number not in gaps[1]:
                 operations.append((start_s, sum(self.served[start:end])))
-            is_told = end <= min(told_until, self.gp2_until) or start >= max(told_from, self.gp2_from)
-            if is_told and number not in gaps[0]:
+            is_known = end <= min(known_until, self.gp2_until) or start >= max(known_from, self.gp2_from)
+            if is_known and number not in gaps[0]:
                 held = self.credits_now[start + reads[number % len(reads)] % (steps + 1)]
                 pct = held / BUCKET_CREDITS * 100 + noise_pct[number % len(noise_pct)]
                 balance.append((start_s, min(100.0, max(0.0, pct))))
@@ -101,55 +101,55 @@ class World:
 def worlds(draw) -> tuple[World, RoundTrip]:
     minutes = MINUTE_STEPS
     left = draw(st.integers(10 * minutes, 40 * minutes))
-    there = left + draw(st.integers(1, 40 * minutes))
-    turned = there + draw(st.integers(5 * minutes, 120 * minutes))
-    home = turned + draw(st.integers(1, 40 * minutes))
+    on_target_s = left + draw(st.integers(1, 40 * minutes))
+    return_s = on_target_s + draw(st.integers(5 * minutes, 120 * minutes))
+    home = return_s + draw(st.integers(1, 40 * minutes))
     iops = st.one_of(st.just(0.0), st.floats(0, 200), st.floats(0, 3500))
     world = World(
         hypothesis=draw(st.sampled_from(Hypothesis)),
         size_gib=draw(st.one_of(st.sampled_from([8, 60, 100]), st.integers(1, 999))),
         balance_pct=draw(st.one_of(st.floats(0, 100), st.sampled_from([0.0, 20.0, 40.0, 60.0, 100.0]))),
         left=left,
-        on_target=there,
-        return_started=turned,
+        on_target=on_target_s,
+        return_started=return_s,
         returned=home,
         ends=home + 25 * minutes,
-        gp2_until=draw(st.integers(left, there)),
-        gp2_from=draw(st.integers(turned, home)),
+        gp2_until=draw(st.integers(left, on_target_s)),
+        gp2_from=draw(st.integers(return_s, home)),
         loads=draw(st.one_of(st.just([0.0]), st.lists(iops, min_size=1, max_size=12))),
         earns=draw(st.floats(0.95, 1.05)),
         takes=draw(st.floats(0.9, 1.1)),
     )
     world.simulate()
     some = st.one_of(st.just(frozenset()), st.frozensets(st.integers(0, 250), max_size=30))
-    journey = world.journey(
+    round_trip = world.round_trip(
         period_s=draw(st.sampled_from([60, 60, 300])),
         reads=draw(st.lists(st.integers(0, 30), min_size=1, max_size=7)),
         noise_pct=draw(st.one_of(st.just([0.0]), st.lists(st.floats(-1, 1), min_size=1, max_size=7))),
-        told_until=draw(st.integers(left, there)),
-        told_from=draw(st.integers(turned, home)),
+        known_until=draw(st.integers(left, on_target_s)),
+        known_from=draw(st.integers(return_s, home)),
         gaps=(draw(some), draw(some)),
     )
-    return world, journey
+    return world, round_trip
 
 
 @settings(max_examples=150, deadline=None)
 @given(worlds())
 def test_no_wrong_answer_is_given(lived):
-    world, journey = lived
+    world, round_trip = lived
 
-    verdict = reach_verdict(journey)
+    verdict = reach_verdict(round_trip)
 
     assert verdict.conclusion in (world.hypothesis, UNCLEAR)
     assert verdict.predictions is None or world.hypothesis in verdict.consistent
 
 
 @settings(max_examples=30, deadline=None)
-@given(lived=worlds(), fate=st.sampled_from(Hypothesis))
-def test_a_quiet_volume_away_long_enough_gives_an_answer(lived, fate):
+@given(lived=worlds(), hypothesis=st.sampled_from(Hypothesis))
+def test_a_quiet_volume_away_long_enough_gives_an_answer(lived, hypothesis):
     """The same worlds without load, noise and gaps, begun at 30 % and away for an hour."""
     world, _ = lived
-    world.hypothesis, world.size_gib, world.balance_pct, world.loads = fate, 60, 30.0, [0.0]
+    world.hypothesis, world.size_gib, world.balance_pct, world.loads = hypothesis, 60, 30.0, [0.0]
     world.earns, world.takes = 1.0, 1.0
     ways = (min(world.on_target - world.left, 60), min(world.returned - world.return_started, 60))
     world.on_target, world.return_started = (
@@ -162,13 +162,15 @@ def test_a_quiet_volume_away_long_enough_gives_an_answer(lived, fate):
     world.gp2_from = min(max(world.gp2_from, world.return_started), world.returned)
     world.credits_now, world.served = [], []
     world.simulate()
-    journey = world.journey(period_s=60, reads=[0], noise_pct=[0.0], told_until=0, told_from=0, gaps=((), ()))
-    told_until = world.journey(
-        period_s=60, reads=[0], noise_pct=[0.0], told_until=world.on_target, told_from=0, gaps=((), ())
+    round_trip = world.round_trip(
+        period_s=60, reads=[0], noise_pct=[0.0], known_until=0, known_from=0, gaps=((), ())
+    )
+    complete = world.round_trip(
+        period_s=60, reads=[0], noise_pct=[0.0], known_until=world.on_target, known_from=0, gaps=((), ())
     )
 
-    assert reach_verdict(told_until).conclusion == fate
-    assert reach_verdict(journey).conclusion in (fate, UNCLEAR)
+    assert reach_verdict(complete).conclusion == hypothesis
+    assert reach_verdict(round_trip).conclusion in (hypothesis, UNCLEAR)
 
 
 HYPOTHESES = {
@@ -185,8 +187,8 @@ UPLIFTS = ["accepted", "linear", "completed"]
 def test_the_lab_setting_is_identified_whenever_it_switches(balance_after):
     """Nobody documents when a balance stops and comes back, nor when what is new is felt."""
     for moment, uplift in product(MOMENTS, UPLIFTS):
-        journey = modification_times(balance_after=balance_after, balance_switches=moment, uplift=uplift)
-        assert reach_verdict(journey).conclusion == HYPOTHESES[balance_after], (moment, uplift)
+        round_trip = modification_times(balance_after=balance_after, balance_switches=moment, uplift=uplift)
+        assert reach_verdict(round_trip).conclusion == HYPOTHESES[balance_after], (moment, uplift)
 
 
 def modification_times(**chosen) -> RoundTrip:
@@ -194,10 +196,10 @@ def modification_times(**chosen) -> RoundTrip:
     start_at = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
     quick = LabSettings(modify_minutes_per_tib=90, **chosen)
     fleet = LabFleet(LabClock.manual(start_at), quick)
-    given = LabVolume(
+    initial_volume = LabVolume(
         size_gib=60, balance_pct=40, load="steady:30", starts_at=start_at - timedelta(minutes=40)
     )
-    volume_id = fleet.add(given)
+    volume_id = fleet.add(initial_volume)
     ways = []
     for wanted, stay_s in (("io1", 3600), ("gp2", 1500)):
         fleet.modify(volume_id, volume_type=wanted, **({"iops": 3000} if wanted == "io1" else {}))
@@ -225,7 +227,7 @@ def modification_times(**chosen) -> RoundTrip:
         )
     }
     reads, writes = results["VolumeReadOps"], results["VolumeWriteOps"]
-    both = [
+    hypotheses = [
         (start_s, item + other)
         for start_s, item, other in zip(reads.starts_s, reads.values, writes.values, strict=True)
     ]
@@ -238,5 +240,5 @@ def modification_times(**chosen) -> RoundTrip:
         balance=Series.from_pairs(
             zip(results["BurstBalance"].starts_s, results["BurstBalance"].values, strict=True)
         ),
-        operations=Series.from_pairs(both),
+        operations=Series.from_pairs(hypotheses),
     )

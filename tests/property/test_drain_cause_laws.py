@@ -81,11 +81,15 @@ def test_a_drain_lies_within_its_samples_and_goes_down(balance):
 @given(balances(), st.integers(-1_000, 1_000))
 def test_a_drain_does_not_depend_on_the_hour(balance, minutes):
     moved = Series(tuple(start_s + 60 * minutes for start_s in balance.starts_at_s), balance.values)
-    here, there = find_drain(balance), find_drain(moved)
-    assert (here is None) is (there is None)
-    if here is not None:
-        assert there.began_at_s - here.began_at_s == there.ended_at_s - here.ended_at_s == 60 * minutes
-        assert (there.from_pct, there.to_pct) == (here.from_pct, here.to_pct)
+    original, shifted = find_drain(balance), find_drain(moved)
+    assert (original is None) is (shifted is None)
+    if original is not None:
+        assert (
+            shifted.began_at_s - original.began_at_s
+            == shifted.ended_at_s - original.ended_at_s
+            == 60 * minutes
+        )
+        assert (shifted.from_pct, shifted.to_pct) == (original.from_pct, original.to_pct)
 
 
 @FEW
@@ -117,7 +121,7 @@ def test_days_are_counted_once_and_only_where_they_are_known(history, fall):
 
 @FEW
 @given(days(), falls(), st.integers(1, 7))
-def test_a_day_that_is_forgotten_is_known_no_more_and_changes_no_other(history, fall, day):
+def test_a_day_that_is_dropped_is_no_longer_known_and_changes_no_other(history, fall, day):
     ends_s = NOON_S - day * DAY_S + 1800
     begins_s = fall.began_at_s - day * DAY_S - 1800
     kept = Series.from_pairs(

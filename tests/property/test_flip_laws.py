@@ -122,18 +122,18 @@ class FlipStateMachine(RuleBasedStateMachine):
         return volume_id if volume_id in self.fleet else None
 
     def live(
-        self, minutes: int, every_min: int = 1, upset=(0, NO_DISTURBANCE), plot=None, about=None
+        self, minutes: int, every_min: int = 1, disturbance=(0, NO_DISTURBANCE), plot=None, about=None
     ) -> None:
-        traps = []
+        hooks = []
         if plot is not None:
-            near, later, deed = plot
-            traps = [Hook(name=near, effects_later=later, action=self.action(deed, about))]
-        self.world.run_minutes(minutes, every_min=every_min, upsets=dict([upset]), traps=traps)
+            near, later, action_name = plot
+            hooks = [Hook(name=near, effects_later=later, action=self.action(action_name, about))]
+        self.world.run_minutes(minutes, every_min=every_min, disturbances=dict([disturbance]), hooks=hooks)
 
     def action(self, name: str, volume_id: str | None):
         """What somebody does in the middle of a pass, to a volume that there still is."""
         world = self.world
-        deeds = {
+        actions = {
             "hold": lambda: world.hold(volume_id, 600),
             "flip": lambda: world.order(volume_id, Direction.FLIP),
             "back": lambda: world.order(volume_id, Direction.FLIP_BACK),
@@ -142,7 +142,7 @@ class FlipStateMachine(RuleBasedStateMachine):
         if name == "dies":
             return kill_process
         return (
-            deeds.get(name, world.run_concurrent_pass)
+            actions.get(name, world.run_concurrent_pass)
             if volume_id in self.fleet
             else world.run_concurrent_pass
         )
@@ -155,13 +155,13 @@ class FlipStateMachine(RuleBasedStateMachine):
             st.tuples(st.integers(120, 26 * 60), st.just(15)),
         ),
         tick=st.integers(0, 9),
-        upset=st.sampled_from(
+        disturbance=st.sampled_from(
             [Disturbance(), Disturbance(nth=0), Disturbance(nth=2), Disturbance(2, 50), Disturbance(2, 170)]
         ),
         plot=plots(),
     )
-    def time_passes(self, pace, tick, upset, plot):
-        self.live(*pace, upset=(tick, upset), plot=plot)
+    def time_passes(self, pace, tick, disturbance, plot):
+        self.live(*pace, disturbance=(tick, disturbance), plot=plot)
 
     @rule(which=VOLUME_INDEXES, load=LOADS)
     def load_changes(self, which, load):
@@ -353,18 +353,18 @@ class FlipStateMachine(RuleBasedStateMachine):
 
     @rule(
         which=VOLUME_INDEXES,
-        what=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
+        command=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
         span=st.integers(5, 300),
     )  # fmt: skip
-    def an_operator_says(self, which, what, span):
+    def an_operator_says(self, which, command, span):
         world, volume_id = self.world, self.volume(which)
-        match what:
+        match command:
             case "hold" | "hold all":
-                world.hold(volume_id if what == "hold" else None, 60 * span)
+                world.hold(volume_id if command == "hold" else None, 60 * span)
             case "release" if volume_id:
                 world.release(volume_id)
             case "window" | "no window":
-                world.mark_window("release", starts=what == "window")
+                world.mark_window("release", starts=command == "window")
         self.live(6)
 
     # What must hold after each of these
@@ -477,8 +477,10 @@ def check_caps(world):
 
 
 def is_as_others_made_it(world, volume_id):
-    asked_at_s = world.state(volume_id).flip.requested_at_s
-    return any(entry.at_s >= asked_at_s for entry in world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS))
+    requested_at_s = world.state(volume_id).flip.requested_at_s
+    return any(
+        entry.at_s >= requested_at_s for entry in world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS)
+    )
 
 
 @pytest.fixture(autouse=True)

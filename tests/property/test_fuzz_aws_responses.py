@@ -48,7 +48,7 @@ from support.aws.in_memory_aws import (
 )
 from support.hostile_input import (
     NUMBERS,
-    anything,
+    any_value,
     assert_message,
     fuzz,
     mangled_bytes,
@@ -97,35 +97,35 @@ bad_volumes = st.one_of(
     st.builds(
         lambda key, value: a_described_volume("vol-0000000000000000e", **{key: value}),
         st.sampled_from(sorted(a_described_volume("vol-1"))),
-        anything,
+        any_value,
     ),
     st.builds(
         lambda tags: a_described_volume("vol-0000000000000000e", Tags=tags),
         st.lists(
-            st.fixed_dictionaries({}, optional={"Key": scalars, "Value": scalars}) | anything, max_size=3
+            st.fixed_dictionaries({}, optional={"Key": scalars, "Value": scalars}) | any_value, max_size=3
         ),
     ),
-    anything,
+    any_value,
 )
 
 
 @fuzz(35)
 @given(st.lists(st.tuples(st.integers(0, 3), bad_volumes), min_size=1, max_size=3))
-def test_a_volume_that_is_described_badly_hides_no_other(strangers):
+def test_a_volume_that_is_described_badly_hides_no_other(bad_items):
     volumes = list(GOOD_VOLUMES)
-    for place, stranger in strangers:
-        volumes.insert(place, stranger)
+    for place, bad_item in bad_items:
+        volumes.insert(place, bad_item)
     with within(3):
         report = look(CannedAws(volumes=volumes))
-    for volume_id, told in report_of_draining_volume().items():
-        if not any(isinstance(s, dict) and s.get("VolumeId") == volume_id for _, s in strangers):
-            assert reported_volume(report, volume_id) == told
+    for volume_id, expected in report_of_draining_volume().items():
+        if not any(isinstance(s, dict) and s.get("VolumeId") == volume_id for _, s in bad_items):
+            assert reported_volume(report, volume_id) == expected
 
 
 def test_a_volume_that_is_listed_twice_is_judged_like_one():
     report = look(CannedAws(volumes=[*GOOD_VOLUMES, *GOOD_VOLUMES]))
-    for volume_id, told in report_of_draining_volume().items():
-        assert all(item == told[0] for item in reported_volume(report, volume_id))
+    for volume_id, expected in report_of_draining_volume().items():
+        assert all(item == expected[0] for item in reported_volume(report, volume_id))
 
 
 instants = st.one_of(
@@ -148,21 +148,21 @@ bad_results = st.one_of(
     ),
     st.builds(
         lambda times, values: a_metric_result("m0", []) | {"Timestamps": times, "Values": values},
-        st.lists(instants, max_size=3) | anything,
-        st.lists(amounts, max_size=3) | anything,
+        st.lists(instants, max_size=3) | any_value,
+        st.lists(amounts, max_size=3) | any_value,
     ),
-    anything,
+    any_value,
 )
 
 
 @fuzz(35)
 @given(bad_results)
-def test_samples_of_one_volume_that_cannot_be_discredit_no_other(result):
+def test_invalid_samples_of_one_volume_affect_no_other(result):
     volume = a_described_volume("vol-0000000000000000e")
     with within(3):
         report = look(CannedAws(volumes=[*GOOD_VOLUMES, volume], results={volume["VolumeId"]: result}))
-    for volume_id, told in report_of_draining_volume().items():
-        assert reported_volume(report, volume_id) == told
+    for volume_id, expected in report_of_draining_volume().items():
+        assert reported_volume(report, volume_id) == expected
     (about,) = reported_volume(report, volume["VolumeId"])
     balance = about[1].balance_pct
     assert balance is None or 0 <= balance <= 100
@@ -192,9 +192,9 @@ def test_a_series_is_in_order_and_within_its_limits_or_it_is_unread(result, metr
 bad_modifications = st.one_of(
     mutated(MODIFICATION, most=4),
     st.builds(
-        lambda key, value: MODIFICATION | {key: value}, st.sampled_from(sorted(MODIFICATION)), anything
+        lambda key, value: MODIFICATION | {key: value}, st.sampled_from(sorted(MODIFICATION)), any_value
     ),
-    anything,
+    any_value,
 )
 
 
@@ -208,9 +208,9 @@ def test_a_modification_that_is_reported_badly_hides_no_volume(modifications):
         for modification in modifications
         if isinstance(modification, dict) and _hashable(modification)
     }
-    for volume_id, told in report_of_draining_volume().items():
+    for volume_id, expected in report_of_draining_volume().items():
         if volume_id not in about:
-            assert reported_volume(report, volume_id) == told
+            assert reported_volume(report, volume_id) == expected
 
 
 def _hashable(item):
@@ -222,18 +222,18 @@ reservations = (
         mutated(
             {"Instances": [INSTANCE, {"InstanceId": "i-2", "Tags": [{"Key": "Name", "Value": "x"}]}]}, most=4
         )
-        | anything,
+        | any_value,
         max_size=3,
     )
-    | anything
+    | any_value
 )
 
 
 @fuzz(25)
 @given(reservations)
-def test_instances_that_are_reported_badly_hide_no_volume_with_data(told):
+def test_instances_that_are_reported_badly_hide_no_volume_with_data(described):
     with within(3):
-        report = look(CannedAws(reservations=told))
+        report = look(CannedAws(reservations=described))
     for volume_id in (DRAINING, CALM):
         assert reported_volume(report, volume_id) == report_of_draining_volume()[volume_id]
     assert reported_volume(report, SILENT)
@@ -250,8 +250,8 @@ page_makers = st.sampled_from(PAGES).flatmap(lambda page: st.tuples(st.just(next
 
 @fuzz(25)
 @given(page_makers)
-def test_a_page_that_is_not_a_page_is_reported_and_passes(made):
-    listed, page = made
+def test_a_page_that_is_not_a_page_is_reported_and_passes(case):
+    listed, page = case
     with within(5):
         look(
             CannedAws(modifications=[MODIFICATION], page=lambda answer: page if listed in answer else answer)
@@ -275,7 +275,7 @@ def test_a_listing_that_goes_round_in_circles_has_an_end(tokens):
     assert report.failures or "" in tokens
 
 
-answers = st.fixed_dictionaries({"VolumeModification": bad_modifications}) | anything
+answers = st.fixed_dictionaries({"VolumeModification": bad_modifications}) | any_value
 
 
 @fuzz(25)
@@ -324,8 +324,8 @@ errors = st.builds(
 
 @fuzz(35)
 @given(errors)
-def test_an_error_of_aws_is_said_in_one_sentence_whatever_stands_in_it(told):
-    error = ClientError(told, "ModifyVolume")
+def test_an_error_of_aws_is_said_in_one_sentence_whatever_stands_in_it(response):
+    error = ClientError(response, "ModifyVolume")
     assert_message(str(to_aws_failure(error, "ec2:ModifyVolume")))
 
     class Refusing:
@@ -363,11 +363,11 @@ def as_json(value):
         return repr(value)
 
 
-products = st.one_of(mutated(PRODUCT, most=4).map(as_json), anything.map(as_json), texts, anything)
+products = st.one_of(mutated(PRODUCT, most=4).map(as_json), any_value.map(as_json), texts, any_value)
 
 
 @fuzz(35)
-@given(st.lists(products, max_size=4) | anything)
+@given(st.lists(products, max_size=4) | any_value)
 def test_a_price_list_gives_prices_or_the_built_in_ones_and_says_so(listed):
     class Pricing:
         def get_products(self, **request):
@@ -419,7 +419,7 @@ def protocol_clients():
     for load in ("docker-loop", "idle"):
         fleet.add(LabVolume(size_gib=100, load=load, tags={"Name": load}))
     fleet.clock.advance(3600)
-    taken = {}
+    responses = {}
     with Endpoint(fleet) as lab, pytest.MonkeyPatch.context() as patch:
         for name, value in lab.environment.items():
             patch.setenv(name, value)
@@ -430,22 +430,22 @@ def protocol_clients():
         for name, client in clients.items():
             client.meta.config.retries = {"total_max_attempts": 1}
 
-            def keep(http_response, model, taken=taken, **_):
-                taken.setdefault(model.name, http_response)
+            def keep(http_response, model, responses=responses, **_):
+                responses.setdefault(model.name, http_response)
 
             client.meta.events.register(f"after-call.{name}", keep)
         ask(clients)
-    return clients, taken
+    return clients, responses
 
 
 def ask(clients):
     """Everything that a pass reads, and what went wrong."""
     ec2, cloudwatch = Ec2Reader(clients["ec2"]), CloudWatchReader(clients["cloudwatch"], workers=1)
-    troubles = []
+    failures = []
     reads = (
-        lambda: list(ec2.volumes({}, report_failure=lambda _id, failure: troubles.append(failure))),
+        lambda: list(ec2.volumes({}, report_failure=lambda _id, failure: failures.append(failure))),
         lambda: list(
-            ec2.modifications_in_progress(report_failure=lambda _id, failure: troubles.append(failure))
+            ec2.modifications_in_progress(report_failure=lambda _id, failure: failures.append(failure))
         ),
         lambda: ec2.instance_states(["i-1"]),
         lambda: cloudwatch.read([MetricQuery("vol-1", "BurstBalance", "Minimum")], NOW_S - 600, NOW_S),
@@ -454,23 +454,25 @@ def ask(clients):
         try:
             item()
         except AwsError as error:
-            troubles.append(error.failure)
-    return troubles
+            failures.append(error.failure)
+    return failures
 
 
 @fuzz(25)
 @given(data=st.data())
 def test_invalid_bytes_are_a_reported_failure(protocol_clients, data):
-    clients, taken = protocol_clients
+    clients, responses = protocol_clients
     bodies = {
-        name: data.draw(mangled_bytes(told.content) | st.sampled_from([b"", b"{}", b"[]", b"null", b"<a/>"]))
-        for name, told in sorted(taken.items())
+        name: data.draw(
+            mangled_bytes(response.content) | st.sampled_from([b"", b"{}", b"[]", b"null", b"<a/>"])
+        )
+        for name, response in sorted(responses.items())
     }
     status = data.draw(st.sampled_from([200, 200, 200, 400, 403, 500, 299]))
 
     def answer(request, event_name="", **_):
         name = event_name.rpartition(".")[2]
-        return ReplayedResponse(request.url, status, dict(taken[name].headers), bodies[name])
+        return ReplayedResponse(request.url, status, dict(responses[name].headers), bodies[name])
 
     for name, client in clients.items():
         client.meta.events.register(f"before-send.{name}", answer, unique_id="fuzz")

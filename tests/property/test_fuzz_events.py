@@ -30,7 +30,7 @@ from support.builders.sns_records import ALARM, a_record, to_lambda_event
 from support.fake_slack import assert_no_active_markup
 from support.hostile_input import (
     LONGEST_MESSAGE,
-    anything,
+    any_value,
     assert_message,
     fuzz,
     is_plain,
@@ -101,28 +101,28 @@ class RecordingTelemetry:
 
 def invoke(run, event, *, clock=FunctionClock.WALL):
     """The function's result, or what it says is wrong with the event."""
-    heard = RecordingTelemetry()
+    telemetry = RecordingTelemetry()
     with SqliteLedger.in_memory() as ledger, within(5):
         shell = services_with(CannedAws(), ledger)
-        footing = SimpleNamespace(
+        runtime = SimpleNamespace(
             settings=SimpleNamespace(clock=clock),
             services_for_watch=lambda _now_s, _say: shell,
             services_for_flip=lambda _now_s, _say: shell,
         )
         try:
-            result = run(event, footing, heard.say, wall_s=NOW_S)
+            result = run(event, runtime, telemetry.say, wall_s=NOW_S)
         except EventError as error:
             assert_message(str(error))
             result = None
         finally:
-            heard.check()
+            telemetry.check()
         json.dumps(result, allow_nan=False)
         return result
 
 
 ticks = st.one_of(
     mutated(TICK),
-    anything,
+    any_value,
     st.builds(
         lambda mode, time: {"mode": mode, "time": time},
         st.sampled_from(["focus", "sweep"]),
@@ -145,38 +145,38 @@ def test_a_tick_is_valid_or_refused_with_a_reason(event, clock):
 @given(ticks)
 @example({"mode": "sweep", "time": "9999-12-31T23:59:59Z"})
 @example({"mode": "focus", "time": "9999-12-31T23:59:59Z"})
-def test_no_tick_however_odd_takes_the_next_real_one_away(event):
-    heard = RecordingTelemetry()
+def test_no_invalid_tick_prevents_the_next_valid_one(event):
+    telemetry = RecordingTelemetry()
     with SqliteLedger.in_memory() as ledger:
         shell = services_with(CannedAws(), ledger)
-        footing = SimpleNamespace(
+        runtime = SimpleNamespace(
             settings=SimpleNamespace(clock=FunctionClock.WALL), services_for_watch=lambda _now_s, _say: shell
         )
         with suppress(EventError):
-            watch.run(event, footing, heard.say, wall_s=NOW_S)
+            watch.run(event, runtime, telemetry.say, wall_s=NOW_S)
         later_s = NOW_S + 300
         real = {"mode": "sweep", "time": format_instant(later_s)}
-        result = watch.run(real, footing, heard.say, wall_s=later_s)
+        result = watch.run(real, runtime, telemetry.say, wall_s=later_s)
         assert result["looked_at"] > 0
         assert ledger.states()[DRAINING].level.is_alerting
-        heard.check()
+        telemetry.check()
 
 
 events = st.one_of(
     mutated(EBS_EVENT, most=4),
     mutated(PROBE_EVENT, most=4),
-    st.builds(lambda key, value: EBS_EVENT | {key: value}, st.sampled_from([*EBS_EVENT]), anything),
-    st.builds(lambda key, value: PROBE_EVENT | {key: value}, st.sampled_from([*PROBE_EVENT]), anything),
+    st.builds(lambda key, value: EBS_EVENT | {key: value}, st.sampled_from([*EBS_EVENT]), any_value),
+    st.builds(lambda key, value: PROBE_EVENT | {key: value}, st.sampled_from([*PROBE_EVENT]), any_value),
     st.builds(
         lambda time, base: base | {"time": time},
         st.sampled_from(TIMES_OF_EVENTS),
         st.sampled_from([EBS_EVENT, PROBE_EVENT]),
     ),
     st.builds(
-        lambda found: EBS_EVENT | {"resources": found},
+        lambda value: EBS_EVENT | {"resources": value},
         st.lists(texts.map(lambda text: f"arn:aws:ec2:us-east-1:1:volume/{text}") | scalars, max_size=5),
     ),
-    anything,
+    any_value,
 )
 
 
@@ -191,21 +191,21 @@ def test_an_event_is_valid_or_refused_with_a_reason(event):
 
 details = st.one_of(
     mutated(DETAIL, most=4),
-    st.builds(lambda key, value: DETAIL | {key: value}, st.sampled_from([*DETAIL]), anything),
+    st.builds(lambda key, value: DETAIL | {key: value}, st.sampled_from([*DETAIL]), any_value),
     st.builds(
-        lambda found: DETAIL | {"top": found},
+        lambda value: DETAIL | {"top": value},
         st.lists(
             st.fixed_dictionaries({}, optional={"comm": scalars, "wchan": scalars, "count": scalars})
-            | anything,
+            | any_value,
             max_size=40,
         ),
     ),
-    st.dictionaries(texts, anything, max_size=3),
+    st.dictionaries(texts, any_value, max_size=3),
 )
 
 
 @fuzz(50)
-@given(details.filter(lambda found: isinstance(found, dict)))
+@given(details.filter(lambda value: isinstance(value, dict)))
 def test_a_report_of_a_host_is_short_and_inert_or_is_dropped(detail):
     try:
         stall = Stall.from_detail(detail, now_s=NOW_S)
@@ -247,7 +247,7 @@ bodies = st.one_of(
         st.sampled_from(
             [*json.loads(GOOD_BODY), "by", "overridden", "revision", "wish", "return_after_s", "why"]
         ),
-        anything,
+        any_value,
     ),
     st.builds(
         lambda wish: as_text(json.loads(GOOD_BODY) | {"wish": wish}),
@@ -259,7 +259,7 @@ bodies = st.one_of(
             }
         ),
     ),
-    anything.map(as_text),
+    any_value.map(as_text),
     texts,
 )
 
@@ -318,27 +318,27 @@ def a_message(number, body):
 
 @fuzz(10)
 @given(st.lists(bodies, max_size=4), st.integers(0, 4))
-def test_poison_in_a_batch_comes_again_alone_and_hides_no_request(poison, place):
+def test_poison_in_a_batch_is_retried_alone_and_hides_no_request(poison, place):
     batch = [*poison[:place], GOOD_BODY, *poison[place:]]
     carried = []
-    heard = RecordingTelemetry()
+    telemetry = RecordingTelemetry()
     with pytest.MonkeyPatch.context() as patch, SqliteLedger.in_memory() as ledger:
         shell = services_with(CannedAws(), ledger)
-        footing = SimpleNamespace(
+        runtime = SimpleNamespace(
             settings=SimpleNamespace(clock=FunctionClock.WALL),
             services_for_flip=lambda _now_s, _say: carried.append(1) or shell,
             queue=None,
         )
-        patch.setattr(flip, "function_runtime", lambda *_: footing)
+        patch.setattr(flip, "function_runtime", lambda *_: runtime)
         patch.setattr(flip, "time", SimpleNamespace(time=lambda: NOW_S))
         context = SimpleNamespace(invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f")
         event = {"Records": [a_message(number, body) for number, body in enumerate(batch)]}
-        result = flip.handler.__wrapped__(event, context, heard.say)
+        result = flip.handler.__wrapped__(event, context, telemetry.say)
     failed = {failure["itemIdentifier"] for failure in result["batchItemFailures"]}
     number = batch.index(GOOD_BODY)
     assert f"m{number}" not in failed
     assert failed == {f"m{n}" for n, body in enumerate(batch) if not is_request(body)}
-    heard.check()
+    telemetry.check()
 
 
 def is_request(body):
@@ -355,8 +355,8 @@ ALERT = json.loads(to_lambda_event(an_alert()))
 messages = st.one_of(
     mutated(ALERT, most=4).map(as_text),
     mutated(ALARM, most=4).map(as_text),
-    st.builds(lambda key, value: as_text(ALERT | {key: value}), st.sampled_from([*ALERT]), anything),
-    st.builds(lambda key, value: as_text(ALARM | {key: value}), st.sampled_from([*ALARM]), anything),
+    st.builds(lambda key, value: as_text(ALERT | {key: value}), st.sampled_from([*ALERT]), any_value),
+    st.builds(lambda key, value: as_text(ALARM | {key: value}), st.sampled_from([*ALARM]), any_value),
     st.builds(
         lambda part, key, value: as_text(ALERT | {part: ALERT[part] | {key: value}}),
         st.sampled_from(["volume", "reading", "forecast", "evidence"]),
@@ -372,9 +372,9 @@ messages = st.one_of(
                 "stall",
             ]
         ),
-        anything,
+        any_value,
     ),
-    anything.map(as_text),
+    any_value.map(as_text),
     texts,
 )
 
@@ -410,10 +410,10 @@ class RecordingChat:
     name = "teller"
 
     def __init__(self):
-        self.told = []
+        self.received = []
 
     def post(self, message, *, delay_note, max_wait_s):
-        self.told.append(message.message_id)
+        self.received.append(message.message_id)
 
 
 class NoSentLog:
@@ -428,31 +428,31 @@ records = st.one_of(
     messages.map(a_record),
     mutated(a_record("x"), most=3),
     st.builds(lambda at: a_record("x", timestamp=at), scalars),
-    anything,
+    any_value,
     st.dictionaries(texts, scalars, max_size=30),
 )
 
 
 @fuzz(25)
-@given(st.lists(records, max_size=5), st.integers(0, 5), anything)
+@given(st.lists(records, max_size=5), st.integers(0, 5), any_value)
 @example([{"x" * 100_000: 1}], 0, None)
 @example([{"\x1b[31m\u202e": 1}], 0, None)
 @example(["Sns"] * 2_000, 0, None)
-def test_an_invalid_record_hides_no_alert_and_fails_the_invocation(strangers, place, event):
+def test_an_invalid_record_hides_no_alert_and_fails_the_invocation(bad_records, place, event):
     good = a_record(to_lambda_event(an_alert()))
-    teller, heard = RecordingChat(), RecordingTelemetry()
+    chat, telemetry = RecordingChat(), RecordingTelemetry()
     shell = NotifyServices(
-        channels=[teller], sent_log=NoSentLog(), telemetry=heard.say, remaining_s=lambda: 50.0
+        channels=[chat], sent_log=NoSentLog(), telemetry=telemetry.say, remaining_s=lambda: 50.0
     )
-    batch = [*strangers[:place], good, *strangers[place:]]
+    batch = [*bad_records[:place], good, *bad_records[place:]]
     try:
         notify.run({"Records": batch}, NOW_S, shell)
     except NotDeliveredError as error:
         assert_message(str(error), most=4 * LONGEST_MESSAGE)
-    assert an_alert().alert_id in teller.told
-    heard.check()
+    assert an_alert().alert_id in chat.received
+    telemetry.check()
     try:
         notify.run(event, NOW_S, shell)
     except NotDeliveredError as error:
         assert_message(str(error), most=4 * LONGEST_MESSAGE)
-    heard.check()
+    telemetry.check()

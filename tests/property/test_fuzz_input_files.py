@@ -19,7 +19,7 @@ from burstwatch.core.watch.window_status import WindowSchedule
 from infra.config import StageConfig, StageError, read_stage
 from support.hostile_input import (
     HOSTILE_TEXTS,
-    anything,
+    any_value,
     assert_message,
     fuzz,
     mangled_bytes,
@@ -123,7 +123,7 @@ SECTIONS = {
 }
 WINDOW_KEYS = ("cron", "zone", "duration", "from", "to", "where", "size_gib")
 
-values = st.sampled_from(VALUES) | texts | anything
+values = st.sampled_from(VALUES) | texts | any_value
 sections = st.fixed_dictionaries(
     {},
     optional={
@@ -136,7 +136,7 @@ windows = st.dictionaries(
     st.dictionaries(st.sampled_from(WINDOW_KEYS) | texts, values, max_size=5) | values,
     max_size=3,
 )
-documents = st.builds(lambda found, named: {"version": 1, **found, "windows": named}, sections, windows)
+documents = st.builds(lambda settings, named: {"version": 1, **settings, "windows": named}, sections, windows)
 
 
 def dumped(document) -> bytes:

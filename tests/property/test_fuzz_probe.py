@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.hostile_input import (
     HOSTILE_TEXTS,
-    anything,
+    any_value,
     assert_message,
     fuzz,
     is_plain,
@@ -34,13 +34,13 @@ words = st.sampled_from(
 lines = st.lists(words | texts, max_size=20).map(" ".join)
 
 
-def wild(content):
+def mutations_of(content):
     """The content mangled, as the reader gets it."""
     return mangled_bytes(content.encode()).map(lambda raw: raw.decode("utf-8", "replace"))
 
 
 @fuzz(35)
-@given(wild(MOUNTS) | st.lists(lines, max_size=5).map("\n".join), texts)
+@given(mutations_of(MOUNTS) | st.lists(lines, max_size=5).map("\n".join), texts)
 @example("1 2 3 4 5 6 - a b c\n" * 30_000, "/")
 @example("1 2 3 4 " + "\\040" * 16_000 + " 6 - a b c", "/")
 def test_mountinfo_gives_mounts_whatever_stands_in_it(text, path):
@@ -53,7 +53,7 @@ def test_mountinfo_gives_mounts_whatever_stands_in_it(text, path):
 
 
 @fuzz(35)
-@given(wild(STAT) | lines)
+@given(mutations_of(STAT) | lines)
 @example("9" * 5_000 + " 1" * 16)
 def test_counters_of_a_disk_are_numbers_or_there_are_none(text):
     result = ddprobe.parse_counters(text, 1.0)
@@ -72,9 +72,9 @@ def test_counters_of_a_disk_are_numbers_or_there_are_none(text):
 @example({"size": "9" * 5_000})
 @example({"size": "many", "queue/max_sectors_kb": "-1"})
 @example({"device/model": "Amazon Elastic Block Store", "device/serial": "vol0123456789abcdef0"})
-def test_a_disk_is_described_whatever_sysfs_says(folder, told):
+def test_a_disk_is_described_whatever_sysfs_says(folder, files):
     disk = folder / "nvme1n1"
-    for name, content in told.items():
+    for name, content in files.items():
         (disk / name).parent.mkdir(parents=True, exist_ok=True)
         (disk / name).write_bytes(
             content if isinstance(content, bytes) else content.encode("utf-8", "replace")
@@ -82,7 +82,7 @@ def test_a_disk_is_described_whatever_sysfs_says(folder, told):
     try:
         result = ddprobe.Disk(**ddprobe._describe(str(disk)))
     finally:
-        for name in told:
+        for name in files:
             (disk / name).unlink()
     assert 0 <= result.size_gib < math.inf
     assert result.max_io_kib > 0
@@ -97,7 +97,8 @@ def folder(tmp_path_factory):
 
 @fuzz(35)
 @given(
-    wild("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n") | lines, texts | lines
+    mutations_of("Name:\tx\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t3\n") | lines,
+    texts | lines,
 )
 @example("ctxt_switches: ²\nctxt_switches: " + "9" * 5_000, "")
 def test_what_the_kernel_says_of_a_task_is_counted_or_not(status, cgroup):
@@ -108,7 +109,7 @@ def test_what_the_kernel_says_of_a_task_is_counted_or_not(status, cgroup):
 
 
 @fuzz(15)
-@given(wild("some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n") | lines)
+@given(mutations_of("some avg10=0.00 avg60=0.00 avg300=0.00 total=12\nfull avg10=0.00 total=3\n") | lines)
 @example("some total=" + "9" * 5_000)
 def test_pressure_is_counted_or_not(text):
     with pytest.MonkeyPatch.context() as patch:
@@ -143,7 +144,7 @@ NVME = dict.fromkeys(ddprobe.NVME_FIELDS, 5)
 
 
 @fuzz(35)
-@given(mutated(NVME).map(as_text) | anything.map(as_text) | texts, mutated(NVME).map(as_text))
+@given(mutated(NVME).map(as_text) | any_value.map(as_text) | texts, mutated(NVME).map(as_text))
 @example("[" * 100_000, "{}")
 @example("9" * 5_000, "{}")
 def test_counters_in_json_are_taken_or_refused_in_words(before, after):
@@ -175,7 +176,7 @@ class Rooms:
 
 
 REMEMBERED = "lite 0.000700 0.000800 0.000900\nclassic 0.100000\ncredits 123.000 99.000 1000.000 5.000\n"
-memories = wild(REMEMBERED) | st.lists(
+memories = mutations_of(REMEMBERED) | st.lists(
     st.builds(
         lambda word, numbers: f"{word} {' '.join(numbers)}",
         st.sampled_from(["lite", "classic", "credits", "x", ""]),

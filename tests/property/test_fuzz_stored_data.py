@@ -33,7 +33,7 @@ from burstwatch.core.policy.policy import Mode, Policy
 from support.aws.in_memory_aws import CALM, DRAINING, NOW_S, CannedAws, services_with
 from support.hostile_input import (
     NUMBERS,
-    anything,
+    any_value,
     assert_message,
     fuzz,
     mangled_bytes,
@@ -141,7 +141,7 @@ ROWS = {
 }
 cells = st.one_of(
     st.none(), st.integers(-(2**63), 2**63 - 1), st.floats(allow_nan=False), texts, st.binary(max_size=20),
-    anything.map(as_text),
+    any_value.map(as_text),
 )  # fmt: skip
 
 
@@ -190,7 +190,7 @@ STATE = VolumeState(volume_id=DRAINING, revision=3).to_document()
 
 
 @fuzz(25)
-@given(st.lists(mutated(STATE).map(as_text) | texts | anything.map(as_text), max_size=3), st.integers(0, 3))
+@given(st.lists(mutated(STATE).map(as_text) | texts | any_value.map(as_text), max_size=3), st.integers(0, 3))
 def test_states_of_the_table_are_read_or_noted_and_hide_no_other(bodies, place):
     good = VolumeState(volume_id=CALM, revision=7)
     items = [{"sk": f"{DRAINING}{n}", "revision": 3, "body": body} for n, body in enumerate(bodies)]
@@ -217,7 +217,7 @@ CARD = {
     "flips": True,
     "opt_in_tag": {"key": "burstwatch:mode", "value": "auto"},
 }
-cards = mutated(CARD, most=3).map(as_text) | anything.map(as_text) | texts
+cards = mutated(CARD, most=3).map(as_text) | any_value.map(as_text) | texts
 
 
 @fuzz(30)
@@ -291,12 +291,12 @@ parameters = st.lists(
 
 @fuzz(25)
 @given(parameters, st.none() | st.sampled_from(POLICIES) | cards | texts)
-def test_a_bad_policy_in_the_cloud_leaves_a_good_one_or_a_cautious_one_in_force(told, noted):
-    client = SimpleNamespace(get_parameters=lambda **_: {"Parameters": told})
+def test_a_bad_policy_in_the_cloud_leaves_a_good_one_or_a_cautious_one_in_force(stored_parameters, noted):
+    client = SimpleNamespace(get_parameters=lambda **_: {"Parameters": stored_parameters})
     result = PolicyParameter(client, "/p", deployment="burstwatch", store=Notes(noted)).get_active()
     assert isinstance(result.policy, Policy)
     assert result.policy.faults() == ()
-    good = [item for item in told if item["Value"] in POLICIES[:2]]
+    good = [item for item in stored_parameters if item["Value"] in POLICIES[:2]]
     if not good and noted not in POLICIES[:2] and result.problem is not None and not _is_note(noted):
         assert result.policy.mode.highest is Mode.PROPOSE
     if result.problem is not None:
@@ -324,7 +324,7 @@ class Secrets:
 @given(
     st.binary(max_size=40)
     | texts
-    | anything.map(as_text)
+    | any_value.map(as_text)
     | st.builds(lambda url: json.dumps({"url": url}), scalars.filter(lambda s: s not in NUMBERS))
     | texts.map(lambda text: f"https://hooks.slack.com/services/{text}")
 )

@@ -78,10 +78,12 @@ own_tags = st.dictionaries(
     st.sampled_from([*Mode]),
     st.none() | st.frozensets(st.from_regex(r"[a-z][a-z0-9-]{0,62}", fullmatch=True), max_size=9),
 )
-def test_tags_become_settings_within_the_policy_and_every_bad_one_a_short_fault(found, highest, windows):
-    wishes = read_tags(found, ModePolicy(highest=highest), known_windows=windows)
+def test_tags_become_settings_within_the_policy_and_every_bad_one_a_short_fault(
+    volume_tags, highest, windows
+):
+    wishes = read_tags(volume_tags, ModePolicy(highest=highest), known_windows=windows)
     assert wishes.mode.rank <= highest.rank
-    assert wishes.mode is not Mode.AUTO or found.get("burstwatch:mode") == "auto"
+    assert wishes.mode is not Mode.AUTO or volume_tags.get("burstwatch:mode") == "auto"
     assert wishes.target_override.iops is None or 0 < wishes.target_override.iops < 1_000_000
     for fault in wishes.faults:
         assert_message(fault)
@@ -114,10 +116,10 @@ def report_for_tags(result):
 
 @fuzz(30)
 @given(tags | own_tags)
-def test_tags_are_inert_wherever_shown(found):
+def test_tags_are_inert_wherever_shown(volume_tags):
     with within(5):
-        report, alerts = report_for_tags(found)
-    if found.get("burstwatch:ignore") != "true":
+        report, alerts = report_for_tags(volume_tags)
+    if volume_tags.get("burstwatch:ignore") != "true":
         assert alerts
     for alert in alerts:
         assert_alert_is_inert(alert)

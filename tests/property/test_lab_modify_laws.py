@@ -56,21 +56,21 @@ class ModificationStateMachine(RuleBasedStateMachine):
         before = self.fleet.modifications(self.volume_id)
         recent = [start for start in self.starts if start > self.fleet.clock.now() - DAY]
         busy = bool(before) and not before[-1].has_ended
-        told, code = self.complete_request(volume_type=volume_type, size_gib=size_gib, iops=iops)
+        modification, code = self.complete_request(volume_type=volume_type, size_gib=size_gib, iops=iops)
         assert (code != "IncorrectModificationState") or busy
         assert (code != "VolumeModificationRateExceeded") or len(recent) == 4
-        if told is None:
+        if modification is None:
             assert len(self.fleet.modifications(self.volume_id)) == len(before)
             return
         assert not busy
         assert len(recent) < 4
-        self.starts.append(told.started_at)
-        self.most_gib = max(self.most_gib, told.target.size_gib)
+        self.starts.append(modification.started_at)
+        self.most_gib = max(self.most_gib, modification.target.size_gib)
 
-    def complete_request(self, **asked):
+    def complete_request(self, **request):
         """The modification, or the code of its refusal."""
         try:
-            return self.fleet.modify(self.volume_id, **asked), None
+            return self.fleet.modify(self.volume_id, **request), None
         except AwsError as refused:
             return None, refused.code
 
@@ -137,8 +137,10 @@ class ModificationStateMachine(RuleBasedStateMachine):
             assert truth.ceiling_iops == performance(volume.spec, truth.credits)
             return
         was = performance(change.original, truth.credits)
-        becomes = {target_credits: performance(change.target, target_credits) for target_credits in (0, 1)}
-        assert min(was, becomes[0]) <= truth.ceiling_iops <= max(was, becomes[1])
+        target_performance = {
+            target_credits: performance(change.target, target_credits) for target_credits in (0, 1)
+        }
+        assert min(was, target_performance[0]) <= truth.ceiling_iops <= max(was, target_performance[1])
 
     @invariant()
     def modifications_are_listed_in_order(self):

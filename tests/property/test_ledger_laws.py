@@ -159,8 +159,14 @@ class LedgerModel:
         }
 
     def begin(self, change, caps, now_s, *, respects_holds, channels):
-        others = [usd for volume_id, usd in self.reserved.items() if volume_id != change.volume_id]
-        beginning = IntentResult(status=IntentStatus.RECORDED, volumes=len(others), usd_per_month=sum(others))
+        other_reservations = [
+            usd for volume_id, usd in self.reserved.items() if volume_id != change.volume_id
+        ]
+        beginning = IntentResult(
+            status=IntentStatus.RECORDED,
+            volumes=len(other_reservations),
+            usd_per_month=sum(other_reservations),
+        )
         state = self.states.get(change.volume_id)
         if (state.revision if state else None) != change.expected_revision:
             return replace(beginning, status=IntentStatus.CONFLICT)
@@ -168,9 +174,9 @@ class LedgerModel:
         if respects_holds and stopping:
             return replace(beginning, status=IntentStatus.HELD, hold=stopping[0])
         if change.state.flip.direction is Direction.FLIP:
-            if caps.volumes is not None and len(others) + 1 > caps.volumes:
+            if caps.volumes is not None and len(other_reservations) + 1 > caps.volumes:
                 return replace(beginning, status=IntentStatus.FLEET_CAP)
-            total = sum(others) + max(0, change.state.flip.usd_per_month)
+            total = sum(other_reservations) + max(0, change.state.flip.usd_per_month)
             if caps.usd_per_month is not None and total > caps.usd_per_month:
                 return replace(beginning, status=IntentStatus.SPEND_CAP)
         assert self.commit([change], channels)
@@ -208,8 +214,8 @@ class LedgerModel:
     def bundle(self, alert_ids, digest, channels):
         for channel in channels:
             members = [w for w in self.deliveries if w.channel == channel and w.alert.alert_id in alert_ids]
-            untouched = [w for w in members if not w.attempts and not w.digest]
-            if alert_ids and len(untouched) == len(set(alert_ids)):
+            unsent = [w for w in members if not w.attempts and not w.digest]
+            if alert_ids and len(unsent) == len(set(alert_ids)):
                 new = PendingDelivery(digest, channel, 0)
                 for waiting in self.deliveries:
                     if waiting in members or waiting.digest in members:
@@ -295,11 +301,11 @@ class TwoProcesses(RuleBasedStateMachine):
         self.looks = 0
         self.births = 2
         self.names = [0, 1]
-        self.seen = []
+        self.pending = []
         self.sending = [[], []]
         self.past = []
         self.promised = set()
-        self.taken = Counter()
+        self.sent_keys = Counter()
         self.overtaken = set()
 
     def teardown(self):
@@ -310,12 +316,12 @@ class TwoProcesses(RuleBasedStateMachine):
         self.now_s += 2 * LEASE_S
         while waiting := self.model.waiting(CHANNELS):
             assert self.begin_to_send(0, waiting[0])
-            self.taken_by_channel(0, 0)
+            self.send_to_channel(0, 0)
         assert self.ledgers[1].pending_deliveries(channels=CHANNELS) == []
         assert self.home.count_undelivered() == 0
         self.everything_is_as_in_the_model()
-        assert set(self.taken) == self.promised
-        assert {key for key, times in self.taken.items() if times > 1} <= self.overtaken
+        assert set(self.sent_keys) == self.promised
+        assert {key for key, times in self.sent_keys.items() if times > 1} <= self.overtaken
 
     @rule(seconds=st.sampled_from([1, 10, LEASE_S]))
     def time_passes(self, seconds):
@@ -388,10 +394,10 @@ class TwoProcesses(RuleBasedStateMachine):
         expected = self.model.begin(
             change, caps, self.now_s, respects_holds=respects_holds, channels=channels
         )
-        begun = self.ledgers[by].record_intent(
+        outcome = self.ledgers[by].record_intent(
             change, caps, now_s=self.now_s, respects_holds=respects_holds, channels=channels
         )
-        assert begun == expected
+        assert outcome == expected
         self.past.append([change])
         self.promised |= {(w.channel, w.alert.alert_id) for w in self.model.deliveries if w.alert.volume_id}
 
@@ -435,12 +441,12 @@ class TwoProcesses(RuleBasedStateMachine):
     def what_waits_is_listed(self, by, channels):
         pending_deliveries = self.ledgers[by].pending_deliveries(channels=channels)
         assert pending_deliveries == self.model.waiting(channels)
-        self.seen += pending_deliveries
+        self.pending += pending_deliveries
 
-    @precondition(lambda self: self.seen)
+    @precondition(lambda self: self.pending)
     @rule(by=process, which=index)
     def an_alert_seen_before_is_claimed(self, by, which):
-        self.begin_to_send(by, self.seen[which % len(self.seen)])
+        self.begin_to_send(by, self.pending[which % len(self.pending)])
 
     @precondition(lambda self: self.model.waiting(CHANNELS))
     @rule(by=process, which=index)
@@ -453,26 +459,26 @@ class TwoProcesses(RuleBasedStateMachine):
         assert self.ledgers[by].claim_delivery(delivery, now_s=self.now_s, lease_s=LEASE_S) is expected
         if expected:
             if delivery in chain_of(self.sending):
-                self.overtaken |= self.told_by(delivery)
+                self.overtaken |= self.keys_of(delivery)
             self.sending[by].insert(0, delivery)
         return expected
 
-    def told_by(self, delivery):
+    def keys_of(self, delivery):
         """The alerts of volumes, with their channel, that a message tells: its own, or those of a digest."""
         sent = self.model.find(delivery)
         reported = [w for w in self.model.deliveries if sent and sent in (w, w.digest)]
         return {(w.channel, w.alert.alert_id) for w in reported if w.alert.volume_id}
 
-    def taken_by_channel(self, by, which):
+    def send_to_channel(self, by, which):
         delivery = self.sending[by].pop(which % len(self.sending[by]))
-        self.taken.update(self.told_by(delivery))
+        self.sent_keys.update(self.keys_of(delivery))
         self.model.delivered(delivery, self.now_s)
         self.ledgers[by].mark_delivered(delivery, at_s=self.now_s)
 
     @precondition(lambda self: any(self.sending))
     @rule(by=process, which=index)
     def a_channel_takes_an_alert(self, by, which):
-        self.taken_by_channel(by if self.sending[by] else 1 - by, which)
+        self.send_to_channel(by if self.sending[by] else 1 - by, which)
 
     @precondition(lambda self: any(self.sending))
     @rule(by=process, which=index, error=st.text(max_size=5))
@@ -485,7 +491,7 @@ class TwoProcesses(RuleBasedStateMachine):
     @precondition(lambda self: self.model.waiting(CHANNELS))
     @rule(by=process, chosen=st.sets(index, max_size=4), channels=channel_sets)
     def alerts_are_bundled(self, by, chosen, channels):
-        known = [*self.model.waiting(CHANNELS), *self.seen]
+        known = [*self.model.waiting(CHANNELS), *self.pending]
         alerts = {a.alert_id: a for a in (known[i % len(known)].alert for i in chosen)}
         place = AwsLocation(region="us-east-1")
         some = list(alerts.values()) or [known[0].alert]

@@ -60,7 +60,7 @@ any_volumes = st.one_of(
         instance_id=st.sampled_from(["i-0a1", None]),
     ),
 )
-roomy_instances = st.one_of(
+large_instances = st.one_of(
     st.none(),
     st.builds(
         InstanceLimits,
@@ -72,7 +72,7 @@ roomy_instances = st.one_of(
 )
 
 
-def options(instance=roomy_instances):
+def options(instance=large_instances):
     return st.fixed_dictionaries(
         {
             "instance": instance,

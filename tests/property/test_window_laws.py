@@ -145,15 +145,15 @@ def recurring_windows(draw, zone: str = "UTC", name: str = "a"):
 def reached_min(zone: str, begin: datetime) -> dict[date, dict[tuple[int, int], int]]:
     """For every day and every time on the clocks, the minute in which they first show it or a later one."""
     zone_info = ZoneInfo(zone)
-    found: dict[date, dict[tuple[int, int], int]] = {}
+    minutes: dict[date, dict[tuple[int, int], int]] = {}
     first = -BEFORE_MIN - 3 * DAY_MIN
     latest = (begin + (first - 1) * MINUTE).astimezone(zone_info).replace(tzinfo=None)
     for minute in range(first, WEEKS_MIN + AFTER_MIN):
         shown = (begin + minute * MINUTE).astimezone(zone_info).replace(tzinfo=None)
         while latest < shown:
             latest += MINUTE
-            found.setdefault(latest.date(), {})[latest.hour, latest.minute] = minute
-    return found
+            minutes.setdefault(latest.date(), {})[latest.hour, latest.minute] = minute
+    return minutes
 
 
 def starts_min(fields: Fields, zone: str, begin: datetime) -> list[int]:

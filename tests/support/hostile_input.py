@@ -93,7 +93,7 @@ scalars = st.one_of(
     ),
 )
 
-anything = st.recursive(
+any_value = st.recursive(
     scalars,
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=8,
@@ -132,7 +132,7 @@ def _mutate(draw, value):
     """Go down one branch and change something there."""
     descends = isinstance(value, dict | list) and value and draw(st.integers(0, 4)) > 0
     if not descends:
-        return draw(anything)
+        return draw(any_value)
     key = draw(st.sampled_from(sorted(value) if isinstance(value, dict) else range(len(value))))
     match draw(st.integers(0, 4)):
         case 0:
@@ -140,7 +140,7 @@ def _mutate(draw, value):
         case 1 if isinstance(value, list):
             value.insert(key, _copy(value[key]))
         case 2 if isinstance(value, dict):
-            value[draw(texts)] = draw(anything)
+            value[draw(texts)] = draw(any_value)
         case _:
             value[key] = _mutate(draw, value[key])
     return value

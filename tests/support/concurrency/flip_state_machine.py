@@ -128,11 +128,11 @@ class FaultyEc2(InProcessEc2):
         self._fail("describe_volumes_modifications")
         return super().describe_volumes_modifications(Filters=Filters, **rest)
 
-    def modify_volume(self, **asked):
+    def modify_volume(self, **request):
         fault = FAULTS[self.fault] if self.fault else None
         if fault and not fault[1]:
             raise fault[0]("ModifyVolume")
-        answer = super().modify_volume(**asked)
+        answer = super().modify_volume(**request)
         if fault:
             raise fault[0]("ModifyVolume")
         return answer
@@ -143,8 +143,8 @@ class FaultyEc2(InProcessEc2):
     def _is_requested(self, volume_id, volume_ids, filters, reported) -> bool:
         """Whether a volume that its present type hides is asked for by what it was."""
         by_type = not volume_ids and all(item["Name"] == "volume-type" for item in filters)
-        is_told = any(item["VolumeId"] == volume_id for item in reported)
-        return by_type and not is_told and volume_id in self._fleet
+        is_reported = any(item["VolumeId"] == volume_id for item in reported)
+        return by_type and not is_reported and volume_id in self._fleet
 
     def _fail(self, operation: str) -> None:
         if operation in self.unreadable:
@@ -185,9 +185,9 @@ class DelayedExecutor:
         return future
 
     def _work(self) -> None:
-        for future, do, given in self._waiting:
+        for future, do, args in self._waiting:
             try:
-                future.set_result(do(*given))
+                future.set_result(do(*args))
             except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
                 future.set_exception(error)
 
@@ -221,15 +221,18 @@ class CheckedLedger:
     def _check_caps(self, volume_id, flip) -> None:
         """Of everything that counts when one more volume is let out, its own included."""
         states = self.ledger.states()
-        others = [
+        other_flips = [
             s.flip for i, s in states.items() if i != volume_id and s.flip and s.flip.counts_against_caps
         ]
-        caps, more_usd = self.world.policy.flip, sum(max(0.0, item.usd_per_month) for item in (*others, flip))
-        assert len(others) < caps.fleet_cap, f"{volume_id} is one too many"
+        caps, more_usd = (
+            self.world.policy.flip,
+            sum(max(0.0, item.usd_per_month) for item in (*other_flips, flip)),
+        )
+        assert len(other_flips) < caps.fleet_cap, f"{volume_id} is one too many"
         assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
         if flip.by == WATCHDOG and flip.reason.startswith(Level.WARNING):
             kept = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
-            assert len(others) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
+            assert len(other_flips) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
             is_free = flip.is_permanent and flip.usd_per_month <= 0
             assert is_free or caps.act_at is ActAt.WARNING, f"{volume_id} could wait, and costs money"
 
@@ -328,17 +331,17 @@ class FlipWorld:
         minutes: int,
         *,
         every_min: int = 1,
-        upsets: Mapping[int, "Disturbance"] | None = None,
-        traps: Sequence[Hook] = (),
+        disturbances: Mapping[int, "Disturbance"] | None = None,
+        hooks: Sequence[Hook] = (),
     ) -> None:
         """So many minutes with a tick every so many of them, some of them upset, and traps on the way."""
         for number, _ in enumerate(range(0, minutes, every_min)):
             self.fleet.clock.advance(60 * every_min - self.now_s % 60)
-            upset = (upsets or {}).get(number, NO_DISTURBANCE)
+            disturbance = (disturbances or {}).get(number, NO_DISTURBANCE)
             tick_s = self.now_s
-            self.fleet.clock.advance(upset.late_s)
-            for _ in range(upset.nth):
-                self.tick(tick_s, CrashPoint(hooks=traps))
+            self.fleet.clock.advance(disturbance.late_s)
+            for _ in range(disturbance.nth):
+                self.tick(tick_s, CrashPoint(hooks=hooks))
 
     def tick(self, tick_s: int, fuse: CrashPoint) -> None:
         self.ticks += 1
