@@ -14,10 +14,10 @@ TRANSCRIPT = """
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_the_transcript_matches(path, request):
-    told, _, expected = path.read_text().partition(TRANSCRIPT)
-    happened = run_scenario(Scenario.read(told))
+    story, _, expected = path.read_text().partition(TRANSCRIPT)
+    happened = run_scenario(Scenario.read(story))
     if request.config.getoption("--rewrite"):
-        path.write_text(told.rstrip("\n") + "\n" + TRANSCRIPT + happened)
+        path.write_text(story.rstrip("\n") + "\n" + TRANSCRIPT + happened)
     else:
         assert happened == expected, "if this is meant, rewrite it with --rewrite and read the difference"
 

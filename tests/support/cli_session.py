@@ -100,9 +100,9 @@ class CliSession:
     def run(self, *arguments, answer=None, during_prompt=lambda: None) -> CliResult:
         """In this process; with an ``answer`` there is somebody to ask, and things may happen meanwhile."""
         self._capsys.readouterr()
-        with self.monkeypatch.context() as somebody:
-            somebody.setattr(sys, "stdin", _FakeStdin(answer, during_prompt))
-            somebody.setattr(confirm, "_has_terminal", lambda: answer is not None)
+        with self.monkeypatch.context() as patch:
+            patch.setattr(sys, "stdin", _FakeStdin(answer, during_prompt))
+            patch.setattr(confirm, "_has_terminal", lambda: answer is not None)
             code = main([str(argument) for argument in arguments])
         text = self._capsys.readouterr()
         return _check_schema(CliResult(code, text.out, text.err), arguments)
@@ -120,9 +120,9 @@ class CliSession:
     def start_subprocess(self, *arguments, **options):
         """The command as a process, ended if it has not ended by itself."""
         roots = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "runbooks", "lab"))
-        given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
-        environment = {**os.environ, "PYTHONPATH": roots, **given.pop("env", {})}
-        process = subprocess.Popen([*BURSTCTL, *map(str, arguments)], env=environment, **given)
+        popen_options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True} | options
+        environment = {**os.environ, "PYTHONPATH": roots, **popen_options.pop("env", {})}
+        process = subprocess.Popen([*BURSTCTL, *map(str, arguments)], env=environment, **popen_options)
         try:
             yield process
         finally:
@@ -137,7 +137,7 @@ class CliSession:
 
 def freeze_pass_time(monkeypatch):
     """No pass of this process takes any time: a slow machine says what a fast one does."""
-    monkeypatch.setattr(Collector, "wall_clock_s", property(lambda gathering: gathering.now_s))
+    monkeypatch.setattr(Collector, "wall_clock_s", property(lambda collector: collector.now_s))
     for module in (watch_pass, execute):
         monkeypatch.setattr(module, "monotonic", lambda: 0.0)
 

@@ -9,7 +9,7 @@ class FakeLedger:
     def __init__(self):
         self.rows = {}
         self.claims = {}
-        self.taken = []
+        self.claimed = []
 
     def put(self, alerts, channels):
         for alert in alerts:
@@ -37,7 +37,7 @@ class FakeLedger:
         return True
 
     def mark_delivered(self, delivery, *, at_s):
-        self.taken.append((delivery.channel, delivery.alert.alert_id, at_s))
+        self.claimed.append((delivery.channel, delivery.alert.alert_id, at_s))
         del self.rows[delivery.channel, delivery.alert.alert_id]
 
     def mark_undelivered(self, delivery, *, error):

@@ -264,13 +264,13 @@ class Transcript:
     def write_evaluation(self, at_s: float, kind: str, decision: Decision) -> None:
         known = decision.assessment.balance_pct
         why = decision.assessment.unknown_reason
-        seen = (decision.level, why, decision.poll_interval_s)
+        observed = (decision.level, why, decision.poll_interval_s)
         is_wanted = decision.trigger is not None and decision.trigger != self.last_trigger
         self.last_trigger = decision.trigger
-        if seen == self.last_seen and not decision.alerts and not is_wanted:
+        if observed == self.last_seen and not decision.alerts and not is_wanted:
             self.pending_ticks += 1
             return
-        self.last_seen = seen
+        self.last_seen = observed
         balance = "-" if known is None else f"{known:.1f} %"
         because = f"{why}; " if why else ""
         self.write_line(

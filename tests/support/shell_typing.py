@@ -121,26 +121,26 @@ class TypingShell:
 
     @contextmanager
     def _at_a_terminal(self, command: list[str]):
-        ours, theirs = pty.openpty()
+        own_end, shell_end = pty.openpty()
         try:
-            termios.tcsetwinsize(theirs, (60, WIDTH))
+            termios.tcsetwinsize(shell_end, (60, WIDTH))
             shell = subprocess.Popen(
                 ["setsid", "--ctty", *command],
-                stdin=theirs,
-                stdout=theirs,
-                stderr=theirs,
+                stdin=shell_end,
+                stdout=shell_end,
+                stderr=shell_end,
                 env=self._environment,
                 cwd=self.folder,
             )
         finally:
-            os.close(theirs)
+            os.close(shell_end)
         try:
-            yield ours
+            yield own_end
             shell.wait(TIMEOUT_S)
         finally:
             shell.kill()
             shell.wait()
-            os.close(ours)
+            os.close(own_end)
 
 
 def _read(terminal: int, until: str | None = None) -> str:

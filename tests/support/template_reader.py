@@ -42,11 +42,13 @@ class Synthesized:
 
     def statements(self) -> dict[str, list[dict[str, Any]]]:
         """What each role may do: its statements, by the construct that has the role."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        statements_by_role: dict[str, list[dict[str, Any]]] = {}
         for policy in self.of_type("AWS::IAM::Policy").values():
             [role] = policy["Roles"]
-            found.setdefault(without_hash(role["Ref"]), []).extend(policy["PolicyDocument"]["Statement"])
-        return found
+            statements_by_role.setdefault(without_hash(role["Ref"]), []).extend(
+                policy["PolicyDocument"]["Statement"]
+            )
+        return statements_by_role
 
     def asset(self, properties: dict[str, Any]) -> Path:
         """The folder that this code is made of."""

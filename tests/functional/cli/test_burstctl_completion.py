@@ -42,9 +42,9 @@ def shell(request, cli):
     ],
 )
 def test_commands_options_and_words_are_offered(words, offered):
-    *before, begun = words
+    *before, prefix = words
     completion = ShellComplete(burstctl, {}, "burstctl", "_BURSTCTL_COMPLETE")
-    result = [item.value for item in completion.get_completions(before, begun)]
+    result = [item.value for item in completion.get_completions(before, prefix)]
     assert sorted(result) == sorted(offered)
 
 

@@ -43,8 +43,8 @@ def topic(lab):
     return lab.client("sns").create_topic(Name="burstwatch")["TopicArn"]
 
 
-def place_hold(cli, *what):
-    return cli.run("hold", *what, "--for", "6h", "--reason", "INC-42")
+def place_hold(cli, *target):
+    return cli.run("hold", *target, "--for", "6h", "--reason", "INC-42")
 
 
 def single_error(result) -> str:
@@ -97,8 +97,8 @@ def test_a_hold_reaches_the_deployed_watchdog(cli, lab, stack):
 
     assert result.code == 0
     assert "does not hear of it" not in result.err
-    [told] = stack.holds(lab.clock.now_s())
-    assert (told.volume_id, told.reason, told.by) == (volume_id, "INC-42", "anna (user/moto)")
+    [hold] = stack.holds(lab.clock.now_s())
+    assert (hold.volume_id, hold.reason, hold.by) == (volume_id, "INC-42", "anna (user/moto)")
     assert cli.run("release", volume_id).code == 0
     assert stack.holds(lab.clock.now_s()) == []
 
@@ -315,7 +315,7 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
+    ("fault", "message"),
     [
         (Fault(action="GetParametersByPath", code="AccessDeniedException", status=400), "may not call"),
         (Fault(action="GetParametersByPath", kind="throttle"), "AWS limits how often this may be called"),
@@ -324,7 +324,7 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
     ],
 )
 def test_when_stacks_cannot_be_listed_the_file_is_used_and_that_is_reported(
-    cli, lab, stack, monkeypatch, fault, said
+    cli, lab, stack, monkeypatch, fault, message
 ):
     monkeypatch.setattr("time.sleep", lambda _seconds: None)
     lab.faults.add(fault)
@@ -338,20 +338,20 @@ def test_when_stacks_cannot_be_listed_the_file_is_used_and_that_is_reported(
         "stack: whether one is deployed is not known; if one is, it does not hear of what is done here"
         " (--ledger dynamodb:TABLE names the ledger of one): ssm:GetParametersByPath failed"
     )
-    assert said in result.err
+    assert message in result.err
     assert f"ledger: sqlite:{cli.ledger_path}" in result.err
 
 
-@pytest.mark.parametrize("what", ["--all", "a volume"])
+@pytest.mark.parametrize("target", ["--all", "a volume"])
 @pytest.mark.parametrize("episode", ["denied", "a card that cannot be read"])
-def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, what, episode):
+def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, target, episode):
     volume_id = add_calm(lab)
     if episode == "denied":
         lab.faults.add(Fault(action="GetParametersByPath", code="AccessDeniedException", status=400))
     else:
         deploy_stack(lab, schema="burstwatch.deployment/v9")
 
-    result = place_hold(cli, "--all" if what == "--all" else volume_id)
+    result = place_hold(cli, "--all" if target == "--all" else volume_id)
 
     assert (result.code, result.out) == (1, "")
     text = " ".join(result.err.split())
@@ -406,11 +406,11 @@ def test_a_hold_names_the_account_region_and_stack_that_it_reaches(cli, lab, sta
     ]  # fmt: skip
 
 
-def test_a_parameter_store_that_is_silent_holds_nobody_up_for_long(cli, lab, monkeypatch):
-    patient = bootstrap._SHORT_CONFIG
-    attempts = patient.retries["total_max_attempts"]
-    assert (patient.connect_timeout + patient.read_timeout) * attempts <= 16
-    monkeypatch.setattr(bootstrap, "_SHORT_CONFIG", patient.merge(Config(read_timeout=0.1)))
+def test_a_parameter_store_that_does_not_answer_delays_no_command_for_long(cli, lab, monkeypatch):
+    client_config = bootstrap._SHORT_CONFIG
+    attempts = client_config.retries["total_max_attempts"]
+    assert (client_config.connect_timeout + client_config.read_timeout) * attempts <= 16
+    monkeypatch.setattr(bootstrap, "_SHORT_CONFIG", client_config.merge(Config(read_timeout=0.1)))
     lab.faults.set_latency(60_000, "GetParametersByPath")
     add_calm(lab)
 

@@ -143,7 +143,7 @@ def test_a_request_that_aws_refuses_for_its_time(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("variables", "message"),
     [
         ({"BURSTWATCH_CLOCK": "sun"}, "BURSTWATCH_CLOCK='sun' is no clock; write wall or endpoint"),
         (
@@ -153,13 +153,13 @@ def test_a_request_that_aws_refuses_for_its_time(cli, lab):
         ({"BURSTWATCH_TOPIC_ARN": "alerts"}, "'alerts' is no topic: write its ARN after --topic-arn"),
     ],
 )
-def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, given, said):
-    cli.set(**given)
+def test_a_setting_that_is_wrong_is_a_usage_error(cli, lab, variables, message):
+    cli.set(**variables)
 
     result = cli.run("assess")
 
     assert result.code == 2
-    assert single_error(result).startswith(said)
+    assert single_error(result).startswith(message)
 
 
 def test_a_ledger_of_an_unknown_kind_is_a_usage_error(cli, lab):

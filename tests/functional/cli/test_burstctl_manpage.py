@@ -58,7 +58,7 @@ def test_mandoc_finds_no_error(page):
 
 
 @pytest.mark.parametrize(
-    ("path", "command"), [pytest.param(*each, id=" ".join(each[0]) or "burstctl") for each in every_command()]
+    ("path", "command"), [pytest.param(*case, id=" ".join(case[0]) or "burstctl") for case in every_command()]
 )
 def test_each_command_is_in_it_with_every_option_and_example(plain_text, path, command):
     assert " ".join(("burstctl", *path)) in plain_text

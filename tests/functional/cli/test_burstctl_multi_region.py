@@ -129,18 +129,18 @@ def test_a_region_without_volumes_has_no_table_and_is_reported(cli, account):
     assert result.code == 0
 
 
-def test_in_json_several_are_one_object_and_one_is_as_ever(cli, account):
+def test_in_json_several_are_one_object_and_one_is_unchanged(cli, account):
     add_critical(account)
     add_calm(account.second)
 
-    both = cli.run("assess", "--json", *BOTH_REGIONS).document
+    document = cli.run("assess", "--json", *BOTH_REGIONS).document
     item = cli.run("assess", "--json", "--region", "eu-west-1").document
 
-    assert both["schema"] == "burstwatch.reports/v1"
-    assert [report["schema"] for report in both["reports"]] == ["burstwatch.report/v1"] * 2
-    assert [report["region"] for report in both["reports"]] == ["us-east-1", "eu-west-1"]
-    assert both["reports"][1]["volumes"][0]["level"] == "ok"
-    assert both["failures"] == []
+    assert document["schema"] == "burstwatch.reports/v1"
+    assert [report["schema"] for report in document["reports"]] == ["burstwatch.report/v1"] * 2
+    assert [report["region"] for report in document["reports"]] == ["us-east-1", "eu-west-1"]
+    assert document["reports"][1]["volumes"][0]["level"] == "ok"
+    assert document["failures"] == []
     assert item["schema"] == "burstwatch.report/v1"
     assert item["region"] == "eu-west-1"
 
@@ -247,7 +247,7 @@ HOLD = ("hold", "--all", "--for", "1h", "--reason", "INC-42")
 
 
 def test_a_hold_of_several_regions_reaches_each_and_release_ends_each(cli, account):
-    here, there = deploy_stack(account), deploy_stack(_SecondRegionClients(account), "other")
+    first_stack, second_stack = deploy_stack(account), deploy_stack(_SecondRegionClients(account), "other")
 
     result = cli.run(*HOLD, *BOTH_REGIONS)
 
@@ -255,10 +255,10 @@ def test_a_hold_of_several_regions_reaches_each_and_release_ends_each(cli, accou
     assert result.code == 0
     assert "stack burstwatch in us-east-1" in text
     assert "stack other in eu-west-1" in text
-    assert [len(item.holds(START.timestamp())) for item in (here, there)] == [1, 1]
+    assert [len(item.holds(START.timestamp())) for item in (first_stack, second_stack)] == [1, 1]
     document = cli.run("release", "--all", "--json", *BOTH_REGIONS).document
     assert [item["stack"] for item in document["reports"]] == ["burstwatch", "other"]
-    assert [len(item.holds(START.timestamp())) for item in (here, there)] == [0, 0]
+    assert [len(item.holds(START.timestamp())) for item in (first_stack, second_stack)] == [0, 0]
 
 
 @pytest.mark.parametrize("broken", ["here", "there"])
@@ -338,7 +338,7 @@ def test_every_other_command_refuses_several_before_it_does_anything(cli, accoun
 
 def _arguments_of(path):
     """What a command cannot do without, so that its regions are what is refused."""
-    given = []
+    arguments = []
     for parameter in dict(every_command())[path].params:
         if not parameter.required:
             continue
@@ -346,10 +346,10 @@ def _arguments_of(path):
             parameter.name, "vol-0123456789abcdef0"
         )
         if isinstance(parameter, click.Option):
-            given += [parameter.opts[0], value]
+            arguments += [parameter.opts[0], value]
         else:
-            given.append(value)
-    return given
+            arguments.append(value)
+    return arguments
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ def test_a_fleet_that_fits_is_shown_whole_and_all_shows_any():
 
 
 @pytest.mark.parametrize(
-    ("balance", "said"),
+    ("balance", "text"),
     [
         # 100 GiB: 300 IOPS. 30 % = 1,620,000 credits, age 60 s; 1 % a minute = 900/s: 1,800 - 60 s = 29 min
         (draining_to(30, 1), "in 29 min (12:29), not before 12:09"),
@@ -90,10 +90,10 @@ def test_a_fleet_that_fits_is_shown_whole_and_all_shows_any():
         (balances(), "no datapoint"),
     ],
 )
-def test_the_time_left_in_words(balance, said):
+def test_the_time_left_in_words(balance, text):
     table = wide_table(a_report(a_decision_for(1, balance)), width=None, shows_all=False, bar=None)
 
-    assert table.lines[0][4].text == said
+    assert table.lines[0][4].text == text
 
 
 def test_days_of_time_left_are_days():

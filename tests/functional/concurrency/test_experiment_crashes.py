@@ -26,16 +26,16 @@ class CrashingLedgerWithHolds(CrashingLedger):
         if name not in HOLDS:
             return super().__getattr__(name)
         known = getattr(self._ledger, name)
-        return lambda *given, **named: self._fuse.run_effect(name, lambda: known(*given, **named))
+        return lambda *args, **kwargs: self._fuse.run_effect(name, lambda: known(*args, **kwargs))
 
 
 @dataclass
 class CrashingJournalStore:
-    shelf: JournalStore
+    store: JournalStore
     fuse: CrashPoint
 
     def save(self, journal):
-        self.fuse.run_effect(f"save {journal.stage}", lambda: self.shelf.save(journal))
+        self.fuse.run_effect(f"save {journal.stage}", lambda: self.store.save(journal))
 
 
 @dataclass
@@ -80,8 +80,8 @@ def a_journal(lab, directory) -> Journal:
 
 def resume(lab, directory, fuse, monkeypatch) -> Journal:
     """A process that takes up what the last one left, and lives as long as its fuse."""
-    shelf = JournalStore(directory)
-    journal = shelf.find_open(VOLUME_ID)
+    store = JournalStore(directory)
+    journal = store.find_open(VOLUME_ID)
     assert journal is not None
     write = runner.write_report
     with SqliteLedger.open(directory / "ledger.sqlite") as ledger, monkeypatch.context() as patched:
@@ -92,12 +92,10 @@ def resume(lab, directory, fuse, monkeypatch) -> Journal:
             channels=[],
             clock=lambda: float(lab.fleet.now_s()),
         )
-        patched.setattr(
-            runner, "write_report", lambda *given: fuse.run_effect("report", lambda: write(*given))
-        )
+        patched.setattr(runner, "write_report", lambda *args: fuse.run_effect("report", lambda: write(*args)))
         experiment = runner.ExperimentRunner(
             context=SimpleNamespace(services=shell, operator="anna"),
-            store=CrashingJournalStore(shelf, fuse),
+            store=CrashingJournalStore(store, fuse),
             journal=journal,
             waiter=Waiter(clock=shell.clock, stop=LabWaiter(lab), max_sleep_s=3600),
         )

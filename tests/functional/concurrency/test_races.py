@@ -71,7 +71,9 @@ class RaceSetup:
 
     def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
         """Each is dry in seven minutes."""
-        given = {"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()}
+        volume_tags = {"burstwatch:mode": "auto"} | {
+            f"burstwatch:{key}": value for key, value in tags.items()
+        }
         started_at = self.fleet.clock.now()
         added = [
             LabVolume(
@@ -81,7 +83,7 @@ class RaceSetup:
                 balance_pct=46,
                 starts_at=started_at,
                 instance_id=INSTANCE_ID,
-                tags=given,
+                tags=volume_tags,
             )
             for number in range(1, count + 1)
         ]
@@ -198,9 +200,9 @@ def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
 def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(race):
     [volume_id] = race.add_draining(1)
     operator = race.worker()
-    trap = Hook(name="record_intent", action=lambda: race.order(operator, volume_id))
-    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
-    assert trap.fired
+    hook = Hook(name="record_intent", action=lambda: race.order(operator, volume_id))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
+    assert hook.fired
     assert report.outcomes[volume_id].status is OutcomeStatus.IN_FLIGHT
     assert race.modified([volume_id]) == {volume_id: 1}
     assert race.intents(volume_id) == ["anna"]
@@ -210,9 +212,9 @@ def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
     """What she wants is under way: she says how long, and AWS is asked once."""
     [volume_id] = race.add_draining(1)
     watchdog = race.worker()
-    trap = Hook(name="record_intent", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
-    outcome = race.order(race.worker(CrashPoint(hooks=[trap])), volume_id)
-    assert trap.fired
+    hook = Hook(name="record_intent", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    outcome = race.order(race.worker(CrashPoint(hooks=[hook])), volume_id)
+    assert hook.fired
     assert outcome.status is OutcomeStatus.NONE
     assert "is kept gp3" in outcome.reason
     flip = race.ledger.states()[volume_id].flip
@@ -224,10 +226,10 @@ def test_an_operator_who_comes_after_the_watchdog_takes_its_flip_over(race):
 def test_an_operator_wanting_another_type_sees_that_the_watchdog_was_first(race):
     [volume_id] = race.add_draining(1)
     watchdog = race.worker()
-    trap = Hook(name="record_intent", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
-    shell = race.worker(CrashPoint(hooks=[trap]))
+    hook = Hook(name="record_intent", action=lambda: evaluate_fleet(watchdog, now_s=race.now_s))
+    shell = race.worker(CrashPoint(hooks=[hook]))
     outcome = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))[volume_id]
-    assert trap.fired
+    assert hook.fired
     assert outcome.status is OutcomeStatus.REFUSED
     assert str(outcome.refusal).startswith("modification_in_progress: watchdog asked for gp3")
     assert race.modified([volume_id]) == {volume_id: 1}
@@ -236,9 +238,9 @@ def test_an_operator_wanting_another_type_sees_that_the_watchdog_was_first(race)
 
 def test_a_tag_that_is_removed_after_the_decision_is_respected(race):
     [volume_id] = race.add_draining(1)
-    trap = Hook(name="commit", action=lambda: race.fleet.set_tags(volume_id, {"burstwatch:mode": None}))
-    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
-    assert trap.fired
+    hook = Hook(name="commit", action=lambda: race.fleet.set_tags(volume_id, {"burstwatch:mode": None}))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
+    assert hook.fired
     assert str(report.outcomes[volume_id].refusal).startswith("not_opted_in: its mode is propose")
     assert race.modified([volume_id]) == {volume_id: 0}
     assert race.intents(volume_id) == []
@@ -253,9 +255,9 @@ def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(rac
         noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
         assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
 
-    trap = Hook(name="record_intent", action=notice)
-    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
-    assert trap.fired
+    hook = Hook(name="record_intent", action=notice)
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
+    assert hook.fired
     assert str(report.outcomes[volume_id].refusal).startswith("changed_by_others: ")
     assert race.modified([volume_id]) == {volume_id: 0}
     assert race.intents(volume_id) == []
@@ -285,8 +287,8 @@ def test_a_hold_placed_in_the_middle_stops_every_intent_after_it(race):
     hold = Hold(
         volume_id=None, by="anna", reason="release", placed_at_s=race.now_s, until_s=race.now_s + 3600
     )
-    trap = Hook(name="record_intent", nth=4, action=lambda: race.ledger.place_hold(hold))
-    report = evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    hook = Hook(name="record_intent", nth=4, action=lambda: race.ledger.place_hold(hold))
+    report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
     result = Counter(outcome.status for outcome in report.outcomes.values())
     assert result == {OutcomeStatus.FLIPPED: 3, OutcomeStatus.REFUSED: 5}
     assert sum(race.modified(volume_ids).values()) == 3
@@ -378,7 +380,7 @@ def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
 
 def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(race, monkeypatch):
     """Somebody else's may be under way, or the quota used up: without AWS's word no guard can tell."""
-    unread, told = race.add_draining(2)
+    unreadable, readable = race.add_draining(2)
     real = Ec2Reader.modifications_by_id
     failure = AwsFailure(
         code="RequestLimitExceeded",
@@ -388,16 +390,16 @@ def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(rac
     )
 
     def modifications_by_id(self, volume_ids):
-        result = real(self, [volume_id for volume_id in volume_ids if volume_id != unread])
-        return replace(result, unread={unread: failure})
+        result = real(self, [volume_id for volume_id in volume_ids if volume_id != unreadable])
+        return replace(result, unread={unreadable: failure})
 
     monkeypatch.setattr(Ec2Reader, "modifications_by_id", modifications_by_id)
     shell = race.worker()
-    result = execute_flips(shell, io1_orders([unread, told]), shell.build_collector(race.now_s))
-    assert (result[unread].status, result[unread].error_code) == (OutcomeStatus.FAILED, "unread")
-    assert result[told].status is OutcomeStatus.FLIPPED
-    assert race.modified([unread, told]) == {unread: 0, told: 1}
-    assert race.intents(unread) == []
+    result = execute_flips(shell, io1_orders([unreadable, readable]), shell.build_collector(race.now_s))
+    assert (result[unreadable].status, result[unreadable].error_code) == (OutcomeStatus.FAILED, "unread")
+    assert result[readable].status is OutcomeStatus.FLIPPED
+    assert race.modified([unreadable, readable]) == {unreadable: 0, readable: 1}
+    assert race.intents(unreadable) == []
 
 
 def test_processes_at_once_modify_each_volume_once_within_the_cap(race, tmp_path):
@@ -447,18 +449,18 @@ def test_an_intent_that_waited_too_long_is_not_sent_but_settled_and_requested_ag
 def test_an_intent_is_not_given_up_while_its_request_may_be_under_way(race):
     """Ten who look as often as they like in the first minute come to no conclusion."""
     [volume_id] = race.add_draining(1)
-    others = [race.worker() for _ in range(WORKERS)]
+    other_workers = [race.worker() for _ in range(WORKERS)]
     early = []
 
     def look_again_and_again():
         for _ in range(2):
             race.fleet.clock.advance(29)
-            for other in others:
+            for other in other_workers:
                 evaluate_fleet(other, now_s=race.now_s)
         early.append(race.ledger.states()[volume_id].flip)
 
-    trap = Hook(name="ModifyVolume", action=look_again_and_again)
-    evaluate_fleet(race.worker(CrashPoint(hooks=[trap])), now_s=race.now_s)
+    hook = Hook(name="ModifyVolume", action=look_again_and_again)
+    evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
     assert (early[0].status, early[0].unconfirmed_since_s) == (FlipStatus.REQUESTED, None)
     assert race.modified([volume_id]) == {volume_id: 1}
     assert race.intents(volume_id) == [WATCHDOG]
@@ -468,9 +470,9 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
     """A pass that waited three minutes for AWS would have its intents given up before they are sent."""
     [volume_id] = race.add_draining(1)
     shell, began_s = race.worker(), race.now_s
-    gathering = shell.build_collector(began_s)
-    begins = gathering.monotonic()
-    gathering.monotonic = lambda: begins + 180
+    collector = shell.build_collector(began_s)
+    begins = collector.monotonic()
+    collector.monotonic = lambda: begins + 180
     race.fleet.clock.advance(180)
     other = race.worker()
 
@@ -486,7 +488,7 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
     order = FlipOrder(
         volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"
     )
-    assert execute_flips(shell, [order], gathering)[volume_id].status is OutcomeStatus.FLIPPED
+    assert execute_flips(shell, [order], collector)[volume_id].status is OutcomeStatus.FLIPPED
     [intent] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.INTENT)]
     [accepted] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.ACCEPTED)]
     assert intent == accepted
@@ -547,8 +549,8 @@ def test_a_late_modification_is_found_though_its_sender_died(race):
 def test_a_late_modification_is_recorded_when_its_sender_resumes(race):
     """A laptop sleeps between recording its intent and sending it; meanwhile others gave that up."""
     [volume_id] = race.add_draining(1, target="io1")
-    trap = pause_before_sending(race, volume_id)
-    sleeper = race.worker(CrashPoint(hooks=[trap]))
+    hook = pause_before_sending(race, volume_id)
+    sleeper = race.worker(CrashPoint(hooks=[hook]))
     evaluate_fleet(sleeper, now_s=race.now_s)
     assert race.modified([volume_id]) == {volume_id: 1}
     state = race.ledger.states()[volume_id]

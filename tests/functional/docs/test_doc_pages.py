@@ -116,9 +116,9 @@ def test_every_link_leads_somewhere(page):
     """To a file that is there, and to a heading or an anchor in it."""
     links = [link for link in LINK.findall(page.read_text()) if "://" not in link[0]]
     for name, anchor in links:
-        there = page.parent / name if name else page
-        assert there.exists(), f"{page.name}: {name}"
-        assert not anchor or anchor in anchors_in(there.read_text()), f"{page.name}: {name}#{anchor}"
+        target = page.parent / name if name else page
+        assert target.exists(), f"{page.name}: {name}"
+        assert not anchor or anchor in anchors_in(target.read_text()), f"{page.name}: {name}#{anchor}"
 
 
 def anchors_in(text):

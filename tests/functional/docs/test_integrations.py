@@ -74,7 +74,7 @@ def test_the_rules_fire_when_they_should_and_say_what_to_do():
     assert code == 0, text
 
 
-def test_each_rule_is_tested_and_each_but_the_plainest_is_seen_silent(rules):
+def test_each_rule_is_tested_and_each_but_the_simplest_also_does_not_fire(rules):
     tested = [
         case for test in yaml.safe_load(RULE_TESTS.read_text())["tests"] for case in test["alert_rule_test"]
     ]
@@ -138,7 +138,7 @@ def test_prometheus_understands_every_query_of_the_dashboard(dashboard, tmp_path
     rules = []
     for query in queries_of(dashboard):
         if not query.startswith("label_values("):
-            expression = re.sub(r"\$\w+", lambda found: known[found[0]], query)
+            expression = re.sub(r"\$\w+", lambda match: known[match[0]], query)
             rules.append({"record": f"query:{len(rules)}", "expr": expression})
     file = tmp_path / "queries.yaml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))

@@ -151,7 +151,7 @@ VOLUME = ("volume", "properties")
 
 
 @pytest.mark.parametrize(
-    ("words", "meant"),
+    ("words", "allowed"),
     [
         (enum_words("level"), Level),
         (enum_words(*VOLUME, "level"), Level),
@@ -171,8 +171,8 @@ VOLUME = ("volume", "properties")
         ),
     ],
 )
-def test_words_are_those_of_the_code(words, meant):
-    assert words == set(map(str, meant))
+def test_words_are_those_of_the_code(words, allowed):
+    assert words == set(map(str, allowed))
 
 
 # -- what is not written by a command

@@ -272,7 +272,7 @@ def test_claims_and_records_are_made_at_the_time_of_each_send(sns):
     ledger.put([numbered_alert(1), numbered_alert(2)], ["sns"])
     seconds = count(NOW_S)  # the clock is read when the pass begins, and before, at and after each send
     run_delivery_pass(ledger, sns, clock=lambda: next(seconds))
-    assert ledger.taken == [
+    assert ledger.claimed == [
         ("sns", pending_alert_ids(1)[0], NOW_S + 3),
         ("sns", pending_alert_ids(2)[0], NOW_S + 6),
     ]

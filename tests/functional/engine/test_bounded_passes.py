@@ -252,10 +252,10 @@ class SlowChannel(FakeChannel):
         return self.now_s
 
 
-def delivered_alerts(ledger, channel, *others, **options):
+def delivered_alerts(ledger, channel, *other_channels, **options):
     return deliver(
         ledger,
-        [channel, *others],
+        [channel, *other_channels],
         digest_above=100,
         location=PLACE,
         runbooks_url="runbooks",

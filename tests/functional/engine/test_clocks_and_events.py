@@ -47,7 +47,7 @@ class ClockScenario:
     def __init__(self, ledger, begins_at=NOON, **policy):
         quick = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
         self.fleet = LabFleet(LabClock.manual(begins_at), quick)
-        self.heard = []
+        self.alerts = []
         ec2 = InProcessEc2(self.fleet)
         self.shell = Services(
             ec2=Ec2Reader(ec2),
@@ -56,14 +56,16 @@ class ClockScenario:
             calls=CallCounter(),
             policy=Policy.from_mapping({"version": "1", **FAST_POLICY, **policy}),
             location=AwsLocation(region="us-east-1"),
-            channels=[SimpleNamespace(name="people", send=self.heard.append)],
+            channels=[SimpleNamespace(name="people", send=self.alerts.append)],
             modifier=Ec2Modifier(ec2),
         )
 
     def add(self, volume_id=VOLUME, load="idle", size_gib=100, balance_pct=100.0, **tags):
-        given = {f"burstwatch:{key}": value for key, value in tags.items()}
+        volume_tags = {f"burstwatch:{key}": value for key, value in tags.items()}
         self.fleet.add(
-            LabVolume(volume_id=volume_id, size_gib=size_gib, load=load, balance_pct=balance_pct, tags=given)
+            LabVolume(
+                volume_id=volume_id, size_gib=size_gib, load=load, balance_pct=balance_pct, tags=volume_tags
+            )
         )
 
     def advance(self, seconds=60.0):
@@ -80,7 +82,7 @@ class ClockScenario:
             self.tick()
 
     def kinds(self, volume_id=VOLUME):
-        return [alert.kind for alert in self.heard if alert.volume_id == volume_id]
+        return [alert.kind for alert in self.alerts if alert.volume_id == volume_id]
 
     def modification_targets(self, volume_id=VOLUME):
         return [
@@ -152,8 +154,8 @@ def test_clock_steps_of_seconds_lose_no_tick_and_repeat_no_alert(ledger, every_s
         if VOLUME in world.evaluated_volumes(report):
             looked_at_s.append(world.fleet.clock.now_s())
     assert max(after - before for before, after in pairwise(looked_at_s)) <= 240
-    assert len({alert.alert_id for alert in world.heard}) == len(world.heard)
-    ranks = [alert.level.rank for alert in world.heard]
+    assert len({alert.alert_id for alert in world.alerts}) == len(world.alerts)
+    ranks = [alert.level.rank for alert in world.alerts]
     assert ranks == sorted(set(ranks))
 
 
@@ -247,7 +249,7 @@ def test_change_hours_open_and_close_by_the_clocks_of_their_zone(hours, begins, 
         world = ClockScenario(ledger, begins_at, flip=flip)
         world.add(mode="auto", critical="true")
         world.ticks(100)
-        [refused] = [alert for alert in world.heard if alert.kind is AlertKind.FLIP_REFUSED]
+        [refused] = [alert for alert in world.alerts if alert.kind is AlertKind.FLIP_REFUSED]
     assert to_instant(opens_at.timestamp()) in str(refused.to_document())
     lasts_until = begins_at + timedelta(minutes=100)
     moved_at = [at for _, at in world.modification_targets()]

@@ -65,8 +65,8 @@ def add_to(lab, instance_id, instance_type, **volume):
     return lab.fleet.add(LabVolume(size_gib=100, instance_id=instance_id, **volume))
 
 
-def volumes_of(gathering):
-    volumes, _ = gathering.fleet()
+def volumes_of(collector):
+    volumes, _ = collector.fleet()
     return volumes
 
 
@@ -77,20 +77,20 @@ def test_modifications_in_progress_are_listed_once_in_a_pass(lab, collect):
     growing = lab.fleet.add(LabVolume(size_gib=100))
     lab.fleet.add(LabVolume(size_gib=100))
     lab.fleet.modify(growing, size_gib=300)
-    gathering = collect()
-    assert gathering.modifications_in_progress()[growing].target.size_gib == 300
-    assert gathering.smaller_sizes_gib() == {growing: 100}
+    collector = collect()
+    assert collector.modifications_in_progress()[growing].target.size_gib == 300
+    assert collector.smaller_sizes_gib() == {growing: 100}
     lab.fleet.end_modification(growing)
-    assert list(gathering.modifications_in_progress()) == [growing]
+    assert list(collector.modifications_in_progress()) == [growing]
     assert lab.faults.call_counts() == {"DescribeVolumesModifications": 1}
     assert collect().modifications_in_progress() == {}
 
 
 def test_a_listing_of_modifications_that_fails_is_reported_once(lab, collect):
     lab.faults.add(Fault(action="DescribeVolumesModifications", code="UnauthorizedOperation", status=403))
-    gathering = collect()
-    assert (gathering.modifications_in_progress(), gathering.smaller_sizes_gib()) == ({}, {})
-    [failure] = gathering.failures
+    collector = collect()
+    assert (collector.modifications_in_progress(), collector.smaller_sizes_gib()) == ({}, {})
+    [failure] = collector.failures
     assert failure.startswith("ec2:DescribeVolumesModifications failed (UnauthorizedOperation)")
 
 
@@ -99,23 +99,23 @@ def test_the_newest_modification_of_each_volume_is_found_and_one_never_modified_
     lab.fleet.modify(completed, volume_type="gp3")
     lab.fleet.end_modification(completed)
     lab.fleet.modify(under_way, volume_type="io1", iops=1_000)
-    gathering = collect()
-    result, unread = gathering.modifications([completed, under_way, never])
-    assert {volume_id: told.state for volume_id, told in result.items()} == {
+    collector = collect()
+    result, unread = collector.modifications([completed, under_way, never])
+    assert {volume_id: modification.state for volume_id, modification in result.items()} == {
         completed: "completed",
         under_way: "modifying",
     }
     assert (result[completed].ended_at, result[completed].is_finished) == (START, True)
-    assert (unread, gathering.failures) == (frozenset(), [])
+    assert (unread, collector.failures) == (frozenset(), [])
     assert lab.faults.call_counts() == {"DescribeVolumesModifications": 1}
 
 
 def test_modifications_that_could_not_be_read_are_named_and_reported_in_one_line(lab, collect):
     ids = [lab.fleet.add(LabVolume(size_gib=100)) for _ in range(3)]
     lab.faults.add(Fault(action="DescribeVolumesModifications", code="UnauthorizedOperation", status=403))
-    gathering = collect()
-    assert gathering.modifications(ids) == ({}, frozenset(ids))
-    [failure] = gathering.failures
+    collector = collect()
+    assert collector.modifications(ids) == ({}, frozenset(ids))
+    [failure] = collector.failures
     assert failure.endswith("(and 2 more like it)")
 
 
@@ -145,9 +145,9 @@ def test_operations_are_read_as_far_back_as_is_asked(lab, collect, chosen, minut
 def test_balances_reach_an_hour_back_from_the_latest_minute(lab, collect, metric_lag_s, minutes):
     volume_id = lab.fleet.add(LabVolume(size_gib=100))
     lab.clock.advance(2 * 3_600)
-    gathering = replace(collect(), metric_lag_s=metric_lag_s)
-    [volume], _ = gathering.volumes_by_id([volume_id])
-    balances = gathering.balances([DueVolume(volume=volume)], {volume_id})
+    collector = replace(collect(), metric_lag_s=metric_lag_s)
+    [volume], _ = collector.volumes_by_id([volume_id])
+    balances = collector.balances([DueVolume(volume=volume)], {volume_id})
     assert len(balances[volume_id]) == minutes  # the newest minute is not out yet
 
 
@@ -160,10 +160,10 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
     other = add_to(lab, XLARGE, "m5.xlarge")
     lab.fleet.set_instance_balance(LARGE, 12.5, 80)
     lab.clock.advance(900)
-    gathering = collect()
-    volumes = volumes_of(gathering)
+    collector = collect()
+    volumes = volumes_of(collector)
     lab.faults.reset_calls()
-    limits = gathering.instance_limits(volumes)
+    limits = collector.instance_limits(volumes)
     assert lab.faults.call_counts() == {
         "DescribeInstances": 1,
         "DescribeInstanceTypes": 1,
@@ -182,13 +182,13 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
     repeated = collect()
     assert repeated.instance_limits(volumes) == limits
     assert lab.faults.call_counts() == {"DescribeInstances": 1, "GetMetricData": 1}
-    assert gathering.failures == repeated.failures == []
+    assert collector.failures == repeated.failures == []
 
 
 def test_an_instance_without_buckets_has_no_balances_to_ask_for(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.4xlarge")
-    gathering = collect()
-    limits = gathering.instance_limits(volumes_of(gathering))[volume_id]
+    collector = collect()
+    limits = collector.instance_limits(volumes_of(collector))[volume_id]
     assert (limits.baseline_iops, limits.max_iops) == (18_750, 18_750)
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (None, None)
     assert "GetMetricData" not in lab.faults.call_counts()
@@ -198,9 +198,9 @@ def test_when_nothing_limits_or_nothing_is_known_the_volume_is_left_out(lab, col
     add_to(lab, MICRO, "t2.micro")
     lab.fleet.add(LabVolume(size_gib=100, attached=False))
     lab.fleet.add(LabVolume(size_gib=100, service_owner="ecs.amazonaws.com"))
-    gathering = collect()
-    assert gathering.instance_limits(volumes_of(gathering)) == {}
-    assert (gathering.failures, gathering.instance_limits([])) == ([], {})
+    collector = collect()
+    assert collector.instance_limits(volumes_of(collector)) == {}
+    assert (collector.failures, collector.instance_limits([])) == ([], {})
 
 
 def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, collect):
@@ -211,8 +211,8 @@ def test_the_least_of_the_last_minutes_counts_and_what_was_before_does_not(lab, 
         )
     lab.clock.advance(26 * 60)
     # from 18:11 to 18:26, with a lag of a minute: the five minutes from 18:15 (40, then 70) and from 18:20
-    gathering = collect()
-    limits = gathering.instance_limits(volumes_of(gathering))[volume_id]
+    collector = collect()
+    limits = collector.instance_limits(volumes_of(collector))[volume_id]
     assert (limits.io_balance_pct, limits.byte_balance_pct) == (40, 100)
 
 
@@ -221,9 +221,9 @@ def test_limits_that_cannot_be_read_are_reported_and_refuse_nothing(lab, collect
     add_to(lab, LARGE, "m5.large")
     add_to(lab, XLARGE, "m5.xlarge")
     lab.faults.add(Fault(action=action, code="UnauthorizedOperation", status=403))
-    gathering = collect()
-    assert gathering.instance_limits(volumes_of(gathering)) == {}
-    [failure] = gathering.failures
+    collector = collect()
+    assert collector.instance_limits(volumes_of(collector)) == {}
+    [failure] = collector.failures
     assert failure.startswith(f"ec2:{action} failed (UnauthorizedOperation)")
 
 
@@ -232,8 +232,8 @@ def test_balances_that_cannot_be_read_are_reported_and_leave_the_limits(lab, col
     lab.fleet.set_instance_balance(LARGE, 0, 0)
     lab.clock.advance(900)
     lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403))
-    gathering = collect()
-    limits = gathering.instance_limits(volumes_of(gathering))[volume_id]
+    collector = collect()
+    limits = collector.instance_limits(volumes_of(collector))[volume_id]
     assert (limits.max_iops, limits.io_balance_pct, limits.byte_balance_pct) == (18_750, None, None)
-    [failure] = gathering.failures
+    [failure] = collector.failures
     assert failure.startswith("cloudwatch:GetMetricData failed (AccessDenied)")

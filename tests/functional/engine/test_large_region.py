@@ -71,13 +71,13 @@ def region(monkeypatch):
         region = Region(endpoint, ledger)
         make = Services.build_collector
 
-        def gathering(shell, now_s):
+        def build_collector(shell, now_s):
             created = make(shell, now_s)
             created.monotonic = lambda: region.time_s
             created.__post_init__()
             return created
 
-        monkeypatch.setattr(Services, "build_collector", gathering)
+        monkeypatch.setattr(Services, "build_collector", build_collector)
         yield region
 
 

@@ -46,8 +46,8 @@ def test_a_post_ends_at_its_deadline_however_slowly_slack_answers(slow_slack, dr
     until = wall.monotonic() + 1
     while threading.active_count() > threads and wall.monotonic() < until:
         wall.sleep(0.01)
-    is_seen = drip is not Drip.SILENCE  # by writing alone a receiver notices that its client has left
-    assert not is_seen or threading.active_count() <= threads
+    is_detected = drip is not Drip.SILENCE  # by writing alone a receiver notices that its client has left
+    assert not is_detected or threading.active_count() <= threads
 
 
 def test_a_stuck_tls_handshake_ends_at_the_deadline(monkeypatch):

@@ -220,7 +220,7 @@ def test_a_volume_that_publishes_nothing_in_the_first_sweep_is_idle_only_if_atta
     assert ledger.states()[young].reading.unknown_reason is UnknownReason.IDLE
 
 
-def test_a_young_volume_that_was_seen_full_is_idle_when_it_falls_silent(lab, shell, ledger, recorder):
+def test_a_new_volume_whose_last_balance_was_full_is_idle_without_datapoints(lab, shell, ledger, recorder):
     lab.fleet.settings = replace(lab.fleet.settings, idle_publishes=False)
     volume_id = lab.fleet.add(LabVolume(size_gib=8, attached_at=START - timedelta(hours=1), load="steady:50"))
     warm_up(lab)
@@ -231,7 +231,7 @@ def test_a_young_volume_that_was_seen_full_is_idle_when_it_falls_silent(lab, she
     assert recorder.alert_kinds == []
 
 
-def test_a_volume_that_falls_silent_when_it_is_not_full_is_a_gap_even_if_it_serves_nothing(
+def test_a_volume_without_datapoints_that_was_not_full_is_a_gap_even_if_it_serves_nothing(
     lab, shell, recorder
 ):
     volume_id = lab.fleet.add(LabVolume(size_gib=100, balance_pct=60))
@@ -476,10 +476,10 @@ def test_a_message_about_a_whole_call_is_reported(lab, shell, monkeypatch):
     warm_up(lab)
     real = CloudWatchReader.read
 
-    def said(self, *args, **kwargs):
+    def read_with_message(self, *args, **kwargs):
         return replace(real(self, *args, **kwargs), messages=["MaxMetricsExceeded: first 500 only"])
 
-    monkeypatch.setattr(CloudWatchReader, "read", said)
+    monkeypatch.setattr(CloudWatchReader, "read", read_with_message)
     report = tick(shell, lab)
     assert report.has_failed
     assert set(report.failures) == {"cloudwatch:GetMetricData says: MaxMetricsExceeded: first 500 only"}
@@ -593,8 +593,8 @@ def test_a_change_by_others_that_aws_has_on_record_is_reported_at_once(lab, shel
     lab.fleet.end_modification(volume_id)
     tick(shell, lab)
     assert recorder.alert_kinds == [AlertKind.CHANGED_BY_OTHERS]
-    theirs = [use.by for use in ledger.states()[volume_id].modifications.used]
-    assert theirs == [EXTERNAL]
+    used_by = [use.by for use in ledger.states()[volume_id].modifications.used]
+    assert used_by == [EXTERNAL]
 
 
 def test_a_volume_that_is_gp2_again_before_the_next_sweep_is_evaluated_in_that_sweep(
@@ -642,8 +642,8 @@ def test_a_flipped_volume_that_answers_leave_out_for_minutes_is_not_forgotten(
     assert (doubted.flip, doubted.presence.missing_since_s) == (before.flip, since_s)
     assert doubted.next_poll_at_s == lab.fleet.now_s() + 60
     tick(shell, lab, 1)
-    seen = ledger.states()[volume_id]
-    assert (seen.flip, seen.presence.missing_since_s) == (before.flip, None)
+    state = ledger.states()[volume_id]
+    assert (state.flip, state.presence.missing_since_s) == (before.flip, None)
     with omit_from_responses(monkeypatch, volume_id):
         lab.clock.advance(12 * 3600)
         tick_for(shell, lab, 9)

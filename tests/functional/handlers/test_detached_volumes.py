@@ -140,15 +140,15 @@ def test_assess_explain_and_history_show_what_the_volume_waits_for(cli, lab, ec2
     assert "that counts as calm after 30 min" in waits
     run_passes(cli, lab, 35)
 
-    [told] = [
+    [row] = [
         volume
         for volume in cli.run("assess", "--json").document["volumes"]
         if volume["volume_id"] == volume_id
     ]
     explained = " ".join(cli.run("explain", volume_id).out.split())
     history = cli.run("history", volume_id).out
-    assert told["decision"]["action"] == "flip_back"
-    assert told["decision"]["reason"] == "calm for 30 min; not while it is detached"
+    assert row["decision"]["action"] == "flip_back"
+    assert row["decision"]["reason"] == "calm for 30 min; not while it is detached"
     assert "its return to gp2 by the watchdog is refused now: detached: it is detached" in explained
     assert "is not moved to gp2: detached" in history
 

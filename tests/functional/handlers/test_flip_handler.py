@@ -65,9 +65,9 @@ def place_hold(functions, volume_id=None):
     )
 
 
-def single_line(said, volume_id):
+def single_line(output, volume_id):
     """The last line about a volume: what became of it."""
-    return said.lines_about(volume_id)[-1]
+    return output.lines_about(volume_id)[-1]
 
 
 def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_requested(
@@ -86,10 +86,10 @@ def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_requested(
     assert functions.ledger.holds(lab.clock.now_s()) == []
 
 
-def assert_dropped(functions, said, volume_id):
+def assert_dropped(functions, output, volume_id):
     """Nothing was modified, nothing is tried again, nobody is alerted, and the log says why."""
-    assert (count_modify_calls(functions.lab), failed_message_ids(said)) == (0, set())
-    line = single_line(said, volume_id)
+    assert (count_modify_calls(functions.lab), failed_message_ids(output)) == (0, set())
+    line = single_line(output, volume_id)
     assert (line["action_taken"], "not wanted" in line["message"]) == ("none", True)
     assert functions.alert_kinds() == []
 
@@ -319,7 +319,7 @@ def test_a_modification_that_was_not_sent_for_lack_of_time_is_tried_again_quietl
     assert "OutOfTimeError" in output.text
 
 
-def test_a_request_that_cannot_be_put_back_fails_all_the_same(functions, lab, flip_candidate):
+def test_a_request_that_cannot_be_put_back_still_fails(functions, lab, flip_candidate):
     functions.flip([a_message("?", group="warm-up")])
     lab.faults.add(Fault(action="ChangeMessageVisibility", code="AccessDenied", message="no", status=403))
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))
@@ -532,10 +532,10 @@ def test_an_internal_error_about_one_volume_is_loud_and_holds_up_no_other(functi
     functions.watch("sweep")
     real = flip.execute_flips
 
-    def carry_out(shell, orders, gathering):
+    def carry_out(shell, orders, collector):
         if orders[0].volume_id == broken:
             raise ZeroDivisionError("division by zero")
-        return real(shell, orders, gathering)
+        return real(shell, orders, collector)
 
     monkeypatch.setattr(flip, "execute_flips", carry_out)
     output = functions.flip()

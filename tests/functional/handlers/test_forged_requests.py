@@ -174,9 +174,9 @@ def test_a_record_without_one_of_its_parts_fails_alone(functions, lab, key):
     volume_id = add_critical(lab, tags=AUTO)
     functions.watch("sweep")
     [record] = functions.requests()
-    odd = a_forged_request(functions, "vol-0123456789abcdef0", by="mallory")
-    message_id = odd["messageId"]
-    output = functions.invoke("flip", {"Records": [{k: v for k, v in odd.items() if k != key}, record]})
+    forged = a_forged_request(functions, "vol-0123456789abcdef0", by="mallory")
+    message_id = forged["messageId"]
+    output = functions.invoke("flip", {"Records": [{k: v for k, v in forged.items() if k != key}, record]})
     assert failed_message_ids(output) == {message_id}
     assert modification_targets(lab, volume_id) == ["gp3"]
     assert output.warnings[0].startswith("not done")
@@ -206,16 +206,16 @@ def test_the_same_message_in_two_executions_at_once_is_one_modification(function
     gate = Barrier(2)
     real = flip.execute_flips
 
-    def together(shell, orders, gathering):
+    def together(shell, orders, collector):
         gate.wait(timeout=20)
-        return real(shell, orders, gathering)
+        return real(shell, orders, collector)
 
     monkeypatch.setattr(flip, "execute_flips", together)
     silent = Mock(spec=Telemetry, remaining_s=lambda: 50.0)
     outcomes = []
 
-    def execute(footing):
-        outcomes.append(flip.run(record["body"], footing, silent, wall_s=lab.clock.now_s()).status)
+    def execute(runtime):
+        outcomes.append(flip.run(record["body"], runtime, silent, wall_s=lab.clock.now_s()).status)
 
     with functions.process("flip"):
         threads = [Thread(target=execute, args=[functions.runtime()]) for _ in range(2)]

@@ -84,9 +84,9 @@ def build_runtime(functions, lab, monkeypatch):
         for name, value in lab.environment.items():
             monkeypatch.setenv(name, value)
         environment = lab.environment | functions.environment(verb) | changes
-        footing = FunctionRuntime.build(FunctionSettings.from_env(environment), account)
-        use_lab_time(footing, lab.clock.now_s)
-        return footing
+        runtime = FunctionRuntime.build(FunctionSettings.from_env(environment), account)
+        use_lab_time(runtime, lab.clock.now_s)
+        return runtime
 
     return build
 
@@ -324,8 +324,8 @@ def test_the_address_of_a_webhook_is_in_no_line_whatever_it_is_part_of(functions
     output = functions.flip([a_message(poison, group=WEBHOOK)])
     with pytest.raises(Exception, match="mode"):
         functions.invoke("watch", {"mode": WEBHOOK})
-    said_too = functions.last
-    for text in (output.text, said_too.text):
+    repeated = functions.last
+    for text in (output.text, repeated.text):
         assert "aVerySecretPart" not in text
     assert "no flip request" in output.text
 

@@ -232,7 +232,7 @@ def test_more_than_one_a_minute_of_a_volume_are_dropped_and_counted(functions, l
     assert len(stalls_of(functions, volume_id)) == 2
 
 
-def test_what_a_host_says_of_time_neither_hurries_its_reports_nor_silences_later_ones(functions, lab):
+def test_the_time_in_a_report_neither_advances_nor_suppresses_later_reports(functions, lab):
     volume_id = add_calm(lab, instance_id=HOST)
     for minutes_ago in (50, 40, 30, 20, 10, 0):  # at once, each a minute and more after the one before
         deliver_report(functions, volume_id, ago_s=60 * minutes_ago)
@@ -307,7 +307,7 @@ def test_a_stall_lasting_hours_is_still_current(functions, lab):
     assert alert["evidence"]["host"]["total_s"] == 7190
 
 
-def test_a_volume_that_goes_on_standing_still_is_reported_again_and_again(functions, lab):
+def test_a_volume_that_stays_stalled_is_reported_repeatedly(functions, lab):
     """The probe tells since when, and how long by now."""
     volume_id = add_calm(lab, instance_id=HOST)
     for minutes in (5, 10, 15, 20):
@@ -371,14 +371,14 @@ def test_many_invented_volumes_cost_one_listing_per_batch(functions, lab):
 
 def test_a_false_report_hides_no_honest_one_in_the_same_batch(functions, lab):
     volume_id = add_calm(lab, instance_id=HOST)
-    lie = a_stall(functions, volume_id, ago_s=0, detail={"instance_id": OTHER_HOST})
-    output = functions.settle(lie, a_stall(functions, volume_id), lie)
+    false_report = a_stall(functions, volume_id, ago_s=0, detail={"instance_id": OTHER_HOST})
+    output = functions.settle(false_report, a_stall(functions, volume_id), false_report)
     assert len(stalls_of(functions, volume_id)) == 1
     assert output.metrics["ProbeEventsDropped"] == 2
     assert functions.alert_kinds() == ["HostStallReported"]
 
 
-def test_a_report_whose_volume_ec2_does_not_describe_comes_again(functions, lab, monkeypatch):
+def test_a_report_whose_volume_ec2_does_not_describe_is_retried(functions, lab, monkeypatch):
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
     volume_id = add_calm(lab, instance_id=HOST)
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle"))

@@ -190,7 +190,7 @@ def test_without_channels_nothing_is_sent_and_nothing_fails(slack):
 # What fails, fails loudly and alone
 
 
-def test_slack_failing_does_not_keep_the_chat_service_from_being_told(function, slack):
+def test_a_failure_of_slack_does_not_stop_the_message_to_the_chat_service(function, slack):
     slack.answers = [(500, "rollup_error", {})]
     error_text = function.invoke_failing(an_sns_event(ALERT))
     assert error_text.startswith("1 not delivered: slack: Slack failed (HTTP 500, rollup_error)")
@@ -212,7 +212,7 @@ def test_a_retry_sends_what_was_missing_and_nothing_twice(function, slack):
     assert (len(slack.posts), len(function.chat_messages)) == (2, 1)
 
 
-def test_the_chat_service_failing_does_not_keep_slack_from_being_told(function, slack):
+def test_a_failure_of_the_chat_service_does_not_stop_the_message_to_slack(function, slack):
     stubbed_client("sns").delete_topic(TopicArn=function.topic)
     error_text = function.invoke_failing(an_sns_event(ALERT))
     assert "chat: sns:Publish" in error_text
@@ -327,7 +327,7 @@ def drop_table(_):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "says"),
+    ("spoil", "message"),
     [
         (drop_table, "make it, or correct its name"),
         (drop_parameter, "restore-secret"),
@@ -344,11 +344,11 @@ def drop_table(_):
     ],
 )
 def test_a_secret_that_is_not_a_webhook_says_what_to_do_and_nothing_of_what_it_holds(
-    function, slack, spoil, says
+    function, slack, spoil, message
 ):
     spoil(function)
     error_text = function.invoke_failing(an_sns_event(ALERT))
-    assert says in error_text
+    assert message in error_text
     assert len(function.chat_messages) == 1
     for reported in (error_text, function.log.getvalue()):
         assert "xoxb" not in reported

@@ -16,9 +16,10 @@ from support.paths import ROOT
 
 TEMPLATE = json.loads((ROOT / "tests" / "infra" / "template.json").read_text())
 TIMEOUTS_S = {
-    each["Properties"]["Handler"].split(".")[2]: each["Properties"]["Timeout"]
-    for each in TEMPLATE["Resources"].values()
-    if each["Type"] == "AWS::Lambda::Function" and "burstwatch" in str(each["Properties"].get("Handler"))
+    resource["Properties"]["Handler"].split(".")[2]: resource["Properties"]["Timeout"]
+    for resource in TEMPLATE["Resources"].values()
+    if resource["Type"] == "AWS::Lambda::Function"
+    and "burstwatch" in str(resource["Properties"].get("Handler"))
 }
 CALLS = {
     "ec2": ["DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances", "DescribeInstanceTypes"],
@@ -114,7 +115,8 @@ def event_for(functions, verb, volume_id):
 
 @pytest.mark.parametrize("verb", ["watch", "flip", "settle"])
 @pytest.mark.parametrize(
-    ("service", "is_cold"), [*((each, False) for each in CALLS), ("everything", False), ("everything", True)]
+    ("service", "is_cold"),
+    [*((service_name, False) for service_name in CALLS), ("everything", False), ("everything", True)],
 )
 def test_no_invocation_is_ended_by_a_service_that_does_not_answer(
     functions, unresponsive_aws, monkeypatch, verb, service, is_cold

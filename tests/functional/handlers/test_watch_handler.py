@@ -44,8 +44,8 @@ def add_fluctuating(lab) -> str:
     return add_lab_volume(lab, "restless", "steady:500", balance_pct=90, minutes=20)
 
 
-def count_evaluations(*said) -> int:
-    return sum(line.result["looked_at"] for line in said)
+def count_evaluations(*outputs) -> int:
+    return sum(line.result["looked_at"] for line in outputs)
 
 
 def test_a_sweep_evaluates_the_fleet_and_a_focus_tick_the_volumes_in_focus(functions, lab):
@@ -77,12 +77,12 @@ def test_both_events_of_a_minute_work_once_in_either_order(functions, lab, order
     add_fluctuating(lab)
     functions.tick()
     functions.watch("focus")
-    seen = []
+    outputs = []
     for _ in range(3):
         lab.clock.advance(300)
-        seen += [functions.watch(mode) for mode in order]
+        outputs += [functions.watch(mode) for mode in order]
         assert functions.ledger.fleet_snapshot().tick_at_s == lab.clock.now_s()
-    assert count_evaluations(*seen) == 12 + 3
+    assert count_evaluations(*outputs) == 12 + 3
     assert functions.alert_kinds() == []
 
 
@@ -227,7 +227,7 @@ def test_a_time_that_scheduler_left_unsubstituted_is_the_invocations_own_and_tha
         ({"mode": "sweep", "time": "x" * 5000}, "…"),
     ],
 )
-def test_a_wrong_event_is_one_clear_error_and_nothing_is_asked_of_anybody(functions, lab, event, names):
+def test_an_invalid_event_is_one_clear_error_and_makes_no_call(functions, lab, event, names):
     with pytest.raises(EventError) as exc_info:
         functions.invoke("watch", event)
     assert names in str(exc_info.value)
@@ -305,7 +305,7 @@ def test_a_request_that_the_queue_does_not_take_is_loud_and_the_pass_goes_on(fun
     assert len(functions.requested_flips()) == 1
 
 
-def test_a_throttled_queue_is_tried_again_and_then_told(functions, lab, monkeypatch):
+def test_a_throttled_queue_is_tried_again_and_then_reported(functions, lab, monkeypatch):
     monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0)
     add_critical(lab, tags=AUTO)
     lab.faults.add(Fault(action="SendMessageBatch", code="ThrottlingException", times=2))
@@ -640,8 +640,8 @@ def test_every_metric_is_emitted_with_its_unit(functions, lab):
     assert functions.units.keys() == ALL_METRICS
     ages = ("NewestDatapointAge", "WorstDatapointAge", "DatapointSpacing")
     in_seconds = dict.fromkeys(("SoonestTimeToEmpty", *ages), "Seconds")
-    others = in_seconds | {"LowestBurstBalance": "Percent"}
-    assert functions.units == dict.fromkeys(ALL_METRICS, "Count") | others
+    other_units = in_seconds | {"LowestBurstBalance": "Percent"}
+    assert functions.units == dict.fromkeys(ALL_METRICS, "Count") | other_units
 
 
 def test_the_numbers_are_those_of_the_fleet(functions, lab):
@@ -740,13 +740,13 @@ def test_many_refused_volumes_do_not_hold_up_the_request_for_a_new_one(functions
     requested = {request["MessageGroupId"] for request in functions.requested_flips()}
     assert urgent in requested
     assert len(requested & refused) == 2
-    seen = set(requested)
+    all_requested = set(requested)
     for _ in range(20):
         functions.tick(1)
         result = {request["MessageGroupId"] for request in functions.requested_flips()}
         assert len(result & refused) <= 2
-        seen |= result
-    assert refused <= seen
+        all_requested |= result
+    assert refused <= all_requested
 
 
 def test_volumes_that_ec2_does_not_describe_count_as_unread(functions, lab):

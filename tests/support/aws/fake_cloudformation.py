@@ -73,14 +73,14 @@ class FakeCloudFormation:
 
 @contextmanager
 def fake_cloudformation(**fields):
-    things = FakeCloudFormation(**fields)
+    fake = FakeCloudFormation(**fields)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_GET(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
-            status, content_type, text = things.respond(self.path, body)
+            status, content_type, text = fake.respond(self.path, body)
             self.send_response(status)
             self.send_header("Content-Type", content_type)
             self.send_header("Content-Length", str(len(text.encode())))
@@ -94,11 +94,11 @@ def fake_cloudformation(**fields):
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        things.url = f"http://127.0.0.1:{server.server_port}"
+        fake.url = f"http://127.0.0.1:{server.server_port}"
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield things
+            yield fake
         finally:
             server.shutdown()
             thread.join()

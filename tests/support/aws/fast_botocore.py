@@ -31,13 +31,13 @@ def quicken_botocore(patch: pytest.MonkeyPatch) -> None:
 
 def _once(make: Callable[..., Any]) -> Callable[..., Any]:
     """What is made of a service, the same for every client: nothing changes it later."""
-    made = dict[Any, Any]()
+    clients = dict[Any, Any]()
 
-    def make_once(creator: ClientCreator, service: str, *given: Any, **named: Any) -> Any:
+    def make_once(creator: ClientCreator, service: str, *args: Any, **kwargs: Any) -> Any:
         key = service, ServiceModel.resolved_protocol  # which a test may set
-        if key not in made:
-            made[key] = make(creator, service, *given, **named)
-        return made[key]
+        if key not in clients:
+            clients[key] = make(creator, service, *args, **kwargs)
+        return clients[key]
 
     return make_once
 

@@ -44,7 +44,7 @@ def a_described_volume(volume_id, **changes):
 
 
 DRAINING, CALM, SILENT = "vol-0000000000000000a", "vol-0000000000000000b", "vol-0000000000000000c"
-GOOD_VOLUMES = [a_described_volume(each) for each in (DRAINING, CALM, SILENT)]
+GOOD_VOLUMES = [a_described_volume(volume_id) for volume_id in (DRAINING, CALM, SILENT)]
 BALANCES = {
     DRAINING: [max(0.0, 100.0 - 1.2 * n) for n in range(len(MINUTES))],
     CALM: [100.0] * len(MINUTES),
@@ -52,9 +52,9 @@ BALANCES = {
 }
 
 
-def a_metric_result(asked_id, values):
+def a_metric_result(query_id, values):
     return {
-        "Id": asked_id,
+        "Id": query_id,
         "Label": "BurstBalance",
         "Timestamps": MINUTES[: len(values)],
         "Values": values,

@@ -142,7 +142,7 @@ def event_alerts_of_every_kind(text: str | None = None) -> list[Alert]:
     """One of each kind about a flip or a window; ``text`` stands wherever text comes from outside."""
     if text is None:
         return [*event_alerts().values(), refused_by_aws_alert()]
-    outside = dict.fromkeys(("name", "by", "because", "reason", "said"), text)
+    outside = dict.fromkeys(("name", "by", "because", "reason", "error_text"), text)
     window = text.encode(errors="replace").decode()
     return [*event_alerts(**outside, window=window).values(), refused_by_aws_alert(text, text)]
 

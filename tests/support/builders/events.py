@@ -60,18 +60,18 @@ def event_alerts(
     by: str = WATCHDOG,
     because: str = REASON,
     reason: str = "everything is on hold by anna: change freeze",
-    said: str = "an internal error of EBS",
+    error_text: str = "an internal error of EBS",
     window: str = "nightly",
 ) -> dict[AlertKind, Alert]:
     """An alert of each kind about a flip or a window; the volume has 18 % and loses 3 % a minute."""
     gp2, io1 = a_named_volume(GP2, name), a_named_volume(IO1, name)
-    asked, plan = an_intent(gp2, reason=because, by=by)
+    intent, plan = an_intent(gp2, reason=because, by=by)
     refusal = Refusal(guard=Guard.HELD, reason=reason, ends_at_s=at("18:00"))
     soon = a_window_state(WindowPhase.LEADING, "12:30", "20:00", missed_min=25, window=window)
     alerts = [
         alert_of(
             record_accepted(
-                asked,
+                intent,
                 a_modification(state="modifying", started="12:00"),
                 NOON_S,
                 lead=POLICY.lead,
@@ -85,7 +85,7 @@ def event_alerts(
             gp2, state_of(modifying(by)), observed=observed(gp2, "optimizing", progress_pct=40)
         ),
         *alert_after_evaluation(
-            gp2, state_of(modifying(by)), observed=observed(gp2, "failed", status_message=said)
+            gp2, state_of(modifying(by)), observed=observed(gp2, "failed", status_message=error_text)
         ),
         *alert_after_evaluation(
             gp2, state_of(on_target(by)), observed=ObservedState(volume=gp2, record=REVERTED)
@@ -94,7 +94,7 @@ def event_alerts(
         *alert_after_evaluation(gp2, state_of(), volume_settings(Mode.PROPOSE, is_critical=True)),
         *alert_after_evaluation(gp2, state_of(), windows=soon),
         window_alert({VOLUME_ID: soon}),
-        host_stall_alert(gp2, said),
+        host_stall_alert(gp2, error_text),
     ]
     return {alert.kind: alert for alert in alerts if "summary" in alert.evidence}
 
@@ -229,8 +229,8 @@ def refused_by_aws_alert(
 ) -> Alert:
     """What AWS's refusal of ModifyVolume is made into."""
     volume = a_named_volume(GP2)
-    asked, _ = an_intent(volume, **answer.pop("order", {}))
-    transition = record_rejected(asked, code, message, NOON_S, guard=guard, **answer)
+    intent, _ = an_intent(volume, **answer.pop("order", {}))
+    transition = record_rejected(intent, code, message, NOON_S, guard=guard, **answer)
     after, [event] = transition.state, transition.events
     kind = AlertKind.FLIP_FAILED if guard is None else AlertKind.FLIP_REFUSED
     return alert_for_event(after, replace(event, alert=kind), volume)

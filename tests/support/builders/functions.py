@@ -137,21 +137,21 @@ class DeployedFunctions:
 
     def runtime(self, attempts: int = ATTEMPTS) -> FunctionRuntime:
         """A new footing, as each execution environment of a function has its own."""
-        footing = FunctionRuntime.build(FunctionSettings.from_env(os.environ), ACCOUNT, attempts=attempts)
-        use_lab_time(footing, self.lab.clock.now_s)
-        return footing
+        runtime = FunctionRuntime.build(FunctionSettings.from_env(os.environ), ACCOUNT, attempts=attempts)
+        use_lab_time(runtime, self.lab.clock.now_s)
+        return runtime
 
     def invoke(self, verb: str, event: Any) -> InvocationOutput:
         """Invoke a function; what it wrote is kept in ``last`` also where it fails."""
         self._stdout.seek(0)
         self._stdout.truncate()
         result: Any = None
-        with self.process(verb) as here:
+        with self.process(verb) as patch:
             module = MODULES[verb]
-            here.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
+            patch.setattr(module, "time", SimpleNamespace(time=self.lab.clock.now_s))
             with redirect_stdout(self._stdout):
-                handler, stand = self._started(verb)
-            here.setattr(module, "function_runtime", stand)
+                handler, build_runtime = self._started(verb)
+            patch.setattr(module, "function_runtime", build_runtime)
             try:
                 with redirect_stdout(self._stdout):
                     result = handler(event, a_lambda_context(verb, self.service))
@@ -166,15 +166,15 @@ class DeployedFunctions:
         self.service = f"{self.name}-{next(_NUMBERS)}"
 
     def _started(self, verb: str) -> Any:
-        """The handler and its footing, as they are in the process of this function."""
+        """The handler and the builder of its runtime, as they are in the process of this function."""
         if verb not in self._warm_functions:
 
             @cache
-            def stand(account: str, *args: int) -> FunctionRuntime:
+            def build_runtime(account: str, *args: int) -> FunctionRuntime:
                 assert account == ACCOUNT
                 return self.runtime(*args)
 
-            self._warm_functions[verb] = with_telemetry(MODULES[verb].handler.__wrapped__), stand
+            self._warm_functions[verb] = with_telemetry(MODULES[verb].handler.__wrapped__), build_runtime
         return self._warm_functions[verb]
 
     # ---- watch
@@ -290,9 +290,9 @@ def deploy_functions(monkeypatch: Any, *, lab: Any = None, **fields: Any) -> Ite
         yield DeployedFunctions(lab=endpoint, monkeypatch=monkeypatch, **fields)
 
 
-def use_lab_time(footing: FunctionRuntime, now_s: Any) -> None:
+def use_lab_time(runtime: FunctionRuntime, now_s: Any) -> None:
     """Let what is read now and then grow old with the lab's time."""
-    footing.clock = footing.policy_parameter._clock = now_s
+    runtime.clock = runtime.policy_parameter._clock = now_s
 
 
 def a_lambda_context(verb: str, service: str) -> SimpleNamespace:
@@ -345,14 +345,14 @@ def an_event_message(event: Any, sent_s: float) -> dict[str, Any]:
     )
 
 
-def evaluated_volumes(said: InvocationOutput) -> int:
+def evaluated_volumes(output: InvocationOutput) -> int:
     """How many volumes settle looked at because of EBS's events, as it says."""
-    return sum(int(n) for n in re.findall(r"(\d+) of \d+ volumes? looked at", "\n".join(said.messages)))
+    return sum(int(n) for n in re.findall(r"(\d+) of \d+ volumes? looked at", "\n".join(output.messages)))
 
 
-def failed_message_ids(said: InvocationOutput) -> set[str]:
+def failed_message_ids(output: InvocationOutput) -> set[str]:
     """The ids of the messages that come again."""
-    return {failure["itemIdentifier"] for failure in said.result["batchItemFailures"]}
+    return {failure["itemIdentifier"] for failure in output.result["batchItemFailures"]}
 
 
 def to_instant(at_s: float) -> str:

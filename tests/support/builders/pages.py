@@ -125,7 +125,7 @@ def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
     ordered = sorted(decisions, key=urgency_of)
     policy = policy or Policy()
     chosen = stories or [d for d in ordered if d.level.is_alerting or d.assessment.is_fault]
-    tales = {decision.volume_id: volume_details(decision) for decision in chosen}
+    details = {decision.volume_id: volume_details(decision) for decision in chosen}
     flat = Series.from_pairs(
         (COARSE_PERIOD.start_s + nth * COARSE_PERIOD.period_s, 100.0) for nth in range(COARSE_PERIOD.count)
     )
@@ -140,7 +140,9 @@ def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
         )
         for decision in chosen[:1]
     ]
-    deeds = [action for tale in tales.values() for action in tale.activities if not action.is_secondary]
+    activities = [
+        action for volume in details.values() for action in volume.activities if not action.is_secondary
+    ]
     facts = {
         "pass_report": PassReport(
             now_s=NOW_S,
@@ -152,9 +154,11 @@ def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
         "since_s": int(NOW_S - DAY.total_seconds()),
         "decisions": ordered,
         "axis": COARSE_PERIOD,
-        "details": tales,
-        "balances": {d.volume_id: flat for d in ordered if d.volume_id not in tales and d.assessment.sample},
-        "activities": sorted(deeds, key=lambda action: -action.at_s),
+        "details": details,
+        "balances": {
+            d.volume_id: flat for d in ordered if d.volume_id not in details and d.assessment.sample
+        },
+        "activities": sorted(activities, key=lambda action: -action.at_s),
         "costs": summarise_costs(
             stays,
             states={"vol-0a1": a_state(flip=a_flip(usd_per_month=10.0))},

@@ -70,9 +70,9 @@ class CrashPoint:
         with self.lock:
             if self.has_crashed or len(self.effects) == self.at_effect:
                 self._crash()
-            for trap in self.hooks:
+            for hook in self.hooks:
                 try:
-                    trap.observe(name)
+                    hook.observe(name)
                 except ProcessKilled:
                     self._crash()
             self.effects.append(name)
@@ -94,7 +94,7 @@ class CrashingLedger:
         known = getattr(self._ledger, name)
         if name not in LEDGER_WRITES:
             return known
-        return lambda *given, **named: self._fuse.run_effect(name, lambda: known(*given, **named))
+        return lambda *args, **kwargs: self._fuse.run_effect(name, lambda: known(*args, **kwargs))
 
 
 @dataclass

@@ -129,10 +129,10 @@ class Commands:
     def deliver(self, location: str, channel: str, now_s: float) -> Any:
         """Send all that waits for a channel; the ids of what was sent."""
         sent: list[str] = []
-        people = SimpleNamespace(name=channel, send=lambda alert: sent.append(alert.alert_id))
+        channel_stub = SimpleNamespace(name=channel, send=lambda alert: sent.append(alert.alert_id))
         deliver(
             self._ledger(location),
-            [people],
+            [channel_stub],
             digest_above=100,
             place=PLACE,
             runbooks_url=RUNBOOKS,
@@ -172,9 +172,12 @@ class Commands:
 
     def read_deployments(self, name: str) -> Any:
         """The deployments by Parameter Store, and whether this one may flip."""
-        found = find_deployments(self._client("ssm"))
-        deployments = [[one.name, one.since_s, one.read().ledger, one.read().opt_in_tag] for one in found]
-        return {"deployments": deployments, "may_flip": standing_of(name, found).may_flip}
+        deployments_found = find_deployments(self._client("ssm"))
+        deployments = [
+            [deployment.name, deployment.since_s, deployment.read().ledger, deployment.read().opt_in_tag]
+            for deployment in deployments_found
+        ]
+        return {"deployments": deployments, "may_flip": standing_of(name, deployments_found).may_flip}
 
 
 def main() -> None:

@@ -20,13 +20,13 @@ def pythons() -> list[str]:
     places = [Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep)]
     root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
     places += sorted(root.glob("versions/*/bin"))
-    found = {}
+    paths = {}
     for minor in range(9, 20):
         for place in places:
             candidate = place / f"python3.{minor}"
             if "shims" not in place.parts and os.access(candidate, os.X_OK):
-                found[minor] = str(candidate)
-    known = [found[minor] for minor in sorted(found)]
+                paths[minor] = str(candidate)
+    known = [paths[minor] for minor in sorted(paths)]
     return list(dict.fromkeys([*known[:1], *known[-1:], sys.executable]))
 
 

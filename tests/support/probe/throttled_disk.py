@@ -189,8 +189,8 @@ def mounts_in(folder: Path) -> list[str]:
 def loops_in(folder: Path) -> list[str]:
     """Devices whose file is in the folder, the inner one first."""
     backings = Path("/sys/block").glob("loop*/loop/backing_file")
-    found = [backing for backing in backings if _reads(backing).startswith(f"{folder}/")]
-    return sorted((backing.parent.parent.name for backing in found), key=_is_outer)
+    disk_backings = [backing for backing in backings if _reads(backing).startswith(f"{folder}/")]
+    return sorted((backing.parent.parent.name for backing in disk_backings), key=_is_outer)
 
 
 def _reads(path: Path) -> str:

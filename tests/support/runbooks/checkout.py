@@ -49,60 +49,60 @@ class Checkout:
         """
         text = command if isinstance(command, str) else command.text
         environment = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TERM": "dumb", "NO_COLOR": "1"}
-        ours, theirs = pty.openpty()
-        termios.tcsetwinsize(theirs, (50, WIDTH))
+        own_end, shell_end = pty.openpty()
+        termios.tcsetwinsize(shell_end, (50, WIDTH))
         bash = subprocess.Popen(
             ["setsid", "--ctty", "bash", "--norc", "--noprofile", "-c", f"{SUDO}{text}"],
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
+            stdin=shell_end,
+            stdout=shell_end,
+            stderr=shell_end,
             cwd=self.folder,
             env={**environment, "LC_ALL": "C.UTF-8", "PWD": str(self.folder), **self.environment},
         )
-        os.close(theirs)
+        os.close(shell_end)
         try:
-            output = b"".join(_read_terminal(ours, until.encode(), time.monotonic() + within_s))
+            output = b"".join(_read_terminal(own_end, until.encode(), time.monotonic() + within_s))
             return bash.wait(within_s), _lines(_ESCAPES.sub(b"", output).decode(errors="replace"))
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(bash.pid, signal.SIGKILL)
             bash.wait()
-            os.close(ours)
+            os.close(own_end)
 
 
-def _link(there: Path, here: Path, *, without: set[str]) -> None:
-    here.mkdir(parents=True, exist_ok=True)
-    for path in there.iterdir():
+def _link(source: Path, link_folder: Path, *, without: set[str]) -> None:
+    link_folder.mkdir(parents=True, exist_ok=True)
+    for path in source.iterdir():
         if path.name not in without:
-            (here / path.name).symlink_to(path)
+            (link_folder / path.name).symlink_to(path)
 
 
 def _read_terminal(terminal: int, until: bytes, ends_s: float) -> Iterator[bytes]:
-    seen = b""
+    received = b""
     with suppress(OSError):
         while True:
             ready, _, _ = select.select([terminal], [], [], max(0.0, ends_s - time.monotonic()))
-            assert ready, f"it does not end; it said last: {seen[-2000:].decode(errors='replace')}"
+            assert ready, f"it does not end; it said last: {received[-2000:].decode(errors='replace')}"
             reported = os.read(terminal, 4096)
-            seen += reported
+            received += reported
             yield reported
-            if PROMPT.search(_ESCAPES.sub(b"", seen)):
+            if PROMPT.search(_ESCAPES.sub(b"", received)):
                 os.write(terminal, b"y\n")
-                seen = b""
-            if until and until in seen:
+                received = b""
+            if until and until in received:
                 os.write(terminal, INTERRUPT)
                 until = b""
 
 
-def _lines(said: str) -> list[str]:
+def _lines(output: str) -> list[str]:
     """As they stand on the screen at the end: what was written over is gone."""
-    lines = said.replace("\r\n", "\n").rstrip("\n").split("\n")
+    lines = output.replace("\r\n", "\n").rstrip("\n").split("\n")
     return [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in lines]
 
 
-def check_shown(command: Command, said: list[str]) -> None:
+def check_shown(command: Command, lines: list[str]) -> None:
     """What the page shows below the command, if anything, is what was seen."""
-    reported = "\n".join(said)
-    assert not command.expected_output or matches_page(command.expected_output, said), (
+    reported = "\n".join(lines)
+    assert not command.expected_output or matches_page(command.expected_output, lines), (
         f"$ {command}\nis not shown on its page as what it said:\n{reported}"
     )

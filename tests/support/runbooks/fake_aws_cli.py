@@ -83,11 +83,11 @@ class FakeAwsCli:
         if len(positional) != 1:
             raise UsageError("the following arguments are required: group_name")
         begins_at = self.now() - _span(options.get("since", ["10m"])[0])
-        given = {"logGroupName": positional[0], "startTime": int(begins_at.timestamp() * 1000)}
+        parameters = {"logGroupName": positional[0], "startTime": int(begins_at.timestamp() * 1000)}
         if "filter-pattern" in options:
-            given["filterPattern"] = options["filter-pattern"][0]
-        pages = client.get_paginator("filter_log_events").paginate(**given)
-        wanted = _pattern(given.get("filterPattern", ""))
+            parameters["filterPattern"] = options["filter-pattern"][0]
+        pages = client.get_paginator("filter_log_events").paginate(**parameters)
+        wanted = _pattern(parameters.get("filterPattern", ""))
         events = [event for page in pages for event in page["events"] if wanted(event["message"])]
         is_short = options.get("format", ["detailed"])[0] == "short"
         return "".join(_log_line(event, is_short=is_short) for event in events)

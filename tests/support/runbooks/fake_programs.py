@@ -26,7 +26,7 @@ def docker(words: Sequence[str]) -> ProgramOutput:
         case ["info", "--format", template]:
             unknown = set(re.findall(r"\{\{\.(\w+)\}\}", template)) - set(INFO)
             if not unknown:
-                return 0, re.sub(r"\{\{\.(\w+)\}\}", lambda found: INFO[found[1]], template) + "\n", ""
+                return 0, re.sub(r"\{\{\.(\w+)\}\}", lambda match: INFO[match[1]], template) + "\n", ""
             return USAGE_EXIT_CODE, "", f"docker: this test knows no {', '.join(sorted(unknown))}\n"
     return USAGE_EXIT_CODE, "", f"docker: this test knows no {' '.join(words)}\n"
 

@@ -153,9 +153,9 @@ class MotoStack:
 
     def destroy(self) -> None:
         """Take all of it away: moto's memory is that of the process."""
-        for delete, given in reversed(self._made):
+        for delete, parameters in reversed(self._made):
             try:
-                delete(**given)
+                delete(**parameters)
             except ClientError as error:  # the page took it away itself
                 if not any(word in str(error) for word in ("NotFound", "NonExistent", "NoSuchEntity")):
                     raise
@@ -232,15 +232,15 @@ class MotoStack:
         return name
 
 
-def _text(value: Any, made: Mapping[str, str]) -> str:
+def _text(value: Any, created: Mapping[str, str]) -> str:
     """A value of the template as CloudFormation would write it; an attribute as if it were an ARN."""
     match value:
         case {"Ref": name}:
-            return made[name]
+            return created[name]
         case {"Fn::GetAtt": [name, _]}:
-            return f"arn:aws:events:us-east-1:{ACCOUNT}:{made[name]}"
+            return f"arn:aws:events:us-east-1:{ACCOUNT}:{created[name]}"
         case {"Fn::Join": [between, parts]}:
-            return between.join(_text(part, made) for part in parts)
+            return between.join(_text(part, created) for part in parts)
         case _:
             return str(value)
 

@@ -180,14 +180,14 @@ class PageEnvironment:
         client = self.client(service)
         self._listen(client, f"before-call.{_id(client)}.{operation}", play)
 
-    def run_aws(self, asked: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
-        code, out, err = FakeAwsCli(self.client, self.lab.clock.now).run(asked.argv)
+    def run_aws(self, call: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
+        code, out, err = FakeAwsCli(self.client, self.lab.clock.now).run(call.argv)
         return code, [(1, out), (2, err)]
 
-    def run_burstctl(self, asked: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
+    def run_burstctl(self, call: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
         """In this process, at a terminal of 80 columns without colours, with somebody who says yes."""
         written: list[tuple[int, str]] = []
-        out = PtyWriter(1, written, is_terminal=asked.has_terminal)
+        out = PtyWriter(1, written, is_terminal=call.has_terminal)
         err = PtyWriter(2, written, is_terminal=True)
 
         def interrupt(stop: StopSignal, _seconds: float) -> None:
@@ -200,13 +200,13 @@ class PageEnvironment:
             patch.setattr(sys, "stdin", PtyKeyboard(err))
             patch.setattr(confirm, "_has_terminal", lambda: True)
             patch.setattr(StopSignal, "wait", interrupt)
-            return main(asked.argv), written
+            return main(call.argv), written
 
-    def run_ddprobe(self, asked: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
+    def run_ddprobe(self, call: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
         """The real one; what a page calls /data is a folder here, and whatever it finds is no failure."""
         place = self.cli.directory / "data"
         place.mkdir(exist_ok=True)
-        words = [str(place) if word == "/data" else word for word in asked.argv]
+        words = [str(place) if word == "/data" else word for word in call.argv]
         with TemporaryDirectory(dir="/dev/shm") as memory:
             command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", memory, *words[1:]]
             result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -214,9 +214,9 @@ class PageEnvironment:
 
 
 def _run_fake_program(
-    stands_in: Callable[..., ProgramOutput], asked: ProgramCall
+    stands_in: Callable[..., ProgramOutput], call: ProgramCall
 ) -> tuple[int, list[tuple[int, str]]]:
-    code, out, err = stands_in(asked.argv)
+    code, out, err = stands_in(call.argv)
     return code, [(1, out), (2, err)]
 
 

@@ -116,7 +116,7 @@ def _is_continued(text: str) -> bool:
     return bool(open_) or text.endswith("\\")
 
 
-def matches_page(shown: list[str], said: list[str]) -> bool:
+def matches_page(shown: list[str], output: list[str]) -> bool:
     """Whether the output is what the page shows, but for what it leaves out.
 
     Which policy and which ledger are in force stands above all that burstctl says; a page need not repeat it.
@@ -124,7 +124,7 @@ def matches_page(shown: list[str], said: list[str]) -> bool:
     pattern = "\n".join(_pattern(line) for line in shown)
     pattern = pattern.replace(f"{_ANY_LINES}\n", f"(?:{_ANY_LINES}\n)?")
     pattern = pattern.replace(f"\n{_ANY_LINES}", f"(?:\n{_ANY_LINES})?")
-    return any(re.fullmatch(pattern, "\n".join(lines)) for lines in (said, without_locations(said)))
+    return any(re.fullmatch(pattern, "\n".join(lines)) for lines in (output, without_locations(output)))
 
 
 _ANY_LINES = r"[\s\S]*?"
@@ -136,20 +136,22 @@ def _pattern(line: str) -> str:
     return ".+?".join(re.escape(part) for part in line.split(ELIDED))
 
 
-def without_locations(said: list[str]) -> list[str]:
+def without_locations(output: list[str]) -> list[str]:
     """The output without the lines at its top that say where policy and ledger are."""
     place = 0
-    while place < len(said) and said[place].startswith(("policy:", "ledger:", "  ")):
+    while place < len(output) and output[place].startswith(("policy:", "ledger:", "  ")):
         place += 1
-    return said[place:]
+    return output[place:]
 
 
-def updated_output(shown: list[str], said: list[str]) -> list[str]:
+def updated_output(shown: list[str], output: list[str]) -> list[str]:
     """What the page shall show of this output: as much as it showed before, the same parts left out."""
-    if matches_page(shown, said):
+    if matches_page(shown, output):
         return shown
     reported = (
-        said if any(line.startswith(("policy:", "ledger:")) for line in shown) else without_locations(said)
+        output
+        if any(line.startswith(("policy:", "ledger:")) for line in shown)
+        else without_locations(output)
     )
     reported = [_keep_elided(line, shown) for line in reported]
     if OUTPUT_REQUESTED in shown or ELIDED not in shown:
@@ -199,5 +201,5 @@ def _parts(shown: list[str]) -> Iterator[list[str]]:
 
 
 def _closest_match(line: str, reported: list[str], after: int) -> int:
-    likeness = [SequenceMatcher(None, line, item).ratio() for item in reported[after:]]
-    return after + likeness.index(max(likeness)) if likeness else max(0, len(reported) - 1)
+    similarities = [SequenceMatcher(None, line, item).ratio() for item in reported[after:]]
+    return after + similarities.index(max(similarities)) if similarities else max(0, len(reported) - 1)

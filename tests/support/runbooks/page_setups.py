@@ -454,8 +454,8 @@ def watchdog_not_running(stage: PageEnvironment) -> None:
     parts.disable_schedule("ScheduleFocus4D57D673")
     stage.advance_minutes(15)
 
-    def invoke(asked: Mapping[str, Any]) -> dict[str, Any]:
-        output = functions.invoke("watch", json.loads(asked["body"]))
+    def invoke(request: Mapping[str, Any]) -> dict[str, Any]:
+        output = functions.invoke("watch", json.loads(request["body"]))
         return {
             "StatusCode": 200,
             "ExecutedVersion": "$LATEST",

@@ -100,8 +100,11 @@ class PtyShell:
 
     @contextmanager
     def open(self):
-        (asks, asking), (answer, answers) = map(_move_above_nine, os.pipe()), map(_move_above_nine, os.pipe())
-        self._asks, self._answers = asks, answers
+        (call_reader, call_writer), (code_reader, code_writer) = (
+            map(_move_above_nine, os.pipe()),
+            map(_move_above_nine, os.pipe()),
+        )
+        self._calls, self._exit_codes = call_reader, code_writer
         self._said = (self.folder / ".said").open("wb")
         self._bash = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
@@ -110,22 +113,22 @@ class PtyShell:
             stderr=subprocess.STDOUT,
             cwd=self.folder,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **self.environment},
-            pass_fds=(asking, answer),
+            pass_fds=(call_writer, code_reader),
         )
         try:
             functions = "".join(f'{name}() {{ __ask {name} "$@"; }}\n' for name in self.programs)
-            self._tell(f"exec 7>&1 8>&{asking} {asking}>&- 9<&{answer} {answer}<&-\n")
+            self._tell(f"exec 7>&1 8>&{call_writer} {call_writer}>&- 9<&{code_reader} {code_reader}<&-\n")
             self._tell(f"__folder={quote(str(self._private))}\n{_PROLOGUE}{functions}")
-            os.close(asking)
-            os.close(answer)
+            os.close(call_writer)
+            os.close(code_reader)
             yield self
         finally:
             self._bash.kill()
             self._bash.stdin.close()
             self._bash.wait()
             self._said.close()
-            os.close(asks)
-            os.close(answers)
+            os.close(call_reader)
+            os.close(code_writer)
 
     @property
     def _private(self) -> Path:
@@ -152,7 +155,7 @@ class PtyShell:
     def _wait(self) -> int:
         until_s = time.monotonic() + TIMEOUT_S
         while True:
-            ready, _, _ = select.select([self._asks], [], [], max(0.0, until_s - time.monotonic()))
+            ready, _, _ = select.select([self._calls], [], [], max(0.0, until_s - time.monotonic()))
             assert ready, f"bash is not done after {TIMEOUT_S:g} s"
             line = self._read_line()
             assert line, "bash is gone"
@@ -163,7 +166,7 @@ class PtyShell:
     def _read_line(self) -> str:
         line = b""
         while not line.endswith(b"\n"):
-            byte = os.read(self._asks, 1)
+            byte = os.read(self._calls, 1)
             if not byte:
                 return ""
             line += byte
@@ -179,4 +182,4 @@ class PtyShell:
             os.chdir(before)
         output = "".join(f"printf %s {quote(text)} >&{way}\n" for way, text in written if text)
         (self._private / "answer").write_text(output)
-        os.write(self._answers, f"{code}\n".encode())
+        os.write(self._exit_codes, f"{code}\n".encode())

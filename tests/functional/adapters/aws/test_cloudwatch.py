@@ -50,7 +50,7 @@ def refusal(code, message="no"):
 class FakeCloudWatch:
     """Answers each query with ``answer(query)``, and keeps every request."""
 
-    def __init__(self, answer=lambda asked: result(asked["Id"], [50.0], ["11:58"])):
+    def __init__(self, answer=lambda query: result(query["Id"], [50.0], ["11:58"])):
         self.answer = answer
         self.requests = []
 
@@ -71,8 +71,8 @@ class PagedCloudWatch:
         return self.pages.pop(0)
 
 
-def queried_volume_id(asked):
-    return asked["MetricStat"]["Metric"]["Dimensions"][0]["Value"]
+def queried_volume_id(query):
+    return query["MetricStat"]["Metric"]["Dimensions"][0]["Value"]
 
 
 def read_one(client, query=None):
@@ -187,9 +187,9 @@ def test_a_result_without_status_is_unread():
 
 
 def test_one_bad_result_hides_no_other():
-    def answer(asked):
-        status = "Forbidden" if queried_volume_id(asked) == "vol-1" else "Complete"
-        return result(asked["Id"], [50.0], ["11:58"], status)
+    def answer(query):
+        status = "Forbidden" if queried_volume_id(query) == "vol-1" else "Complete"
+        return result(query["Id"], [50.0], ["11:58"], status)
 
     results = CloudWatchReader(FakeCloudWatch(answer)).read(balances_of(3), *SPAN)
     assert set(results.series) == {balance_of("vol-0"), balance_of("vol-2")}
@@ -256,8 +256,8 @@ def test_a_metric_of_an_instance_is_requested_where_it_is_published():
     query = MetricQuery("i-1", "EBSIOBalance%", "Minimum", "InstanceId")
     client = FakeCloudWatch()
     assert CloudWatchReader(client).read([query], *SPAN).series[query].values == (50.0,)
-    [[asked]] = [request["MetricDataQueries"] for request in client.requests]
-    assert asked["MetricStat"]["Metric"] == {
+    [[query]] = [request["MetricDataQueries"] for request in client.requests]
+    assert query["MetricStat"]["Metric"] == {
         "Namespace": "AWS/EC2",
         "MetricName": "EBSIOBalance%",
         "Dimensions": [{"Name": "InstanceId", "Value": "i-1"}],
@@ -351,12 +351,12 @@ def test_batches_are_read_side_by_side():
 
 
 def test_batches_come_as_they_are_answered_and_queries_are_taken_as_they_are_needed():
-    taken = count()
-    queries = (balance_of(f"vol-{next(taken)}") for _ in range(100_000))
+    requested = count()
+    queries = (balance_of(f"vol-{next(requested)}") for _ in range(100_000))
     batches = CloudWatchReader(FakeCloudWatch(), workers=1, sleep=lambda _: None).read_batches(queries, *SPAN)
     assert len(next(batches).series) == 500
     batches.close()
-    assert next(taken) <= 2 * 500  # at most two batches under way for each worker
+    assert next(requested) <= 2 * 500  # at most two batches under way for each worker
 
 
 def test_an_unexpected_error_is_not_swallowed():
@@ -417,7 +417,7 @@ def test_over_the_wire_throttling_is_waited_out_by_the_client_and_every_request_
 
 
 @pytest.mark.parametrize(
-    "told",
+    "bad_result",
     [
         None,
         "m0",
@@ -429,9 +429,9 @@ def test_over_the_wire_throttling_is_waited_out_by_the_client_and_every_request_
         {"Id": "m0", "StatusCode": "\x1b[31m" * 500, "Messages": [None, {"Value": "x" * 5_000}]},
     ],
 )
-def test_a_result_that_cannot_be_is_unread_and_the_other_is_read(told):
+def test_an_invalid_result_is_unread_and_the_other_is_read(bad_result):
     good = result("m1", [50.0], ["11:58"])
-    results = CloudWatchReader(PagedCloudWatch({"MetricDataResults": [told, good]})).read(
+    results = CloudWatchReader(PagedCloudWatch({"MetricDataResults": [bad_result, good]})).read(
         balances_of(2), *SPAN
     )
     bad_one, good_one = balances_of(2)

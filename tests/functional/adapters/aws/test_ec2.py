@@ -61,24 +61,22 @@ class FakeEc2:
         entries = [_instance(finding, self.instances[finding]) for finding in result]
         return self._page([{"Instances": entries}], request, "Reservations")
 
-    def _found(self, things, request, ids_parameter, filter_name):
+    def _found(self, items, request, ids_parameter, filter_name):
         self.requests.append(request)
         if ids_parameter in request:
             ids = request[ids_parameter]
             assert ids, "an empty list of ids asks for everything"
             assert len(ids) <= 500
             assert "MaxResults" not in request
-            if absent := [item for item in ids if item not in things]:
+            if absent := [item for item in ids if item not in items]:
                 raise self.refuse(absent)
             return (
-                list(things.values())
-                if things is self.by_id and not ids
-                else [_select(things, i) for i in ids]
+                list(items.values()) if items is self.by_id and not ids else [_select(items, i) for i in ids]
             )
         wanted = {item["Name"]: item["Values"] for item in request.get("Filters", ())}.get(filter_name)
         assert wanted is None or len(wanted) <= 200
-        ids = things if wanted is None else [item for item in wanted if item in things]
-        return [_select(things, item) for item in ids]
+        ids = items if wanted is None else [item for item in wanted if item in items]
+        return [_select(items, item) for item in ids]
 
     def _page(self, result, request, key):
         first = int(request.get("NextToken", 0))
@@ -90,8 +88,8 @@ def _instance(instance_id, state):
     return {"InstanceId": instance_id, "InstanceType": "m5.large", "State": {"Name": state}}
 
 
-def _select(things, item):
-    return things[item] if isinstance(things[item], dict) else item
+def _select(items, item):
+    return items[item] if isinstance(items[item], dict) else item
 
 
 def first_missing_named(absent):
@@ -175,7 +173,7 @@ def test_an_ordinary_volume_is_read_whole(faults):
 
 
 @pytest.mark.parametrize(
-    ("told", "zone", "outpost_arn"),
+    ("location", "zone", "outpost_arn"),
     [
         ({"AvailabilityZone": "us-east-1-bos-1a"}, "us-east-1-bos-1a", None),
         ({"AvailabilityZone": "us-east-1a", "AvailabilityZoneId": "use1-az4"}, "us-east-1a", None),
@@ -184,8 +182,8 @@ def test_an_ordinary_volume_is_read_whole(faults):
         ({"AvailabilityZone": 7, "OutpostArn": ""}, None, None),
     ],
 )
-def test_the_location_of_a_volume_is_read_as_far_as_known(told, zone, outpost_arn, faults):
-    volume = read_single_volume(a_described_volume() | told, faults)
+def test_the_location_of_a_volume_is_read_as_far_as_known(location, zone, outpost_arn, faults):
+    volume = read_single_volume(a_described_volume() | location, faults)
     assert (volume.zone, volume.outpost_arn) == (zone, outpost_arn)
 
 
@@ -197,8 +195,8 @@ def test_an_attachment_that_is_not_over_counts(state, faults):
 
 
 def test_a_volume_that_leaves_one_of_two_instances_is_not_detaching(faults):
-    both = [attachment("i-1", State="detaching"), attachment("i-2")]
-    volume = read_single_volume(a_described_volume(VolumeType="io2", Attachments=both), faults)
+    attachments = [attachment("i-1", State="detaching"), attachment("i-2")]
+    volume = read_single_volume(a_described_volume(VolumeType="io2", Attachments=attachments), faults)
     assert (volume.instance_id, volume.detaching) == ("i-2", False)
 
 
@@ -333,7 +331,7 @@ def test_an_id_given_twice_is_requested_once():
 
 
 @pytest.mark.parametrize(
-    ("refuse", "asked", "absent", "calls"),
+    ("refuse", "count", "absent", "calls"),
     [
         (every_missing_named, 500, 0, 1),
         (every_missing_named, 500, 1, 2),
@@ -349,8 +347,8 @@ def test_an_id_given_twice_is_requested_once():
         (nothing_named, 1, 1, 2),
     ],
 )
-def test_deleted_volumes_cost_few_calls_whatever_the_error_names(refuse, asked, absent, calls):
-    ids = [f"vol-{nth}" for nth in range(asked)]
+def test_deleted_volumes_cost_few_calls_whatever_the_error_names(refuse, count, absent, calls):
+    ids = [f"vol-{nth}" for nth in range(count)]
     ec2 = FakeEc2([a_described_volume(id_) for id_ in ids[absent:]], refuse=refuse)
     results = Ec2Reader(ec2).volumes_by_id(ids)
     assert results.missing == ids[:absent]
@@ -495,20 +493,24 @@ def test_an_unreadable_modification_is_reported_and_hides_no_other(faults):
 class FakeModificationsClient:
     """Modifications by volume; asked by filter, as EC2 has it, or never."""
 
-    def __init__(self, *told, fail_with=None):
-        self.told = told
+    def __init__(self, *modifications, fail_with=None):
+        self.modifications = modifications
         self.fail_with = fail_with or {}
         self.requests = []
 
     def describe_volumes_modifications(self, **request):
         self.requests.append(request)
         assert "VolumeIds" not in request, "one volume that was never modified fails a call that names it"
-        [asked] = request["Filters"]
-        assert (asked["Name"], len(asked["Values"]) <= 200) == ("volume-id", True)
+        [volume_filter] = request["Filters"]
+        assert (volume_filter["Name"], len(volume_filter["Values"]) <= 200) == ("volume-id", True)
         for volume_id, error in self.fail_with.items():
-            if volume_id in asked["Values"]:
+            if volume_id in volume_filter["Values"]:
                 raise error
-        return {"VolumesModifications": [item for item in self.told if item["VolumeId"] in asked["Values"]]}
+        return {
+            "VolumesModifications": [
+                item for item in self.modifications if item["VolumeId"] in volume_filter["Values"]
+            ]
+        }
 
 
 def modified(volume_id="vol-1", **changes):
@@ -615,8 +617,8 @@ TYPE_WITHOUT_LIMITS = [
 
 
 class FakeInstanceTypesClient:
-    def __init__(self, *told):
-        self.told = {item["InstanceType"]: item for item in told}
+    def __init__(self, *instance_types):
+        self.instance_types = {item["InstanceType"]: item for item in instance_types}
         self.requests = []
         self.error = None
 
@@ -624,9 +626,13 @@ class FakeInstanceTypesClient:
         self.requests.append(request)
         if self.error:
             raise self.error
-        [asked] = request["Filters"]
-        assert len(asked["Values"]) <= 100
-        return {"InstanceTypes": [self.told[value] for value in asked["Values"] if value in self.told]}
+        [type_filter] = request["Filters"]
+        assert len(type_filter["Values"]) <= 100
+        return {
+            "InstanceTypes": [
+                self.instance_types[value] for value in type_filter["Values"] if value in self.instance_types
+            ]
+        }
 
 
 def test_the_limits_of_an_instance_type_are_reported_in_mib_per_second():
@@ -687,7 +693,7 @@ class CannedEc2:
 
 
 @pytest.mark.parametrize(
-    "stranger",
+    "bad_volume",
     [
         None,
         "vol-2",
@@ -702,9 +708,9 @@ class CannedEc2:
         a_described_volume(7),
     ],
 )
-def test_a_volume_that_cannot_be_is_reported_and_hides_no_other(stranger):
+def test_an_invalid_volume_is_reported_and_hides_no_other(bad_volume):
     reported = []
-    aws = CannedEc2(a_described_volume("vol-1"), stranger, a_described_volume("vol-3"))
+    aws = CannedEc2(a_described_volume("vol-1"), bad_volume, a_described_volume("vol-3"))
     result = Ec2Reader(aws).volumes(
         ALL_GP2, report_failure=lambda volume_id, failure: reported.append((volume_id, failure))
     )
@@ -717,7 +723,7 @@ def test_a_volume_that_cannot_be_is_reported_and_hides_no_other(stranger):
 
 
 def test_invalid_optional_fields_count_as_absent():
-    odd = a_described_volume(
+    described = a_described_volume(
         CreateTime=datetime.min.replace(tzinfo=timezone(timedelta(hours=14))),
         Iops="300",
         Operator="aws",
@@ -730,7 +736,7 @@ def test_invalid_optional_fields_count_as_absent():
             {"Key": "Name", "Value": "ci"},
         ],
     )
-    (volume,) = Ec2Reader(CannedEc2(odd)).volumes(
+    (volume,) = Ec2Reader(CannedEc2(described)).volumes(
         ALL_GP2, report_failure=lambda *_: pytest.fail("it can be read")
     )
     assert volume.tags == {"Name": "ci"}

@@ -113,7 +113,7 @@ def test_what_fails_twice_is_reported():
     assert "a later tick asks again" in sending.failed[volume(2)]
 
 
-def test_an_entry_that_the_answer_forgets_is_not_taken_for_sent():
+def test_an_entry_missing_from_the_response_does_not_count_as_sent():
     _, sending = batch_response({4: None}, {0: None})
     assert "AWS did not say" in sending.failed[volume(4)]
 

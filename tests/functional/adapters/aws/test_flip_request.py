@@ -16,7 +16,7 @@ REQUESTS = st.builds(
     cause=st.sampled_from(FlipCause),
     because=st.text(),
     requested_at_s=st.integers(0, 4_000_000_000),
-).filter(lambda one: (one.direction, one.cause) != (Direction.FLIP, FlipCause.MANUAL))
+).filter(lambda request: (request.direction, request.cause) != (Direction.FLIP, FlipCause.MANUAL))
 
 
 @settings(max_examples=300, deadline=None)
@@ -72,7 +72,7 @@ VALID_BODY = json.loads(a_request().to_body())
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"schema": "burstwatch.flip_request/v2"}, '/v2" is not burstwatch.flip_request/v1'),
         ({"volume_id": 7}, "'volume_id': 7 is no volume id"),
@@ -88,14 +88,14 @@ VALID_BODY = json.loads(a_request().to_body())
         ({"extra": 1}, '"extra" is not known'),
     ],
 )  # fmt: skip
-def test_poison_is_refused_by_name(changes, says):
+def test_poison_is_refused_by_name(changes, message):
     with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
         FlipRequest.from_body(json.dumps(VALID_BODY | changes))
-    assert says in str(exc_info.value)
+    assert message in str(exc_info.value)
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "message"),
     [
         ({"by": "mallory"}, '\'by\': "mallory" is not "watchdog"'),
         ({"overridden": ["held"]}, "'overridden': [\"held\"] is not []"),
@@ -106,10 +106,10 @@ def test_poison_is_refused_by_name(changes, says):
         ({"cause": "by_hand"}, "by_hand is never asked of the queue"),
     ],
 )
-def test_what_only_a_person_may_order_is_poison(changes, says):
+def test_what_only_a_person_may_order_is_poison(changes, message):
     with pytest.raises(MalformedRequestError, match="no flip request") as exc_info:
         FlipRequest.from_body(json.dumps(VALID_BODY | changes))
-    assert says in str(exc_info.value)
+    assert message in str(exc_info.value)
 
 
 def test_the_return_of_what_a_person_flipped_is_requested_by_the_watchdog():
@@ -162,12 +162,12 @@ def test_invalid_json_is_only_poison(value, key):
 def test_a_repeated_tick_adds_nothing_and_a_minute_later_it_is_a_new_request():
     first = a_request(requested_at_s=REQUESTED_AT_S - 35)
     assert a_request(requested_at_s=REQUESTED_AT_S).deduplication_id == first.deduplication_id
-    others = [
+    different = [
         a_request(requested_at_s=REQUESTED_AT_S + 60),
         a_request(2),
         a_request(direction=Direction.FLIP_BACK),
     ]
-    assert len({item.deduplication_id for item in [first, *others]}) == 4
+    assert len({item.deduplication_id for item in [first, *different]}) == 4
 
 
 @pytest.mark.parametrize(

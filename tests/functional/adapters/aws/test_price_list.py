@@ -117,14 +117,16 @@ class CannedPriceList:
 
     def get_products(self, **request):
         family = next(item["Value"] for item in request["Filters"] if item["Field"] == "productFamily")
-        mine = [
+        matching = [
             item
             for item in self.products
             if isinstance(item, str) or item["product"]["productFamily"] == family
         ]
         first = int(request.get("NextToken", 0))
-        reported = [item if isinstance(item, str) else json.dumps(item) for item in mine[first : first + 2]]
-        rest = {"NextToken": str(first + 2)} if first + 2 < len(mine) else {}
+        reported = [
+            item if isinstance(item, str) else json.dumps(item) for item in matching[first : first + 2]
+        ]
+        rest = {"NextToken": str(first + 2)} if first + 2 < len(matching) else {}
         return {"PriceList": reported, **rest}
 
 
@@ -225,7 +227,7 @@ def test_a_row_that_makes_no_sense_is_reported_and_its_type_falls_back(products,
     assert "not complete for gp3" in result.faults[1]
 
 
-def test_two_prices_for_one_thing_are_not_guessed_between(products):
+def test_of_two_prices_for_one_item_none_is_guessed(products):
     row = products_of(products, "VolumeUsage.gp3")
     dimensions(row)["another"] = deepcopy(dimension(row)) | {"pricePerUnit": {"USD": "0.07"}}
     assert "it has 2 prices, not one" in read_prices_from(products).faults[0]
@@ -259,19 +261,19 @@ def test_the_labs_list_is_paged_as_aws_pages_it(lab):
     client = lab.client("pricing")
     filters = [{"Type": "TERM_MATCH", "Field": "regionCode", "Value": "us-east-1"}]
     whole = client.get_products(ServiceCode="AmazonEC2", Filters=filters)["PriceList"]
-    told, token = [], {}
+    products, token = [], {}
     while True:
         answer = client.get_products(ServiceCode="AmazonEC2", Filters=filters, MaxResults=4, **token)
         assert len(answer["PriceList"]) <= 4
-        told += answer["PriceList"]
+        products += answer["PriceList"]
         if "NextToken" not in answer:
             break
         token = {"NextToken": answer["NextToken"]}
-    assert told == whole
+    assert products == whole
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("parameters", "code"),
     [
         ({"ServiceCode": "AmazonS3"}, "NotFoundException"),
         ({"MaxResults": 101}, "InvalidParameterException"),
@@ -282,9 +284,9 @@ def test_the_labs_list_is_paged_as_aws_pages_it(lab):
         ),
     ],
 )
-def test_the_labs_list_refuses_what_it_does_not_know(lab, asked, code):
+def test_the_labs_list_refuses_what_it_does_not_know(lab, parameters, code):
     with pytest.raises(ClientError) as refused:
-        lab.client("pricing").get_products(**{"ServiceCode": "AmazonEC2"} | asked)
+        lab.client("pricing").get_products(**{"ServiceCode": "AmazonEC2"} | parameters)
     assert refused.value.response["Error"]["Code"] == code
 
 

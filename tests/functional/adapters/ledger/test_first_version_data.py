@@ -221,7 +221,7 @@ def live_with_first_version(story: Story) -> None:
 
 def stop_halfway(story: Story) -> None:
     """What a process leaves behind that dies: an alert that it was sending, and a claimed tick."""
-    first_version, here = story.first_version, {"location": story.location, "now_s": story.now_s}
+    first_version, common = story.first_version, {"location": story.location, "now_s": story.now_s}
     detail = {
         "schema": "burstwatch.probe/v1",
         "instance_id": HOST,
@@ -232,9 +232,9 @@ def stop_halfway(story: Story) -> None:
         "started_at": (story.lab.clock.now() - timedelta(seconds=10)).isoformat(),
         "top": [{"comm": "kworker/u8:1", "wchan": "blk_mq_get_tag", "count": 3}],
     }
-    assert first_version("report_stall", detail=detail, **here) == []
-    first_version("claim_delivery", channel=CHANNEL, lease_s=60, **here)
-    assert first_version("claim_tick", kind="focus", tick_s=story.now_s + 60, lease_s=50, **here)
+    assert first_version("report_stall", detail=detail, **common) == []
+    first_version("claim_delivery", channel=CHANNEL, lease_s=60, **common)
+    assert first_version("claim_tick", kind="focus", tick_s=story.now_s + 60, lease_s=50, **common)
     story.burstctl("hold", "--all", "--for", "1h", "--reason", "INC-42")
 
 
@@ -323,11 +323,11 @@ def location(request, tmp_path):
 def deliver_today(story: Story) -> list[str]:
     """What today's code sends of what waits for people, by its id."""
     sent: list[str] = []
-    people = SimpleNamespace(name=CHANNEL, send=lambda alert: sent.append(alert.alert_id))
+    channel = SimpleNamespace(name=CHANNEL, send=lambda alert: sent.append(alert.alert_id))
     with opened_ledger(story) as ledger:
         deliver(
             ledger,
-            [people],
+            [channel],
             digest_above=1000,
             location=AwsLocation(region="us-east-1", account="123456789012"),
             runbooks_url="https://example.com/runbooks",
@@ -680,8 +680,8 @@ def active_policy(lab) -> tuple[str, dict[str, Any]]:
 
 
 def active_policy_of_first_version(first_version) -> tuple[str, dict[str, Any]]:
-    found = first_version("read_policy", table=TABLE, name=PARAMETER, deployment="burstwatch")
-    return found["source"], found["policy"]
+    active_policy = first_version("read_policy", table=TABLE, name=PARAMETER, deployment="burstwatch")
+    return active_policy["source"], active_policy["policy"]
 
 
 def assert_pushed(source: str, policy: dict[str, Any]) -> None:
@@ -750,7 +750,7 @@ def test_the_record_of_a_deployment_is_read_by_both_versions(lab, first_version)
     write_origin(ssm, find_deployments(ssm)[0])
     ssm.close()
 
-    found = first_version("read_deployments", name="second")
+    response = first_version("read_deployments", name="second")
 
-    assert sorted(name for name, *_ in found["deployments"]) == ["burstwatch", "second"]
-    assert {tuple(tag) for *_, tag in found["deployments"]} == {first.read().opt_in_tag}
+    assert sorted(name for name, *_ in response["deployments"]) == ["burstwatch", "second"]
+    assert {tuple(tag) for *_, tag in response["deployments"]} == {first.read().opt_in_tag}

@@ -115,8 +115,8 @@ def test_a_change_writes_the_state_its_history_and_what_is_to_be_sent(ledger):
 def test_a_stale_change_is_skipped_whole_and_the_rest_is_applied(ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[])
     stale, fresh = a_change(A, expected=99, revision=101), a_change(B, expected=100, revision=101)
-    unseen = a_change(C, expected=100, revision=101)
-    assert ledger.commit([stale, fresh, unseen], channels=[MAIL]) == {B}
+    change_of_new = a_change(C, expected=100, revision=101)
+    assert ledger.commit([stale, fresh, change_of_new], channels=[MAIL]) == {B}
     assert {v: state.revision for v, state in ledger.states().items()} == {A: 100, B: 101}
     assert len(ledger.entries(A)) == 2
     assert ledger.entries(C) == []
@@ -322,7 +322,7 @@ def test_a_digest_goes_out_in_place_of_its_alerts(ledger):
     assert [ledger.claim_delivery(delivery, now_s=0, lease_s=60) for delivery in individual] == [False, False]
 
 
-def test_the_history_of_each_volume_tells_when_the_digest_with_its_alert_went_out(home, ledger):
+def test_the_history_of_each_volume_shows_when_the_digest_with_its_alert_was_sent(home, ledger):
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
     digest = a_digest(an_alert(A), an_alert(B))
     ledger.replace_with_digest(sent_ids(ledger, MAIL), digest, channels=[MAIL])

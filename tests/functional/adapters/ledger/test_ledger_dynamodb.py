@@ -175,8 +175,10 @@ def test_an_intent_costs_four_reads_and_two_writes_for_each_item(table, ledger):
     caps = Caps(volumes=5, usd_per_month=100.0)
 
     def begin():
-        begun = ledger.record_intent(an_intent(A), caps, now_s=0, respects_holds=True, channels=[MAIL])
-        assert begun.status is IntentStatus.RECORDED
+        intent_result = ledger.record_intent(
+            an_intent(A), caps, now_s=0, respects_holds=True, channels=[MAIL]
+        )
+        assert intent_result.status is IntentStatus.RECORDED
 
     assert consumed_capacity(table, begin) == (4, 10)
 
@@ -192,11 +194,11 @@ def test_a_long_history_of_other_volumes_costs_nothing(table, ledger):
             ledger.mark_delivered(delivery, at_s=revision)
 
     work(1)
-    alone = consumed_capacity(table, lambda: work(2))
+    expected = consumed_capacity(table, lambda: work(2))
     for number in range(20):
         entries = [an_entry(f"vol-{number}", revision=i, body={"text": "x" * 100}) for i in range(90)]
         ledger.commit([Change(volume_id=C, expected_revision=None, state=None, entries=entries)], channels=[])
-    assert consumed_capacity(table, lambda: work(3)) == alone
+    assert consumed_capacity(table, lambda: work(3)) == expected
 
 
 # How much it holds
@@ -332,14 +334,14 @@ def test_a_bundle_that_was_given_up_is_never_published(table, home, clock):
     first, second = other.pending_deliveries(channels=[MAIL])
     write = ledger._table.write
 
-    def sleepy(actions):
+    def write_late(actions):
         if "REMOVE draft_until_s" in str(actions):
             clock.now_s += 61
             assert other.claim_delivery(first, now_s=0, lease_s=60)
             other.mark_delivered(first, at_s=1)
         return write(actions)
 
-    ledger._outbox._table.write = sleepy
+    ledger._outbox._table.write = write_late
     ledger.replace_with_digest([alert.alert_id for alert in alerts], a_digest(*alerts), channels=[MAIL])
     assert ledger.pending_deliveries(channels=[MAIL]) == [second]
     assert other.claim_delivery(second, now_s=0, lease_s=60)
@@ -594,8 +596,10 @@ def test_a_lost_response_is_retried_without_repeating_the_write(table, ledger):
     assert len(sent_ids(ledger, MAIL)) == 2
     begins = [Fault("TransactWriteItems", is_response_lost=True)]
     for table.faults in (begins, []):
-        begun = ledger.record_intent(an_intent(A), Caps(volumes=1), now_s=0, respects_holds=True, channels=[])
-    assert (begun.status, begun.volumes) == (IntentStatus.CONFLICT, 0)
+        intent_result = ledger.record_intent(
+            an_intent(A), Caps(volumes=1), now_s=0, respects_holds=True, channels=[]
+        )
+    assert (intent_result.status, intent_result.volumes) == (IntentStatus.CONFLICT, 0)
 
 
 def test_a_claim_with_a_lost_response_is_held_by_its_owner(table, ledger, second_ledger):

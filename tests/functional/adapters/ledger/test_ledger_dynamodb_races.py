@@ -49,7 +49,9 @@ def run_concurrently(actions):
 def race_in_threads(home, act, how_many=6):
     """What each of several processes found that has the ledger open for itself."""
     ledgers = [home.open() for _ in range(how_many)]
-    return run_concurrently([lambda me=me, own=own: act(me, own) for me, own in enumerate(ledgers)])
+    return run_concurrently(
+        [lambda worker=worker, own=own: act(worker, own) for worker, own in enumerate(ledgers)]
+    )
 
 
 # Races
@@ -59,10 +61,10 @@ def race_in_threads(home, act, how_many=6):
 def test_of_ten_racing_for_four_places_four_succeed_and_know_who_came_before(home, ledger, caps):
     """Each wants all ten volumes, beginning with another: four intents, on four volumes, at $10 each."""
 
-    def act(me, own):
+    def act(worker, own):
         results = []
         for number in range(10):
-            intent = an_intent(VOLUME_IDS[(me + number) % 10], revision=100 + me)
+            intent = an_intent(VOLUME_IDS[(worker + number) % 10], revision=100 + worker)
             results.append((intent.volume_id, begin(own, intent, **caps)))
         return [(volume_id, item) for volume_id, item in results if item.status is IntentStatus.RECORDED]
 
@@ -81,21 +83,21 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
     """Six flip ten volumes out and home, again and again; at $10 each the spend cap lets two be away."""
     caps = {"volumes": 3, "usd_per_month": 25.0}
 
-    def act(me, own):
+    def act(worker, own):
         results = []
         for number in range(8):
-            volume_id = VOLUME_IDS[(me * 3 + number) % 10]
+            volume_id = VOLUME_IDS[(worker * 3 + number) % 10]
             state = own.states_of({volume_id}).get(volume_id)
             if state and state.flip:
                 continue
             revision = state.revision if state else None
             for direction in Direction:
                 new = (revision or 0) + 1
-                begun = begin(
+                intent_result = begin(
                     own, an_intent(volume_id, expected=revision, revision=new, direction=direction), **caps
                 )
-                results.append(begun)
-                if begun.status is not IntentStatus.RECORDED:
+                results.append(intent_result)
+                if intent_result.status is not IntentStatus.RECORDED:
                     break
                 revision = new
             else:
@@ -106,9 +108,9 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
         return results
 
     text = list(chain.from_iterable(race_in_threads(home, act)))
-    recorded = [begun for begun in text if begun.status is IntentStatus.RECORDED]
+    recorded = [intent_result for intent_result in text if intent_result.status is IntentStatus.RECORDED]
     assert recorded
-    assert {begun.volumes for begun in recorded} <= {0, 1}
+    assert {intent_result.volumes for intent_result in recorded} <= {0, 1}
     assert home.reserved() == (0, 0.0)
     intents = [e for v in VOLUME_IDS for e in ledger.entries(v) if e.kind is EntryKind.INTENT]
     assert len(intents) == len(recorded)
@@ -117,7 +119,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(home, ledger):
 def test_of_many_writers_of_one_revision_exactly_one_wins_each_time(home, ledger):
     """With an entry it is a transaction, without one it is not; both count."""
 
-    def act(me, own):
+    def act(worker, own):
         wins = []
         for revision in range(1, 13):
             change = a_change(expected=revision - 1 or None, revision=revision)
@@ -143,7 +145,7 @@ def test_of_many_senders_exactly_one_sends_each_alert(home, ledger):
     ledger.commit([a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts], channels=[MAIL])
     waiting = ledger.pending_deliveries(channels=[MAIL])
 
-    def act(me, own):
+    def act(worker, own):
         sent = []
         for delivery in waiting:
             if own.claim_delivery(delivery, now_s=0, lease_s=60):
@@ -163,10 +165,10 @@ def test_a_digest_that_races_with_senders_neither_loses_nor_doubles_an_alert(hom
     ledger.commit([a_change(str(a.volume_id), alerts=(a,)) for pair in pairs for a in pair], channels=[MAIL])
     by_id = {delivery.alert.alert_id: delivery for delivery in ledger.pending_deliveries(channels=[MAIL])}
 
-    def act(me, own):
+    def act(worker, own):
         reported = []
         for item, two in pairs:
-            if me % 2:
+            if worker % 2:
                 own.replace_with_digest([item.alert_id, two.alert_id], a_digest(item, two), channels=[MAIL])
             elif own.claim_delivery(by_id[two.alert_id], now_s=0, lease_s=60):
                 reported.append(two.volume_id)
@@ -193,7 +195,7 @@ def an_entry_for(alert):
 
 
 def test_a_contended_tick_is_claimed_by_one(home, ledger):
-    def act(me, own):
+    def act(worker, own):
         ticks = range(60, 360, 60)
         return [tick_s for tick_s in ticks if own.claim_tick(TickKind.FOCUS, tick_s, now_s=0, lease_s=60)]
 
@@ -201,10 +203,10 @@ def test_a_contended_tick_is_claimed_by_one(home, ledger):
 
 
 def test_rosters_that_are_written_at_once_leave_one_whole(home, ledger):
-    fleets = [frozenset(range(me, me + 50_000)) for me in range(4)]
+    fleets = [frozenset(range(worker, worker + 50_000)) for worker in range(4)]
 
-    def act(me, own):
-        own.complete_tick(TickKind.SWEEP, 300 * me, fleet_fingerprints=fleets[me])
+    def act(worker, own):
+        own.complete_tick(TickKind.SWEEP, 300 * worker, fleet_fingerprints=fleets[worker])
         return own.fleet_snapshot().tick_at_s
 
     assert max(race_in_threads(home, act, 4)) == 900
@@ -212,10 +214,10 @@ def test_rosters_that_are_written_at_once_leave_one_whole(home, ledger):
     assert sum(bool(items) and pk.startswith("roster ") for pk, items in home.dump().items()) == 1
 
 
-def test_holds_that_are_placed_and_lifted_at_once_are_each_told(home, ledger):
-    def act(me, own):
-        own.place_hold(replace(HOLD, by=f"{me}"))
-        return own.lift_hold(A, by=f"{me}", at_s=2)
+def test_holds_that_are_placed_and_lifted_at_once_are_each_recorded(home, ledger):
+    def act(worker, own):
+        own.place_hold(replace(HOLD, by=f"{worker}"))
+        return own.lift_hold(A, by=f"{worker}", at_s=2)
 
     lifted = [hold for hold in race_in_threads(home, act) if hold]
     assert lifted

@@ -88,7 +88,7 @@ def test_a_fast_clock_can_still_end_the_hold(ledger):
 
 
 @pytest.mark.parametrize(("volume_id", "subject"), [(A, A), (None, "*")])
-def test_the_history_tells_who_held_and_who_released(ledger, volume_id, subject):
+def test_the_history_shows_who_held_and_who_released(ledger, volume_id, subject):
     ledger.place_hold(a_hold(volume_id))
     ledger.lift_hold(volume_id, by="bob", at_s=1500)
     assert ledger.entries(subject) == [
@@ -130,7 +130,7 @@ def test_the_latest_mark_per_window_counts_after_reopening(ledger, second_ledger
     assert marks["release"].is_start is False
 
 
-def test_the_history_of_a_window_tells_who_started_and_who_stopped_it(ledger):
+def test_the_history_of_a_window_shows_who_started_and_who_stopped_it(ledger):
     for mark in (a_mark(until_s=5000), a_mark(is_start=False, by="bob"), a_mark("night", at_s=900)):
         ledger.record_manual_override(mark)
     assert ledger.entries("window release") == [

@@ -98,7 +98,7 @@ def test_an_intent_that_cannot_be_written_reserves_nothing(home, ledger):
 
 
 @pytest.mark.parametrize(
-    ("others", "usd", "caps", "begun"),
+    ("reservations", "usd", "caps", "status"),
     [
         ([10, 10, 10], 10, {}, IntentStatus.RECORDED),
         ([10, 10], 10, {"volumes": 3}, IntentStatus.RECORDED),
@@ -117,14 +117,14 @@ def test_an_intent_that_cannot_be_written_reserves_nothing(home, ledger):
         ([10, 10], 10, {"volumes": 3, "usd_per_month": 1}, IntentStatus.SPEND_CAP),
     ],
 )
-def test_an_intent_is_recorded_up_to_the_caps_and_not_beyond(home, ledger, others, usd, caps, begun):
+def test_an_intent_is_recorded_up_to_the_caps_and_not_beyond(home, ledger, reservations, usd, caps, status):
     """Rounding stops nobody: 0.1 + 0.1 + 0.1 is 0.30000000000000004. What saves money pays for nothing."""
-    reservation_totals(ledger, *others)
+    reservation_totals(ledger, *reservations)
     before = home.dump()
     beginning = begin(ledger, an_intent(A, usd_per_month=usd), **caps)
-    assert (beginning.status, beginning.volumes) == (begun, len(others))
-    assert beginning.usd_per_month == pytest.approx(sum(usd for usd in others if usd > 0))
-    assert (home.dump() == before) is (begun is not IntentStatus.RECORDED)
+    assert (beginning.status, beginning.volumes) == (status, len(reservations))
+    assert beginning.usd_per_month == pytest.approx(sum(usd for usd in reservations if usd > 0))
+    assert (home.dump() == before) is (status is not IntentStatus.RECORDED)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_a_volume_whose_state_is_dropped_counts_no_more(ledger):
 @pytest.mark.parametrize("usd", [0.0, 5.0, 20.0])
 def test_a_flip_that_costs_something_else_than_before_counts_as_what_it_costs_now(home, ledger, usd):
     begin(ledger, an_intent(A, revision=100))
-    dearer = a_flip(status=FlipStatus.ON_TARGET, usd_per_month=usd)
-    ledger.commit([flip_transition(EntryKind.REACHED, dearer, A, expected=100, revision=101)], channels=[])
+    costlier = a_flip(status=FlipStatus.ON_TARGET, usd_per_month=usd)
+    ledger.commit([flip_transition(EntryKind.REACHED, costlier, A, expected=100, revision=101)], channels=[])
     assert home.reserved() == (1, usd)
 
 
@@ -236,14 +236,14 @@ def test_the_longest_of_two_holds_is_reported(ledger):
 def test_conflict_comes_before_hold_and_hold_before_caps(ledger):
     reservation_totals(ledger, 10.0)
     ledger.place_hold(a_hold())
-    others = {"volumes": 1, "usd_per_month": 10.0}
+    totals = {"volumes": 1, "usd_per_month": 10.0}
     assert begin(ledger, an_intent(A, expected=5), volumes=0) == IntentResult(
-        status=IntentStatus.CONFLICT, **others
+        status=IntentStatus.CONFLICT, **totals
     )
     assert begin(ledger, an_intent(A), volumes=0) == IntentResult(
-        status=IntentStatus.HELD, hold=a_hold(), **others
+        status=IntentStatus.HELD, hold=a_hold(), **totals
     )
-    assert begin(ledger, an_intent(B), volumes=0) == IntentResult(status=IntentStatus.FLEET_CAP, **others)
+    assert begin(ledger, an_intent(B), volumes=0) == IntentResult(status=IntentStatus.FLEET_CAP, **totals)
 
 
 # Races

@@ -552,10 +552,10 @@ def test_a_long_history_of_other_volumes_costs_nothing(ledger):
         return len(steps)
 
     work(1)
-    alone = work(2)
+    expected = work(2)
     entries = [an_entry(f"vol-{i % 100}", revision=i) for i in range(20_000)]
     ledger.commit([Change(volume_id=B, expected_revision=None, state=None, entries=entries)], channels=[MAIL])
-    assert work(3) < alone * 1.2
+    assert work(3) < expected * 1.2
 
 
 def test_closing_twice_does_no_harm(ledger):

@@ -64,10 +64,10 @@ _TABLES = {
 _KEYS = {"states": "volume_id", "entries": "kind", "deliveries": "alert_id", "holds": "subject"}
 
 
-def corrupt(home, what, key=None, **changes):
+def corrupt(home, kind, key=None, **changes):
     """Change fields of the items of one kind, or of one of them, behind the ledger's back."""
     if home.kind == "sqlite":
-        table = _TABLES[what]
+        table = _TABLES[kind]
         sets = ", ".join(f"{name} = ?" for name in changes)
         where = "" if key is None else f" WHERE {_KEYS.get(table, 'name')} = ?"
         values = [*changes.values(), *([] if key is None else [key])]
@@ -76,7 +76,7 @@ def corrupt(home, what, key=None, **changes):
     spoiled = 0
     for pk, items in home.table.items.items():
         for sk, item in items.items():
-            if pk.startswith(what) and key in (None, sk, item.get("kind", {}).get("S")):
+            if pk.startswith(kind) and key in (None, sk, item.get("kind", {}).get("S")):
                 typed = {n: {"S": v} if isinstance(v, str) else {"N": repr(v)} for n, v in changes.items()}
                 items[sk] = item | typed
                 spoiled += 1
@@ -116,10 +116,10 @@ def test_an_unreadable_state_is_never_overwritten_as_if_it_were_new(home, ledger
     before = home.dump()
     new = Change(volume_id=A, expected_revision=None, state=a_state(A, 200, flip=a_flip()))
 
-    begun = ledger.record_intent(new, Caps(), now_s=200, respects_holds=True, channels=[])
+    intent_result = ledger.record_intent(new, Caps(), now_s=200, respects_holds=True, channels=[])
 
     assert ledger.commit([new], channels=[]) == set()
-    assert begun.status is IntentStatus.CONFLICT
+    assert intent_result.status is IntentStatus.CONFLICT
     assert home.dump() == before
 
 
@@ -166,8 +166,8 @@ def test_an_impossible_flip_is_rejected(home, ledger, changes):
 
 
 def deliver_all(ledger, now_s=NOW_S):
-    telling = CannedAws()
-    return evaluate_fleet(services_with(telling, ledger), now_s=now_s)
+    aws = CannedAws()
+    return evaluate_fleet(services_with(aws, ledger), now_s=now_s)
 
 
 def test_a_pass_evaluates_all_volumes_but_the_one_with_an_unreadable_state(home, ledger):
@@ -219,12 +219,12 @@ def test_a_volume_with_an_unreadable_state_is_not_flipped(home, ledger):
     order = FlipOrder(
         volume_id=DRAINING, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="x", by=WATCHDOG
     )
-    gathering = shell.build_collector(NOW_S)
+    collector = shell.build_collector(NOW_S)
 
-    outcome = execute_flips(shell, [order], gathering)[DRAINING]
+    outcome = execute_flips(shell, [order], collector)[DRAINING]
 
     assert (outcome.status, outcome.error_code) == (OutcomeStatus.FAILED, "unread")
-    assert any(f"the state of {DRAINING}" in failure for failure in gathering.failures)
+    assert any(f"the state of {DRAINING}" in failure for failure in collector.failures)
     assert ledger.states().unreadable.keys() == {DRAINING}
 
 
@@ -395,11 +395,11 @@ def test_the_alerts_of_a_digest_that_cannot_be_read_go_out_by_themselves(home, l
 def test_a_pass_counts_the_alerts_that_it_cannot_read_and_sends_the_rest(home, ledger):
     ledger.commit([a_change(A)], channels=["people"])
     corrupt(home, "waiting", an_alert(A).alert_id, document="{")
-    people = _RecordingChannel()
+    channel = _RecordingChannel()
 
-    report = evaluate_fleet(replace(services_with(CannedAws(), ledger), channels=[people]), now_s=NOW_S)
+    report = evaluate_fleet(replace(services_with(CannedAws(), ledger), channels=[channel]), now_s=NOW_S)
 
-    assert {alert.volume_id for alert in people.got} == {DRAINING, SILENT}
+    assert {alert.volume_id for alert in channel.got} == {DRAINING, SILENT}
     assert (report.sent, report.undelivered) == (2, 1)
     assert any("it is kept and not sent" in failure for failure in report.failures)
 
@@ -576,8 +576,8 @@ def test_a_reservation_without_a_state_is_dropped_when_it_cannot_be_read(tmp_pat
         home._connection.execute("INSERT INTO reservations VALUES ('vol-0c', 'lots')")
 
         caps = Caps(volumes=1, usd_per_month=40.0)
-        begun = ledger.record_intent(
+        intent_result = ledger.record_intent(
             an_outgoing_flip(B), caps, now_s=NOW_S, respects_holds=True, channels=[]
         ).status
 
-        assert begun is IntentStatus.RECORDED
+        assert intent_result is IntentStatus.RECORDED

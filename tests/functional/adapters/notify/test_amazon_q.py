@@ -147,7 +147,7 @@ def test_the_message_is_published_as_it_is():
 
 
 @pytest.mark.parametrize(
-    ("code", "is_permanent", "says"),
+    ("code", "is_permanent", "message"),
     [
         ("AuthorizationError", True, "sns:Publish to arn:aws:sns"),
         ("NotFound", True, "check the id"),
@@ -157,8 +157,8 @@ def test_the_message_is_published_as_it_is():
         ("InternalError", False, "try again"),
     ],
 )
-def test_what_sns_refuses_says_what_to_do(code, is_permanent, says):
+def test_what_sns_refuses_says_what_to_do(code, is_permanent, message):
     sns = stubbed_client("sns")
     with refuse_next_call(sns, "Publish", code=code, message="no"), pytest.raises(ChannelError) as exc_info:
         AmazonQChannel(sns, TOPIC).post(message_from_alert(an_alert()), delay_note=None, max_wait_s=30)
-    assert (exc_info.value.is_permanent, says in str(exc_info.value)) == (is_permanent, True)
+    assert (exc_info.value.is_permanent, message in str(exc_info.value)) == (is_permanent, True)

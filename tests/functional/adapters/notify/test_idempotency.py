@@ -102,11 +102,11 @@ def test_what_an_invocation_left_half_done_is_sent_when_its_time_is_over(client,
 
 
 def test_ten_concurrent_senders_send_once(client, send):
-    def one(_):
+    def send_alert(_):
         return SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status
 
     with ThreadPoolExecutor(10) as pool:
-        result = list(pool.map(one, range(10)))
+        result = list(pool.map(send_alert, range(10)))
     assert (result.count(SendStatus.SENT), send.count) == (1, 1)
 
 
@@ -178,11 +178,11 @@ def test_ten_concurrent_functions_get_ten_slots(client, time, monkeypatch):
 
     monkeypatch.setattr(client, "put_item", put_alone)
 
-    def one(_):
+    def claim_slot(_):
         return SharedRateLimiter(client, TABLE, "slack", clock=time).acquire(30)
 
     with ThreadPoolExecutor(10) as pool:
-        assert sorted(pool.map(one, range(10))) == [float(second) for second in range(10)]
+        assert sorted(pool.map(claim_slot, range(10))) == [float(second) for second in range(10)]
 
 
 def test_a_pause_that_slack_asks_one_for_holds_for_all(client, time, rate_limiter):

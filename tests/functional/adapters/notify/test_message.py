@@ -121,7 +121,7 @@ def test_whatever_stands_in_an_alarm_it_can_be_shown_or_is_refused(changes):
 
 
 @pytest.mark.parametrize(
-    ("message", "says"),
+    ("message", "phrase"),
     [
         ("", "no JSON"),
         ("hello", "no JSON"),
@@ -139,11 +139,11 @@ def test_whatever_stands_in_an_alarm_it_can_be_shown_or_is_refused(changes):
         (json.dumps(an_alert().to_document() | {"reading": {"burst_balance_pct": "full"}}), "cannot be read"),
     ],
 )
-def test_poison_says_what_it_is(message, says):
+def test_poison_says_what_it_is(message, phrase):
     with pytest.raises(ChatMessageError) as exc_info:
         parse_message(message)
     text = str(exc_info.value)
-    assert says in text
+    assert phrase in text
     assert text.isprintable()
     assert len(text) < 400
 
@@ -169,11 +169,11 @@ def test_a_broken_alert_is_read_or_refused_and_nothing_else(key, value):
 
 
 @pytest.mark.parametrize(
-    ("late_s", "said"),
+    ("late_s", "expected"),
     [(-40, None), (0, None), (299, None), (300, "delivered 5 min late"), (8000, "delivered 2 h 13 min late")],
 )
-def test_a_late_message_is_marked_as_late(late_s, said):
-    assert describe_delay(late_s) == said
+def test_a_late_message_is_marked_as_late(late_s, expected):
+    assert describe_delay(late_s) == expected
 
 
 def test_a_late_message_says_so_beside_its_time():

@@ -327,16 +327,16 @@ def test_a_retry_after_too_long_for_a_pass_is_reported_and_kept_for_the_next_ale
     assert time.slept == []
 
 
-@pytest.mark.parametrize("asked", ["0", "-5", "soon", "", "Fri, 20 Nov 2026 18:00:00 GMT", "1e9"])
-def test_pauses_add_up_to_half_a_minute_at_most(slack, channel, time, asked):
-    slack.answers = [(429, "rate_limited", {"Retry-After": asked})] * 100
+@pytest.mark.parametrize("retry_after", ["0", "-5", "soon", "", "Fri, 20 Nov 2026 18:00:00 GMT", "1e9"])
+def test_pauses_add_up_to_half_a_minute_at_most(slack, channel, time, retry_after):
+    slack.answers = [(429, "rate_limited", {"Retry-After": retry_after})] * 100
     assert not refusal(channel).is_permanent
     assert sum(time.slept) <= 30
     assert len(slack.posts) <= 31
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "says"),
+    ("status", "body", "message"),
     [
         (400, "invalid_payload", "report it"),
         (400, "invalid_blocks", "report it"),
@@ -354,11 +354,11 @@ def test_pauses_add_up_to_half_a_minute_at_most(slack, channel, time, asked):
         (418, "<html>teapot</html>", "HTTP 418"),
     ],
 )
-def test_a_refusal_is_permanent_and_names_the_next_step(slack, channel, status, body, says):
+def test_a_refusal_is_permanent_and_names_the_next_step(slack, channel, status, body, message):
     slack.answers = [(status, body, {})]
     error = refusal(channel)
     assert error.is_permanent
-    assert says in str(error)
+    assert message in str(error)
     assert (body in str(error)) is not body.startswith("<")
     assert len(slack.posts) == 1
 

@@ -49,7 +49,7 @@ def test_with_no_time_left_a_message_goes_at_once_or_not_at_all(slack, webhook):
 
 
 @pytest.mark.parametrize(
-    ("answer", "is_permanent", "says"),
+    ("answer", "is_permanent", "message"),
     [
         ((404, "no_service", {}), True, "make a new incoming webhook"),
         ((410, "channel_is_archived", {}), True, "unarchive the channel"),
@@ -58,10 +58,10 @@ def test_with_no_time_left_a_message_goes_at_once_or_not_at_all(slack, webhook):
         (None, False, "was not reached"),
     ],
 )
-def test_the_slack_status_decides_whether_to_retry(slack, webhook, answer, is_permanent, says):
+def test_the_slack_status_decides_whether_to_retry(slack, webhook, answer, is_permanent, message):
     slack.answers = [answer]
     error = refusal(webhook)
-    assert (error.is_permanent, says in str(error)) == (is_permanent, True)
+    assert (error.is_permanent, message in str(error)) == (is_permanent, True)
 
 
 def test_a_server_that_never_answers_is_left_after_the_timeout(slack, webhook, monkeypatch):

@@ -227,7 +227,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
 
 
 @pytest.mark.parametrize(
-    ("code", "is_permanent", "says"),
+    ("code", "is_permanent", "message"),
     [
         ("NotFound", True, "create the topic"),
         ("AuthorizationError", True, "grant sns:Publish"),
@@ -240,10 +240,10 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("InternalError", False, "try again"),
     ],
 )
-def test_an_error_says_what_to_do_next(client, code, is_permanent, says):
+def test_an_error_says_what_to_do_next(client, code, is_permanent, message):
     with Stubber(client) as stub:
         stub.add_client_error("publish", code, "the reason AWS gave\nin two lines")
-        with pytest.raises(ChannelError, match=says) as exc_info:
+        with pytest.raises(ChannelError, match=message) as exc_info:
             SnsChannel(client, TOPIC).send(an_alert())
     assert exc_info.value.is_permanent is is_permanent
     assert code in str(exc_info.value)

@@ -206,8 +206,8 @@ def a_deployment(name, *, deployed, updated=None, writes=True, stack="stack-1"):
 
 def standing_by_name(*deployments):
     """Those that stand, each by its own look at the same list."""
-    found = find_deployments(FakeSsm(*(element for item in deployments for element in item)))
-    return [item.name for item in found if flip_authority(item.name, found).may_flip]
+    deployments_found = find_deployments(FakeSsm(*(element for item in deployments for element in item)))
+    return [item.name for item in deployments_found if flip_authority(item.name, deployments_found).may_flip]
 
 
 def test_a_changed_tag_of_the_first_stack_does_not_make_it_the_second():

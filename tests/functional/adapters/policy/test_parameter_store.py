@@ -227,7 +227,7 @@ def test_a_transient_failure_raises_no_alert(function, error):
     assert function.read_policy().problem is None
 
 
-def test_a_remembered_text_that_nobody_can_read_is_passed_over(function):
+def test_a_stored_text_that_cannot_be_parsed_is_skipped(function):
     DynamoKeyValueStore(dynamodb_client(), TABLE).write("policy", "written by somebody else")
     function.ssm.put(PUSHED, BAD)
     assert function.minutes() == 61

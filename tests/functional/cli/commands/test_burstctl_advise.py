@@ -109,15 +109,15 @@ def test_when_no_volume_needs_burst_credits_already_advise_says_so(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("given", "why"),
+    ("facts", "why"),
     [
         ({"days": 1}, "1 undecided"),
         ({"tags": {"burstwatch:ignore": "true"}}, "1 ignored by tag"),
     ],
 )
-def test_while_some_volumes_are_unknown_advise_does_not_suggest_uninstalling(cli, lab, given, why):
+def test_while_some_volumes_are_unknown_advise_does_not_suggest_uninstalling(cli, lab, facts, why):
     add_empty_volume(lab)
-    add(lab, "other", size_gib=200, **given)
+    add(lab, "other", size_gib=200, **facts)
     text = join_lines(cli.run("advise").out)
     assert f"Keep the watch until all are judged: {why}" in text
     assert "uninstall" not in text
@@ -322,13 +322,13 @@ def test_csv_has_a_line_for_each_volume_with_its_command(cli, lab):
 
 def test_no_saving_is_counted_where_gp3_does_not_exist(cli, lab):
     """100 GiB idle gp2 that a flip would make cheaper: one here, one on an Outpost, one where AWS refused."""
-    here = add(lab, "here", days=1)
+    in_region = add(lab, "here", days=1)
     outpost = add(lab, "outpost", days=1, outpost_arn="arn:aws:outposts:us-east-1:1:outpost/op-1")
     boston = add(lab, "boston", days=1, zone="us-east-1-bos-1a", lacks_gp3=True)
     refused = cli.run("flip", boston, "--to", "gp3", "--yes")
     assert "type_not_available" in refused.err + refused.out
     result = {volume["volume_id"]: volume for volume in cli.run("advise", "--json").document["volumes"]}
-    assert "gp3" in result[here]["options"]
+    assert "gp3" in result[in_region]["options"]
     for volume_id in (outpost, boston):
         assert not result[volume_id]["options"].keys() & {"gp3", "flip"}
         assert result[volume_id]["advised"]["volume_type"] != "gp3"

@@ -131,18 +131,18 @@ def test_the_price_is_that_of_all_resources_for_all_the_time():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--only", "nonsense"], "there is no fact nonsense"),
         (["--resume", "--clean-up"], "exclude each other"),
         (["--report", "no/such/folder", "--yes"], "there is no directory"),
     ],
 )
-def test_invalid_option_combinations_are_usage_errors(checks, lab, arguments, said):
+def test_invalid_option_combinations_are_usage_errors(checks, lab, arguments, message):
     result = checks.run(*arguments)
 
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
     assert leftover_resources(lab) == []
 
 
@@ -150,23 +150,23 @@ def test_invalid_option_combinations_are_usage_errors(checks, lab, arguments, sa
 
 
 def test_foreign_volumes_are_neither_modified_nor_deleted(checks, lab):
-    mine = add_lab_volume(lab, "mine", tags={TAG: "another-run"})
+    tagged = add_lab_volume(lab, "mine", tags={TAG: "another-run"})
     plain = add_lab_volume(lab, "plain")
 
     assert checks.run("--yes", "--only", "quota", "--only", "ratio-refusal").code == 2
     assert checks.run("--yes", "--only", "ratio-refusal", "--only", "zone-filter").code == 0
-    assert {mine, plain} == {volume.volume_id for volume in lab.fleet}
-    assert modification_targets(lab, mine) == modification_targets(lab, plain) == []
+    assert {tagged, plain} == {volume.volume_id for volume in lab.fleet}
+    assert modification_targets(lab, tagged) == modification_targets(lab, plain) == []
 
 
 def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
-    taken = []
+    terminated = []
 
     def take(stop):
         for volume in lab.fleet:
             if TAG in volume.tags:
                 del volume.tags[TAG]
-                taken.append(volume.volume_id)
+                terminated.append(volume.volume_id)
 
     checks.meanwhile.append(take)
     result = checks.run("--yes", "--only", "no-op-counts", "--json")
@@ -174,7 +174,7 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
     fact = find_fact(result.document, "no-op-counts")
     assert fact["outcome"] == "failed"
     assert "it is not touched" in fact["reason"]
-    assert taken[0] in lab.fleet
+    assert terminated[0] in lab.fleet
 
 
 def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
@@ -237,10 +237,10 @@ def test_a_fact_that_breaks_or_takes_too_long_leaves_the_others_their_answers(ch
         while True:
             yield 60
 
-    given = {"question": "?", "why": "!", "minutes": 30, "actions": ()}
+    common = {"question": "?", "why": "!", "minutes": 30, "actions": ()}
     facts = (
-        Fact(name="breaks", measure=breaks, **given),
-        Fact(name="never-ends", measure=never_ends, **given),
+        Fact(name="breaks", measure=breaks, **common),
+        Fact(name="never-ends", measure=never_ends, **common),
         *(fact for fact in FACTS if fact.name == "ratio-refusal"),
     )
     monkeypatch.setattr(command, "FACTS", facts)
@@ -302,7 +302,7 @@ def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(chec
 
 
 def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(checks, lab):
-    theirs = add_lab_volume(lab, "theirs")
+    foreign_volume = add_lab_volume(lab, "theirs")
     crash(checks, when=lambda: len(lab.fleet) > 1)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes")
@@ -316,7 +316,7 @@ def test_after_a_crash_another_run_is_refused_and_clean_up_removes_what_is_left(
     assert cleaned.code == 0
     assert cleaned.document["runs"][0]["left"] == []
     assert leftover_resources(lab) == []
-    assert theirs in lab.fleet
+    assert foreign_volume in lab.fleet
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
 
 
@@ -326,17 +326,17 @@ def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_ins
     """A volume of 1,000 GiB that nothing deletes would cost $100 a month."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
-    made, kept = BaseClient._make_api_call, []
+    make_call, kept = BaseClient._make_api_call, []
 
-    def call(client, operation, given):
-        answer = made(client, operation, given)
+    def call_and_check(client, operation, parameters):
+        answer = make_call(client, operation, parameters)
         for volume in lab.fleet:
             if volume.size_gib >= 1000:
                 owner = volume.attachment and lab.fleet.instances[volume.attachment.instance_id]
                 kept.append(owner is not None and volume.volume_id in owner.own_volumes)
         return answer
 
-    monkeypatch.setattr(BaseClient, "_make_api_call", call)
+    monkeypatch.setattr(BaseClient, "_make_api_call", call_and_check)
     checks.answer("large-publishes")
 
     assert len(kept) > 1
@@ -422,17 +422,17 @@ def test_clean_up_names_the_permission_without_which_it_finds_no_key(checks, lab
 
 
 def test_a_key_whose_own_policy_hides_its_tags_keeps_nothing_from_being_removed(checks, lab):
-    theirs = lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
+    foreign_key = lab.client("kms").create_key()["KeyMetadata"]["KeyId"]
     crash(checks, when=lambda: len(lab.client("kms").list_keys()["Keys"]) > 1)
     with pytest.raises(SimulatedCrash):
         checks.run("--yes", "--only", "encrypted-alarm")
     for path in checks.cli.ledger_path.parent.glob("aws-check-*.json"):
         path.unlink()
-    denied = DENIED | {"code": "AccessDeniedException", "volume_ids": (theirs,)}
+    denied = DENIED | {"code": "AccessDeniedException", "volume_ids": (foreign_key,)}
     lab.faults.add(Fault(action="ListResourceTags", **denied))
 
     assert checks.run("--clean-up", "--yes").code == 0
-    assert leftover_resources(lab) == [("key", theirs)]
+    assert leftover_resources(lab) == [("key", foreign_key)]
 
 
 @pytest.mark.parametrize("then", ["--clean-up", "--resume"])
@@ -443,16 +443,16 @@ def test_a_crash_between_the_intent_and_the_record_of_what_was_created_leaves_no
     """The call is carried out, and the process ends before it sees the answer."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
-    created = BaseClient._make_api_call
+    make_call = BaseClient._make_api_call
 
-    def call(client, operation, given):
-        answer = created(client, operation, given)
+    def call_and_crash(client, operation, parameters):
+        answer = make_call(client, operation, parameters)
         if operation == action:
             raise SimulatedCrash
         return answer
 
     with monkeypatch.context() as patched:
-        patched.setattr(BaseClient, "_make_api_call", call)
+        patched.setattr(BaseClient, "_make_api_call", call_and_crash)
         with pytest.raises(SimulatedCrash):
             checks.run("--yes", "--only", fact)
     assert leftover_resources(lab) != []
@@ -501,17 +501,17 @@ def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks
 
 
 def test_another_process_in_the_region_is_refused(checks, lab):
-    seen = []
+    results = []
 
-    def another(stop):
+    def run_another(stop):
         checks.meanwhile.clear()
-        seen.append(checks.cli.run_in_subprocess("aws-check", "--clean-up", "--yes"))
+        results.append(checks.cli.run_in_subprocess("aws-check", "--clean-up", "--yes"))
 
-    checks.meanwhile.append(another)
+    checks.meanwhile.append(run_another)
 
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
-    assert seen[0].code == 1
-    assert "another burstctl aws-check is running" in seen[0].err
+    assert results[0].code == 1
+    assert "another burstctl aws-check is running" in results[0].err
 
 
 def test_a_run_of_another_account_is_not_touched(checks, lab):
@@ -582,10 +582,10 @@ def late_records(monkeypatch):
     """After each ModifyVolume, DescribeVolumesModifications repeats its answer from before for two looks."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
-    made, before, stale = BaseClient._make_api_call, {}, []
+    make_call, before, stale = BaseClient._make_api_call, {}, []
 
-    def call(client, operation, given):
-        answer = made(client, operation, given)
+    def call(client, operation, parameters):
+        answer = make_call(client, operation, parameters)
         if operation == "ModifyVolume":
             stale[:] = [before.get("answer", answer | {"VolumesModifications": []})] * 2
         if operation == "DescribeVolumesModifications":
@@ -611,23 +611,25 @@ def test_a_record_of_the_modification_before_is_not_taken_for_this_one(checks, l
 
 
 def test_times_of_a_modification_are_not_those_of_the_one_before(checks, lab, late_records, monkeypatch):
-    journeys, judge = [], balance_after_return.reach_verdict
+    round_trips, judge = [], balance_after_return.reach_verdict
     monkeypatch.setattr(
-        balance_after_return, "reach_verdict", lambda journey: journeys.append(journey) or judge(journey)
+        balance_after_return,
+        "reach_verdict",
+        lambda round_trip: round_trips.append(round_trip) or judge(round_trip),
     )
 
     checks.answer("balance-after-return")
 
-    assert journeys[-1].return_started_at_s > journeys[-1].arrived_at_s
+    assert round_trips[-1].return_started_at_s > round_trips[-1].arrived_at_s
 
 
 def test_a_record_that_one_look_does_not_show_is_not_gone(checks, lab, monkeypatch):
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
-    made, completed = BaseClient._make_api_call, []
+    make_call, completed = BaseClient._make_api_call, []
 
-    def call(client, operation, given):
-        answer = made(client, operation, given)
+    def call(client, operation, parameters):
+        answer = make_call(client, operation, parameters)
         for record in answer.get("VolumesModifications", ()):
             completed.extend([1] if record["ModificationState"] == "completed" else [])
         if operation == "DescribeVolumesModifications" and len(completed) in (3, 5):

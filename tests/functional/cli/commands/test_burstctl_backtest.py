@@ -150,21 +150,21 @@ def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(cli, tmp_p
     with start_lab(cli, **CHANGES) as lab:
         for nth, (name, load, size_gib) in enumerate(FLEET):
             minutes = int((timedelta(days=DAYS) + BEFORE).total_seconds()) // 60 + 2
-            given = {"volume_id": nth_volume_id(nth), "created_at": BEGIN - timedelta(days=30)}
-            add_volume(lab, name, load, size_gib=size_gib, minutes=minutes, **given)
+            fields = {"volume_id": nth_volume_id(nth), "created_at": BEGIN - timedelta(days=30)}
+            add_volume(lab, name, load, size_gib=size_gib, minutes=minutes, **fields)
         cli_result = cli.run("backtest", "--days", DAYS, "--lag", "2m", "--json")
 
     assert cli_result.code == 0, cli_result.err
     result = {item["volume_id"]: item for item in cli_result.document["volumes"]}
     assert result.keys() == alerts.keys()
     for volume_id, item in result.items():
-        told_now = [(element["kind"], element["level"], at_s(element["at"])) for element in item["alerts"]]
-        assert told_now == alerts[volume_id], item["name"]
+        live_alerts = [(element["kind"], element["level"], at_s(element["at"])) for element in item["alerts"]]
+        assert live_alerts == alerts[volume_id], item["name"]
         created = [(at_s(element["started_at"]), element["direction"]) for element in item["modifications"]]
         assert created == flips[volume_id], item["name"]
         results = round(item["usd_watching"] / 0.00001)
         # this watchdog asks nobody what drained a volume: five metrics for each drain told at a new level
-        levels = ["ok", *(level for kind, level, _ in told_now if kind.startswith("BurstBalance"))]
+        levels = ["ok", *(level for kind, level, _ in live_alerts if kind.startswith("BurstBalance"))]
         risen = [
             at for was, at in pairwise(levels) if at != was and at in ("warning", "critical", "exhausted")
         ]
@@ -388,7 +388,7 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["vol-1"], "is no volume id"),
         (["--size", "100"], "--size is about files: add --csv FILE"),
@@ -397,10 +397,10 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
         (["--csv", "."], ". cannot be read: Is a directory"),
     ],
 )
-def test_a_usage_error_is_one_clear_message(cli, arguments, said):
+def test_a_usage_error_is_one_clear_message(cli, arguments, message):
     result = cli.run("backtest", *arguments)
     assert result.code == 2
-    assert said in join_lines(result.err)
+    assert message in join_lines(result.err)
     assert "Traceback" not in result.err
 
 
@@ -500,7 +500,7 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (b"", "line 1: no column time, burst_balance_pct, read_ops, write_ops"),
         (b"hello, world\nthis is a letter\n", "found 'hello', 'world'"),
@@ -556,13 +556,13 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
     ],
     ids=lambda value: None if isinstance(value, bytes) or "\n" in value else value[:40],
 )
-def test_a_hostile_file_is_one_message_with_its_line(cli, tmp_path, text, said):
+def test_a_hostile_file_is_one_message_with_its_line(cli, tmp_path, text, message):
     (tmp_path / "bad.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     result = cli.run("backtest", "--csv", "bad.csv")
     assert (result.code, result.out) == (2, "")
     [complaint] = result.error_lines
     assert complaint.startswith("burstctl: bad.csv")
-    assert said in complaint
+    assert message in complaint
 
 
 def test_ten_million_rows_end_at_the_first_too_many(cli, tmp_path):

@@ -101,7 +101,9 @@ def test_the_actions_that_doctor_uses_are_in_the_readme_table(cli, lab):
         assert any(action in row or action.partition(":")[2] in row for row in rows), action
 
 
-@pytest.mark.parametrize(("permission", "attempt"), READS, ids=lambda each: getattr(each, "action", ""))
+@pytest.mark.parametrize(
+    ("permission", "attempt"), READS, ids=lambda parameter: getattr(parameter, "action", "")
+)
 def test_each_missing_permission_is_named_with_what_it_is_for(cli, lab, permission, attempt):
     add_calm(lab)
     deny(lab, permission.action)
@@ -118,8 +120,10 @@ def test_each_missing_permission_is_named_with_what_it_is_for(cli, lab, permissi
     assert permission.purpose in finding["seen"]
     assert "arn:aws:iam::123456789012:user/ann may not call" in finding["seen"]
     assert permission.action in finding["fix"]
-    others = [item for item in findings_for(result, "permissions") if item["about"] != permission.action]
-    assert {item["verdict"] for item in others} <= {"ok", "skipped"}
+    other_findings = [
+        item for item in findings_for(result, "permissions") if item["about"] != permission.action
+    ]
+    assert {item["verdict"] for item in other_findings} <= {"ok", "skipped"}
     assert {item["verdict"] for item in findings_for(result, "versions")} == {"ok"}
 
 
@@ -202,9 +206,9 @@ def test_throttling_by_aws(cli, lab, monkeypatch):
     result = cli.run("doctor", "--json")
 
     assert result.code == 1
-    told = single_finding(result, "permissions", "cloudwatch:GetMetricData")
-    assert (told["verdict"], told["trouble"]) == ("broken", "failed")
-    assert "AWS limits how often this may be called" in told["seen"]
+    broken = single_finding(result, "permissions", "cloudwatch:GetMetricData")
+    assert (broken["verdict"], broken["trouble"]) == ("broken", "failed")
+    assert "AWS limits how often this may be called" in broken["seen"]
     (unread,) = [finding for finding in findings_for(result, "volumes") if finding["verdict"] == "broken"]
     assert (unread["trouble"], unread["page"]) == ("failed", "runbooks/TelemetryGap.md")
     assert single_finding(result, "permissions", "ec2:DescribeVolumes")["verdict"] == "ok"
@@ -292,7 +296,7 @@ def test_volumes_that_cannot_be_watched_and_why(cli):
     assert silent in gap["about"]
     assert gap["commands"] == [f"burstctl explain {silent} --region us-east-1"]
     assert "1 volume watched" in reported
-    assert {(seen.partition(":")[0], item["fix"]) for seen, item in reported.items() if item["fix"]} >= {
+    assert {(text.partition(":")[0], item["fix"]) for text, item in reported.items() if item["fix"]} >= {
         ("1 volume idle", "nothing to do: a full volume that serves nothing need not publish a balance"),
         ("1 volume detached", "nothing to do: looked at from the minute it is attached"),
         ("1 volume cannot run dry", "nothing to do: from 1,000 GiB on it earns what it can spend"),
@@ -306,11 +310,11 @@ def test_cloudwatch_is_behind(cli):
         (cli.directory / "policy.yaml").write_text("version: 1\ncadence:\n  metric_lag: 1m\n")
         lab.clock.advance(30)
 
-        told, spacing = findings_for(cli.run("doctor", "--json"), "telemetry")
+        age, spacing = findings_for(cli.run("doctor", "--json"), "telemetry")
 
     assert spacing["seen"] == "time between datapoints (60 s: 1 volume)"
-    assert told["verdict"] == "warning"
-    assert "and cadence.metric_lag counts on 60 s" in told["seen"]
+    assert age["verdict"] == "warning"
+    assert "and cadence.metric_lag counts on 60 s" in age["seen"]
 
 
 def test_datapoints_every_five_minutes_call_for_another_metric_lag_at_its_price(cli):
@@ -407,14 +411,16 @@ def test_a_ledger_of_another_account_hides_no_volume(cli, lab):
 
     result = cli.run("doctor", "--json")
 
-    _, told = findings_for(result, "ledger")
-    assert (told["verdict"], result.code) == ("broken", 3)
-    assert "is that of account 1 in eu-west-1, and this is account 123456789012 in us-east-1" in told["seen"]
+    _, finding = findings_for(result, "ledger")
+    assert (finding["verdict"], result.code) == ("broken", 3)
+    assert (
+        "is that of account 1 in eu-west-1, and this is account 123456789012 in us-east-1" in finding["seen"]
+    )
     assert single_finding(result, "volumes")["verdict"] == "ok"
 
 
 @pytest.mark.parametrize(
-    ("make", "seen"),
+    ("make", "message"),
     [
         (lambda path: path.write_bytes(b""), "is damaged (it is empty)"),
         (lambda path: path.write_bytes(b"hello" * 1000), "is damaged"),
@@ -422,10 +428,10 @@ def test_a_ledger_of_another_account_hides_no_volume(cli, lab):
         (lambda path: _with_schema(path, 0, "CREATE TABLE t (x)"), "another program"),
     ],
 )
-def test_a_file_that_is_not_a_ledger(tmp_path, make, seen):
+def test_a_file_that_is_not_a_ledger(tmp_path, make, message):
     make(tmp_path / "ledger")
 
-    with pytest.raises(LedgerError, match=re.escape(seen)):
+    with pytest.raises(LedgerError, match=re.escape(message)):
         inspect_ledger_file(tmp_path / "ledger")
 
 
@@ -554,20 +560,20 @@ def test_an_invalid_webhook_address_or_one_that_nobody_serves(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("topic_arn", "seen"),
+    ("topic_arn", "message"),
     [
         ("arn:aws:sns:us-east-1:123456789012:nobody", "there is no topic arn:aws:sns:us-east-1"),
         ("arn:aws:sns:eu-west-1:123456789012:alerts", "it is in eu-west-1, and this is us-east-1"),
     ],
 )
-def test_a_topic_that_alerts_do_not_get_to(cli, lab, topic_arn, seen):
+def test_a_topic_that_alerts_do_not_get_to(cli, lab, topic_arn, message):
     lab.client("sns").list_topics()  # moto takes its time to load it
     cli.set(BURSTWATCH_TOPIC_ARN=topic_arn)
 
     finding = single_finding(cli.run("doctor", "--json"), "topic")
 
     assert finding["verdict"] == "broken"
-    assert finding["seen"].startswith(seen)
+    assert finding["seen"].startswith(message)
 
 
 def test_an_unresponsive_service_is_not_called_twice(cli, lab, monkeypatch):
@@ -595,7 +601,7 @@ def test_a_region_without_volumes_is_not_reported_as_watched(cli, lab):
     assert "--region" in finding["fix"]
 
 
-def test_volumes_that_opted_in_where_nobody_is_known_to_flip(cli, lab):
+def test_volumes_that_opted_in_without_a_watchdog_that_flips(cli, lab):
     add_calm(lab, tags=AUTO)
 
     finding = single_finding(cli.run("doctor", "--json"), "opt-in")

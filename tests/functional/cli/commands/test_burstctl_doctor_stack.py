@@ -170,13 +170,13 @@ def test_a_stack_where_everything_that_can_be_is_broken(cli, lab, cloudformation
         ("alarms", "burstwatch-WatchdogErrors-watch", "broken"),
     ]
     assert "only proposing: later" in findings_for(result, "stack")[0]["seen"]
-    reserved, taken = (
+    reserved, throttled = (
         finding for finding in findings_for(result, "functions", "flip") if finding["verdict"] == "broken"
     )
     assert reserved["commands"] == [
         "aws lambda delete-function-concurrency --function-name burstwatch-Flip --region us-east-1"
     ]
-    assert taken["commands"] == [
+    assert throttled["commands"] == [
         "aws lambda update-event-source-mapping --uuid u-1 --enabled --region us-east-1"
     ]
     assert (
@@ -202,16 +202,16 @@ def test_missing_permission_on_the_stack_is_reported_and_no_check_passes(cli, la
     result = cli.run("doctor", "--json")
 
     assert result.code == 0
-    whole, unseen = findings_for(result, "stack")
-    assert (whole["verdict"], unseen["verdict"]) == ("ok", "skipped")
-    assert "may not call cloudformation:DescribeStacks" in unseen["seen"]
+    whole, stack_settings = findings_for(result, "stack")
+    assert (whole["verdict"], stack_settings["verdict"]) == ("ok", "skipped")
+    assert "may not call cloudformation:DescribeStacks" in stack_settings["seen"]
     for check in ("schedule", "functions", "queues"):
         assert single_finding(result, check)["seen"] == "not known, because of what is said at stack"
     for check in ("alarms", "ledger", "topic"):
         assert single_finding(result, check)["verdict"] == "skipped"
     for action in ("dynamodb:PutItem", "ssm:PutParameter"):
-        told = single_finding(result, "permissions", action)
-        assert (told["verdict"], told["fix"]) == (
+        broken = single_finding(result, "permissions", action)
+        assert (broken["verdict"], broken["fix"]) == (
             "skipped",
             "grant iam:SimulatePrincipalPolicy to find out",
         )
@@ -225,9 +225,11 @@ def test_a_stopped_watchdog_whose_alerts_would_not_arrive(cli, lab):
     deploy_stack(lab, opt_in_tag={"key": "team", "value": "storage"})
     lab.client("sns").create_topic(Name="burstwatch")
     push_policy(lab, DEFAULT_POLICY, over="another\n")
-    with fake_cloudformation() as things:
-        cli.set(AWS_ENDPOINT_URL_CLOUDFORMATION=things.url, AWS_ENDPOINT_URL_LAMBDA=things.url)
-        things.function("Notify")["Environment"] = {"Variables": {"BURSTWATCH_SLACK_SECRET": "gone"}}
+    with fake_cloudformation() as cloudformation:
+        cli.set(
+            AWS_ENDPOINT_URL_CLOUDFORMATION=cloudformation.url, AWS_ENDPOINT_URL_LAMBDA=cloudformation.url
+        )
+        cloudformation.function("Notify")["Environment"] = {"Variables": {"BURSTWATCH_SLACK_SECRET": "gone"}}
         result = cli.run("doctor", "--json")
 
     assert {(item["about"], item["verdict"]) for item in findings_for(result, "heartbeat")} == {

@@ -40,11 +40,11 @@ class FakeSleep:
 
     def __init__(self, lab):
         self.lab = lab
-        self.taken = 0
+        self.count = 0
         self.meanwhile = []
 
     def sleep(self, stop, seconds):
-        self.taken += 1
+        self.count += 1
         self.lab.clock.advance(seconds)
         for action in list(self.meanwhile):
             action(stop)
@@ -238,7 +238,7 @@ def flip_and_return(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("make", "name", "said"),
+    ("make", "name", "message"),
     [
         (place_in_window, "window", "its window release runs"),
         (place_before_window, "window", "its window night starts before the experiment would be over"),
@@ -247,7 +247,7 @@ def flip_and_return(cli, lab):
         (flip_and_return, "quota_reserve", "2 of AWS's 4 modifications in 24 h are used; it takes 2"),
     ],
 )
-def test_the_experiment_is_refused_and_nothing_is_done(cli, lab, make, name, said):
+def test_the_experiment_is_refused_and_nothing_is_done(cli, lab, make, name, message):
     volume_id = make(cli, lab)
     before = count_modify_calls(lab)
 
@@ -255,7 +255,7 @@ def test_the_experiment_is_refused_and_nothing_is_done(cli, lab, make, name, sai
 
     assert result.code == 4
     assert f"{name}: " in result.out
-    assert said in " ".join(result.out.split())
+    assert message in " ".join(result.out.split())
     assert max(map(len, result.out.splitlines())) <= COLUMNS
     assert count_modify_calls(lab) == before
     assert read_journals(cli) == []
@@ -615,7 +615,7 @@ def test_a_volume_that_may_not_be_flipped_is_released(cli, lab, fake_sleep):
     assert cli.run(*COMMAND, volume_id, "--dry-run").code == 0
 
 
-def test_without_datapoints_after_the_return_the_answer_is_unclear_and_told_so(cli, lab, fake_sleep):
+def test_without_datapoints_after_the_return_the_result_is_reported_as_unclear(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
     lab.fleet.hide_metrics(volume_id, from_at=START + timedelta(minutes=5), to_at=START + timedelta(days=1))
 
@@ -633,14 +633,14 @@ def test_without_datapoints_after_the_return_the_answer_is_unclear_and_told_so(c
 def test_beside_a_deployed_stack_its_ledger_has_the_hold_and_the_journal_stays_here(cli, lab, fake_sleep):
     ledger = deploy_stack(lab)
     volume_id = add_spare(lab)
-    seen = []
-    fake_sleep.run_once(is_on_target(lab, volume_id), lambda _: seen.extend(ledger.holds(lab.clock.now_s())))
+    holds = []
+    fake_sleep.run_once(is_on_target(lab, volume_id), lambda _: holds.extend(ledger.holds(lab.clock.now_s())))
 
     result = cli.run(*COMMAND, volume_id, "--yes", "--json")
 
     assert result.code == 0
     assert result.document["conclusion"] == "kept"
-    assert [hold.volume_id for hold in seen] == [volume_id]
+    assert [hold.volume_id for hold in holds] == [volume_id]
     assert ledger.holds(lab.clock.now_s()) == []
     assert [journal["ledger"] for journal in read_journals(cli)] == ["dynamodb:burstwatch-ledger"]
     assert not cli.ledger_path.exists()

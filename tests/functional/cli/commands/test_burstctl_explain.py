@@ -14,14 +14,14 @@ from support.cli_session import add_calm, add_critical, add_lab_volume, add_warn
 
 def lines_by_topic(result) -> dict[str, str]:
     """What is said on each topic, on one line."""
-    said: dict[str, str] = {}
+    text_by_topic: dict[str, str] = {}
     topic = ""
     lines = result.out.splitlines()
     first = next((at for at, line in enumerate(lines) if line.startswith("vol-")), 0)
     for line in lines[first:]:
         topic = line[:10].strip() or topic
-        said[topic] = f"{said.get(topic, '')} {line[10:].strip()}".strip()
-    return said
+        text_by_topic[topic] = f"{text_by_topic.get(topic, '')} {line[10:].strip()}".strip()
+    return text_by_topic
 
 
 def test_the_arithmetic_of_a_draining_volume(cli, lab):
@@ -103,15 +103,15 @@ def test_a_calm_volume_is_evaluated_in_the_sweep(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("given", "level"),
+    ("facts", "level"),
     [
         ({"size_gib": 1200}, "unknown: cannot run dry"),
         ({"attached": False}, "unknown: detached"),
         ({"volume_type": "gp3"}, "unknown: no burst credits"),
     ],
 )
-def test_what_is_not_polled_is_reported_in_words(cli, lab, given, level):
-    by_topic = lines_by_topic(cli.run("explain", add_lab_volume(lab, "aside", **given), "--verbose"))
+def test_what_is_not_polled_is_reported_in_words(cli, lab, facts, level):
+    by_topic = lines_by_topic(cli.run("explain", add_lab_volume(lab, "aside", **facts), "--verbose"))
 
     assert by_topic["Level"] == level
     assert "Bound" not in by_topic

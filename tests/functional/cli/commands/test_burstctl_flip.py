@@ -305,7 +305,7 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         (["--to", "gp2"], "gp2 is no target: burstctl flip-back returns a volume to what it was."),
         (["--to", "st1"], "'st1' is no target: give gp3, io1, io2."),
@@ -326,11 +326,11 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
         (["--where", "role=ci"], "'role=ci' chooses nothing: write tag:KEY=VALUE or tag:KEY."),
     ],
 )
-def test_a_usage_error_is_one_sentence_before_any_call(cli, lab, given, said):
-    result = cli.run("flip", "vol-0123456789abcdef0", "--yes", *given)
+def test_a_usage_error_is_one_sentence_before_any_call(cli, lab, arguments, message):
+    result = cli.run("flip", "vol-0123456789abcdef0", "--yes", *arguments)
 
     assert result.code == 2
-    assert said in " ".join(result.err.split())
+    assert message in " ".join(result.err.split())
     assert lab.faults.call_counts() == {}
 
 
@@ -417,7 +417,7 @@ def test_the_spend_cap_has_its_arithmetic(cli, lab):
 
 
 def test_tags_choose_the_volumes_and_all_terms_must_hold(cli, lab):
-    both = add_calm(lab, "a", tags={"role": "ci", "team": "x*y"})
+    matching = add_calm(lab, "a", tags={"role": "ci", "team": "x*y"})
     add_calm(lab, "b", tags={"role": "ci", "team": "xzy"})
     add_calm(lab, "c", tags={"role": "ci"})
     add_calm(lab, "d", tags={"team": "x*y"})
@@ -431,7 +431,7 @@ def test_tags_choose_the_volumes_and_all_terms_must_hold(cli, lab):
     assert sorted(chosen("tag:role", "tag:team")) == ["a", "b"]
     assert chosen("tag:role=ci", "tag:team=x*y") == ["a"], "a value means itself"
     assert cli.run("flip", "--where", "tag:team=x*y", "--where", "tag:role=ci", "--yes").code == 0
-    assert modification_targets(lab, both) == ["gp3"]
+    assert modification_targets(lab, matching) == ["gp3"]
 
 
 def test_a_selection_without_matches_is_a_usage_error(cli, lab):
@@ -749,11 +749,11 @@ def test_an_extension_uses_no_cap_and_its_return_counts_as_usual(cli, lab):
     flip_to_target(cli, lab, volume_id, "--to", "io1")
 
     kept = " ".join(cli.run("flip", volume_id, "--for", "6h", "--dry-run").out.split())
-    another = " ".join(cli.run("flip", volume_id, "--to", "io2", "--for", "6h", "--dry-run").out.split())
+    output = " ".join(cli.run("flip", volume_id, "--to", "io2", "--for", "6h", "--dry-run").out.split())
 
     assert "only how long" in kept
     assert "AWS's quota lets the watchdog" not in kept
-    assert "AWS's quota lets the watchdog bring it back in 22 h (18:00 Sat UTC)" in another
+    assert "AWS's quota lets the watchdog bring it back in 22 h (18:00 Sat UTC)" in output
 
 
 @pytest.mark.parametrize("is_away", [False, True])
@@ -792,9 +792,9 @@ def test_a_timed_extension_returns_when_it_ends(cli, lab):
 def test_a_fleet_extension_counts_volumes_already_on_target(cli, lab):
     """Before a release: nobody wants the one that was flipped yesterday to return in the middle of it."""
     tags = {"role": "ci"}
-    away, here = add_calm(lab, "away", tags=tags), add_calm(lab, "here", tags=tags)
+    calm_volume, on_target = add_calm(lab, "away", tags=tags), add_calm(lab, "here", tags=tags)
     add_calm(lab, "was never gp2", tags=tags, volume_type="gp3")
-    flip_to_target(cli, lab, away)
+    flip_to_target(cli, lab, calm_volume)
 
     result = cli.run("flip", "--where", "tag:role=ci", "--for", "6h", "--yes", "--json")
 
@@ -805,18 +805,21 @@ def test_a_fleet_extension_counts_volumes_already_on_target(cli, lab):
     assert reported == {"away": (True, "none"), "here": (False, "flipped")}
     totals = result.document["totals"]
     assert (totals["volumes"], totals["to_modify"], totals["to_keep"], totals["refused"]) == (2, 1, 1, 0)
-    assert (modification_targets(lab, away), modification_targets(lab, here)) == (["gp3"], ["gp3"])
-    assert flip_of(cli, away).return_after_s == flip_of(cli, here).return_after_s
+    assert (modification_targets(lab, calm_volume), modification_targets(lab, on_target)) == (
+        ["gp3"],
+        ["gp3"],
+    )
+    assert flip_of(cli, calm_volume).return_after_s == flip_of(cli, on_target).return_after_s
 
 
 def test_an_extension_needs_no_room_within_the_caps(cli, lab):
-    away, other, here = add_calm(lab, "away"), add_calm(lab, "other"), add_calm(lab, "here")
-    flip_to_target(cli, lab, away)
+    calm_volume, other, on_target = add_calm(lab, "away"), add_calm(lab, "other"), add_calm(lab, "here")
+    flip_to_target(cli, lab, calm_volume)
     flip_to_target(cli, lab, other, "--for", "12h")
     (cli.directory / "policy.yaml").write_text("version: 1\nflip:\n  fleet_cap: 1\n")
 
-    assert cli.run("flip", away, "--for", "6h", "--yes").code == 0
-    assert "fleet_cap" in cli.run("flip", here, "--for", "6h", "--yes").out
+    assert cli.run("flip", calm_volume, "--for", "6h", "--yes").code == 0
+    assert "fleet_cap" in cli.run("flip", on_target, "--for", "6h", "--yes").out
 
 
 def test_a_dry_run_of_an_extension_does_not_call_aws(cli, lab):
@@ -848,8 +851,8 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
     def commit(self, changes, *, channels):
         monkeypatch.setattr(SqliteLedger, "commit", real_commit)
         state = self.states()[volume_id]
-        theirs = with_fields(state, revision=state.revision + 1, failure_count=3)
-        change = Change(volume_id=volume_id, expected_revision=state.revision, state=theirs)
+        newer_state = with_fields(state, revision=state.revision + 1, failure_count=3)
+        change = Change(volume_id=volume_id, expected_revision=state.revision, state=newer_state)
         assert real_commit(self, [change], channels=channels)
         return real_commit(self, changes, channels=channels)
 
@@ -894,14 +897,14 @@ def test_a_plan_without_external_changes_mentions_no_release(cli, lab):
 # a return that would not last
 
 
-@pytest.mark.parametrize(("was", "is_told"), [({}, True), ({"volume_type": "io1", "iops": 3000}, False)])
-def test_only_a_return_to_gp2_mentions_the_burst_balance(cli, lab, was, is_told):
+@pytest.mark.parametrize(("was", "is_mentioned"), [({}, True), ({"volume_type": "io1", "iops": 3000}, False)])
+def test_only_a_return_to_gp2_mentions_the_burst_balance(cli, lab, was, is_mentioned):
     volume_id = add_calm(lab, **was)
     flip_to_target(cli, lab, volume_id, "--to", "gp3")
 
     text = " ".join(cli.run("flip-back", volume_id, "--dry-run").out.split())
 
-    assert ("its burst balance is unknown" in text) is is_told
+    assert ("its burst balance is unknown" in text) is is_mentioned
 
 
 RELEASE = {"burstwatch:mode": "auto", "burstwatch:window": "release"}

@@ -103,7 +103,7 @@ def test_refused_failed_and_unclear_flips(cli, lab):
 
 
 def test_a_hold_on_everything_is_in_each_volume_history(cli, lab):
-    volume_id, untouched = add_warning(lab), add_calm(lab)
+    volume_id, other_id = add_warning(lab), add_calm(lab)
     cli.run("watch", "--once")
     cli.run("hold", "--all", "--for", "1h", "--reason", "INC-42", "--ledger", f"sqlite:{cli.ledger_path}")
     cli.run("release", "--all")
@@ -111,7 +111,7 @@ def test_a_hold_on_everything_is_in_each_volume_history(cli, lab):
     history = history_lines(cli, volume_id)
     assert "everything is put on hold for 60 min (until 19:00 UTC) by anna (user/moto): INC-42" in history
     assert "the hold on everything is lifted by anna (user/moto); it was: INC-42" in history
-    assert "knows of nothing that happened" in cli.run("history", untouched).err
+    assert "knows of nothing that happened" in cli.run("history", other_id).err
 
 
 def test_a_volume_long_deleted_has_its_story_and_aws_is_not_asked(cli, lab):
@@ -127,8 +127,8 @@ def test_a_volume_long_deleted_has_its_story_and_aws_is_not_asked(cli, lab):
 
     assert "18:05 forgotten: the volume was deleted; it was warning" in history
     assert "Level nothing is going on with it" in history
-    asked_for = {call for call in lab.faults.call_counts() if not call.endswith("unnamed")}
-    assert asked_for == {"GetParametersByPath"}, "whose ledger it is, and nothing else"
+    called = {call for call in lab.faults.call_counts() if not call.endswith("unnamed")}
+    assert called == {"GetParametersByPath"}, "whose ledger it is, and nothing else"
 
 
 def test_since_limits_the_history(cli, lab):

@@ -27,8 +27,10 @@ def cli(tmp_path, monkeypatch, capsys):
     return session
 
 
-def place_hold(cli, *what, lasts="6h", reason="restore test"):
-    return cli.run("hold", *what, "--for", lasts, "--reason", reason, "--ledger", f"sqlite:{cli.ledger_path}")
+def place_hold(cli, *target, lasts="6h", reason="restore test"):
+    return cli.run(
+        "hold", *target, "--for", lasts, "--reason", reason, "--ledger", f"sqlite:{cli.ledger_path}"
+    )
 
 
 def test_a_hold_says_what_until_when_who_and_why(cli, lab):
@@ -167,18 +169,18 @@ def test_a_volume_that_does_not_exist_is_not_held_and_the_others_are(cli, lab):
     assert cli.entry_kinds("vol-0123456789abcdef0") == []
 
 
-@pytest.mark.parametrize("what", ["--all", "a volume"])
-def test_it_works_where_aws_does_not(cli, lab, what):
+@pytest.mark.parametrize("target", ["--all", "a volume"])
+def test_it_works_where_aws_does_not(cli, lab, target):
     volume_id = add_calm(lab)
     for action in ("GetCallerIdentity", "DescribeVolumes"):
         lab.faults.add(Fault(action=action, code="AuthFailure", message="no", status=401))
 
-    result = place_hold(cli, "--all" if what == "--all" else volume_id)
+    result = place_hold(cli, "--all" if target == "--all" else volume_id)
 
     assert result.code == 0
     assert ", by anna: restore test" in " ".join(result.out.split())
     assert result.error_lines == []
-    assert ("whether the volumes exist is not known" in result.err) is (what != "--all")
+    assert ("whether the volumes exist is not known" in result.err) is (target != "--all")
 
 
 @pytest.mark.parametrize("command", ["hold", "release"])
@@ -286,7 +288,7 @@ def test_what_a_hold_says_on_stderr_fits_80_columns(cli, lab):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "arguments",
     [
         ["--for", "6h", "--reason", "x"],
         ["--all", "vol-0123456789abcdef0", "--for", "6h", "--reason", "x"],
@@ -298,8 +300,8 @@ def test_what_a_hold_says_on_stderr_fits_80_columns(cli, lab):
         ["--all", "--for", "-6h", "--reason", "x"],
     ],
 )
-def test_usage_errors_are_reported_before_anything_is_done(cli, lab, given):
-    result = cli.run("hold", *given)
+def test_usage_errors_are_reported_before_anything_is_done(cli, lab, arguments):
+    result = cli.run("hold", *arguments)
 
     assert result.code == 2
     assert "Traceback" not in result.err
@@ -401,8 +403,10 @@ def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
 
     def commit(self, changes, *, channels):
         monkeypatch.setattr(SqliteLedger, "commit", real_commit)
-        theirs = Change(volume_id=volume_id, expected_revision=1, state=replace(contested, revision=2))
-        assert real_commit(self, [theirs], channels=channels)
+        concurrent_change = Change(
+            volume_id=volume_id, expected_revision=1, state=replace(contested, revision=2)
+        )
+        assert real_commit(self, [concurrent_change], channels=channels)
         return real_commit(self, changes, channels=channels)
 
     with cli.open_ledger() as ledger:

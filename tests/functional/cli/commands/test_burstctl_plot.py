@@ -216,18 +216,18 @@ def test_an_ignored_volume_is_drawn_and_not_judged(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("facts", "message"),
     [
         ({"volume_type": "gp3"}, "is gp3 and was nothing else in the last 6h: it has no burst credits"),
         ({"attached": False}, "has no datapoint of"),
     ],
 )
-def test_when_there_is_nothing_to_plot_it_says_why(cli, lab, given, said):
-    result = cli.run("plot", add_calm(lab, **given))
+def test_when_there_is_nothing_to_plot_it_says_why(cli, lab, facts, message):
+    result = cli.run("plot", add_calm(lab, **facts))
 
     assert (result.code, result.out) == (1, "")
     [complaint] = result.error_lines
-    assert said in complaint
+    assert message in complaint
     assert "--last" in complaint
 
 
@@ -251,7 +251,7 @@ def test_missing_aws_data_is_reported_and_nothing_is_drawn(cli, lab, action):
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("ci-7.pdf", "--to ci-7.pdf: the name must end in .png or .svg"),
         ("ci-7", "--to ci-7: the name must end in .png or .svg"),
@@ -259,13 +259,13 @@ def test_missing_aws_data_is_reported_and_nothing_is_drawn(cli, lab, action):
         ("nowhere/ci-7.png", "there is no directory nowhere; make it first"),
     ],
 )
-def test_a_file_that_cannot_be_is_refused_before_aws_is_asked(cli, lab, name, said):
+def test_a_file_that_cannot_be_is_refused_before_aws_is_asked(cli, lab, name, message):
     (cli.directory / "there.png").mkdir()
 
     result = cli.run("plot", add_calm(lab), "--to", name)
 
     assert result.code == 2
-    assert said in " ".join(result.err.split())
+    assert message in " ".join(result.err.split())
     assert lab.faults.call_counts() == {}
 
 

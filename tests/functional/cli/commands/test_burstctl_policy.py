@@ -181,7 +181,7 @@ ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[" * 4_000, "nested too deeply to be read"),
         (ALIASES, "more than 1,000 settings, with what aliases repeat"),
@@ -189,13 +189,13 @@ ALIASES = "version: 1\na0: &a0 {x: 1}\n" + "\n".join(
         (f"version: 1\nmode: {{default: {'x' * 7_000}}}\n", "is not a mode; write observe, propose or auto"),
     ],
 )
-def test_a_malicious_document_is_refused_with_a_short_message(cli, text, says):
+def test_a_malicious_document_is_refused_with_a_short_message(cli, text, message):
     (cli.directory / "bad.yaml").write_text(text)
 
     result = cli.run("policy", "check", "bad.yaml")
 
     assert result.code == 2
-    assert says in result.out
+    assert message in result.out
     assert len(result.out) < 2_000
     assert "\x1b" not in result.out
 

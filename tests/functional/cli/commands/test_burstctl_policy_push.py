@@ -259,8 +259,8 @@ def test_the_deployed_functions_take_up_what_was_pushed_and_what_was_withdrawn(c
 
     minutes = [item.policy.levels.warning_within.seconds // 60 for item in (before, between, outdated, after)]
     assert minutes == [60, 45, 45, 30]
-    troubles = [item.problem and item.problem.kind for item in (before, between, outdated, after)]
-    assert troubles == [None, None, PolicyProblemKind.OUTDATED, None]
+    problem_kinds = [item.problem and item.problem.kind for item in (before, between, outdated, after)]
+    assert problem_kinds == [None, None, PolicyProblemKind.OUTDATED, None]
 
 
 class NoNotes:
@@ -359,16 +359,16 @@ def test_a_file_that_is_not_there(cli, lab, stack):
 def test_what_others_push_in_the_meantime_is_not_overwritten(cli, lab, stack, before):
     if before:
         push_policy(lab, before)
-    theirs = "version: 1\nlevels:\n  warning_within: 50m\n"
+    other_policy = "version: 1\nlevels:\n  warning_within: 50m\n"
 
-    result = push(cli, answer="y", during_prompt=lambda: push_policy(lab, theirs))
+    result = push(cli, answer="y", during_prompt=lambda: push_policy(lab, other_policy))
 
     assert result.code == 1
     assert (
         "burstctl: the policy of stack burstwatch was changed by somebody else meanwhile, nothing was done:"
         " look at it (burstctl policy show) and run again"
     ) in result.err
-    assert (pushed_policy(lab) or "").endswith(theirs)
+    assert (pushed_policy(lab) or "").endswith(other_policy)
 
 
 def test_a_deploy_in_the_meantime_stops_it_too(cli, lab, stack):
@@ -390,8 +390,10 @@ def test_two_first_pushes_at_the_same_moment_are_one(cli, lab, stack, monkeypatc
 
 def test_a_concurrent_second_push_is_reported(cli, lab, stack, monkeypatch):
     push_policy(lab, THIRTY)
-    theirs = "version: 1\nlevels:\n  warning_within: 50m\n"
-    monkeypatch.setattr(StackPolicyStore, "_refuse_if_changed", lambda _self, _seen: push_policy(lab, theirs))
+    other_policy = "version: 1\nlevels:\n  warning_within: 50m\n"
+    monkeypatch.setattr(
+        StackPolicyStore, "_refuse_if_changed", lambda _self, _seen: push_policy(lab, other_policy)
+    )
 
     result = push(cli, "--yes")
 

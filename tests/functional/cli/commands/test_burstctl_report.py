@@ -130,12 +130,12 @@ def test_each_volume_has_its_balance_over_the_time_requested_and_gaps_stay_gaps(
     row = row_of(data, volume_id)
     assert row["balance"] == 33.0
     assert row["line"].startswith("x38,")
-    seen = data["told"][volume_id]
-    assert seen["axis"][1] == 60
-    assert seen["balance"].split(",")[1:4] == ["930", "900", "870"]
-    assert "3000" in seen["iops"]
-    assert seen["fan"]["about"] - data["now"] == 600
-    assert [words for *_, words in seen["absent"]] == ["no datapoint"]
+    details = data["told"][volume_id]
+    assert details["axis"][1] == 60
+    assert details["balance"].split(",")[1:4] == ["930", "900", "870"]
+    assert "3000" in details["iops"]
+    assert details["fan"]["about"] - data["now"] == 600
+    assert [words for *_, words in details["absent"]] == ["no datapoint"]
 
 
 def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(cli, lab, page, monkeypatch):
@@ -284,7 +284,7 @@ def test_a_page_keeps_its_place_behind_a_link_and_who_may_read_it(cli, lab, page
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
 
 
-def test_on_stdout_the_page_is_whole_whatever_the_terminal_speaks(cli, lab, page):
+def test_on_stdout_the_page_is_complete_whatever_the_encoding_of_the_terminal(cli, lab, page):
     add_calm(lab)
     result = cli.run_in_subprocess(
         "report", "--html", "-", env={"PYTHONIOENCODING": "ascii"}, encoding="utf-8"
@@ -329,7 +329,7 @@ def test_a_page_is_as_public_as_any_new_file(cli, lab, page):
     assert stat.S_IMODE(page.stat().st_mode) == 0o666 & ~before
 
 
-def test_json_tells_of_the_page_and_not_the_volumes(cli, lab, page):
+def test_json_describes_the_page_and_not_the_volumes(cli, lab, page):
     add_critical(lab)
     document = cli.run("report", "--html", page, "--json", "--last", "6h").document
     assert document["schema"] == "burstwatch.page/v1"
@@ -391,8 +391,8 @@ def test_an_empty_region_is_a_page_as_well(cli, lab, page):
 
 
 def test_report_accepts_no_longer_span_than_cloudwatch_keeps(cli, lab, page):
-    for given, code in (("59m", 2), ("63d", 2), ("1h", 0)):
-        assert cli.run("report", "--html", page, "--last", given).code == code
+    for duration, code in (("59m", 2), ("63d", 2), ("1h", 0)):
+        assert cli.run("report", "--html", page, "--last", duration).code == code
 
 
 def test_names_are_escaped_in_the_page(cli, lab, page):

@@ -192,7 +192,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(cli, lab):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (None, "the Slack webhook cannot be read from webhook: No such file or directory"),
         (b"\xff\xfe", "the Slack webhook cannot be read from webhook: it is no text"),
@@ -200,7 +200,7 @@ def test_an_alert_that_a_channel_refuses_is_a_failure_and_waits(cli, lab):
         (b"ftp://x", "the Slack webhook's address (a secret, so not shown) is not an https:// one"),
     ],
 )
-def test_a_webhook_that_cannot_be_used_is_a_usage_error(cli, lab, content, said):
+def test_a_webhook_that_cannot_be_used_is_a_usage_error(cli, lab, content, message):
     if content is not None:
         (cli.directory / "webhook").write_bytes(content)
         (cli.directory / "webhook").chmod(0o600)
@@ -208,7 +208,7 @@ def test_a_webhook_that_cannot_be_used_is_a_usage_error(cli, lab, content, said)
     result = cli.run("watch", "--once", "--slack-webhook-file", "webhook")
 
     assert result.code == 2
-    assert result.error_lines[0].startswith(f"burstctl: {said}")
+    assert result.error_lines[0].startswith(f"burstctl: {message}")
 
 
 def test_alerts_go_to_an_sns_topic(cli, lab):

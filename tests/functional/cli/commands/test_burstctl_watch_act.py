@@ -399,10 +399,10 @@ def test_a_volume_that_is_ignored_since_its_flip_is_left_and_says_that_this_is_w
 @pytest.mark.parametrize("everything", [False, True])
 def test_a_return_on_hold_for_a_day_names_the_hold_and_what_lifts_it(cli, lab, everything):
     volume_id = flip_to_io1(cli, lab)
-    what = "--all" if everything else volume_id
+    target = "--all" if everything else volume_id
     assert (
         cli.run(
-            "hold", what, "--for", "3d", "--reason", "restore test", "--ledger", f"sqlite:{cli.ledger_path}"
+            "hold", target, "--for", "3d", "--reason", "restore test", "--ledger", f"sqlite:{cli.ledger_path}"
         ).code
         == 0
     )
@@ -412,8 +412,8 @@ def test_a_return_on_hold_for_a_day_names_the_hold_and_what_lifts_it(cli, lab, e
     assert "left on target: calm is still io1" in text
     assert "It should be back by now, but it is on hold by" in text
     assert "until 2026-11-23T19:00:00Z" in text
-    assert f"burstctl release {what}" in text
-    assert cli.run("release", what).code == 0
+    assert f"burstctl release {target}" in text
+    assert cli.run("release", target).code == 0
     run_passes(cli, lab, 2)
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
 

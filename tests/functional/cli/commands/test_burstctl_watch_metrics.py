@@ -316,9 +316,9 @@ def test_every_metric_is_written_with_its_help_and_type(collector):
     served = replace(an_assessment(draining_to(20, 3)), consumed_read_iops=1000.0, consumed_write_iops=2000.0)
     decision = replace(a_decision(served), flip=flip)
     collector.record_pass(a_finished_pass(decision, fleet=fleet, api_calls={"ec2:DescribeVolumes": 1}))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
+    with socket.socket() as bound_socket:
+        bound_socket.bind(("127.0.0.1", 0))
+        port = bound_socket.getsockname()[1]
     with metrics_server(collector, address="127.0.0.1", port=port):
         text = fetch(f"http://127.0.0.1:{port}/metrics")
 
@@ -366,18 +366,18 @@ def test_an_address_of_another_machine_is_a_usage_error(cli, lab, address, monke
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--once", "--metrics-port", "0"], "leave out --metrics-port"),
         (["--metrics-address", "127.0.0.1"], "--metrics-address needs --metrics-port"),
         (["--metrics-port", "65536"], "Invalid value for '--metrics-port'"),
     ],
 )
-def test_invalid_option_combinations_are_usage_errors(cli, lab, arguments, said):
+def test_invalid_option_combinations_are_usage_errors(cli, lab, arguments, message):
     result = cli.run("watch", *arguments)
 
     assert result.code == 2
-    assert said in result.err
+    assert message in result.err
 
 
 def test_beyond_loopback_it_says_that_names_can_be_read(cli, lab):

@@ -87,13 +87,13 @@ def test_no_window_at_all_is_reported(cli, lab):
 
 def test_a_start_lists_the_volumes_it_flips_and_asks(cli, lab):
     volume_id = add_calm(lab, tags=RELEASE)
-    shy = add_calm(lab, "shy", tags={"burstwatch:window": "release"})
+    propose_only = add_calm(lab, "shy", tags={"burstwatch:window": "release"})
 
     result = cli.run("window", "start", "release", answer="n")
 
     assert result.code == 130
     assert f"{volume_id} (calm): gp2 -> gp3 with 3,000 IOPS and 128 MiB/s" in result.out
-    assert f"{shy} (shy): not moved: not_opted_in: its mode is propose" in normalised_output(result)
+    assert f"{propose_only} (shy): not moved: not_opted_in: its mode is propose" in normalised_output(result)
     assert "2 volumes: 1 to be modified, 1 refused; $10.00 -> $8.12 a month: $1.88 less" in normalised_output(
         result
     )
