@@ -96,7 +96,7 @@ def policy() -> Policy:
 
 
 @pytest.fixture
-def memory() -> Iterator[Path]:
+def shm_dir() -> Iterator[Path]:
     folder = Path(f"/dev/shm/ddprobe-test-{os.getpid()}")
     folder.mkdir(mode=0o700, exist_ok=True)
     yield folder
@@ -104,7 +104,7 @@ def memory() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def no_leavings_of_runs_that_were_killed() -> None:
+def remove_folders_of_killed_runs() -> None:
     for folder in Path("/dev/shm").glob("ddprobe-test-*"):
         if not Path("/proc", folder.name.rpartition("-")[2]).exists():
             shutil.rmtree(folder, ignore_errors=True)

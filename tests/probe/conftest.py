@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from support.probe import throttled_disk as boxes
+from support.probe import throttled_disk
 from support.probe.probe_process import Probe, kind_of_disk_test
 
 
 @pytest.hookimpl(tryfirst=True)  # before that of the folder above, which gives the others a worker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let ddprobe fork in a worker of pytest, which has threads, and give the tests of a disk one worker."""
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
+        if folder in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
-        if "box" in getattr(item, "fixturenames", ()):
+        if "loop_disk" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group(f"ddprobe: {_disk(item)}"))
             item.add_marker(pytest.mark.measures_a_disk)
 
@@ -29,21 +29,21 @@ def _disk(item: pytest.Item) -> str:
 
 
 @pytest.fixture
-def probe(memory: Path) -> Probe:
-    return Probe(memory)
+def probe(shm_dir: Path) -> Probe:
+    return Probe(shm_dir)
 
 
 @pytest.fixture(scope="session")
-def shared_box() -> Iterator[boxes.Box]:
-    reason = boxes.why_not()
+def shared_loop_disk() -> Iterator[throttled_disk.ThrottledDisk]:
+    reason = throttled_disk.why_not()
     if reason:
         pytest.skip(f"a real disk to slow down {reason}")
-    with boxes.Box() as box:
-        yield box
+    with throttled_disk.ThrottledDisk() as disk:
+        yield disk
 
 
 @pytest.fixture
-def alone(request: pytest.FixtureRequest) -> Iterator[None]:
+def disk_lock(request: pytest.FixtureRequest) -> Iterator[None]:
     """Hold off the tests of this disk in other runs, and whoever keeps the processors busy."""
     is_exclusive = request.node.get_closest_marker("keeps_processors_busy") is not None
     with (
@@ -61,18 +61,20 @@ def _locked(name: str, how: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def box(alone: None, shared_box: boxes.Box) -> Iterator[boxes.Box]:
+def loop_disk(
+    disk_lock: None, shared_loop_disk: throttled_disk.ThrottledDisk
+) -> Iterator[throttled_disk.ThrottledDisk]:
     """The same disk for the tests of a worker, healthy and idle at the start of each."""
-    yield shared_box
-    shared_box.thaw()
-    shared_box.idle()
-    if boxes.why_no_limit() is None:
-        shared_box.unlimit()
+    yield shared_loop_disk
+    shared_loop_disk.thaw()
+    shared_loop_disk.idle()
+    if throttled_disk.why_no_limit() is None:
+        shared_loop_disk.unlimit()
 
 
 @pytest.fixture
-def limit(box: boxes.Box) -> None:
-    """Ask for a box whose operations can be limited."""
-    reason = boxes.why_no_limit()
+def limit(loop_disk: throttled_disk.ThrottledDisk) -> None:
+    """Require a disk whose operations can be limited."""
+    reason = throttled_disk.why_no_limit()
     if reason:
         pytest.skip(f"a disk with a limit {reason}")

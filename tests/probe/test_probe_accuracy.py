@@ -14,24 +14,24 @@ from pathlib import Path
 import ddprobe
 import pytest
 
-from support.probe import throttled_disk as boxes
+from support.probe import throttled_disk
 from support.probe.probe_process import Probe, start
-from support.probe.throttled_disk import Box
+from support.probe.throttled_disk import ThrottledDisk
 
 
-def remember(box: Box, probe: Probe, left: float, climbed_ago_s: float = 0.0) -> None:
+def remember(loop_disk: ThrottledDisk, probe: Probe, left: float, climbed_ago_s: float = 0.0) -> None:
     """Give ddprobe credits that are left, and a classic write that it made before."""
-    number = Path("/sys/block", box.device, "dev").read_text().strip().replace(":", "-")
+    number = Path("/sys/block", loop_disk.device, "dev").read_text().strip().replace(":", "-")
     now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
     line = f"credits {left} {now_s:.3f} 0 {now_s - climbed_ago_s:.3f}\n"
-    (probe.memory / f"{number}.memory").write_text(line)
+    (probe.run_dir / f"{number}.memory").write_text(line)
 
 
-def dd_s(box: Box) -> float:
-    target = box.path / "dd"
+def dd_s(loop_disk: ThrottledDisk) -> float:
+    target = loop_disk.path / "dd"
     target.unlink(missing_ok=True)
     began_s = time.monotonic()
-    boxes.run("dd", "if=/dev/zero", f"of={target}", "bs=1M", "count=10", "oflag=sync")
+    throttled_disk.run("dd", "if=/dev/zero", f"of={target}", "bs=1M", "count=10", "oflag=sync")
     return time.monotonic() - began_s
 
 
@@ -43,11 +43,11 @@ def verdict(reading: dict) -> tuple[str, str]:
 
 
 @pytest.mark.usefixtures("limit")
-def test_one_mib_a_second_and_nobody_else_is_critical_without_the_whole_dd(box, probe):
-    probe.read("run", box.path)
-    remember(box, probe, 600)  # so it does not climb
-    box.limit_bytes(1 << 20)
-    reading = probe.read("run", box.path)
+def test_one_mib_a_second_without_other_load_is_critical_without_the_whole_dd(loop_disk, probe):
+    probe.read("run", loop_disk.path)
+    remember(loop_disk, probe, 600)  # so it does not climb
+    loop_disk.limit_bytes(1 << 20)
+    reading = probe.read("run", loop_disk.path)
     assert verdict(reading) == ("crit", "exhausted_idle")
     assert reading["reached"] == "lite"
     assert reading["dd_s"] == pytest.approx(10.1, rel=0.15)
@@ -55,24 +55,24 @@ def test_one_mib_a_second_and_nobody_else_is_critical_without_the_whole_dd(box, 
 
 
 @pytest.mark.usefixtures("limit")
-def test_five_megabytes_a_second_is_a_warning_measured_and_estimated(box, probe):
-    probe.read("run", box.path)
-    box.limit_bytes(5_400_000)
-    took_s = dd_s(box)
+def test_five_megabytes_a_second_is_a_warning_measured_and_estimated(loop_disk, probe):
+    probe.read("run", loop_disk.path)
+    loop_disk.limit_bytes(5_400_000)
+    took_s = dd_s(loop_disk)
     time.sleep(0.5)
-    climbed, estimated = (probe.read("run", "--look", "500ms", box.path) for _ in range(2))
-    assert [verdict(one) for one in (climbed, estimated)] == [("warn", "exhausted_idle")] * 2
-    assert [one["reached"] for one in (climbed, estimated)] == ["classic", "lite"]
-    for reading in (climbed, estimated):
+    measured, estimated = (probe.read("run", "--look", "500ms", loop_disk.path) for _ in range(2))
+    assert [verdict(result) for result in (measured, estimated)] == [("warn", "exhausted_idle")] * 2
+    assert [result["reached"] for result in (measured, estimated)] == ["classic", "lite"]
+    for reading in (measured, estimated):
         assert reading["dd_s"] == pytest.approx(took_s, rel=0.15)
 
 
 @pytest.mark.usefixtures("limit")
-def test_serve_sees_a_throughput_limit(box, probe):
-    remember(box, probe, 600)
-    prom = probe.memory / "ddprobe.prom"
-    box.limit_bytes(1 << 20)
-    words = ["serve", "--interval", "22s", "--classic-every", "1h", "--prom", prom, box.path]
+def test_serve_sees_a_throughput_limit(loop_disk, probe):
+    remember(loop_disk, probe, 600)
+    prom = probe.run_dir / "ddprobe.prom"
+    loop_disk.limit_bytes(1 << 20)
+    words = ["serve", "--interval", "22s", "--classic-every", "1h", "--prom", prom, loop_disk.path]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
         until_s = time.monotonic() + 15
@@ -86,12 +86,12 @@ def test_serve_sees_a_throughput_limit(box, probe):
 
 
 @pytest.mark.usefixtures("limit")
-def test_just_over_the_line_the_measured_dd_decides(box, probe):
-    probe.read("run", box.path)
-    box.limit_bytes(9_500_000)
-    took_s = dd_s(box)
+def test_just_over_the_line_the_measured_dd_decides(loop_disk, probe):
+    probe.read("run", loop_disk.path)
+    loop_disk.limit_bytes(9_500_000)
+    took_s = dd_s(loop_disk)
     time.sleep(0.5)
-    measured = probe.read("run", "--look", "100ms", box.path)
+    measured = probe.read("run", "--look", "100ms", loop_disk.path)
     assert measured["reached"] == "classic"
     assert measured["dd_s"] == pytest.approx(took_s, rel=0.25)
 
@@ -119,45 +119,45 @@ def busy_processors():
 
 @pytest.mark.keeps_processors_busy
 @pytest.mark.usefixtures("limit")
-def test_busy_processors_do_not_hide_a_throughput_limit(box, probe):
-    probe.read("run", box.path)
-    box.limit_bytes(5_400_000)
+def test_busy_processors_do_not_hide_a_throughput_limit(loop_disk, probe):
+    probe.read("run", loop_disk.path)
+    loop_disk.limit_bytes(5_400_000)
     with busy_processors():
         for _ in range(8):  # one in seven was OK, with 0.73 and 0.95 s
             time.sleep(0.5)
-            remember(box, probe, 600)  # so it does not climb
-            reading = probe.read("run", "--look", "300ms", box.path)
+            remember(loop_disk, probe, 600)  # so it does not climb
+            reading = probe.read("run", "--look", "300ms", loop_disk.path)
             assert reading["verdict"] == "warn"
             assert reading["dd_s"] > 1  # dd takes 2 s, and as much longer as the processors are late
 
 
 @pytest.mark.usefixtures("limit")
-def test_what_is_appended_in_a_queue_is_charged(box, probe):
-    probe.read("run", box.path)
-    box.limit(10)
-    remember(box, probe, 600)
-    boxes.run("sync", "-f", box.path)
-    before = box.stat()
-    reading = probe.read("run", "--look", "100ms", box.path)
-    box.unlimit()
-    boxes.run("sync", "-f", box.path)
-    after = box.stat()
+def test_what_is_appended_in_a_queue_is_charged(loop_disk, probe):
+    probe.read("run", loop_disk.path)
+    loop_disk.limit(10)
+    remember(loop_disk, probe, 600)
+    throttled_disk.run("sync", "-f", loop_disk.path)
+    before = loop_disk.stat()
+    reading = probe.read("run", "--look", "100ms", loop_disk.path)
+    loop_disk.unlimit()
+    throttled_disk.run("sync", "-f", loop_disk.path)
+    after = loop_disk.stat()
     assert reading["append_ms"]
     assert reading["bulk_ms"] == []
-    assert (box.path / ".ddprobe").stat().st_size == (1 + len(reading["append_ms"])) << 20
+    assert (loop_disk.path / ".ddprobe").stat().st_size == (1 + len(reading["append_ms"])) << 20
     assert after["writes"] - before["writes"] <= reading["cost"]["credits"] + 8
 
 
 @pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize(("operations", "writers"), [(200, 0), (200, 8), (200, 24), (100, 16)])
-def test_the_estimate_is_dd_under_a_limit_of_operations(box, probe, operations, writers):
-    probe.read("run", box.path)
-    box.limit(operations)
-    box.load(writers) if writers else None
+def test_the_estimate_is_dd_under_a_limit_of_operations(loop_disk, probe, operations, writers):
+    probe.read("run", loop_disk.path)
+    loop_disk.limit(operations)
+    loop_disk.load(writers) if writers else None
     time.sleep(1)
-    took_s = sum(dd_s(box) for _ in range(2)) / 2
-    remember(box, probe, 600)
-    reading = probe.read("run", "--look", "500ms", box.path)
+    took_s = sum(dd_s(loop_disk) for _ in range(2)) / 2
+    remember(loop_disk, probe, 600)
+    reading = probe.read("run", "--look", "500ms", loop_disk.path)
     assert reading["reached"] == "lite"
     # the kernel's own limit hands out a tenth of a second at once: alone, a run sees two or three of those
     assert reading["dd_at_least"] is (not writers)
@@ -171,13 +171,13 @@ def test_the_estimate_is_dd_under_a_limit_of_operations(box, probe, operations, 
 # -- credits
 
 
-def test_no_run_spends_more_than_it_is_charged(box, probe):
-    (box.path / ".ddprobe").unlink(missing_ok=True)
-    boxes.run("sync", "-f", box.path)
+def test_no_run_spends_more_than_it_is_charged(loop_disk, probe):
+    (loop_disk.path / ".ddprobe").unlink(missing_ok=True)
+    throttled_disk.run("sync", "-f", loop_disk.path)
     for words in ([], [], ["--level", "lite"]):
-        before = box.stat()
-        reading = probe.read("run", "--look", "100ms", *words, box.path)
-        after = box.stat()
+        before = loop_disk.stat()
+        reading = probe.read("run", "--look", "100ms", *words, loop_disk.path)
+        after = loop_disk.stat()
         writes, flushes = (after[key] - before[key] for key in ("writes", "flushes"))
         # an empty flush counts among the writes too; what was written before is written back meanwhile
         assert writes <= reading["cost"]["credits"] + 8, (words, writes, flushes)
@@ -186,23 +186,23 @@ def test_no_run_spends_more_than_it_is_charged(box, probe):
 
 
 @pytest.mark.parametrize("words", [["--level", "classic"], []])
-def test_out_of_its_own_credits_it_says_that_it_did_not_measure(box, probe, words):
-    remember(box, probe, 0)
-    done = probe.run("run", *words, "--look", "100ms", box.path)
+def test_out_of_its_own_credits_it_says_that_it_did_not_measure(loop_disk, probe, words):
+    remember(loop_disk, probe, 0)
+    done = probe.run("run", *words, "--look", "100ms", loop_disk.path)
     assert done.returncode == 3
     assert "UNKNOWN" in done.stdout
     assert "--max-credit-share" in done.stdout
-    box.freeze()
-    remember(box, probe, 0)
-    done = probe.run("run", *words, "--look", "100ms", "--exit-style", "cron", box.path)
+    loop_disk.freeze()
+    remember(loop_disk, probe, 0)
+    done = probe.run("run", *words, "--look", "100ms", "--exit-style", "cron", loop_disk.path)
     assert done.returncode == 3
     assert "UNKNOWN" in done.stdout
 
 
 @contextmanager
-def full(box: Box):
+def full(loop_disk: ThrottledDisk):
     """Leave no room, except for root's own files if they exist."""
-    filler = box.path / "filler"
+    filler = loop_disk.path / "filler"
     with filler.open("wb") as file:
         size = 1 << 24
         while size >= 4096:
@@ -216,16 +216,16 @@ def full(box: Box):
         filler.unlink()
 
 
-def test_a_refused_classic_is_not_charged_and_one_whose_file_exists_needs_no_room(box, probe):
-    own = box.path / ".ddprobe"
+def test_a_refused_classic_is_not_charged_and_one_whose_file_exists_needs_no_room(loop_disk, probe):
+    own = loop_disk.path / ".ddprobe"
     own.unlink(missing_ok=True)
-    with full(box):
-        refused = probe.read("run", "--level", "classic", box.path)
+    with full(loop_disk):
+        refused = probe.read("run", "--level", "classic", loop_disk.path)
         assert (refused["verdict"], refused["error"]) == ("unknown", "ENOSPC")
         assert (refused["credits_total"], refused["cost"]["credits"]) == (0, 0)
     own.write_bytes(bytes(10 << 20))
-    with full(box):
-        assert probe.read("run", "--level", "classic", box.path)["verdict"] == "ok"
+    with full(loop_disk):
+        assert probe.read("run", "--level", "classic", loop_disk.path)["verdict"] == "ok"
 
 
 # -- a write that cannot be made takes nothing from what is known
@@ -233,36 +233,36 @@ def test_a_refused_classic_is_not_charged_and_one_whose_file_exists_needs_no_roo
 
 @pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("size_kib", [0, 4, 1024])
-def test_a_full_disk_that_is_throttled_is_throttled(box, probe, size_kib):
-    own = box.path / ".ddprobe"
+def test_a_full_disk_that_is_throttled_is_throttled(loop_disk, probe, size_kib):
+    own = loop_disk.path / ".ddprobe"
     own.unlink(missing_ok=True)
-    box.load(0)  # makes its file
-    box.idle()
+    loop_disk.load(0)  # makes its file
+    loop_disk.idle()
     if size_kib:
         own.write_bytes(bytes(size_kib << 10))
-    boxes.run("sync", "-f", box.path)
-    with full(box):
-        box.limit(100)
-        box.load(48)
+    throttled_disk.run("sync", "-f", loop_disk.path)
+    with full(loop_disk):
+        loop_disk.limit(100)
+        loop_disk.load(48)
         time.sleep(1.5)
-        reading = probe.read("run", box.path)
+        reading = probe.read("run", loop_disk.path)
         assert verdict(reading) == ("crit", "throttled")
         assert reading["dd_s"] > 5
         assert reading["error"] == "ENOSPC"
         assert any("ENOSPC" in why for why in reading["skipped"])
         assert reading["reached"] == ("lite" if size_kib else "passive")
         assert ddprobe.headline(reading).count("would take") == 1
-        box.unlimit()
-        box.idle()
+        loop_disk.unlimit()
+        loop_disk.idle()
 
 
 def no_large_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 19, 1 << 19))
 
 
-def test_where_a_mib_may_not_be_written_the_small_writes_are_measured(box, probe):
-    (box.path / ".ddprobe").unlink(missing_ok=True)
-    reading = probe.read("run", "--look", "100ms", box.path, preexec_fn=no_large_files)
+def test_where_a_mib_may_not_be_written_the_small_writes_are_measured(loop_disk, probe):
+    (loop_disk.path / ".ddprobe").unlink(missing_ok=True)
+    reading = probe.read("run", "--look", "100ms", loop_disk.path, preexec_fn=no_large_files)
     assert (reading["verdict"], reading["error"], reading["bulk_ms"]) == ("ok", None, [])
     assert len(reading["write_ms"]) >= 16
     assert reading["skipped"] == ["bulk: File too large (EFBIG)"]
@@ -272,66 +272,70 @@ def test_where_a_mib_may_not_be_written_the_small_writes_are_measured(box, probe
 # -- read-only
 
 
-def test_a_mount_that_is_read_only_on_purpose_is_refused_and_an_error_is_not(box, probe, tmp_path):
+def test_a_mount_that_is_read_only_on_purpose_is_refused_and_an_error_is_not(loop_disk, probe, tmp_path):
     read_only, writable = tmp_path / "ro", tmp_path / "rw"
     for folder in (read_only, writable):
         folder.mkdir()
-        boxes.run("mount", "--bind", box.path, folder)
+        throttled_disk.run("mount", "--bind", loop_disk.path, folder)
     try:
-        boxes.run("mount", "-o", "remount,bind,ro", read_only)
+        throttled_disk.run("mount", "-o", "remount,bind,ro", read_only)
         done = probe.run("run", read_only)
         assert (done.returncode, done.stderr) == (3, "")
         assert "UNKNOWN" in done.stdout
         assert "mounted read-only" in done.stdout
         assert "(ext4, ro" in probe.run("explain", read_only).stdout
         assert probe.run("passive", read_only).returncode == 0
-        boxes.run(
-            "mount", "-o", "remount,ro", box.path
+        throttled_disk.run(
+            "mount", "-o", "remount,ro", loop_disk.path
         )  # the file system: what the kernel does after an error
         assert verdict(probe.read("run", writable)) == ("crit", "io_error")
     finally:
-        boxes.run("mount", "-o", "remount,rw,noatime", box.path)
+        throttled_disk.run("mount", "-o", "remount,rw,noatime", loop_disk.path)
         for folder in (read_only, writable):
-            boxes.run("umount", folder)
+            throttled_disk.run("umount", folder)
 
 
-def test_a_disk_that_turns_read_only_while_it_is_served_has_an_error(box, probe):
-    prom = probe.memory / "ddprobe.prom"
-    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, box.path]
+def test_a_disk_that_turns_read_only_while_it_is_served_has_an_error(loop_disk, probe):
+    prom = probe.run_dir / "ddprobe.prom"
+    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, loop_disk.path]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
-        assert seen(prom, "ok")
-        boxes.run("mount", "-o", "remount,ro", box.path)
-        boxes.run("mount", "-o", "remount,bind,rw", box.path)  # the kernel leaves the mount writable
-        assert seen(prom, "io_error")
-        boxes.run("mount", "-o", "remount,rw,noatime", box.path)
-        assert seen(prom, "ok")
+        assert is_reported(prom, "ok")
+        throttled_disk.run("mount", "-o", "remount,ro", loop_disk.path)
+        throttled_disk.run(
+            "mount", "-o", "remount,bind,rw", loop_disk.path
+        )  # the kernel leaves the mount writable
+        assert is_reported(prom, "io_error")
+        throttled_disk.run("mount", "-o", "remount,rw,noatime", loop_disk.path)
+        assert is_reported(prom, "ok")
     finally:
-        boxes.run("mount", "-o", "remount,rw,noatime", box.path)
+        throttled_disk.run("mount", "-o", "remount,rw,noatime", loop_disk.path)
         serving.terminate()
         serving.wait(20)
 
 
-def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the_disk(box, probe, tmp_path):
+def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the_disk(
+    loop_disk, probe, tmp_path
+):
     folder = tmp_path / "bound"
     folder.mkdir()
-    boxes.run("mount", "--bind", box.path, folder)
-    log = probe.memory / "readings.json"
+    throttled_disk.run("mount", "--bind", loop_disk.path, folder)
+    log = probe.run_dir / "readings.json"
     words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--json", log, folder]
     serving = probe.start(*words, stderr=subprocess.DEVNULL)
     try:
         assert until_last(log, "ok")
-        boxes.run("mount", "-o", "remount,bind,ro", folder)
+        throttled_disk.run("mount", "-o", "remount,bind,ro", folder)
         assert until_last(log, "not_measured")
-        boxes.run("mount", "-o", "remount,bind,rw", folder)
+        throttled_disk.run("mount", "-o", "remount,bind,rw", folder)
         assert until_last(log, "ok")
         readings = [json.loads(line) for line in log.read_text().splitlines()]
-        assert {one["cause"] for one in readings} == {"ok", "not_measured"}
-        assert any("mounted read-only" in one["reason"] for one in readings)
+        assert {reading["cause"] for reading in readings} == {"ok", "not_measured"}
+        assert any("mounted read-only" in reading["reason"] for reading in readings)
     finally:
         serving.terminate()
         serving.wait(20)
-        boxes.run("umount", folder)
+        throttled_disk.run("umount", folder)
 
 
 def until_last(log: Path, cause: str, within_s: float = 10) -> bool:
@@ -344,7 +348,7 @@ def until_last(log: Path, cause: str, within_s: float = 10) -> bool:
     return False
 
 
-def seen(prom: Path, cause: str, within_s: float = 10) -> bool:
+def is_reported(prom: Path, cause: str, within_s: float = 10) -> bool:
     until_s = time.monotonic() + within_s
     while time.monotonic() < until_s:
         if prom.exists() and f'cause="{cause}"}} 1' in prom.read_text():
@@ -373,21 +377,21 @@ time.sleep(600)
 
 
 @pytest.mark.keeps_processors_busy
-def test_four_thousand_threads_in_state_d_on_a_frozen_file_system_are_not_fine(box, probe):
-    command = [sys.executable, "-c", CROWD, box.path / "crowd", "4000"]
+def test_four_thousand_threads_in_state_d_on_a_frozen_file_system_are_not_fine(loop_disk, probe):
+    command = [sys.executable, "-c", CROWD, loop_disk.path / "crowd", "4000"]
     crowd = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         crowd.stdout.readline()
-        box.freeze()
+        loop_disk.freeze()
         crowd.stdin.write(b"go\n")
         crowd.stdin.flush()
         time.sleep(2)
-        reading = probe.read("passive", box.path)
+        reading = probe.read("passive", loop_disk.path)
         assert verdict(reading) == ("warn", "frozen_or_lock")
         assert reading["dstate"]["most_here"] >= 4000
         assert reading["dstate"]["stuck_here"] >= 3900
     finally:
-        box.thaw()
+        loop_disk.thaw()
         crowd.kill()
         crowd.communicate(timeout=20)
 
@@ -403,21 +407,21 @@ if libc.syscall(int(sys.argv[2]), 0x4000 | 17, 0, 0, 0, 0) == 0:  # clone(CLONE_
 """
 
 
-def test_a_user_who_waits_in_vfork_is_no_evidence(box, probe):
-    (box.path / "file").touch(mode=0o644)
-    for parent in (box.path, box.folder):
+def test_a_user_who_waits_in_vfork_is_no_evidence(loop_disk, probe):
+    (loop_disk.path / "file").touch(mode=0o644)
+    for parent in (loop_disk.path, loop_disk.folder):
         parent.chmod(0o755)
     clone = {"x86_64": "56", "aarch64": "220"}.get(os.uname().machine)
     if clone is None:
         pytest.skip("needs the number of clone(2) on this machine")
-    code = [sys.executable, "-c", VFORK, box.path / "file", clone]
+    code = [sys.executable, "-c", VFORK, loop_disk.path / "file", clone]
     forged = start(code)
     try:
         until_s = time.monotonic() + 5
         while "\nState:\tD" not in Path(f"/proc/{forged.pid}/status").read_text():
             assert time.monotonic() < until_s
             time.sleep(0.05)
-        reading = probe.read("passive", box.path)
+        reading = probe.read("passive", loop_disk.path)
         assert reading["dstate"]["stuck"] >= 1
         assert reading["dstate"]["stuck_here"] == 0
         assert reading["verdict"] == "ok"
@@ -464,16 +468,16 @@ while True:
 """
 
 
-def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(box, probe):
+def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(loop_disk, probe):
     if not Path("/dev/fuse").exists() or not shutil.which("unshare"):
         pytest.skip("needs /dev/fuse and unshare")
-    (box.path / "file").touch(mode=0o644)
-    command = ["unshare", "--mount", sys.executable, "-c", BEHIND_FUSE, box.path / "file"]
+    (loop_disk.path / "file").touch(mode=0o644)
+    command = ["unshare", "--mount", sys.executable, "-c", BEHIND_FUSE, loop_disk.path / "file"]
     forged = start(command, start_new_session=True)
     try:
         until_s = time.monotonic() + 10
         while True:
-            reading = probe.read("passive", "--look", "2s", box.path)
+            reading = probe.read("passive", "--look", "2s", loop_disk.path)
             top = [group for group in reading["dstate"]["top"] if group["here"]]
             is_waiting = any(group["wchan"].startswith("folio_wait") for group in top)
             if is_waiting and reading["dstate"]["stuck"]:
@@ -489,43 +493,43 @@ def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(box, probe)
 
 
 @pytest.mark.usefixtures("limit")
-def test_what_is_held_above_the_device_is_stalled_and_not_throttled(box, probe):
-    probe.read("run", box.path)
-    box.hold()
-    words = ["--look", "1s", "--crit", "2s", "--deadline", "3s", box.path]
+def test_what_is_held_above_the_device_is_stalled_and_not_throttled(loop_disk, probe):
+    probe.read("run", loop_disk.path)
+    loop_disk.hold()
+    words = ["--look", "1s", "--crit", "2s", "--deadline", "3s", loop_disk.path]
     try:
         reading = probe.read("run", *words)
         assert verdict(reading) == ("crit", "stalled")
         assert reading["completed"] is False
-        assert verdict(probe.read("passive", box.path)) == ("warn", "stalled")
+        assert verdict(probe.read("passive", loop_disk.path)) == ("warn", "stalled")
     finally:
-        box.unlimit()
+        loop_disk.unlimit()
     time.sleep(1)
 
 
-def test_without_counters_the_cause_is_unknown_and_said_so(box, probe):
-    counting = Path("/sys/block", box.device, "queue/iostats")
+def test_without_counters_the_cause_is_unknown_and_said_so(loop_disk, probe):
+    counting = Path("/sys/block", loop_disk.device, "queue/iostats")
     counting.write_text("0")
-    words = ["run", "--look", "100ms", "--crit", "2s", "--deadline", "3s", box.path]
+    words = ["run", "--look", "100ms", "--crit", "2s", "--deadline", "3s", loop_disk.path]
     try:
-        assert "iostats" in probe.run("explain", box.path).stdout
-        assert probe.run("passive", "--look", "100ms", box.path).returncode == 3
+        assert "iostats" in probe.run("explain", loop_disk.path).stdout
+        assert probe.run("passive", "--look", "100ms", loop_disk.path).returncode == 3
         assert verdict(probe.read(*words)) == ("ok", "ok")
-        box.stall()
+        loop_disk.stall()
         reading = probe.read(*words)
         assert verdict(reading) == ("crit", "unknown")
         assert "iostats" in reading["reason"]
-        box.thaw()
+        loop_disk.thaw()
         time.sleep(0.5)
-        box.freeze()
+        loop_disk.freeze()
         assert verdict(probe.read(*words)) == ("crit", "frozen_or_lock")  # that is seen in where we wait
     finally:
-        box.thaw()
+        loop_disk.thaw()
         counting.write_text("1")
 
 
-def test_the_headline_names_the_tasks_of_this_disk_and_no_others(box, probe):
-    reading = json.loads((probe.run("passive", "--json", "-", box.path)).stdout)
+def test_the_headline_names_the_tasks_of_this_disk_and_no_others(loop_disk, probe):
+    reading = json.loads((probe.run("passive", "--json", "-", loop_disk.path)).stdout)
     stray = {"comm": "rustc", "wchan": "folio_wait", "unit": "", "here": False, "count": 3}
     tasks = reading["dstate"] | {"most": 3, "most_here": 0, "top": [stray]}
     assert "rustc" not in ddprobe.headline(reading | {"dstate": tasks})
@@ -537,11 +541,11 @@ def test_the_headline_names_the_tasks_of_this_disk_and_no_others(box, probe):
 
 @pytest.mark.usefixtures("limit")
 @pytest.mark.parametrize("level", ["classic", "ladder"])
-def test_paths_of_one_healthy_disk_do_not_take_each_other_for_a_stall(box, probe, level):
-    folders = [box.path / f"path-{number}" for number in range(6)]
+def test_paths_of_one_healthy_disk_do_not_take_each_other_for_a_stall(loop_disk, probe, level):
+    folders = [loop_disk.path / f"path-{number}" for number in range(6)]
     for folder in folders:
         folder.mkdir(exist_ok=True)
-    box.limit(300)
+    loop_disk.limit(300)
     done = probe.run("run", "--level", level, "--json", "-", *folders)
     readings = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(reading["verdict"], reading["completed"]) for reading in readings] == [("ok", True)] * 6

@@ -64,13 +64,15 @@ def test_a_signature_is_the_one_that_botocore_makes(http, request_made, url):
     child_end = {"Content-Type": request_made.content_type}
     if request_made.target:
         child_end["X-Amz-Target"] = request_made.target
-    made = AWSRequest("POST", url, child_end, request_made.body)
+    expected = AWSRequest("POST", url, child_end, request_made.body)
     key = Credentials(CALLER.key_id, CALLER.secret, CALLER.token)
     signer = SigV4Auth(key, request_made.service, CALLER.region)
-    made.context["timestamp"] = headers["x-amz-date"]
-    made.headers["X-Amz-Date"] = headers["x-amz-date"]
-    made.headers["X-Amz-Security-Token"] = CALLER.token
-    signature = signer.signature(signer.string_to_sign(made, signer.canonical_request(made)), made)
+    expected.context["timestamp"] = headers["x-amz-date"]
+    expected.headers["X-Amz-Date"] = headers["x-amz-date"]
+    expected.headers["X-Amz-Security-Token"] = CALLER.token
+    signature = signer.signature(
+        signer.string_to_sign(expected, signer.canonical_request(expected)), expected
+    )
     assert headers["authorization"].endswith(f"Signature={signature}")
 
 
@@ -136,12 +138,12 @@ def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     sender.add(a_reading())
     assert sent(sender)
-    told = capfd.readouterr().err
-    assert words in told
-    assert told.count("event not sent") == 5
+    errors = capfd.readouterr().err
+    assert words in errors
+    assert errors.count("event not sent") == 5
 
 
-def test_a_cloud_that_does_not_answer_is_given_up_and_nobody_waits(monkeypatch, http, capfd):
+def test_a_request_to_aws_that_is_not_answered_is_abandoned_without_waiting(monkeypatch, http, capfd):
     silent = socket.create_server(("127.0.0.1", 0))
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", f"http://127.0.0.1:{silent.getsockname()[1]}")
     sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
@@ -154,19 +156,19 @@ def test_a_cloud_that_does_not_answer_is_given_up_and_nobody_waits(monkeypatch, 
     assert "timed out" in capfd.readouterr().err
 
 
-def test_an_event_has_its_time_although_a_file_hangs(cloud, memory, tmp_path):
+def test_an_event_has_its_time_although_a_file_hangs(cloud, shm_dir, tmp_path):
     """In a stall, and where systemd ends what is left of a service when its main process is gone."""
     answer = cloud.answer_to
 
-    def slowly(*asked):
+    def slowly(*args):
         time.sleep(0.5)  # three times for the metadata, so more than a file is waited for
-        return answer(*asked)
+        return answer(*args)
 
     cloud.answer_to = slowly
-    state_dirs = ddprobe.StateDirs(str(memory))
+    state_dirs = ddprobe.StateDirs(str(shm_dir))
     log = tmp_path / "log"
-    made = options("--event-bus", "x", "--json", str(log))
-    outputs = ddprobe.Outputs(made, state_dirs)
+    serve_options = options("--event-bus", "x", "--json", str(log))
+    outputs = ddprobe.Outputs(serve_options, state_dirs)
     outputs._children[str(log)] = hanging = ddprobe.ChildTask(lambda send: time.sleep(60))
     began_s = time.monotonic()
     outputs.publish(a_reading())
@@ -177,7 +179,7 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, memory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "variable", "value", "told"),
+    ("words", "variable", "value", "message"),
     [
         (
             ["--cloudwatch", "emf"],
@@ -191,11 +193,11 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, memory, tmp_path):
     ],
 )
 def test_an_address_that_is_none_is_refused_before_anything_is_measured(
-    monkeypatch, memory, words, variable, value, told
+    monkeypatch, shm_dir, words, variable, value, message
 ):
     monkeypatch.setenv(variable, value)
-    with pytest.raises(ddprobe.UsageError, match=told):
-        ddprobe.Outputs(options(*words), ddprobe.StateDirs(str(memory)))
+    with pytest.raises(ddprobe.UsageError, match=message):
+        ddprobe.Outputs(options(*words), ddprobe.StateDirs(str(shm_dir)))
 
 
 def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, http, capfd):

@@ -45,11 +45,11 @@ def as_nobody(work) -> None:
 
 
 @pytest.fixture
-def child_end(memory) -> Path:
+def child_end(shm_dir) -> Path:
     """A directory of another user's, where that user can get at it."""
     needs_root()
-    memory.chmod(0o711)
-    folder = memory / "theirs"
+    shm_dir.chmod(0o711)
+    folder = shm_dir / "theirs"
     folder.mkdir()
     os.chown(folder, NOBODY, NOBODY)
     return folder
@@ -132,7 +132,7 @@ def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
         (9, "", "?"),
     ],
 )
-def test_the_error_of_dd_is_told_from_its_words(status, words, code):
+def test_an_error_of_dd_is_recognised_by_its_text(status, words, code):
     assert ddprobe.dd_failure(status, words)[0] == code
 
 
@@ -148,7 +148,7 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
     assert f"name {secret}" in done.stdout
     assert list(secret.iterdir()) == []
     assert probe.run("passive", "--look", "100ms", child_end / "link").returncode == 0  # reads only
-    assert not list(probe.memory.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
+    assert not list(probe.run_dir.glob("*.place"))  # nor is it remembered, for a run that looks nothing up
 
 
 def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
@@ -164,7 +164,7 @@ def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
 
 
 def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
-    log, missing, target = probe.memory / "readings.json", tmp_path / "missing", tmp_path / "target"
+    log, missing, target = probe.run_dir / "readings.json", tmp_path / "missing", tmp_path / "target"
     words = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
     serving = probe.start(*words, disk[-1], missing, stderr=subprocess.PIPE)
     try:
@@ -175,16 +175,16 @@ def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_the
         assert latest(log, str(target), "ok")
     finally:
         serving.terminate()
-        said = serving.communicate(timeout=20)[1]
-    assert said.count("No such file") == 2  # at the start, and as a verdict: not once each round
-    assert "Traceback" not in said
+        errors = serving.communicate(timeout=20)[1]
+    assert errors.count("No such file") == 2  # at the start, and as a verdict: not once each round
+    assert "Traceback" not in errors
 
 
 def latest(log, path, verdict) -> bool:
     until_s = time.monotonic() + 10
     while time.monotonic() < until_s:
         readings = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-        if [one["verdict"] for one in readings if one["path"] == path][-1:] == [verdict]:
+        if [reading["verdict"] for reading in readings if reading["path"] == path][-1:] == [verdict]:
             return True
         time.sleep(0.1)
     return False
@@ -273,10 +273,10 @@ def test_a_temporary_file_that_another_user_foresaw_is_not_written(child_end):
 
 
 def test_a_pipe_where_the_textfile_should_be_hangs_nothing(probe, disk):
-    os.mkfifo(probe.memory / "x.prom")
-    done = probe.run("run", "--prom", probe.memory / "x.prom", *disk, within_s=10)
+    os.mkfifo(probe.run_dir / "x.prom")
+    done = probe.run("run", "--prom", probe.run_dir / "x.prom", *disk, within_s=10)
     assert done.returncode == 0
-    assert "ddprobe_verdict" in (probe.memory / "x.prom").read_text()
+    assert "ddprobe_verdict" in (probe.run_dir / "x.prom").read_text()
 
 
 def test_a_textfile_is_not_written_in_a_directory_that_became_a_link(tmp_path):
@@ -316,8 +316,8 @@ def test_a_path_is_followed_as_the_kernel_does(tmp_path):
         ddprobe.find_site(str(tmp_path / "round"), 5)
 
 
-def test_of_a_lookup_that_says_nothing_no_disk_is_accused(memory, tmp_path):
-    state_dirs, path = ddprobe.StateDirs(str(memory)), str(tmp_path)
+def test_of_a_lookup_that_says_nothing_no_disk_is_accused(shm_dir, tmp_path):
+    state_dirs, path = ddprobe.StateDirs(str(shm_dir)), str(tmp_path)
     held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()
     site = ddprobe.Lookup(path, state_dirs).site(time.monotonic() + 0.1, "vol-0123456789abcdef0")
@@ -326,11 +326,11 @@ def test_of_a_lookup_that_says_nothing_no_disk_is_accused(memory, tmp_path):
     assert (site.disks, site.volume_ids, site.partition, site.mount.fs) == ((), [], "", "")
 
 
-def test_a_lookup_that_another_run_has_not_got_back_names_the_disk_it_waits_for(memory, tmp_path):
-    state_dirs, path = ddprobe.StateDirs(str(memory)), str(tmp_path)
+def test_a_lookup_that_another_run_has_not_got_back_names_the_disk_it_waits_for(shm_dir, tmp_path):
+    state_dirs, path = ddprobe.StateDirs(str(shm_dir)), str(tmp_path)
     held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()
-    ddprobe.note_holder(held.fd, "lookup", (1.0, 1.0), str(memory / "x"))
+    ddprobe.note_holder(held.fd, "lookup", (1.0, 1.0), str(shm_dir / "x"))
     site = ddprobe.Lookup(path, state_dirs).site(time.monotonic() + 0.1)
     held.close()
     assert not site.answered

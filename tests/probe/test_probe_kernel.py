@@ -64,7 +64,7 @@ def test_a_disk_with_requests_and_no_completion_stands_still_and_goes_on_doing_s
     assert watch.delta().quiet_s == 0.0
 
 
-def test_of_several_disks_the_one_that_stands_still_is_told(tmp_path):
+def test_of_several_disks_the_stalled_one_is_reported(tmp_path):
     for name, in_flight in (("quick", 0), ("stuck", 3)):
         (tmp_path / name).write_text(stat(writes=5, in_flight=in_flight))
     disks = [a_disk(tmp_path / name) for name in ("quick", "stuck")]
@@ -142,7 +142,7 @@ def test_what_other_tools_print_is_read_under_both_spellings(prefix):
     assert "read_io_latency_histogram" not in read
 
 
-def test_a_rise_is_told_and_the_queue_as_it_is():
+def test_an_increase_is_reported_and_the_current_queue():
     after = EXAMPLE | {"ebs_volume_performance_exceeded_iops": 1_500_700, "volume_queue_length": 3}
     rise = ddprobe.nvme_delta(EXAMPLE, after)
     assert rise["ebs_volume_performance_exceeded_iops"] == 700
@@ -216,17 +216,17 @@ SPACES = {
 
 
 @pytest.mark.parametrize("case", SPACES)
-def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_say(memory, case):
+def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_say(shm_dir, case):
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("a mount space of its own needs root and unshare")
     script, is_here = SPACES[case]
     for name in ("up", "work"):
-        (memory / name).mkdir()
-    words = ["unshare", "-m", "sh", "-ec", f"{script}; echo ready; exec sleep 60 >/dev/null", memory]
+        (shm_dir / name).mkdir()
+    words = ["unshare", "-m", "sh", "-ec", f"{script}; echo ready; exec sleep 60 >/dev/null", shm_dir]
     container = start(words, stdout=subprocess.PIPE)
     try:
         assert container.stdout.readline() == b"ready\n"
-        observer = ddprobe.Observer(ddprobe.find_site(str(memory), 5), -1, 10)
+        observer = ddprobe.Observer(ddprobe.find_site(str(shm_dir), 5), -1, 10)
         assert observer._uses_this_disk(container.pid, "sh") == is_here
     finally:
         container.kill()
@@ -291,7 +291,7 @@ def test_counters_that_are_no_numbers_are_no_counters():
     assert ddprobe.parse_counters("1 2 3 4 5 6 7 8 -1 10 11", 0.0).in_flight == -1
 
 
-def test_a_disk_of_which_sysfs_says_nonsense_is_described_all_the_same(tmp_path):
+def test_a_disk_is_described_even_if_sysfs_has_invalid_values(tmp_path):
     (tmp_path / "size").write_text("many")
-    found = ddprobe._describe(str(tmp_path))
-    assert (found["size_gib"], found["max_io_kib"]) == (0, 256)
+    description = ddprobe._describe(str(tmp_path))
+    assert (description["size_gib"], description["max_io_kib"]) == (0, 256)

@@ -70,13 +70,13 @@ def a_device(folder: Path, *, parts: tuple[Path, ...] = (), partition: bool = Fa
 
 
 def test_a_partition_stands_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_path):
-    one = a_device(tmp_path / "nvme1n1")
-    two = a_device(tmp_path / "nvme2n1")
-    partition = a_device(one / "nvme1n1p1", partition=True)
-    stripe = a_device(tmp_path / "md0", parts=(partition, two))
+    disk = a_device(tmp_path / "nvme1n1")
+    other_disk = a_device(tmp_path / "nvme2n1")
+    partition = a_device(disk / "nvme1n1p1", partition=True)
+    stripe = a_device(tmp_path / "md0", parts=(partition, other_disk))
     volume_of_it = a_device(tmp_path / "dm-0", parts=(stripe,))
-    assert ddprobe.whole_disks(str(partition)) == {str(one)}
-    assert ddprobe.whole_disks(str(volume_of_it)) == {str(one), str(two)}
+    assert ddprobe.whole_disks(str(partition)) == {str(disk)}
+    assert ddprobe.whole_disks(str(volume_of_it)) == {str(disk), str(other_disk)}
 
 
 @pytest.mark.parametrize(
@@ -121,8 +121,8 @@ def test_a_btrfs_on_several_devices_is_on_all_of_them(tmp_path):
             (tmp_path / number / "devices").mkdir(parents=True, exist_ok=True)
         (tmp_path / "two" / "devices" / name).symlink_to(device)
     mount = ddprobe.parse_mounts("40 22 0:39 / /pool rw - btrfs /dev/nvme1n1 rw")[0]
-    found = ddprobe._btrfs_parts(mount, "nvme1n1", str(tmp_path))
-    assert {Path(part).name for part in found} == {"nvme1n1", "nvme2n1"}
+    parts = ddprobe._btrfs_parts(mount, "nvme1n1", str(tmp_path))
+    assert {Path(part).name for part in parts} == {"nvme1n1", "nvme2n1"}
     assert ddprobe._btrfs_parts(mount, "nvme9n1", str(tmp_path)) == []
 
 

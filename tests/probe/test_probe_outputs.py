@@ -91,7 +91,7 @@ def test_exit_codes_of_each_style(style, codes):
     assert [ddprobe.EXITS[style][verdict] for verdict in ("ok", "warn", "crit", "unknown")] == codes
 
 
-def test_a_write_that_failed_is_not_told_as_one_that_has_not_ended():
+def test_a_write_that_failed_is_not_reported_as_one_that_has_not_ended():
     failed = a_reading(verdict="crit", cause="io_error", completed=False, error="EROFS", dd_s=None)
     assert "io_error, a write failed with EROFS" in ddprobe.headline(failed)
 
@@ -106,7 +106,7 @@ def test_a_stall_draws_no_delay_at_all():
     assert " io_delay=U;;;0 " in line
 
 
-def test_what_the_counters_show_is_told_although_the_write_failed():
+def test_what_the_counters_show_is_reported_although_the_write_failed():
     full = a_reading(reached="passive", error="ENOSPC", dd_s=23.5, dd_measured=False)
     assert "throttled, dd would take 23.5 s" in ddprobe.headline(full)
 
@@ -128,10 +128,10 @@ def test_without_room_for_a_mib_the_headline_says_that_throughput_was_not_measur
 
 def test_of_several_paths_on_one_mount_each_line_names_its_path():
     lines = ddprobe.Thresholds(warn_s=1, crit_s=5, ratio=10)
-    one, two = (a_reading(path=path) for path in ("/data/one", "/data/two"))
-    assert "CRIT /data (vol-" in ddprobe.nagios_line(one, lines)
-    assert "CRIT /data/one (vol-" in ddprobe.nagios_line(one, lines, by_path=True)
-    assert "CRIT /data/two (vol-" in ddprobe.headline(two, by_path=True)
+    first, second = (a_reading(path=path) for path in ("/data/one", "/data/two"))
+    assert "CRIT /data (vol-" in ddprobe.nagios_line(first, lines)
+    assert "CRIT /data/one (vol-" in ddprobe.nagios_line(first, lines, by_path=True)
+    assert "CRIT /data/two (vol-" in ddprobe.headline(second, by_path=True)
 
 
 def test_of_several_paths_on_one_mount_the_textfile_has_each_series_once_and_the_worst():
@@ -141,7 +141,7 @@ def test_of_several_paths_on_one_mount_the_textfile_has_each_series_once_and_the
     assert series[0].endswith(" 2")
 
 
-def test_a_slow_start_is_told():
+def test_a_slow_start_is_reported():
     assert "started in 10.1 s" in ddprobe.headline(a_reading(startup_ms=10_055.0))
 
 
@@ -239,7 +239,7 @@ def test_the_agent_gets_an_embedded_metric():
     assert event["SyncWriteTime"] == 22.369
 
 
-def test_the_price_is_told_for_thirty_days():
+def test_the_price_is_given_for_thirty_days():
     # 2 x $0.30; 2,592,000 s / 300 s = 8,640 calls at $0.01 a thousand
     words = ddprobe.price_words(1, 300)
     assert "$0.60 a month" in words
@@ -249,7 +249,7 @@ def test_the_price_is_told_for_thirty_days():
 # -- streams
 
 
-def test_a_pipe_that_nobody_reads_is_not_waited_for():
+def test_a_pipe_without_a_reader_is_not_waited_for():
     read_fd, write_fd = os.pipe()
     os.set_blocking(write_fd, False)
     try:

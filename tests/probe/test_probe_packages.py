@@ -80,8 +80,8 @@ def test_the_deb_holds_every_file_for_every_architecture(packages):
 
 @pytest.mark.parametrize(("kind", "debian"), [(".deb", "dpkg"), (".rpm", "rpm")])
 def test_the_same_sources_give_the_same_package(packages, tmp_path, kind, debian):
-    made = package(packages, kind, debian)
-    assert build(tmp_path)[kind].read_bytes() == made.read_bytes()
+    first = package(packages, kind, debian)
+    assert build(tmp_path)[kind].read_bytes() == first.read_bytes()
 
 
 def test_lintian_finds_no_error_and_no_warning(packages):
@@ -263,18 +263,18 @@ def test_the_deb_is_installed_run_and_removed_in_a_clean_root(packages, in_clean
     sudo = """command -v sudo > /dev/null || sudo() { "$@"; }"""
     remove = page_command("runbooks/Uninstall.md", "sudo apt-get remove ddprobe").text
     removed = f"{sudo}\necho y | {remove}\ntest -e /etc/default/ddprobe\ndpkg -P ddprobe"
-    told = in_clean_root(deb, f"dpkg -i --force-depends $1\n{USE_IT}\n{removed}\n{AFTERWARDS}")
-    assert f"ddprobe {ddprobe.VERSION}" in told
-    assert "DDPROBE OK" in told
-    assert "nothing is started yet" in told
-    assert "paths: /var/lib/ddprobe" in told
-    assert told.rstrip().endswith("clean")
+    output = in_clean_root(deb, f"dpkg -i --force-depends $1\n{USE_IT}\n{removed}\n{AFTERWARDS}")
+    assert f"ddprobe {ddprobe.VERSION}" in output
+    assert "DDPROBE OK" in output
+    assert "nothing is started yet" in output
+    assert "paths: /var/lib/ddprobe" in output
+    assert output.rstrip().endswith("clean")
 
 
 def test_the_rpm_is_installed_run_and_removed_in_a_clean_root(packages, in_clean_root):
     rpm = package(packages, ".rpm", "rpm")
     script = f"rpm -i --nodeps $1\n{USE_IT}\nrpm -e --nodeps ddprobe\n{AFTERWARDS}"
-    told = in_clean_root(rpm, script)
-    assert "DDPROBE OK" in told
-    assert "nothing is started yet" in told
-    assert told.rstrip().endswith("clean")
+    output = in_clean_root(rpm, script)
+    assert "DDPROBE OK" in output
+    assert "nothing is started yet" in output
+    assert output.rstrip().endswith("clean")

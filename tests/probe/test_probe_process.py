@@ -27,8 +27,8 @@ def disk(tmp_path) -> list[object]:
 
 
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
-def test_the_oldest_and_the_newest_python_measure(memory, disk, python):
-    reading = Probe(memory, python).read("run", *disk)
+def test_the_oldest_and_the_newest_python_measure(shm_dir, disk, python):
+    reading = Probe(shm_dir, python).read("run", *disk)
     assert reading["schema"] == "burstwatch.reading/v1"
     assert reading["completed"] is True
     assert reading["reached"] in {"lite", "classic"}
@@ -38,8 +38,8 @@ def test_the_oldest_and_the_newest_python_measure(memory, disk, python):
 
 
 @pytest.mark.parametrize("python", pythons(), ids=lambda path: Path(path).name)
-def test_every_mode_answers_on_the_oldest_and_the_newest_python(memory, disk, python):
-    probe = Probe(memory, python)
+def test_every_mode_answers_on_the_oldest_and_the_newest_python(shm_dir, disk, python):
+    probe = Probe(shm_dir, python)
     assert "own file" in probe.run("explain", disk[-1]).stdout
     assert probe.read("passive", "--look", "100ms", disk[-1])["level"] == "passive"
     assert probe.run("--help").stdout.startswith("usage: ddprobe")
@@ -73,7 +73,7 @@ def test_random_data_is_written_where_zeros_would_cost_nothing(probe, disk, tmp_
 
 def test_the_newest_reading_is_in_memory(probe, disk):
     probe.read("run", *disk)
-    (kept,) = probe.memory.glob("*.json")
+    (kept,) = probe.run_dir.glob("*.json")
     assert json.loads(kept.read_text())["schema"] == "burstwatch.reading/v1"
 
 
@@ -110,8 +110,8 @@ def test_a_device_is_no_place_to_write(probe):
     assert "is not a directory" in done.stdout
 
 
-def test_memory_is_refused_with_the_next_step(probe, memory):
-    done = probe.run("run", memory)
+def test_memory_is_refused_with_the_next_step(probe, shm_dir):
+    done = probe.run("run", shm_dir)
     assert done.returncode == 3
     assert "it is memory" in done.stdout
     assert "--allow-fs tmpfs" in done.stdout
@@ -152,7 +152,7 @@ def test_nothing_is_written_by_explain_and_passive(probe, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "told"),
+    ("words", "code", "message"),
     [
         (["run", "--warn", "soon"], 3, "--warn takes a time such as 500ms, 5s or 2m, not 'soon'"),
         (["run", "--exit-style", "npd", "--top", "x"], 2, "--top takes a whole number"),
@@ -162,20 +162,20 @@ def test_nothing_is_written_by_explain_and_passive(probe, tmp_path):
         (["passive", "--run-dir", "/etc/passwd", "/"], 3, "name another with --run-dir"),
     ],
 )
-def test_bad_input_is_one_clear_line(words, code, told):
+def test_bad_input_is_one_clear_line(words, code, message):
     done = subprocess.run(
         [sys.executable, "-IS", PROGRAM, *words], capture_output=True, text=True, check=False, timeout=30
     )
     assert done.returncode == code
-    said = done.stdout + done.stderr
-    assert told in said
-    assert "Traceback" not in said
-    assert len(said.splitlines()) == 1
+    output = done.stdout + done.stderr
+    assert message in output
+    assert "Traceback" not in output
+    assert len(output.splitlines()) == 1
 
 
 def test_a_fault_of_its_own_is_no_traceback_either(probe, disk):
-    (probe.memory / "full").touch()
-    done = probe.run("run", "--run-dir", probe.memory / "full", *disk)
+    (probe.run_dir / "full").touch()
+    done = probe.run("run", "--run-dir", probe.run_dir / "full", *disk)
     assert done.returncode == 3
     assert "Traceback" not in done.stderr
 
@@ -215,7 +215,7 @@ def test_all_outputs_at_once(probe, disk, tmp_path):
     assert ".dd_seconds " in lines
 
 
-def test_an_output_that_fails_is_told_and_hides_no_verdict(probe, disk):
+def test_an_output_that_fails_is_reported_and_hides_no_verdict(probe, disk):
     words = ["--json", "/no/such/folder/x.json", "--graphite", "127.0.0.1:1"]
     done = probe.run("run", *words, *disk)
     assert done.returncode == 0
@@ -243,17 +243,17 @@ def test_a_caller_gets_end_of_file_although_a_child_is_left(probe, disk, tmp_pat
 # -- resident
 
 
-def test_serve_tells_systemd_beats_writes_and_ends_on_term(probe, disk, tmp_path):
+def test_serve_notifies_systemd_sends_the_watchdog_signal_writes_and_ends_on_term(probe, disk, tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
         systemd.bind(str(tmp_path / "notify"))
         systemd.settimeout(15)
-        prom = probe.memory / "ddprobe.prom"
+        prom = probe.run_dir / "ddprobe.prom"
         disk = [word for word in disk if word not in ("--look", "100ms")]
         words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, *disk]
         environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}
         serving = probe.start(*words, env=environment, stderr=subprocess.PIPE)
         try:
-            told = [systemd.recv(4096).decode() for _ in range(4)]
+            notifications = [systemd.recv(4096).decode() for _ in range(4)]
             until_s = time.monotonic() + 15
             while not prom.exists() and time.monotonic() < until_s:
                 time.sleep(0.05)
@@ -266,9 +266,9 @@ def test_serve_tells_systemd_beats_writes_and_ends_on_term(probe, disk, tmp_path
             code = serving.wait(10)
             serving.stderr.close()
         rest = systemd.recv(4096)
-    assert told[0] == "READY=1"
-    assert "WATCHDOG=1" in told
-    assert any(line.startswith("STATUS=") for line in told)
+    assert notifications[0] == "READY=1"
+    assert "WATCHDOG=1" in notifications
+    assert any(line.startswith("STATUS=") for line in notifications)
     assert code == 0
     assert rest
     assert stamp_of(second) > stamp_of(first)
@@ -298,14 +298,14 @@ def test_every_option_is_in_the_pages_and_no_other():
 def test_every_command_of_the_pages_is_one_that_is_taken():
     root = PROGRAM.parents[1]
     pages = [PROGRAM.parent / "ddprobe.md", *(root / "runbooks").glob("*.md"), *(root / "docs").glob("*.md")]
-    found = []
+    page_names = []
     for page in pages:
         for words in re.findall(
             r"ddprobe(?:\.py)? ((?:run|serve|passive|explain) [^`\"|\n]*)", page.read_text()
         ):
             ddprobe.parse_command(words.split())
-            found.append(page.name)
-    assert {"ddprobe.md", "HostStallReported.md"} <= set(found)
+            page_names.append(page.name)
+    assert {"ddprobe.md", "HostStallReported.md"} <= set(page_names)
 
 
 def test_the_scripts_of_the_page_are_ones_a_shell_takes_and_its_documents_are_json(tmp_path):
@@ -333,9 +333,9 @@ def test_the_user_data_leaves_a_configuration_that_the_service_takes(tmp_path):
     elsewhere = script.replace("/etc/default", f"{tmp_path}/etc/default")
     environment = os.environ | {"PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
     subprocess.run(["sh", "-e"], input=elsewhere, text=True, check=True, env=environment)
-    asked = (tmp_path / "asked").read_text().splitlines()
-    assert [line.split()[0] for line in asked] == ["aws", "sha256sum", "rpm", "systemctl"]
-    assert f"ddprobe-{ddprobe.VERSION}-1.noarch.rpm" in asked[2]
+    calls = (tmp_path / "asked").read_text().splitlines()
+    assert [line.split()[0] for line in calls] == ["aws", "sha256sum", "rpm", "systemctl"]
+    assert f"ddprobe-{ddprobe.VERSION}-1.noarch.rpm" in calls[2]
     settings = (tmp_path / "etc/default/ddprobe").read_text()
     printed = subprocess.run(
         ["sh", "-c", f"{settings}\necho serve $DDPROBE_OPTIONS $DDPROBE_PATHS"],
@@ -362,34 +362,34 @@ def test_every_cause_and_metric_is_explained():
 # -- resident
 
 
-def the_probe(memory, path, *words: str) -> ddprobe.Probe:
+def the_probe(shm_dir, path, *words: str) -> ddprobe.Probe:
     options = ddprobe.parse_command([*words, str(path)])
     return ddprobe.Probe(
-        options, ddprobe.find_site(str(path), 10), ddprobe.StateDirs(str(memory)), lambda: None
+        options, ddprobe.find_site(str(path), 10), ddprobe.StateDirs(str(shm_dir)), lambda: None
     )
 
 
-def test_a_look_whose_observer_died_ends_in_its_time_and_does_not_spin(memory, tmp_path, monkeypatch):
+def test_a_look_whose_observer_died_ends_in_its_time_and_does_not_spin(shm_dir, tmp_path, monkeypatch):
     def die(*_: object) -> None:
         raise MemoryError
 
     monkeypatch.setattr(ddprobe.Observer, "watch", die)
-    probe = the_probe(memory, tmp_path, "passive")
+    probe = the_probe(shm_dir, tmp_path, "passive")
     began_s, spent_s = time.monotonic(), time.process_time()
     assert probe.look(0.5).tasks is None
     assert time.monotonic() - began_s < ddprobe.SECOND_PASS_S
     assert time.process_time() - spent_s < 0.2
 
 
-def test_a_disk_that_answers_late_has_a_memory_of_its_own(memory, tmp_path):
+def test_a_disk_that_answers_late_has_a_memory_of_its_own(shm_dir, tmp_path):
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
-    probe = the_probe(memory, tmp_path, "serve", "--allow-fs", mount.fs)
-    found = probe.site
-    probe.site = ddprobe.Site(**(vars(found) | {"answered": False, "mount": ddprobe.NOWHERE, "disks": ()}))
+    probe = the_probe(shm_dir, tmp_path, "serve", "--allow-fs", mount.fs)
+    site = probe.site
+    probe.site = ddprobe.Site(**(vars(site) | {"answered": False, "mount": ddprobe.NOWHERE, "disks": ()}))
     probe.memory = ddprobe.Memory(probe.state_dirs, probe.site.key, 1.0)
     probe.run(time.monotonic(), skip_look=True)
-    assert probe.site.mount == found.mount
-    assert [each.name.partition("_")[0] for each in memory.glob("*.memory")] in (
-        [found.key],
-        [f"{found.key}.memory"],
+    assert probe.site.mount == site.mount
+    assert [file.name.partition("_")[0] for file in shm_dir.glob("*.memory")] in (
+        [site.key],
+        [f"{site.key}.memory"],
     )

@@ -13,28 +13,36 @@ from pathlib import Path
 import pytest
 
 from support.probe.probe_process import Probe, gone, start
-from support.probe.throttled_disk import Box
+from support.probe.throttled_disk import ThrottledDisk
 
 QUICK = ["--crit", "2s", "--deadline", "3s", "--look", "500ms"]
 
 
 @contextmanager
-def cold_and_stalled(box: Box, path: Path) -> Iterator[None]:
+def cold_and_stalled(loop_disk: ThrottledDisk, path: Path) -> Iterator[None]:
     """Nothing comes back from the disk, and the names of the path are not in memory."""
     path.mkdir(parents=True, exist_ok=True)
-    box.forget()
-    (box.path / "stuck").touch()
-    box.stall()
-    words = ["dd", "if=/dev/zero", f"of={box.path}/stuck", "bs=4k", "count=1", "oflag=direct", "status=none"]
+    loop_disk.forget()
+    (loop_disk.path / "stuck").touch()
+    loop_disk.stall()
+    words = [
+        "dd",
+        "if=/dev/zero",
+        f"of={loop_disk.path}/stuck",
+        "bs=4k",
+        "count=1",
+        "oflag=direct",
+        "status=none",
+    ]
     writer = start(words, stderr=subprocess.DEVNULL)  # all else waits behind it
     until_s = time.monotonic() + 10
-    while not box.writes_under_way() and time.monotonic() < until_s:
+    while not loop_disk.writes_under_way() and time.monotonic() < until_s:
         time.sleep(0.02)
-    assert box.writes_under_way()
+    assert loop_disk.writes_under_way()
     try:
         yield
     finally:
-        box.thaw()
+        loop_disk.thaw()
         writer.wait(20)
 
 
@@ -45,7 +53,7 @@ def left_by(probe: Probe) -> list[str]:
         if entry.name.isdigit():
             try:
                 state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                is_ours = os.fsencode(probe.memory) in (entry / "cmdline").read_bytes()
+                is_ours = os.fsencode(probe.run_dir) in (entry / "cmdline").read_bytes()
             except OSError:
                 continue
             if state == "D" and is_ours:
@@ -69,27 +77,27 @@ def start_often(probe: Probe, *words: object, times: int = 6, **more: object) ->
 
 
 @pytest.mark.parametrize("mode", ["run", "passive", "explain"])
-def test_starts_on_a_path_that_cannot_be_looked_up_leave_one_process(box, probe, mode):
+def test_starts_on_a_path_that_cannot_be_looked_up_leave_one_process(loop_disk, probe, mode):
     options = {"run": QUICK, "passive": ["--look", "500ms", "--crit", "2s"], "explain": []}
-    words = [mode, "--run-dir", probe.memory, *options[mode]]
-    with cold_and_stalled(box, box.path / "a" / "b"):
-        start_often(probe, *words, box.path / "a" / "b", stdout=subprocess.DEVNULL)
+    words = [mode, "--run-dir", probe.run_dir, *options[mode]]
+    with cold_and_stalled(loop_disk, loop_disk.path / "a" / "b"):
+        start_often(probe, *words, loop_disk.path / "a" / "b", stdout=subprocess.DEVNULL)
         left = left_by(probe)
         assert len(left) == 1
     assert gone(left)
 
 
 @pytest.mark.parametrize("how", ["stall", "freeze"])
-def test_starts_with_every_output_on_the_sick_disk_leave_one_process(box, probe, how):
-    out, log, prom = (box.path / f"{how}.{name}" for name in ("out", "json", "prom"))
-    words = ["run", *QUICK, "--json", log, "--prom", prom, box.path]
+def test_starts_with_every_output_on_the_stalled_disk_leave_one_process(loop_disk, probe, how):
+    out, log, prom = (loop_disk.path / f"{how}.{name}" for name in ("out", "json", "prom"))
+    words = ["run", *QUICK, "--json", log, "--prom", prom, loop_disk.path]
     assert probe.run(*words).returncode == 0
     with out.open("a") as stdout:
-        getattr(box, how)()
+        getattr(loop_disk, how)()
         start_often(probe, *words, stdout=stdout)
         left = left_by(probe)
         assert len(left) == 1
-        box.thaw()
+        loop_disk.thaw()
     assert gone(left)
     probe.run(*words)
     assert [json.loads(line)["completed"] for line in log.read_text().splitlines()] == [
@@ -97,77 +105,94 @@ def test_starts_with_every_output_on_the_sick_disk_leave_one_process(box, probe,
     ]  # fmt: skip
 
 
-def test_a_lookup_that_does_not_return_is_told_of_the_disk_it_waits_for_and_no_other(box, probe, tmp_path):
+def test_a_lookup_that_does_not_return_is_reported_for_the_disk_it_waits_for_and_no_other(
+    loop_disk, probe, tmp_path
+):
     """Through a link that lies on a disk that is well."""
     link = tmp_path / "link"
-    link.symlink_to(box.path / "c" / "d")
+    link.symlink_to(loop_disk.path / "c" / "d")
     readings = []
-    with cold_and_stalled(box, box.path / "c" / "d"):
+    with cold_and_stalled(loop_disk, loop_disk.path / "c" / "d"):
         for _ in range(2):
             line = probe.run("run", *QUICK, link).stdout
-            (kept,) = probe.memory.glob("*.json")
+            (kept,) = probe.run_dir.glob("*.json")
             readings.append(json.loads(kept.read_text()))
     first, second = readings
-    assert (first["verdict"], first["disks"], first["mount"]) == ("crit", [box.device], str(box.path))
+    assert (first["verdict"], first["disks"], first["mount"]) == (
+        "crit",
+        [loop_disk.device],
+        str(loop_disk.path),
+    )
     assert (first["completed"], first["total_s"], first["reached"]) == (False, None, "passive")
     assert first["stuck_since"]
     assert second["stuck_since"] == first["stuck_since"]
     assert second["dd_s"] > first["dd_s"]
-    assert f"CRIT {box.path} ({box.device})" in line
+    assert f"CRIT {loop_disk.path} ({loop_disk.device})" in line
     assert "the path lookup has not returned in" in line
 
 
-def test_a_path_that_was_known_before_its_disk_stuck_is_not_looked_up_again(box, probe):
-    path = box.path / "e"
+def test_a_path_that_was_known_before_its_disk_stuck_is_not_looked_up_again(loop_disk, probe):
+    path = loop_disk.path / "e"
     path.mkdir(exist_ok=True)
     words = ["run", *QUICK, path]
     assert probe.run(*words).returncode == 0
-    box.freeze()
+    loop_disk.freeze()
     assert probe.read(*words)["completed"] is False
-    place = next(probe.memory.glob("path-*.place"))
+    place = next(probe.run_dir.glob("path-*.place"))
     assert place.read_text() == str(path)
-    (lookup,) = probe.memory.glob("path-*.lock")
+    (lookup,) = probe.run_dir.glob("path-*.lock")
     noted = lookup.stat().st_mtime_ns
     again = probe.read(*words)
     assert "still has one under way" in again["skipped"][0]
     assert lookup.stat().st_mtime_ns == noted
-    box.thaw()
+    loop_disk.thaw()
 
 
-def test_one_deadline_holds_for_all_paths_and_the_worst_comes_first(box, probe, tmp_path):
-    box.freeze()
-    box.stall()
-    words = ["run", "--level", "classic", "--crit", "2s", "--deadline", "4s", tmp_path, box.outer, box.path]
+def test_one_deadline_holds_for_all_paths_and_the_worst_comes_first(loop_disk, probe, tmp_path):
+    loop_disk.freeze()
+    loop_disk.stall()
+    words = [
+        "run",
+        "--level",
+        "classic",
+        "--crit",
+        "2s",
+        "--deadline",
+        "4s",
+        tmp_path,
+        loop_disk.outer,
+        loop_disk.path,
+    ]
     began_s = time.monotonic()
     done = probe.run(*words)
     took_s = time.monotonic() - began_s
-    box.thaw()
+    loop_disk.thaw()
     assert done.returncode == 2
     assert took_s < 4 + 2
     lines = done.stdout.splitlines()
     assert [line.split()[1] for line in lines] == ["CRIT", "CRIT", "OK"]
 
 
-def test_serve_ends_within_the_time_of_its_unit_also_while_a_write_is_stuck(box, probe):
-    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", box.path]
-    box.freeze()
+def test_serve_ends_within_the_time_of_its_unit_also_while_a_write_is_stuck(loop_disk, probe):
+    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", loop_disk.path]
+    loop_disk.freeze()
     serving = probe.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until_s = time.monotonic() + 10
         while not (left_by(probe) and catches_sigterm(serving.pid)) and time.monotonic() < until_s:
             time.sleep(0.1)
         assert left_by(probe)
-        asked_s = time.monotonic()
+        stopped_at_s = time.monotonic()
         serving.send_signal(signal.SIGTERM)
         assert serving.wait(10) == 0
-        assert time.monotonic() - asked_s < 4
+        assert time.monotonic() - stopped_at_s < 4
     finally:
         serving.kill()
         serving.wait()
-        box.thaw()
+        loop_disk.thaw()
 
 
-def test_an_overlay_on_two_disks_is_refused_with_the_next_step(box, probe):
+def test_an_overlay_on_two_disks_is_refused_with_the_next_step(loop_disk, probe):
     if os.geteuid() != 0:
         pytest.skip("needs root")
     script = """
@@ -176,10 +201,10 @@ def test_an_overlay_on_two_disks_is_refused_with_the_next_step(box, probe):
     mount -t overlay -o "lowerdir=$0/lower,upperdir=$1/up,workdir=$1/work" x "$1/merged"
     shift; exec "$@"
     """
-    memory = probe.memory
-    command = probe.command("run", "--allow-fs", "overlay", memory / "merged" / "data")
+    run_dir = probe.run_dir
+    command = probe.command("run", "--allow-fs", "overlay", run_dir / "merged" / "data")
     done = subprocess.run(
-        ["unshare", "-m", "sh", "-ec", script, box.path, memory, *command],
+        ["unshare", "-m", "sh", "-ec", script, loop_disk.path, run_dir, *command],
         capture_output=True, text=True, timeout=30, check=False,
     )  # fmt: skip
     assert done.returncode == 3

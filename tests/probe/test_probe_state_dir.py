@@ -10,11 +10,11 @@ MOUNTS = ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text())
 
 
 @pytest.fixture
-def state_dirs(memory) -> ddprobe.StateDirs:
-    return ddprobe.StateDirs(str(memory))
+def state_dirs(shm_dir) -> ddprobe.StateDirs:
+    return ddprobe.StateDirs(str(shm_dir))
 
 
-def test_a_folder_of_somebody_else_is_not_used(tmp_path):
+def test_a_folder_of_another_user_is_not_used(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path)
     with pytest.raises(ddprobe.UsageError, match="--run-dir"):
         ddprobe.StateDirs(str(tmp_path / "link"))
@@ -30,24 +30,24 @@ def test_a_folder_on_a_disk_is_refused_without_being_made(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o702, 0o1777])
-def test_a_folder_that_others_may_write_to_is_refused(memory, mode):
-    memory.chmod(mode)
+def test_a_folder_that_others_may_write_to_is_refused(shm_dir, mode):
+    shm_dir.chmod(mode)
     with pytest.raises(ddprobe.UsageError, match="may be written by others; name another with --run-dir"):
-        ddprobe.StateDirs(str(memory))
+        ddprobe.StateDirs(str(shm_dir))
 
 
-def test_a_folder_below_one_of_another_user_is_refused(memory):
+def test_a_folder_below_one_of_another_user_is_refused(shm_dir):
     needs_root()
-    (memory / "theirs" / "ours").mkdir(parents=True, mode=0o700)
-    os.chown(memory / "theirs", 65534, 65534)
+    (shm_dir / "theirs" / "ours").mkdir(parents=True, mode=0o700)
+    os.chown(shm_dir / "theirs", 65534, 65534)
     with pytest.raises(ddprobe.UsageError, match="belongs to another user"):
-        ddprobe.StateDirs(str(memory / "theirs" / "ours"))
+        ddprobe.StateDirs(str(shm_dir / "theirs" / "ours"))
 
 
-def test_a_folder_behind_a_link_is_refused(memory, tmp_path):
-    (memory / "link").symlink_to(tmp_path)
+def test_a_folder_behind_a_link_is_refused(shm_dir, tmp_path):
+    (shm_dir / "link").symlink_to(tmp_path)
     with pytest.raises(ddprobe.UsageError, match="is not a directory"):
-        ddprobe.StateDirs(str(memory / "link" / "ours"))
+        ddprobe.StateDirs(str(shm_dir / "link" / "ours"))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -56,18 +56,18 @@ def needs_root():
         pytest.skip("needs root, to give a file away")
 
 
-def test_a_folder_that_was_tidied_away_is_made_again(state_dirs, memory):
-    memory.rmdir()
+def test_a_folder_that_was_tidied_away_is_made_again(state_dirs, shm_dir):
+    shm_dir.rmdir()
     state_dirs.write("x.json", "{}")
-    assert (memory / "x.json").read_text() == "{}"
+    assert (shm_dir / "x.json").read_text() == "{}"
 
 
 def until(is_so):
     """Whether it comes to be so: what was killed is gone when the kernel gets round to it."""
     deadline = time.monotonic() + 10
-    while not (found := is_so()) and time.monotonic() < deadline:
+    while not (result := is_so()) and time.monotonic() < deadline:
         time.sleep(0.01)
-    return found
+    return result
 
 
 def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(state_dirs):
@@ -130,10 +130,10 @@ def test_what_an_earlier_holder_noted_is_not_taken_for_the_present_ones(state_di
     other.close()
 
 
-def test_a_lock_file_of_another_user_is_not_used(state_dirs, memory):
+def test_a_lock_file_of_another_user_is_not_used(state_dirs, shm_dir):
     needs_root()
-    (memory / "259-3.lock").touch()
-    os.chown(memory / "259-3.lock", 65534, 65534)
+    (shm_dir / "259-3.lock").touch()
+    os.chown(shm_dir / "259-3.lock", 65534, 65534)
     with pytest.raises(ddprobe.ProbeError, match="is not ddprobe's own: remove it"):
         ddprobe.Lock(state_dirs, "259-3")
 
@@ -174,7 +174,7 @@ def test_credits_that_were_charged_and_not_spent_come_back_and_no_more_than_may_
     assert memory.allowance() == 600
 
 
-def test_a_lock_on_memory_that_somebody_keeps_is_not_awaited_for_ever(state_dirs):
+def test_a_lock_on_the_state_file_that_is_never_released_is_not_awaited_for_ever(state_dirs):
     with open(state_dirs.path("259-3.memory.lock"), "w") as held:  # noqa: PTH123 - as ddprobe does
         fcntl.flock(held, fcntl.LOCK_EX)
         began_s = time.monotonic()
@@ -182,7 +182,7 @@ def test_a_lock_on_memory_that_somebody_keeps_is_not_awaited_for_ever(state_dirs
     assert time.monotonic() - began_s < 5
 
 
-def test_a_median_needs_three_and_forgets_the_oldest(state_dirs):
+def test_a_median_needs_three_values_and_drops_the_oldest(state_dirs):
     memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     memory.learn({"lite": 0.001})
     memory.learn({"lite": 0.003, "classic": 0.03})
@@ -194,7 +194,7 @@ def test_a_median_needs_three_and_forgets_the_oldest(state_dirs):
     assert ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0).healthy["lite"] == [0.009] * ddprobe.HISTORY
 
 
-def test_a_memory_that_was_written_over_is_started_anew(state_dirs):
+def test_a_state_file_that_was_overwritten_is_replaced(state_dirs):
     state_dirs.write("259-3.memory", "lite what\ncredits 1\n\x00\x00\nclassic 0.5")
     memory = ddprobe.Memory(state_dirs, "259-3", credits_per_s=1.0)
     assert memory.healthy == {"lite": [], "bulk": [], "classic": [0.5]}
@@ -209,7 +209,7 @@ def test_a_child_task_that_hangs_is_not_awaited_beyond_its_time():
     assert until(child.has_ended)
 
 
-def test_what_a_child_task_said_is_heard_although_no_time_is_left():
+def test_the_output_of_a_child_task_is_read_although_no_time_is_left():
     child = ddprobe.ChildTask(lambda send: send("done"))
     ddprobe.wait_for([child.fd], 10)
     assert child.answer(0.0) == "done"
@@ -264,7 +264,7 @@ def test_a_child_task_holds_none_of_the_callers_files(tmp_path):
         "lite -1 -1 -1 -1 -1 -1 -1 -1\n",
     ],
 )
-def test_what_nobody_can_have_remembered_is_forgotten(state_dirs, text):
+def test_impossible_stored_values_are_dropped(state_dirs, text):
     state_dirs.ensure()
     state_dirs.write("8-1.memory", text)
     memory = ddprobe.Memory(state_dirs, "8-1", 3.0)

@@ -81,9 +81,9 @@ def test_every_fault_of_a_command_line_is_named_at_once():
     words = ["run", "--warn", "soon", "--crit=-3", "--levle", "--top", "0", "--passive-every", "3s", "/data"]
     with pytest.raises(ddprobe.UsageError) as refused:
         ddprobe.parse_command(words)
-    told = str(refused.value)
+    message = str(refused.value)
     for part in ("--warn", "'soon'", "--crit", "--levle", "--top", "--passive-every means nothing to run"):
-        assert part in told
+        assert part in message
 
 
 @pytest.mark.parametrize(

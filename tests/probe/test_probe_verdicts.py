@@ -275,8 +275,8 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_verdict_and_a_cause_for(case):
-    seen, verdict, cause = CASES[case]
-    judged = judge(seen, LINES)
+    observed, verdict, cause = CASES[case]
+    judged = judge(observed, LINES)
     assert (judged.verdict, judged.cause) == (verdict, cause)
     assert judged.reason
 
@@ -287,12 +287,12 @@ def test_many_quick_writes_in_a_row_are_no_slow_write():
     assert judge(facts(writes_s=(0.012,) * 100, elapsed_s=2.3), LINES).verdict == "warn"  # open took a second
 
 
-def test_a_lite_write_tells_how_long_the_classic_dd_would_take():
+def test_a_lite_write_estimates_how_long_the_classic_dd_would_take():
     # 970 ms for data and flush are 485 ms each; 49 such waits are 23.8 s, and 23.76 s were measured
     assert facts(writes_s=(0.97, 0.97, 0.97)).dd_s == pytest.approx(23.77, abs=0.01)
 
 
-def test_a_limit_that_lets_some_through_at_once_is_told_by_the_mean():
+def test_a_limit_that_lets_some_through_at_once_is_recognised_by_the_mean():
     # twelve writes in 240 ms are 20 ms each, 10 ms a wait; 49 of them are 0.49 s, and 0.50 s were measured
     assert facts(writes_s=(*(0.0,) * 4, 0.12, *(0.0,) * 4, 0.12, 0.0, 0.0)).dd_s == pytest.approx(0.49)
 
@@ -301,7 +301,7 @@ def test_a_write_that_failed_took_no_time():
     assert facts(failure=("EROFS", "Read-only file system"), completed=False, elapsed_s=0.001).dd_s is None
 
 
-def test_of_two_looks_the_worse_is_told_and_ok_only_if_both_say_so():
+def test_of_two_measurements_the_worse_is_reported_and_ok_only_if_both_are():
     ok, crit, unknown = (ddprobe.Judgement(verdict=v, cause=v, reason="") for v in ("ok", "crit", "unknown"))
     assert ddprobe.worse(ok, crit) is crit
     assert ddprobe.worse(crit, ok) is crit
@@ -366,7 +366,7 @@ def test_where_credits_are_short_a_slow_disk_is_asked_for_no_more_than_a_healthy
 
 
 @pytest.mark.parametrize("slow", [1, 4, 5])
-def test_after_a_lite_write_that_had_to_wait_as_many_more_tell_whether_it_was_chance(slow):
+def test_after_a_lite_write_that_had_to_wait_as_many_more_show_whether_it_was_chance(slow):
     lite_s = [0.0005] * slow + [0.05]
     wanted = ddprobe.wanted_writes(a_plan(), lite_s)
     assert wanted == min(12, 2 * (slow + 2))
@@ -427,8 +427,8 @@ def test_without_credits_or_room_nothing_is_appended_in_a_queue():
 
 def test_one_append_that_met_another_commit_does_not_count():
     # measured at 200 operations a second with 8 writers: dd took 2.8 s
-    seen = facts(writes_s=(0.1,) * 5, append_s=(0.201, 0.299, 1.063), disk=a_disk(**AT_THE_LIMIT))
-    assert seen.dd_s == pytest.approx(2.5)
+    observed = facts(writes_s=(0.1,) * 5, append_s=(0.201, 0.299, 1.063), disk=a_disk(**AT_THE_LIMIT))
+    assert observed.dd_s == pytest.approx(2.5)
 
 
 def test_appends_go_behind_each_other_and_the_others_in_place():
@@ -451,13 +451,13 @@ def estimate(took_s, **changes) -> float | None:
 def test_single_slow_writes_beside_busy_processors_are_no_slow_disk():
     # measured on a healthy disk beside eight busy processes on two cores
     slow_ms = (26, 2, 2, 5, 3, 4, 3, 5, 24, 5, 4, 3, 10, 1, 2, 1)
-    seen = {
+    observed = {
         "writes_s": tuple(ms / 1000 for ms in slow_ms),
         "bulk_s": (0.007, 0.007),
         "disk": a_disk(await_ms=2.0),
     }
-    assert judge(facts(**seen), LINES).verdict == "warn"
-    assert judge(facts(**seen, cpu_pressure_pct=60.0), LINES).verdict == "ok"
+    assert judge(facts(**observed), LINES).verdict == "warn"
+    assert judge(facts(**observed, cpu_pressure_pct=60.0), LINES).verdict == "ok"
     paced = {"writes_s": (0.01,) * 16, "disk": a_disk(await_ms=5.0)}
     assert judge(facts(**paced, cpu_pressure_pct=60.0), LINES).cause == "exhausted_idle"
 
@@ -546,7 +546,7 @@ LUMPS = (0.001,) * 8 + (0.097,) + (0.001,) * 8 + (0.093,) + (0.002,) * 5
 
 
 @pytest.mark.parametrize(
-    ("seen", "at_least"),
+    ("observed", "at_least"),
     [
         ({"writes_s": LUMPS, "bulk_s": (0.09, 0.002, 0.001, 0.097)}, True),
         ({"writes_s": (0.001,) * 19, "bulk_s": (0.096, 0.001, 0.001, 0.001)}, True),
@@ -560,8 +560,8 @@ LUMPS = (0.001,) * 8 + (0.097,) + (0.001,) * 8 + (0.093,) + (0.002,) * 5
         ({"failure": ("EROFS", "Read-only file system"), "completed": False}, False),
     ],
 )
-def test_where_a_limit_delays_one_write_and_not_the_next_the_estimate_is_a_lower_bound(seen, at_least):
-    assert facts(**seen).is_at_least is at_least
+def test_where_a_limit_delays_one_write_and_not_the_next_the_estimate_is_a_lower_bound(observed, at_least):
+    assert facts(**observed).is_at_least is at_least
     assert not facts("classic", elapsed_s=0.6, writes_s=(0.001,) * 9 + (0.5,)).is_at_least
 
 

@@ -26,10 +26,10 @@ def needs(tool: str, package: str) -> None:
 
 def settings(unit: str) -> dict[str, list[str]]:
     """Every value of each setting, in their order."""
-    found: dict[str, list[str]] = {}
+    values: dict[str, list[str]] = {}
     for name, value in re.findall(r"^(\w+)=(.*)$", (PACKAGE / unit).read_text(), re.MULTILINE):
-        found.setdefault(name, []).append(value)
-    return found
+        values.setdefault(name, []).append(value)
+    return values
 
 
 def seconds(text: str) -> int:
@@ -57,7 +57,7 @@ def test_the_two_services_share_one_sandbox():
     names = [name for name in service if name.startswith(("Protect", "Private", "Restrict", "SystemCall"))]
     names += ["DevicePolicy", "DeviceAllow", "NoNewPrivileges", "LockPersonality", "MemoryDenyWriteExecute"]
     assert {name: run.get(name) for name in names} == {name: service[name] for name in names}
-    capabilities = [set(each["CapabilityBoundingSet"][0].split()) for each in (service, run)]
+    capabilities = [set(service_unit["CapabilityBoundingSet"][0].split()) for service_unit in (service, run)]
     assert capabilities[0] - capabilities[1] == {"CAP_IPC_LOCK"}
     assert capabilities[1] < capabilities[0]
 
@@ -81,11 +81,11 @@ def test_systemd_itself_makes_no_directory_on_a_disk_to_start_a_unit(unit):
 
 def permitted(unit: str) -> set[str]:
     """System calls that the unit's filter lets through."""
-    found: set[str] = set(members("@default"))
+    allowed: set[str] = set(members("@default"))
     for line in settings(unit)["SystemCallFilter"]:
-        names = [each for word in line.removeprefix("~").split() for each in members(word)]
-        found = found - set(names) if line.startswith("~") else found | set(names)
-    return found | {"execve"}
+        names = [name for word in line.removeprefix("~").split() for name in members(word)]
+        allowed = allowed - set(names) if line.startswith("~") else allowed | set(names)
+    return allowed | {"execve"}
 
 
 def members(word: str) -> list[str]:
@@ -93,7 +93,7 @@ def members(word: str) -> list[str]:
         return [word]
     lines = analyze("syscall-filter", word).stdout.splitlines()
     words = [line.strip() for line in lines[1:] if line.strip() and not line.strip().startswith("#")]
-    return [each for inner in words for each in members(inner)]
+    return [name for inner in words for name in members(inner)]
 
 
 def in_the_sandbox(unit: str, trace: Path, words: list[object]) -> subprocess.Popen:
@@ -114,7 +114,7 @@ def check_calls(unit: str, trace: Path) -> None:
     lines = trace.read_text().splitlines()
     after_exec = next(number for number, line in enumerate(lines) if 'execve("/usr/bin/python3"' in line)
     lines = [line for line in lines[after_exec:] if " = ? " not in line or "exit" not in line]
-    calls = {found[1] for line in lines if (found := re.match(r"\d+ +([a-z_0-9]+)\(", line))}
+    calls = {match[1] for line in lines if (match := re.match(r"\d+ +([a-z_0-9]+)\(", line))}
     assert "openat" in calls
     assert calls - permitted(unit) == set()
     assert not [line for line in lines if "PROT_WRITE|PROT_EXEC" in line]
@@ -122,20 +122,20 @@ def check_calls(unit: str, trace: Path) -> None:
 
 
 @pytest.mark.parametrize("more", [[], ["--level", "classic"], ["--level", "classic", "--engine", "dd"]])
-def test_a_run_makes_no_system_call_that_its_unit_refuses(memory, tmp_path, more):
+def test_a_run_makes_no_system_call_that_its_unit_refuses(shm_dir, tmp_path, more):
     trace, prom = tmp_path / "trace", tmp_path / "p.prom"
-    words = ["run", "--run-dir", memory, *OPTIONS, prom, *more, tmp_path]
+    words = ["run", "--run-dir", shm_dir, *OPTIONS, prom, *more, tmp_path]
     with in_the_sandbox("ddprobe-run.service", trace, words) as running:
-        told = running.communicate(timeout=60)
-    assert running.returncode in {0, 1, 2}, told
+        output = running.communicate(timeout=60)
+    assert running.returncode in {0, 1, 2}, output
     assert prom.exists()
     check_calls("ddprobe-run.service", trace)
 
 
-def test_serve_makes_no_system_call_that_its_unit_refuses(memory, tmp_path):
+def test_serve_makes_no_system_call_that_its_unit_refuses(shm_dir, tmp_path):
     trace, prom = tmp_path / "trace", tmp_path / "p.prom"
     quick = ["--interval", "1s", "--passive-every", "200ms", "--max-credit-share", "100%"]
-    words = ["serve", "--run-dir", memory, *OPTIONS, prom, *quick, tmp_path]
+    words = ["serve", "--run-dir", shm_dir, *OPTIONS, prom, *quick, tmp_path]
     with in_the_sandbox("ddprobe.service", trace, words) as running:
         try:
             until_s = time.monotonic() + 30
@@ -143,9 +143,9 @@ def test_serve_makes_no_system_call_that_its_unit_refuses(memory, tmp_path):
                 time.sleep(0.05)
             for child in Path(f"/proc/{running.pid}/task/{running.pid}/children").read_text().split():
                 os.kill(int(child), signal.SIGTERM)
-            told = running.communicate(timeout=60)
+            output = running.communicate(timeout=60)
         finally:
             running.kill()
-    assert (running.returncode, prom.exists()) == (0, True), told
-    assert "memory is not all locked" not in told[1]
+    assert (running.returncode, prom.exists()) == (0, True), output
+    assert "memory is not all locked" not in output[1]
     check_calls("ddprobe.service", trace)

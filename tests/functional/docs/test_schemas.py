@@ -188,8 +188,8 @@ def test_the_event_of_a_probe_is_as_published():
 
 
 @pytest.mark.parametrize("words", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)])
-def test_readings_of_a_probe_are_as_published(tmp_path, memory, words):
-    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", memory, *words[1:]]
+def test_readings_of_a_probe_are_as_published(tmp_path, shm_dir, words):
+    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", shm_dir, *words[1:]]
     result = subprocess.run(
         [*command, "--json", "-", tmp_path], capture_output=True, text=True, timeout=120, check=False
     )

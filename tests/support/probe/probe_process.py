@@ -1,4 +1,4 @@
-"""What the tests of ddprobe stand on: the probe as a process, memory of its own, a disk to slow down."""
+"""What the tests of ddprobe use: the probe as a process, a run directory of its own, a throttled disk."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import ddprobe
 
-from support.probe import throttled_disk as boxes
+from support.probe import throttled_disk
 
 PROGRAM = Path(ddprobe.__file__).resolve()
 
@@ -33,11 +33,11 @@ def pythons() -> list[str]:
 class Probe:
     """Runs ddprobe as a process, with memory of its own."""
 
-    def __init__(self, memory: Path, python: str = sys.executable) -> None:
-        self.memory, self.python = memory, python
+    def __init__(self, run_dir: Path, python: str = sys.executable) -> None:
+        self.run_dir, self.python = run_dir, python
 
     def command(self, *words: object) -> list[str]:
-        options = [] if words[:1] in [("explain",), ("--help",)] else ["--run-dir", self.memory]
+        options = [] if words[:1] in [("explain",), ("--help",)] else ["--run-dir", self.run_dir]
         return [self.python, "-IS", str(PROGRAM), *(str(word) for word in (*words[:1], *options, *words[1:]))]
 
     def run(self, *words: object, within_s: float = 60, **more: object) -> subprocess.CompletedProcess[str]:
@@ -58,7 +58,7 @@ class Probe:
 
 def start(words: list[object], **more: object) -> subprocess.Popen:
     """Start a process that the kernel ends when we are gone."""
-    return subprocess.Popen([str(word) for word in words], preexec_fn=boxes.die_with_parent, **more)  # noqa: PLW1509 - one libc call
+    return subprocess.Popen([str(word) for word in words], preexec_fn=throttled_disk.die_with_parent, **more)  # noqa: PLW1509 - one libc call
 
 
 def kind_of_disk_test(fixtures: Sequence[str]) -> str:

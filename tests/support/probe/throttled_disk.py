@@ -4,7 +4,8 @@ What the inner device is asked for waits for the outer one, as on a volume: limi
 queue in the inner one; freeze the outer file system and nothing comes back; freeze the inner one and nothing
 is asked for. Root, loop devices and, for the limit, the blkio controller are needed.
 
-Whatever happens to its owner, a guard of its own session undoes everything: ``python box.py guard FOLDER``.
+Whatever happens to its owner, a guard of its own session undoes everything:
+``python throttled_disk.py guard FOLDER``.
 """
 
 import ctypes
@@ -29,7 +30,7 @@ LAZY_AFTER_ROUNDS = 100
 
 
 def why_not() -> str | None:
-    """Say what is missing for a box, or None."""
+    """Say what is missing for a throttled disk, or None."""
     if os.geteuid() != 0:
         return "needs root, for loop devices and mounts"
     if not Path("/dev/loop-control").exists():
@@ -52,7 +53,7 @@ def run(*command: object, check: bool = True) -> str:
     return done.stdout.strip()
 
 
-class Box:
+class ThrottledDisk:
     """The inner file system is at ``path``, its device is ``device``."""
 
     def __init__(self) -> None:
@@ -109,7 +110,7 @@ class Box:
         run("fsfreeze", "-f", self.outer)
 
     def forget(self) -> None:
-        """Mount it anew: nothing of it is in memory, so the next lookup has to ask the device."""
+        """Mount it again: nothing of it is cached, so the next lookup has to read the device."""
         run("umount", self.path)
         run("mount", "-o", "noatime", f"/dev/{self.device}", self.path)
 
@@ -244,7 +245,7 @@ def end_processes_in(folder: Path) -> None:
 
 
 def sweep() -> None:
-    """Undo boxes whose owner and guard are both gone."""
+    """Undo disks whose owner and guard are both gone."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         try:
             os.kill(int((folder / "owner").read_text()), 0)

@@ -207,8 +207,8 @@ class PageEnvironment:
         place = self.cli.directory / "data"
         place.mkdir(exist_ok=True)
         words = [str(place) if word == "/data" else word for word in call.argv]
-        with TemporaryDirectory(dir="/dev/shm") as memory:
-            command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", memory, *words[1:]]
+        with TemporaryDirectory(dir="/dev/shm") as run_dir:
+            command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", run_dir, *words[1:]]
             result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return 0, [(1, result.stdout), (2, result.stderr)]
 
