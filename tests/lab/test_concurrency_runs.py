@@ -23,13 +23,13 @@ MINUTES = 28
 @pytest.fixture(scope="module")
 def baseline_run():
     """The story of a single watchdog, and what it came to."""
-    with run(RunConfig(watchdogs=1, minutes=MINUTES)) as scene:
-        yield scene, check_invariants(scene)
+    with run(RunConfig(watchdogs=1, minutes=MINUTES)) as result:
+        yield result, check_invariants(result)
 
 
 def run_for_seconds(**fields):
-    with run(RunConfig(minutes=MINUTES, **fields)) as scene:
-        return check_invariants(scene)
+    with run(RunConfig(minutes=MINUTES, **fields)) as result:
+        return check_invariants(result)
 
 
 def test_a_single_watchdog_flips_alerts_and_violates_no_invariant(baseline_run):
@@ -52,9 +52,12 @@ def test_many_watchdogs_on_one_file_match_a_single_one(baseline_run, watchdogs):
 
 def test_two_watchdogs_on_dynamodb_match_a_single_one_on_a_file(baseline_run):
     """The table is that of the local AWS, with a server's real conditional writes, over HTTP."""
-    with LocalAws() as aws, run(RunConfig(watchdogs=2, ledger="dynamodb", minutes=MINUTES), aws=aws) as scene:
-        verdict = check_invariants(scene)
-        assert scene.ledger.location.startswith("dynamodb:")
+    with (
+        LocalAws() as aws,
+        run(RunConfig(watchdogs=2, ledger="dynamodb", minutes=MINUTES), aws=aws) as result,
+    ):
+        verdict = check_invariants(result)
+        assert result.ledger.location.startswith("dynamodb:")
     assert verdict_against(baseline_run, verdict) == []
     assert (verdict.late_ticks, verdict.doubled_ticks, verdict.doubled_alerts) == (0, 0, 0)
     assert verdict.errors == {}
@@ -68,16 +71,16 @@ def verdict_against(baseline_run, verdict):
 
 
 def test_a_repeatedly_killed_watchdog_costs_only_late_ticks(baseline_run):
-    with run(RunConfig(watchdogs=2, minutes=MINUTES, kill_at_effect=17)) as scene:
-        verdict = check_invariants(scene, solo=baseline_run[1])
+    with run(RunConfig(watchdogs=2, minutes=MINUTES, kill_at_effect=17)) as result:
+        verdict = check_invariants(result, solo=baseline_run[1])
     assert verdict.deaths >= 2
     assert verdict.broken == ()
 
 
 def test_clocks_that_jump_by_an_hour_and_by_seconds_are_reported_and_do_no_harm(baseline_run):
     """The wrong one takes ticks that are over, or to come, and gets no further than AWS's first answer."""
-    with run(RunConfig(watchdogs=2, minutes=MINUTES, clock_mode=ClockMode.JUMPING)) as scene:
-        verdict = check_invariants(scene, solo=baseline_run[1])
+    with run(RunConfig(watchdogs=2, minutes=MINUTES, clock_mode=ClockMode.JUMPING)) as result:
+        verdict = check_invariants(result, solo=baseline_run[1])
     assert verdict.broken == ()
     ahead, behind = sorted(verdict.errors)
     assert "this machine's clock is 60 min ahead of AWS's" in ahead
@@ -99,48 +102,48 @@ def test_the_right_clocks_are_within_what_the_watchdog_allows(clocks, watchdogs)
 # Laws that can be broken
 
 
-def test_an_alert_that_nobody_got_is_missed(baseline_run):
-    scene, _ = baseline_run
-    [law] = check_invariants(replace(scene, outbox=scene.outbox[1:])).broken
+def test_an_undelivered_alert_is_missed(baseline_run):
+    result, _ = baseline_run
+    [law] = check_invariants(replace(result, outbox=result.outbox[1:])).broken
     assert law.endswith("was never sent")
 
 
 def test_an_alert_that_came_twice_is_counted(baseline_run):
-    scene, verdict = baseline_run
-    repeated = check_invariants(replace(scene, outbox=[*scene.outbox, scene.outbox[0]]))
+    result, verdict = baseline_run
+    repeated = check_invariants(replace(result, outbox=[*result.outbox, result.outbox[0]]))
     assert (repeated.doubled_alerts, repeated.told, repeated.broken) == (1, verdict.told, ())
 
 
 def test_an_alert_that_is_in_no_history_is_found(baseline_run):
-    scene, _ = baseline_run
-    [law] = check_invariants(replace(scene, outbox=[*scene.outbox, "0123 VolumeFlipped"])).broken
+    result, _ = baseline_run
+    [law] = check_invariants(replace(result, outbox=[*result.outbox, "0123 VolumeFlipped"])).broken
     assert law == "alert 0123 is in no history"
 
 
 def test_an_extra_modification_is_detected(baseline_run):
-    scene, verdict = baseline_run
-    others = {scene.scenario.volume_ids["ci-1"]: 1}
+    result, verdict = baseline_run
+    external_modifications = {result.scenario.volume_ids["ci-1"]: 1}
     [law] = check_invariants(
-        replace(scene, scenario=replace(scene.scenario, external_modifications=others))
+        replace(result, scenario=replace(result.scenario, external_modifications=external_modifications))
     ).broken
     assert law == "ci-1: 0 modifications for 1 decisions"
     changed = replace(verdict, moves={**verdict.moves, "ci-2": ["gp3", "gp3"]})
-    [law] = check_invariants(scene, solo=changed).broken
+    [law] = check_invariants(result, solo=changed).broken
     assert law == "ci-2: went to ['gp3']; by one watchdog alone to ['gp3', 'gp3']"
 
 
 def test_two_consecutive_missed_ticks_are_detected(baseline_run):
-    scene, _ = baseline_run
-    ticks = [*scene.tick_log.ticks[:5], [None], [None], *scene.tick_log.ticks[7:]]
-    [law] = check_invariants(replace(scene, tick_log=replace(scene.tick_log, ticks=ticks))).broken
+    result, _ = baseline_run
+    ticks = [*result.tick_log.ticks[:5], [None], [None], *result.tick_log.ticks[7:]]
+    [law] = check_invariants(replace(result, tick_log=replace(result.tick_log, ticks=ticks))).broken
     assert law == "minutes 5 and 6 were done by nobody"
 
 
 def test_an_error_in_the_quiet_minutes_at_the_end_is_found(baseline_run):
-    scene, _ = baseline_run
-    reported = replace(scene.tick_log.ticks[-1][0], errors=("ec2:DescribeVolumes failed",))
-    ticks = [*scene.tick_log.ticks[:-1], [reported]]
-    [law] = check_invariants(replace(scene, tick_log=replace(scene.tick_log, ticks=ticks))).broken
+    result, _ = baseline_run
+    reported = replace(result.tick_log.ticks[-1][0], errors=("ec2:DescribeVolumes failed",))
+    ticks = [*result.tick_log.ticks[:-1], [reported]]
+    [law] = check_invariants(replace(result, tick_log=replace(result.tick_log, ticks=ticks))).broken
     assert law == f"minute {MINUTES + 5}: ec2:DescribeVolumes failed"
 
 
@@ -155,31 +158,31 @@ class MisreportingLedger:
         return (lambda *_, **__: self.answers[name]) if name in self.answers else getattr(self.ledger, name)
 
 
-def broken_invariants(scene, **told):
-    return check_invariants(replace(scene, ledger=MisreportingLedger(scene.ledger, told))).broken
+def broken_invariants(result, **overrides):
+    return check_invariants(replace(result, ledger=MisreportingLedger(result.ledger, overrides))).broken
 
 
 def test_an_inconsistent_ledger_is_detected(baseline_run):
-    scene, _ = baseline_run
-    states = scene.ledger.states()
-    volume_id = scene.scenario.volume_ids["ci-1"]
+    result, _ = baseline_run
+    states = result.ledger.states()
+    volume_id = result.scenario.volume_ids["ci-1"]
     state = states[volume_id]
-    [law] = broken_invariants(scene, states=states | {volume_id: with_fields(state, used=())})
+    [law] = broken_invariants(result, states=states | {volume_id: with_fields(state, used=())})
     assert law.startswith("ci-1: the modification of ")
     assert law.endswith(" counts 0 times")
     never = replace(state.flip, status=FlipStatus.REQUESTED)
-    [law] = broken_invariants(scene, states=states | {volume_id: replace(state, flip=never)})
+    [law] = broken_invariants(result, states=states | {volume_id: replace(state, flip=never)})
     assert law == "ci-1: its flip is still asked, and AWS has nothing in progress"
-    [law] = broken_invariants(scene, states=states | {volume_id: replace(state, flip=None)})
+    [law] = broken_invariants(result, states=states | {volume_id: replace(state, flip=None)})
     assert law == "ci-1: it is gp3, the ledger says gp2"
 
 
 def test_a_stuck_watermark_and_pending_alerts_are_detected(baseline_run):
-    scene, _ = baseline_run
-    [law] = broken_invariants(scene, pending_deliveries=["an alert", "another"])
+    result, _ = baseline_run
+    [law] = broken_invariants(result, pending_deliveries=["an alert", "another"])
     assert law == "2 alerts still wait"
-    roster = scene.ledger.fleet_snapshot()
-    [law] = broken_invariants(scene, fleet_snapshot=replace(roster, tick_at_s=roster.tick_at_s - 300))
+    roster = result.ledger.fleet_snapshot()
+    [law] = broken_invariants(result, fleet_snapshot=replace(roster, tick_at_s=roster.tick_at_s - 300))
     assert law.startswith("the watermark is ")
 
 
@@ -190,9 +193,9 @@ def run_crowd(*arguments):
     return CliRunner().invoke(crowd, arguments)
 
 
-@pytest.mark.parametrize("given", ["0", "5-3", "x", "1-2-3"])
-def test_a_kill_that_is_not_a_number_is_refused_with_what_would_do(given):
-    reported = run_crowd("--kill-at", given)
+@pytest.mark.parametrize("value", ["0", "5-3", "x", "1-2-3"])
+def test_a_kill_that_is_not_a_number_is_refused_with_what_would_do(value):
+    reported = run_crowd("--kill-at", value)
     assert reported.exit_code == 2
     assert "write a number from 1, or two as in 1-40" in " ".join(reported.output.split())
 

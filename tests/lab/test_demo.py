@@ -61,20 +61,20 @@ def the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role):
         0,
     )
     assert automatic.unwatched.empty_at_s == observed.history.empty_at_s
-    [trip] = automatic.target_intervals
-    assert trip.reached_at_s < observed.history.empty_at_s
-    assert trip.is_permanent
+    [interval] = automatic.target_intervals
+    assert interval.reached_at_s < observed.history.empty_at_s
+    assert interval.is_permanent
     assert automatic.current_type == "gp3"
 
 
 def volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_after(stage, role):
     for name, kind in (("orders-db", "gp3"), ("orders-log", "io2")):
-        [trip] = role(name).target_intervals
+        [interval] = role(name).target_intervals
         out, back = stage.endpoint.fleet.modifications(role(name).volume_id)
         assert (out.target.volume_type, out.state) == (kind, "completed")
         assert out.ended_at <= datetime(2026, 11, 20, 18, tzinfo=UTC)
-        assert trip.reached_at_s <= at("18:00")
-        assert trip.return_requested_at_s >= at("20:00")
+        assert interval.reached_at_s <= at("18:00")
+        assert interval.return_requested_at_s >= at("20:00")
         assert back.target.volume_type == "gp2"
         assert role(name).unwatched.empty_at_s < at("19:00")
         assert role(name).history.empty_at_s is None
@@ -82,11 +82,16 @@ def volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_afte
 
 def each_flip_back_is_verified(stage, role):
     for name in ("nightly", "orders-log"):
-        [trip] = role(name).target_intervals
+        [interval] = role(name).target_intervals
         kinds = [str(entry.kind) for entry in role(name).entries]
         reported = [kind for kind in kinds if kind in ("accepted", "reached", "restored")]
         assert reported == ["accepted", "reached", "accepted", "restored"]
-        assert trip.requested_at_s < trip.reached_at_s < trip.return_requested_at_s < trip.restored_at_s
+        assert (
+            interval.requested_at_s
+            < interval.reached_at_s
+            < interval.return_requested_at_s
+            < interval.restored_at_s
+        )
         volume = stage.endpoint.fleet.find(role(name).volume_id)
         assert (volume.volume_type, [m.state for m in volume.modifications]) == ("gp2", ["completed"] * 2)
 
@@ -104,15 +109,15 @@ def a_hold_is_respected_though_the_volume_runs_dry_and_people_know_before(stage,
 def the_spend_cap_refuses_until_another_volume_is_back(role):
     capped = role("search")
     [refused] = capped.refused_flips
-    [trip] = capped.target_intervals
+    [interval] = capped.target_intervals
     assert refused.guard == "spend_cap"
-    assert trip.requested_at_s >= role("nightly").target_intervals[0].restored_at_s > refused.at_s
+    assert interval.requested_at_s >= role("nightly").target_intervals[0].restored_at_s > refused.at_s
     assert capped.history.empty_at_s is None
 
 
 def a_critical_volume_leaves_burst_storage_with_the_first_tick(role):
-    [trip] = role("etcd-0").target_intervals
-    assert (trip.requested_at_s, trip.is_permanent) == (at("16:01"), True)
+    [interval] = role("etcd-0").target_intervals
+    assert (interval.requested_at_s, interval.is_permanent) == (at("16:01"), True)
 
 
 def a_silent_volume_is_reported_and_a_large_one_left_alone(role):
@@ -123,12 +128,12 @@ def a_silent_volume_is_reported_and_a_large_one_left_alone(role):
 
 def a_flip_costs_its_time_on_the_target(role):
     nightly = role("nightly")
-    [trip] = nightly.target_intervals
+    [interval] = nightly.target_intervals
     # io1: 100 GiB x $0.125 + 2,188 IOPS x $0.065 = $154.72 a month, gp2: $10
     per_s = 144.72 / 730 / 3600
-    assert trip.target.iops == 2_188
+    assert interval.target.iops == 2_188
     assert nightly.history.extra_usd() == pytest.approx(
-        per_s * (trip.return_requested_at_s - trip.requested_at_s)
+        per_s * (interval.return_requested_at_s - interval.requested_at_s)
     )
     assert nightly.unwatched.extra_usd() == 0
 

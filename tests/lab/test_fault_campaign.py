@@ -99,10 +99,10 @@ def test_each_effect_has_a_run_for_each_fault_or_a_reason_why_not(deployment):
 
 
 def test_effects_of_one_name_are_numbered_without_a_gap(deployment):
-    seen = Counter()
+    counts = Counter()
     for effect in run_without_faults(deployment).effects:
-        seen[effect.operation] += 1
-        assert effect.name == f"{effect.operation} #{seen[effect.operation]}"
+        counts[effect.operation] += 1
+        assert effect.name == f"{effect.operation} #{counts[effect.operation]}"
 
 
 def test_every_error_code_is_played_at_every_modification(deployment):
@@ -141,12 +141,12 @@ def test_what_the_watchdog_does_to_its_ledger_and_to_people_is_an_effect_each_ti
         monkeypatch.setattr(SqliteLedger, name, count_matching(getattr(SqliteLedger, name), result))
     monkeypatch.setattr(scenario, "_QUIET_MIN", 0)
     run = run_scenario("desk")
-    seen = Counter(effect.operation for effect in run.effects)
-    assert {name: seen[EFFECT_NAMES.get(name, f"ledger.{name}")] for name in written} == {
+    counts = Counter(effect.operation for effect in run.effects)
+    assert {name: counts[EFFECT_NAMES.get(name, f"ledger.{name}")] for name in written} == {
         name: result[name] for name in written
     }
-    assert seen["channel.send"] == len(run.alerts)
-    assert seen["ec2:ModifyVolume"] == len(run.requests) == len(run.modifications)
+    assert counts["channel.send"] == len(run.alerts)
+    assert counts["ec2:ModifyVolume"] == len(run.requests) == len(run.modifications)
 
 
 def test_faults_are_injected_into_all_functions_and_services_of_a_deployed_watchdog():
@@ -183,21 +183,21 @@ def test_a_run_is_the_same_whenever_it_is_repeated(deployment):
 # What is planted is found
 
 
-def drop_index(things, index):
-    return [*things[:index], *things[index + 1 :]]
+def drop_index(items, index):
+    return [*items[:index], *items[index + 1 :]]
 
 
-def drop_first(things, **wanted):
-    return next(i for i, item in enumerate(things) if all(getattr(item, k) == v for k, v in wanted.items()))
+def drop_first(items, **wanted):
+    return next(i for i, item in enumerate(items) if all(getattr(item, k) == v for k, v in wanted.items()))
 
 
-def make_late(run, struck, seconds):
+def make_late(run, fault, seconds):
     """The modification of one volume came so late."""
     created = [
         item._replace(at_s=item.at_s + seconds * (item.volume_id == DRAINING_GP3))
         for item in run.modifications
     ]
-    return replace(run, injected_fault=struck, modifications=created)
+    return replace(run, injected_fault=fault, modifications=created)
 
 
 PLANTED_FAULTS = {
@@ -256,7 +256,7 @@ def test_a_volume_reported_as_empty_violates_the_same_invariant_whatever_its_bal
     assert result["none_runs_dry"][0].startswith("ci-8 was told as dry in minute ")
 
 
-def test_a_volume_that_empties_where_the_watchdog_is_blind_is_detected(monkeypatch, fault_free_run):
+def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monkeypatch, fault_free_run):
     """CloudWatch says of one volume that it is full, whatever it is: nobody is told, and it is not moved."""
     answer = CloudWatch._query_result
 
@@ -279,17 +279,19 @@ def test_a_volume_that_empties_where_the_watchdog_is_blind_is_detected(monkeypat
 def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_says():
     world = World.create()
     policy = parse_policy(b"version: 1\ncadence: {metric_lag: 9m}\n", source="a test")
-    given = {field.name: None for field in fields(Services)} | {"policy": policy, "clock": lambda: 12.0}
-    mine, own = (
-        SimulatedServices(**given).build_collector(world.now_s),
-        Services(**given).build_collector(world.now_s),
+    arguments = {field.name: None for field in fields(Services)} | {"policy": policy, "clock": lambda: 12.0}
+    simulated, own = (
+        SimulatedServices(**arguments).build_collector(world.now_s),
+        Services(**arguments).build_collector(world.now_s),
     )
-    assert mine.metric_lag_s == own.metric_lag_s == 540
+    assert simulated.metric_lag_s == own.metric_lag_s == 540
     differing = {
-        field.name for field in fields(Collector) if getattr(mine, field.name) != getattr(own, field.name)
+        field.name
+        for field in fields(Collector)
+        if getattr(simulated, field.name) != getattr(own, field.name)
     }
     assert differing == {"monotonic", "_started_at_s"}
-    assert mine.monotonic() == 12
+    assert simulated.monotonic() == 12
 
 
 def test_an_intent_ages_by_the_simulated_clock(monkeypatch):
@@ -308,13 +310,13 @@ def test_an_intent_ages_by_the_simulated_clock(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "message"),
     [
         ({"is_held": True}, "etcd-1 was on hold when ModifyVolume was sent in minute {}"),
         ({"volume_id": CALM}, "wiki is out of scope, and ModifyVolume was sent in minute {}"),
     ],
 )
-def test_a_forbidden_alert_is_listed_with_volume_and_minute(changed, said, fault_free_run):
+def test_a_forbidden_alert_is_listed_with_volume_and_minute(changed, message, fault_free_run):
     index = drop_first(fault_free_run.requests, volume_id=ON_HOLD)
     sent = drop_index(fault_free_run.requests, index)
     run = replace(
@@ -323,7 +325,7 @@ def test_a_forbidden_alert_is_listed_with_volume_and_minute(changed, said, fault
         requests=[*sent, fault_free_run.requests[index]._replace(**changed)],
     )
     minute = (fault_free_run.requests[index].at_s - fault_free_run.started_at_s) // 60
-    assert check_invariants(run, fault_free_run)["never_out_of_scope"] == [said.format(minute)]
+    assert check_invariants(run, fault_free_run)["never_out_of_scope"] == [message.format(minute)]
 
 
 def test_a_modification_more_than_was_decided_is_found(fault_free_run):
@@ -371,7 +373,7 @@ def test_the_command_names_the_violated_invariant_and_how_to_replay_it():
     ).replace("  ", " ")
 
 
-def test_a_ledger_that_forgets_what_a_volume_was_is_found(monkeypatch):
+def test_a_ledger_that_loses_what_a_volume_was_is_detected(monkeypatch):
     """The watchdog's own commits lose every flip under way."""
     commit = SqliteLedger.commit
 
@@ -452,7 +454,7 @@ def test_forged_flip_requests_do_not_change_the_run():
     assert outcome.longest_delay_s == 0
 
 
-def test_a_flip_function_that_believes_a_request_is_found(monkeypatch):
+def test_a_flip_function_that_trusts_a_request_is_detected(monkeypatch):
     def believe(_shell, volume_id, direction, _gathering):
         return FlipOrder(volume_id=volume_id, direction=direction, cause=FlipCause.WINDOW, reason="asked for")
 
@@ -492,10 +494,15 @@ def test_others_are_not_held_back_while_one_volume_is_refused(fault_free_run):
 def test_the_command_prints_its_runs_as_json():
     result = burstlab("--on", "desk", "--only", "ec2:ModifyVolume #2", "--fault", "timeout", "--json")
     assert result.exit_code == 0
-    (told,) = json.loads(result.stdout)["campaigns"]
+    (campaign,) = json.loads(result.stdout)["campaigns"]
     assert json.loads(result.stdout)["schema"] == SCHEMA
-    assert (told["on"], told["runs"], told["violations"], told["broken"]) == ("desk", 2, 0, [])
-    assert told["runs_in_all"] == sum(len(effect["faults"]) for effect in told["effects"])
+    assert (campaign["on"], campaign["runs"], campaign["violations"], campaign["broken"]) == (
+        "desk",
+        2,
+        0,
+        [],
+    )
+    assert campaign["runs_in_all"] == sum(len(effect["faults"]) for effect in campaign["effects"])
 
 
 def test_the_table_fits_a_terminal_and_has_a_column_for_every_kind():
@@ -515,16 +522,16 @@ def test_the_list_says_why_what_is_not_played_makes_no_sense():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (("--only", "ec2:DeleteVolume"), "no effect 'ec2:DeleteVolume'"),
         (("--on", "desk", "--only", MODIFY, "--fault", "stale"), "it is no read"),
     ],
 )
-def test_what_cannot_be_played_is_refused_with_what_can(arguments, said):
+def test_what_cannot_be_played_is_refused_with_what_can(arguments, message):
     result = burstlab(*arguments)
     assert result.exit_code == 1
-    assert said in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.output
 
 
@@ -552,12 +559,14 @@ def test_one_bad_item_of_the_ledger_violates_no_invariant_and_fails_no_pass(depl
 
 
 def test_every_kind_of_read_of_the_ledger_meets_bad_items(deployment):
-    struck = {
-        strike.effect.split(" #")[0]
-        for strike in list_injectable_faults(run_without_faults(deployment).effects)
-        if strike.fault == "damaged"
+    damaged_reads = {
+        fault.effect.split(" #")[0]
+        for fault in list_injectable_faults(run_without_faults(deployment).effects)
+        if fault.fault == "damaged"
     }
     of_file = {"ledger.states", "ledger.states_of", "ledger.holds", "ledger.waiting"}
     assert (
-        struck == of_file if deployment == "desk" else struck >= {"dynamodb:Query", "dynamodb:BatchGetItem"}
+        damaged_reads == of_file
+        if deployment == "desk"
+        else damaged_reads >= {"dynamodb:Query", "dynamodb:BatchGetItem"}
     )

@@ -34,15 +34,15 @@ def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
     lines = Console(file=StringIO(), width=80)
     boards = Console(file=StringIO(), width=80, force_terminal=True, color_system=None)
     picture = tmp_path / "sub" / "incident.png"
-    teller = EventReporter()
+    reporter = EventReporter()
     print_introduction(lines, speed=240, balance_pct=BALANCE_PCT)
     with open_view(lines) as show:
 
         def show_both(stage):
             show(stage)
-            teller.new_events(stage)
+            reporter.new_events(stage)
             if int(stage.elapsed_s * 10) % 20 == 0:
-                boards.print(render(stage, teller.events))
+                boards.print(render(stage, reporter.events))
 
         stage = run_incident(
             backend="auto",
@@ -54,49 +54,49 @@ def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
             show=show_both,
         )
     print_summary(lines, stage)
-    told, told_on_boards = lines.file.getvalue(), boards.file.getvalue()
+    text, screen_text = lines.file.getvalue(), boards.file.getvalue()
     measured = json.loads(json.dumps(build_summary(stage)))
-    alone, watched = (measured["twins"][name] for name in ("alone", "watched"))
-    the_bucket_empties_and_a_job_takes_many_times_as_long(alone)
-    ddprobe_says_seconds_and_names_who_is_stuck(alone)
-    the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, alone)
-    watched_from_the_start_it_is_flipped_before_and_never_dry(alone, watched)
-    what_is_shown_fits_80_columns_and_tells_the_story(told, told_on_boards)
+    unwatched, watched = (measured["twins"][name] for name in ("alone", "watched"))
+    the_bucket_empties_and_a_job_takes_many_times_as_long(unwatched)
+    ddprobe_says_seconds_and_names_who_is_stuck(unwatched)
+    the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, unwatched)
+    watched_from_the_start_it_is_flipped_before_and_never_dry(unwatched, watched)
+    what_is_shown_fits_80_columns_and_tells_the_story(text, screen_text)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert leftovers_of(tmp_path) == []
 
 
-def the_bucket_empties_and_a_job_takes_many_times_as_long(alone):
+def the_bucket_empties_and_a_job_takes_many_times_as_long(unwatched):
     # 30 times where nothing else is slow: 3,000 IOPS become 100; a busy machine is slow before, too
-    assert alone["dry_s"] > 5
-    assert alone["job_s"]["before"]["jobs"] >= 3
-    assert alone["job_s"]["in"]["median"] > 10 * alone["job_s"]["before"]["median"]
-    assert alone["job_s"]["in"]["median"] == pytest.approx(10, rel=0.5)
+    assert unwatched["dry_s"] > 5
+    assert unwatched["job_s"]["before"]["jobs"] >= 3
+    assert unwatched["job_s"]["in"]["median"] > 10 * unwatched["job_s"]["before"]["median"]
+    assert unwatched["job_s"]["in"]["median"] == pytest.approx(10, rel=0.5)
 
 
-def ddprobe_says_seconds_and_names_who_is_stuck(alone):
-    stuck = alone["probe"]["in"]
+def ddprobe_says_seconds_and_names_who_is_stuck(unwatched):
+    stuck = unwatched["probe"]["in"]
     assert "crit" in stuck["verdicts"]
     assert stuck["most_s"] >= 5
     assert "throttled" in stuck["causes"]
     assert "ci-alone" in {group["comm"] for group in stuck["tasks"]}
     assert all(group["wchan"] for group in stuck["tasks"])
-    assert "crit" not in alone["probe"]["before"]["verdicts"]
+    assert "crit" not in unwatched["probe"]["before"]["verdicts"]
 
 
-def the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, alone):
-    assert alone["dry_s"] < measured["let_in_s"] <= alone["flip"]["asked_s"] + 1
-    assert alone["flip"]["target"] == "gp3, 3,000 IOPS"
-    assert alone["job_s"]["after"]["jobs"] >= 5
-    assert alone["job_s"]["after"]["median"] < alone["job_s"]["in"]["median"] / 5
-    assert "crit" not in alone["probe"]["after"]["verdicts"]
+def the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, unwatched):
+    assert unwatched["dry_s"] < measured["let_in_s"] <= unwatched["flip"]["asked_s"] + 1
+    assert unwatched["flip"]["target"] == "gp3, 3,000 IOPS"
+    assert unwatched["job_s"]["after"]["jobs"] >= 5
+    assert unwatched["job_s"]["after"]["median"] < unwatched["job_s"]["in"]["median"] / 5
+    assert "crit" not in unwatched["probe"]["after"]["verdicts"]
 
 
-def watched_from_the_start_it_is_flipped_before_and_never_dry(alone, watched):
+def watched_from_the_start_it_is_flipped_before_and_never_dry(unwatched, watched):
     assert watched["dry_s"] is None
-    assert watched["flip"]["asked_s"] < watched["flip"]["reached_s"] < alone["dry_s"] + 5
+    assert watched["flip"]["asked_s"] < watched["flip"]["reached_s"] < unwatched["dry_s"] + 5
     assert watched["job_s"]["in"]["jobs"] == 0
-    assert watched["job_s"]["after"]["median"] < alone["job_s"]["in"]["median"] / 5
+    assert watched["job_s"]["after"]["median"] < unwatched["job_s"]["in"]["median"] / 5
 
 
 def what_is_shown_fits_80_columns_and_tells_the_story(reported, boards):

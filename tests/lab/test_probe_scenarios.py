@@ -46,7 +46,7 @@ def invoke(*arguments):
 
 
 @pytest.mark.parametrize(
-    ("seen", "false_ok", "false_crit"),
+    ("row", "false_ok", "false_crit"),
     [
         (a_seen("ok", 0), True, False),
         (a_seen("ok", 0, truth=HEALTHY), False, False),
@@ -62,9 +62,9 @@ def invoke(*arguments):
     ],
 )
 def test_an_answer_is_false_if_the_truth_is_the_opposite_or_it_is_about_another_disk(
-    seen, false_ok, false_crit
+    row, false_ok, false_crit
 ):
-    assert (seen.is_false_ok, seen.is_false_crit) == (false_ok, false_crit)
+    assert (row.is_false_ok, row.is_false_crit) == (false_ok, false_crit)
 
 
 def test_the_summary_counts_rows_and_false_answers():

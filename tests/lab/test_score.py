@@ -65,14 +65,14 @@ def test_a_bucket_that_hovers_near_empty_runs_out_of_credits_once():
 def test_bursts_ask_for_as_much_as_was_recorded(mean):
     load = BurstyLoad(Recording(1_800, [mean / 4] * 3, [mean * 3 / 4] * 3))
 
-    at_s, asked = 0, 0.0
+    at_s, operations = 0, 0.0
     while at_s < 3 * 1_800:
         reads, writes, until_s = load.segment(at_s, 0)
         assert until_s > at_s
         assert reads + writes <= max(3_000 * 1.01, mean)
-        asked, at_s = asked + (reads + writes) * (until_s - at_s), until_s
+        operations, at_s = operations + (reads + writes) * (until_s - at_s), until_s
     assert at_s == 3 * 1_800
-    assert asked == pytest.approx(3 * 1_800 * mean)
+    assert operations == pytest.approx(3 * 1_800 * mean)
 
 
 def test_an_alarm_sees_a_minute_only_after_publication():
@@ -91,10 +91,10 @@ def test_an_alarm_sees_a_minute_only_after_publication():
 def test_a_minute_that_never_appears_is_not_taken_for_an_empty_bucket():
     case = a_case([0.0] * 12)
     weather = MetricDelay(gap_interval_s=HOUR_S, gap_duration_s=10 * MINUTE_S)
-    seen = PublishedBalance(case, simulate_unattended(case, SETTINGS), weather)
+    published = PublishedBalance(case, simulate_unattended(case, SETTINGS), weather)
 
-    assert any(seen.mean(minute, 1) is None for minute in range(seen.minutes))
-    assert all(find_alarm_spans(rival, case, seen, weather) == [] for rival in BASELINES[:2])
+    assert any(published.mean(minute, 1) is None for minute in range(published.minutes))
+    assert all(find_alarm_spans(rival, case, published, weather) == [] for rival in BASELINES[:2])
 
 
 def test_no_balance_of_a_small_volume_lasts_for_long():
@@ -216,15 +216,15 @@ def test_recordings_are_found_in_a_folder_and_in_those_below_it(folder):
 
 def test_the_command_prints_tables_and_json_and_a_picture(folder, tmp_path):
     picture = tmp_path / "plane.png"
-    given = ["score", str(folder), "--sizes", "33", "--shape", "flat", "--workers", "1"]
+    arguments = ["score", str(folder), "--sizes", "33", "--shape", "flat", "--workers", "1"]
 
-    cli_result = CliRunner().invoke(main, [*given, "--picture", str(picture)])
+    cli_result = CliRunner().invoke(main, [*arguments, "--picture", str(picture)])
 
     assert cli_result.exit_code == 0, cli_result.output
     assert max(map(len, cli_result.stdout.splitlines())) <= 80
     assert NO_ACTION in cli_result.stdout
     assert picture.read_bytes().startswith(b"\x89PNG")
-    result = json.loads(CliRunner().invoke(main, [*given, "--json"]).stdout)
+    result = json.loads(CliRunner().invoke(main, [*arguments, "--json"]).stdout)
     assert result["schema"] == "burstwatch.score/v1"
     [figures] = result["sets"]
     assert figures["cases"] == 1
@@ -242,7 +242,7 @@ def test_a_folder_may_have_scales_of_its_own(folder):
 
 
 @pytest.mark.parametrize(
-    ("given", "says"),
+    ("arguments", "message"),
     [
         (["--sizes", "8,huge"], "write numbers with commas"),
         (["--sizes", "2000"], "must be from 1 to 999"),
@@ -252,11 +252,11 @@ def test_a_folder_may_have_scales_of_its_own(folder):
         (["--policy", "missing.yaml"], "missing.yaml"),
     ],
 )
-def test_invalid_input_gets_one_clear_message(folder, given, says):
-    result = CliRunner().invoke(main, ["score", str(folder), *given])
+def test_invalid_input_gets_one_clear_message(folder, arguments, message):
+    result = CliRunner().invoke(main, ["score", str(folder), *arguments])
 
     assert result.exit_code != 0
-    assert says in result.output
+    assert message in result.output
     assert "Traceback" not in result.output
 
 

@@ -44,8 +44,8 @@ def test_what_is_due_and_what_it_costs_follow_from_the_cadence(organisation_mode
     assert small.usd_per_calm_volume == pytest.approx(30 * 24 * 4 * 0.01 / 1_000)
 
 
-def test_few_things_need_less_than_one_call(organisation_model):
-    assert [organisation_model.count_batches(things, 500) for things in (0, 0.2, 1, 400, 750)] == [
+def test_few_operations_need_less_than_one_call(organisation_model):
+    assert [organisation_model.count_batches(operations, 500) for operations in (0, 0.2, 1, 400, 750)] == [
         0,
         0.2,
         1,
@@ -93,11 +93,11 @@ def test_limits_are_listed_in_the_order_they_bind(organisation_model, stack):
     result = organisation_model.list_limits(organisation_model.Organisation(), stack)
     volumes = [limit.volumes for limit in result]
     assert volumes == sorted(volumes)
-    ours = [limit.volumes for limit in result if limit.is_ours]
+    our_limits = [limit.volumes for limit in result if limit.is_ours]
     by_what = {limit.description.split(":")[0]: limit.volumes for limit in result if not limit.is_ours}
-    assert min(ours) > 50_000
+    assert min(our_limits) > 50_000
     assert by_what["EC2"] == 20 * 300 * 500
-    assert by_what["EC2"] > max(ours)
+    assert by_what["EC2"] > max(our_limits)
 
 
 def test_the_tables_are_printed(organisation_model, stack, monkeypatch, capsys):

@@ -128,16 +128,16 @@ def test_a_device_has_the_file_system_that_was_requested(fs, tmp_path):
 
 
 def test_the_bucket_drains_by_what_the_device_does_and_sets_its_limit(backend, tmp_path):
-    lapse = TimeScale.of(speed=240)
+    time_scale = TimeScale.of(speed=240)
     with ThrottledDevice(backend=backend, parent=tmp_path) as device:
         fleet = LabFleet(LabClock(speed=240), SETTINGS)
-        with open_simulated_disk(fleet, device, lapse, size_gib=33, balance_pct=10) as box:
-            begun = device.read_counters()
+        with open_simulated_disk(fleet, device, time_scale, size_gib=33, balance_pct=10) as disk:
+            first_counters = device.read_counters()
             with JobLoop(device, pace_s=0):
                 # 2,250 real credits at 2,900 a second more than the baseline gives
-                wait_until(lambda: box.controller.latest.balance_pct == 0, 5)
-                emptied = device.read_counters().completed - begun.completed
-                wait_until(lambda: box.controller.latest.limit_iops == 100, 1)
+                wait_until(lambda: disk.controller.latest.balance_pct == 0, 5)
+                emptied = device.read_counters().completed - first_counters.completed
+                wait_until(lambda: disk.controller.latest.limit_iops == 100, 1)
                 time.sleep(1)
                 held_s, held = time.monotonic(), device.read_counters()
                 time.sleep(2)
@@ -145,21 +145,21 @@ def test_the_bucket_drains_by_what_the_device_does_and_sets_its_limit(backend, t
             assert emptied == pytest.approx(2_250, rel=0.35)
             # never more than the baseline; less where a job just ends and one process works alone
             assert 40 < iops < 115
-            modify_through_the_endpoint_and_feel_it(fleet, box)
+            modify_through_the_endpoint_and_feel_it(fleet, disk)
     assert leftovers_of(tmp_path) == []
 
 
-def modify_through_the_endpoint_and_feel_it(fleet, box):
+def modify_through_the_endpoint_and_feel_it(fleet, disk):
     with Endpoint(fleet) as lab:
         now = fleet.clock.now()
-        balances = metric_of(lab, box.volume_id, "BurstBalance", "Minimum", now - timedelta(hours=1), now)
+        balances = metric_of(lab, disk.volume_id, "BurstBalance", "Minimum", now - timedelta(hours=1), now)
         assert balances[-1] == 0
         assert balances[0] == pytest.approx(10)
-        lab.client("ec2").modify_volume(VolumeId=box.volume_id, VolumeType="gp3", Iops=3_000, Throughput=125)
-        wait_until(lambda: box.controller.latest.volume_type == "gp3", 10)
-        wait_until(lambda: box.controller.latest.limit_iops == 3_000, 1)
-        assert box.controller.latest.balance_pct is None
-        assert write_synchronously(box.device.mount, 300) < 1
+        lab.client("ec2").modify_volume(VolumeId=disk.volume_id, VolumeType="gp3", Iops=3_000, Throughput=125)
+        wait_until(lambda: disk.controller.latest.volume_type == "gp3", 10)
+        wait_until(lambda: disk.controller.latest.limit_iops == 3_000, 1)
+        assert disk.controller.latest.balance_pct is None
+        assert write_synchronously(disk.device.mount, 300) < 1
 
 
 def needs_docker():

@@ -107,12 +107,12 @@ def test_a_list_that_is_not_our_own_file_ends_no_process(
     world_writable_dir, other_process, run_as_nobody, kind
 ):
     process, line = other_process
-    folder, theirs = make_state_dir(world_writable_dir), world_writable_dir / "list"
-    run_as_nobody("open(sys.argv[1], 'w').write(sys.argv[2])", theirs, line)
+    folder, foreign_file = make_state_dir(world_writable_dir), world_writable_dir / "list"
+    run_as_nobody("open(sys.argv[1], 'w').write(sys.argv[2])", foreign_file, line)
     if kind == "link":
-        (folder / "processes").symlink_to(theirs)
+        (folder / "processes").symlink_to(foreign_file)
     elif kind == "hard link":
-        (folder / "processes").hardlink_to(theirs)
+        (folder / "processes").hardlink_to(foreign_file)
     else:
         (folder / "processes").write_text(line)
         os.chown(folder / "processes", NOBODY, NOBODY)

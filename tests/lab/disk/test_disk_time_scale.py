@@ -78,7 +78,7 @@ def test_cloudwatch_shows_what_was_measured(fleet, volume):
 
 
 @pytest.mark.parametrize(
-    ("given", "speed", "held", "burst"),
+    ("arguments", "speed", "held", "burst"),
     [
         ({}, 60, 90_000, 3_000),
         ({"speed": 240}, 240, 22_500, 3_000),
@@ -87,26 +87,28 @@ def test_cloudwatch_shows_what_was_measured(fleet, volume):
         ({"speed": 60, "real_credits": 54_000}, 60, 54_000, 1_800),
     ],
 )
-def test_iops_are_those_of_ebs_unless_both_speed_and_bucket_are_given(given, speed, held, burst):
-    lapse = TimeScale.of(**given)
-    assert (lapse.speed, lapse.real_credits, lapse.real_iops(3_000)) == pytest.approx((speed, held, burst))
-    lapse.check(100)
+def test_iops_are_those_of_ebs_unless_both_speed_and_bucket_are_given(arguments, speed, held, burst):
+    time_scale = TimeScale.of(**arguments)
+    assert (time_scale.speed, time_scale.real_credits, time_scale.real_iops(3_000)) == pytest.approx(
+        (speed, held, burst)
+    )
+    time_scale.check(100)
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("arguments", "words"),
     [
         ({"speed": 1, "real_credits": 9_000}, "less than 1: give at least 54,000 credits"),
         ({"speed": 100, "real_credits": 900_000}, "more than 6,000: give at most 108,000 credits"),
         ({"real_credits": 900}, "speed 6,000.00: give 1 to 1000 with --speed, or 5,400 to 5,400,000 credits"),
     ],
 )
-def test_a_bucket_that_no_device_can_play_is_refused_with_what_would_do(given, words):
+def test_a_bucket_that_no_device_can_play_is_refused_with_what_would_do(arguments, words):
     with pytest.raises(DiskError, match=words):
-        TimeScale.of(**given).check(100)
+        TimeScale.of(**arguments).check(100)
 
 
-def test_the_bar_and_the_sparks_tell_empty_from_full_and_from_none():
+def test_the_bar_and_the_sparkline_distinguish_empty_from_full_and_from_none():
     assert render_balance(100, 4).plain == "████ 100.0 %"
     assert render_balance(0, 4).plain == "░░░░   0.0 %"
     assert "no bucket" in render_balance(None, 4).plain

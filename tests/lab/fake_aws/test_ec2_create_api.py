@@ -48,9 +48,13 @@ def refusal(call, **arguments):
 def test_a_created_volume_is_available_with_its_tags_in_its_zone(ec2):
     volume_id = create(ec2, zone="us-east-1b", VolumeType="gp3")
 
-    [told] = ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
-    assert (told["State"], told["VolumeType"], told["AvailabilityZone"]) == ("available", "gp3", "us-east-1b")
-    assert told["Tags"] == TAGS
+    [volume] = ec2.describe_volumes(VolumeIds=[volume_id])["Volumes"]
+    assert (volume["State"], volume["VolumeType"], volume["AvailabilityZone"]) == (
+        "available",
+        "gp3",
+        "us-east-1b",
+    )
+    assert volume["Tags"] == TAGS
     in_zone = [{"Name": "availability-zone", "Values": ["us-east-1b"]}]
     assert len(ec2.describe_volumes(Filters=in_zone)["Volumes"]) == 1
     assert refusal(create, ec2=ec2, zone="eu-west-1a") == "InvalidZone.NotFound"

@@ -46,7 +46,7 @@ def balance(lab, metric="EBSIOBalance%", stat="Minimum", period_s=300, minutes=6
     return dict(zip(starts, result["Values"], strict=True))
 
 
-def test_every_type_is_reported_as_aws_tells_it(lab):
+def test_every_type_is_reported_as_aws_reports_it(lab):
     from moto.ec2.models.instance_types import INSTANCE_TYPES as RECORDED  # noqa: PLC0415 - heavy
 
     for name, ebs in described_types(lab, *INSTANCE_TYPES).items():
@@ -133,12 +133,12 @@ def test_a_balance_is_there_only_where_it_is_published(lab, changes):
     assert balance(lab, **changes) == {}
 
 
-def test_a_balance_that_cannot_be_is_refused(fleet):
+def test_an_invalid_balance_is_refused(fleet):
     with pytest.raises(FleetError, match="i-0000000000000000b is not an instance of this fleet"):
         fleet.set_instance_balance("i-0000000000000000b", 50, 50)
-    for given in ({"io_pct": 101}, {"byte_pct": -1}):
+    for balances in ({"io_pct": 101}, {"byte_pct": -1}):
         with pytest.raises(ValueError, match="give 0 to 100, or none for a bucket that is not there"):
-            fleet.set_instance_balance(INSTANCE, **given)
+            fleet.set_instance_balance(INSTANCE, **balances)
 
 
 def test_another_process_sets_a_balance_over_http(lab):

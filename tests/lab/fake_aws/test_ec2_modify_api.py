@@ -39,8 +39,8 @@ def refusal(call, **arguments):
 
 
 def modification_of(ec2, volume_id):
-    (told,) = ec2.describe_volumes_modifications(VolumeIds=[volume_id])["VolumesModifications"]
-    return told
+    (modification,) = ec2.describe_volumes_modifications(VolumeIds=[volume_id])["VolumesModifications"]
+    return modification
 
 
 def control(lab, method, path, body=None):
@@ -91,9 +91,9 @@ def test_a_flip_to_gp3_is_distinguished_from_request_to_completion(fleet, ec2):
 SHOWN = [("accepted", 0), ("optimizing", 60), ("completed", 1_060)]
 
 
-@pytest.mark.parametrize(("shown_from", "second"), SHOWN)
-def test_describe_volumes_tells_the_new_type_from_a_chosen_moment_on(fleet, ec2, shown_from, second):
-    fleet.change_settings(target_shown_from=shown_from)
+@pytest.mark.parametrize(("type_shown_from", "second"), SHOWN)
+def test_describe_volumes_shows_the_new_type_from_a_chosen_time_on(fleet, ec2, type_shown_from, second):
+    fleet.change_settings(target_shown_from=type_shown_from)
     volume_id = fleet.add(LabVolume(size_gib=100, shown_iops=24))
     other = fleet.add(LabVolume(size_gib=100))
     ec2.modify_volume(VolumeId=volume_id, VolumeType="gp3", Iops=4_000, Throughput=250)
@@ -158,11 +158,13 @@ DEFAULTS = [
 ]
 
 
-@pytest.mark.parametrize(("given", "asked", "chosen", "target"), DEFAULTS)
-def test_what_is_not_requested_is_kept_or_becomes_the_types_default(fleet, ec2, given, asked, chosen, target):
+@pytest.mark.parametrize(("original", "changes", "chosen", "target"), DEFAULTS)
+def test_what_is_not_requested_is_kept_or_becomes_the_types_default(
+    fleet, ec2, original, changes, chosen, target
+):
     fleet.change_settings(**chosen)
-    volume_id = fleet.add(LabVolume(**given))
-    reported = ec2.modify_volume(VolumeId=volume_id, **asked)["VolumeModification"]
+    volume_id = fleet.add(LabVolume(**original))
+    reported = ec2.modify_volume(VolumeId=volume_id, **changes)["VolumeModification"]
     assert {
         "Type": reported["TargetVolumeType"],
         "Size": reported["TargetSize"],
@@ -297,10 +299,10 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("given", "asked", "code", "words"), REFUSED)
-def test_modify_volume_refuses_what_cannot_be(fleet, ec2, given, asked, code, words):
-    volume_id = fleet.add(LabVolume(**given))
-    result = refusal(ec2.modify_volume, VolumeId=volume_id, **asked)
+@pytest.mark.parametrize(("original", "changes", "code", "words"), REFUSED)
+def test_modify_volume_refuses_what_cannot_be(fleet, ec2, original, changes, code, words):
+    volume_id = fleet.add(LabVolume(**original))
+    result = refusal(ec2.modify_volume, VolumeId=volume_id, **changes)
     assert result[0] == code
     assert words in result[1]
     assert fleet.modifications(volume_id) == []
@@ -398,15 +400,15 @@ COUNTED = [
 ]
 
 
-@pytest.mark.parametrize(("chosen", "asked", "let_through"), COUNTED)
-def test_whether_no_ops_and_failures_count_is_chosen(fleet, ec2, chosen, asked, let_through):
+@pytest.mark.parametrize(("chosen", "changes", "let_through"), COUNTED)
+def test_whether_no_ops_and_failures_count_is_chosen(fleet, ec2, chosen, changes, let_through):
     fleet.change_settings(**chosen)
     volume_id = fleet.add(LabVolume(size_gib=100))
     for number in range(9):
         if number < let_through:
-            ec2.modify_volume(VolumeId=volume_id, **asked)
+            ec2.modify_volume(VolumeId=volume_id, **changes)
         else:
-            result = refusal(ec2.modify_volume, VolumeId=volume_id, **asked)
+            result = refusal(ec2.modify_volume, VolumeId=volume_id, **changes)
             assert result[0] == "VolumeModificationRateExceeded"
         fleet.clock.advance(1_200)
 
@@ -475,9 +477,9 @@ def test_io2_counts_what_there_is_and_what_is_requested(fleet, ec2):
 
 def test_only_volumes_with_the_tag_may_be_modified_where_iam_says_so(fleet, ec2):
     fleet.change_settings(modify_needs_tag=["burstwatch:mode", "auto"])
-    mine = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"}))
+    allowed = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"}))
     other = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "observe"}))
-    ec2.modify_volume(VolumeId=mine, VolumeType="gp3")
+    ec2.modify_volume(VolumeId=allowed, VolumeType="gp3")
     with pytest.raises(ClientError) as refused:
         ec2.modify_volume(VolumeId=other, VolumeType="gp3")
     assert refused.value.response["Error"]["Code"] == "UnauthorizedOperation"
@@ -488,7 +490,7 @@ def test_only_volumes_with_the_tag_may_be_modified_where_iam_says_so(fleet, ec2)
     assert fleet.modify(other, volume_type="gp3").state == "modifying"  # people have other rights
 
 
-def test_the_codes_nobody_documents_can_be_chosen(fleet, ec2):
+def test_the_undocumented_codes_can_be_chosen(fleet, ec2):
     fleet.change_settings(managed_code="OperationNotPermitted", ratio_code="InvalidParameterCombination")
     managed = fleet.add(LabVolume(size_gib=100, managed_by="eks.amazonaws.com"))
     small = fleet.add(LabVolume(size_gib=10))
@@ -555,13 +557,13 @@ def test_a_client_that_sends_again_after_a_lost_answer_is_refused_and_has_not_mo
 
 
 def test_one_volume_can_be_forbidden(fleet, lab, ec2):
-    mine, other = fleet.add_all([LabVolume(size_gib=100)] * 2)
+    forbidden, other = fleet.add_all([LabVolume(size_gib=100)] * 2)
     lab.faults.add(
         Fault(
             action="ModifyVolume", code="UnauthorizedOperation", message="no", status=403, volume_ids=[other]
         )
     )
-    ec2.modify_volume(VolumeId=mine, VolumeType="gp3")
+    ec2.modify_volume(VolumeId=forbidden, VolumeType="gp3")
     assert refusal(ec2.modify_volume, VolumeId=other, VolumeType="gp3") == ("UnauthorizedOperation", "no")
 
 

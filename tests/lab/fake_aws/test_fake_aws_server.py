@@ -266,7 +266,7 @@ def test_another_region_knows_nothing_of_the_fleet(fleet, lab):
 # ------------------------------------------------------------------- instances, tags, modifications
 
 
-def test_instances_tell_whether_they_run(fleet, ec2):
+def test_instances_report_whether_they_run(fleet, ec2):
     fleet.add(LabVolume(size_gib=8, instance_id="i-0123456789abcdef0"))
     fleet.add(LabVolume(size_gib=8, instance_id="i-0123456789abcdef1"))
     fleet.stop_instance("i-0123456789abcdef0")
@@ -371,7 +371,7 @@ def test_another_size_from_some_minute_on_begins_there(fleet):
     ]
 
 
-def test_bytes_are_left_to_whoever_puts_them_where_the_fleet_publishes_none():
+def test_bytes_put_by_a_client_are_kept_where_the_fleet_publishes_none():
     quiet = LabFleet(LabClock.manual(START), LabSettings(publishes_bytes=False))
     with Endpoint(quiet) as endpoint:
         volume_id = quiet.add(LabVolume(size_gib=100, load="steady:3000"))
@@ -415,12 +415,12 @@ def test_start_is_inclusive_end_exclusive_and_the_order_can_be_chosen(fleet, clo
 def test_what_was_never_published_is_an_empty_complete_result(fleet, cloudwatch):
     volume_id = fleet.add(LabVolume(size_gib=100))
     fleet.clock.advance(600)
-    both = a_query(volume_id, query_id="both")
-    both["MetricStat"]["Metric"]["Dimensions"].append({"Name": "InstanceId", "Value": "i-0a"})
+    query = a_query(volume_id, query_id="both")
+    query["MetricStat"]["Metric"]["Dimensions"].append({"Name": "InstanceId", "Value": "i-0a"})
     queries = [
         a_query(UNKNOWN_ID, query_id="gone"),
         a_query(volume_id, query_id="unit", Unit="Count"),
-        both,
+        query,
         a_query(volume_id, query_id="other", metric="VolumeQueueLength"),
         a_query(volume_id, query_id="right", Unit="Percent"),
     ]
@@ -586,7 +586,7 @@ THROTTLED = [
 
 
 @pytest.mark.parametrize(("service", "call", "code"), THROTTLED)
-def test_throttling_speaks_the_services_own_code(lab, service, call, code):
+def test_throttling_uses_the_error_code_of_the_service(lab, service, call, code):
     lab.faults.add(Fault(kind="throttle"))
     client = lab.client(service, config=ONCE)
     assert refusal(getattr(client, call))[0] == code
@@ -688,13 +688,13 @@ def test_a_port_that_is_taken_is_named(lab, fleet):
 def test_many_clients_at_once_see_one_truth(fleet, lab):
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:3000"))
     client = lab.client("cloudwatch")  # boto3 clients may be shared by threads
-    seen = []
+    responses = []
 
     def look():
         for _ in range(5):
             fleet.clock.advance(7)
             now = fleet.clock.now() + timedelta(minutes=1)
-            seen.append(
+            responses.append(
                 datapoints_of(get_metric_data(client, [a_query(volume_id)], now=now)["MetricDataResults"][0])
             )
 
@@ -705,10 +705,10 @@ def test_many_clients_at_once_see_one_truth(fleet, lab):
         looker.join()
     client.close()
     # 6 * 5 * 7 s = 210 s: three whole minutes at 3 %
-    assert max(seen, key=len) == pytest.approx({0: 97, 1: 94, 2: 91})
+    assert max(responses, key=len) == pytest.approx({0: 97, 1: 94, 2: 91})
     assert all(
-        item == {minute: value for minute, value in max(seen, key=len).items() if minute in item}
-        for item in seen
+        item == {minute: value for minute, value in max(responses, key=len).items() if minute in item}
+        for item in responses
     )
 
 
@@ -808,9 +808,9 @@ BAD_CONTROL = [
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "complaint"), BAD_CONTROL)
 def test_a_bad_control_request_says_what_would_do(lab, method, path, body, status, complaint):
-    answered, told = control(lab, method, path, body)
+    answered, response = control(lab, method, path, body)
     assert answered == status
-    assert complaint in told["error"]
+    assert complaint in response["error"]
 
 
 def test_a_control_body_that_is_not_json_is_refused(lab):

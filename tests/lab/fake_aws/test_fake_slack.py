@@ -27,8 +27,8 @@ def post(receiver, body, *, content_type="application/json", path=None):
     url = urlsplit(receiver.url)
     connection = HTTPConnection(url.hostname, url.port, timeout=5)
     try:
-        given = body if isinstance(body, bytes) else json.dumps(body).encode()
-        connection.request("POST", path or url.path, given, {"Content-Type": content_type})
+        payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        connection.request("POST", path or url.path, payload, {"Content-Type": content_type})
         answer = connection.getresponse()
         return answer.status, answer.read().decode(), answer.headers.get("Retry-After")
     finally:

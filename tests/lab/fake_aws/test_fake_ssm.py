@@ -31,9 +31,9 @@ def put(ssm, name, value="x", **fields):
     return ssm.put_parameter(Name=name, Value=value, **{"Type": "String"} | fields)
 
 
-def refusal(call, **asked) -> str:
+def refusal(call, **parameters) -> str:
     with pytest.raises(ClientError) as refused:
-        call(**asked)
+        call(**parameters)
     return refused.value.response["Error"]["Code"]
 
 
@@ -77,13 +77,14 @@ def test_more_than_ten_are_not_got_at_once(ssm):
     assert refusal(ssm.get_parameters, Names=[f"/{n}" for n in range(11)]) == "ValidationException"
 
 
-def test_a_path_tells_what_is_right_below_it_or_everything(ssm):
+def test_a_path_lists_what_is_directly_below_it_or_everything(ssm):
     for name in ("/a/1", "/a/2", "/a/deep/3", "/ab", "/a"):
         put(ssm, name)
 
-    def below(**asked):
+    def below(**parameters):
         return [
-            parameter["Name"] for parameter in ssm.get_parameters_by_path(Path="/a", **asked)["Parameters"]
+            parameter["Name"]
+            for parameter in ssm.get_parameters_by_path(Path="/a", **parameters)["Parameters"]
         ]
 
     assert below() == ["/a/1", "/a/2"]
@@ -103,7 +104,7 @@ def test_a_path_is_reported_ten_at_a_time(ssm):
 
 
 @pytest.mark.parametrize(
-    ("size", "tier", "becomes"),
+    ("size", "tier", "expected_tier"),
     [
         (4096, "Standard", "Standard"),
         (4096, "Intelligent-Tiering", "Standard"),
@@ -114,12 +115,12 @@ def test_a_path_is_reported_ten_at_a_time(ssm):
         (8193, "Intelligent-Tiering", None),
     ],
 )
-def test_the_tier_follows_the_size(ssm, size, tier, becomes):
-    if becomes is None:
+def test_the_tier_follows_the_size(ssm, size, tier, expected_tier):
+    if expected_tier is None:
         requested = {"Name": "/a", "Value": "x" * size, "Type": "String", "Tier": tier}
         assert refusal(ssm.put_parameter, **requested) == "ValidationException"
     else:
-        assert put(ssm, "/a", "x" * size, Tier=tier)["Tier"] == becomes
+        assert put(ssm, "/a", "x" * size, Tier=tier)["Tier"] == expected_tier
 
 
 def test_what_was_advanced_stays_so(ssm):
