@@ -356,11 +356,11 @@ def test_all_text_has_enough_contrast_in_both_themes(small_page, scheme):
 
 
 def test_the_two_themes_differ(small_page):
-    seen = []
+    colours = []
     for scheme in ("light", "dark"):
         emulate_theme(small_page, scheme)
-        seen.append(small_page.execute_script("return getComputedStyle(document.body).backgroundColor"))
-    assert seen[0] != seen[1]
+        colours.append(small_page.execute_script("return getComputedStyle(document.body).backgroundColor"))
+    assert colours[0] != colours[1]
 
 
 def test_no_level_is_shown_by_colour_alone(small_page):
@@ -448,10 +448,10 @@ def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
         for nth, level in enumerate(["warning", "warning", "warning", "critical", "exhausted"])
     ]  # fmt: skip
     reported = a_fleet_report(SMALL_FLEET)
-    tale = reported.details[volume_id(3)]
+    details = reported.details[volume_id(3)]
     tales = {
         **reported.details,
-        volume_id(3): replace(tale, timeline=volume_details(SMALL_FLEET[1], entries=changes).timeline),
+        volume_id(3): replace(details, timeline=volume_details(SMALL_FLEET[1], entries=changes).timeline),
     }
     open_page(browser, folder / "crowded.html", replace(reported, details=tales), fragment=f"#{volume_id(3)}")
     letters = browser.find_elements(By.CSS_SELECTOR, "#detail-picture .marks text")

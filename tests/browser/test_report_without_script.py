@@ -31,11 +31,11 @@ def test_the_page_claims_nothing_about_unread_volumes():
     page_text = visible_text(partial)
     assert " Nothing that could be read runs dry " in page_text
     assert "This page is not whole. Not read: ec2:DescribeVolumes: <denied>." in page_text
-    mute = a_fleet_report(
+    page = a_fleet_report(
         [a_calm_volume(1), a_volume_without_data(2)], unread={"vol-1": "denied", "vol-2": "denied"}
     )
-    assert "Nothing that could be read is seen to run dry, but 1 tells nothing" in visible_text(mute)
-    assert "Not read: the picture of vol-1: denied, and 1 more at the end." in visible_text(mute)
+    assert "Nothing that could be read is seen to run dry, but 1 tells nothing" in visible_text(page)
+    assert "Not read: the picture of vol-1: denied, and 1 more at the end." in visible_text(page)
 
 
 def an_activity(sort, before_s, line):

@@ -219,10 +219,10 @@ def test_the_deployed_watchdog_from_bootstrap_to_destroy(scenario, tmp_path):
 
 def the_app_is_deployed_as_it_is_and_a_second_deploy_changes_nothing(scenario):
     prepare = page_command("docs/deploying.md", "cdk bootstrap")
-    put_there = page_command("docs/deploying.md", "cdk deploy")
-    both = page_command("README.md", "cdk bootstrap && cdk deploy")
-    assert both.text == f"{without_comment(prepare.text)} && {put_there.text}"
-    scenario.paste(both)
+    deploy_only = page_command("docs/deploying.md", "cdk deploy")
+    deploy_command = page_command("README.md", "cdk bootstrap && cdk deploy")
+    assert deploy_command.text == f"{without_comment(prepare.text)} && {deploy_only.text}"
+    scenario.paste(deploy_command)
     text = scenario.paste(
         page_command("docs/deploying.md", "git pull && make setup && cdk diff && cdk deploy")
     )
@@ -326,10 +326,10 @@ def poison_message_is_dead_lettered(scenario):
 
 
 def burstctl_shows_the_same_history(scenario):
-    there = ["intent", "accepted", "reached"]
+    flip_entries = ["intent", "accepted", "reached"]
     reported = scenario.history(scenario.builds)
-    assert effects(reported) == [*there, "intent", "accepted", "restored"]
-    assert effects(scenario.history(scenario.cache)) == [*there, "stayed"]
+    assert effects(reported) == [*flip_entries, "intent", "accepted", "restored"]
+    assert effects(scenario.history(scenario.cache)) == [*flip_entries, "stayed"]
     assert effects(scenario.history(scenario.reports)) == []
     accepted = [datetime.fromisoformat(entry["at"]) for entry in reported if entry["kind"] == "accepted"]
     assert accepted == [
@@ -436,7 +436,7 @@ def slack_received_each_message_once(scenario):
     for slack in (scenario.slack, scenario.other_slack):
         assert [message.problems for message in slack.all_messages if message.problems] == []
         ids = [block["elements"][0]["text"] for m in slack.messages for block in contexts(m)]
-        assert [told for told, times in Counter(ids).items() if times > 1] == []
+        assert [message_id for message_id, times in Counter(ids).items() if times > 1] == []
 
 
 def contexts(message):

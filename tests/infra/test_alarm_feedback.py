@@ -147,7 +147,7 @@ def test_the_alarms_that_a_failed_delivery_causes_are_the_three_that_notify_know
 @pytest.mark.parametrize(
     "invoke",
     [notify_with_a_dead_webhook, crash_before_handler],
-    ids=lambda each: each.__name__,
+    ids=lambda function: function.__name__,
 )
 def test_one_alert_that_fails_causes_a_handful_of_messages_in_a_day(invoke):
     day = SimulatedDay(default_stack(), invoke)

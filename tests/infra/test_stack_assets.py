@@ -73,12 +73,12 @@ def files_of(folder):
 def test_our_code_is_deployed_as_it_is(code):
     deployed = {path.relative_to(code) for path in files_of(code)}
     lambdas = ROOT / "lambdas"
-    here = {
+    local_files = {
         path.relative_to(lambdas)
         for path in files_of(lambdas)
         if "__pycache__" not in path.parts and not any(part.endswith(".egg-info") for part in path.parts)
     }
-    assert deployed == here
+    assert deployed == local_files
     assert all((code / path).read_bytes() == (lambdas / path).read_bytes() for path in deployed)
 
 
@@ -150,7 +150,7 @@ def test_everybody_may_read_what_is_in_the_layer(layer):
     assert all(path.stat().st_mode & 0o444 == 0o444 for path in files_of(layer))
 
 
-def test_nothing_in_the_layer_tells_when_or_where_it_was_built(layer):
+def test_nothing_in_the_layer_shows_when_or_where_it_was_built(layer):
     """Else a deploy from another machine would change every function; the rest is hashed in layer.txt."""
     reported = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "__pycache__"}
     assert not reported & {path.name for path in layer.rglob("*")}

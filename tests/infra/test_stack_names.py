@@ -120,8 +120,12 @@ def test_probe_events_match_the_settle_handler():
         rule["EventPattern"]["source"] for rule in default_stack().of_type("AWS::Events::Rule").values()
     ]
     assert [source] in patterns
-    for here, there in (("PROBE_SCHEMA", "SCHEMA"), ("VERDICTS", "VERDICTS"), ("CAUSES", "CAUSES")):
-        assert getattr(event_rules, here) == getattr(host_stall, there)
+    for infra_name, handler_name in (
+        ("PROBE_SCHEMA", "SCHEMA"),
+        ("VERDICTS", "VERDICTS"),
+        ("CAUSES", "CAUSES"),
+    ):
+        assert getattr(event_rules, infra_name) == getattr(host_stall, handler_name)
 
 
 def test_a_pushed_policy_may_be_read_where_burstctl_puts_it():

@@ -287,7 +287,7 @@ def test_two_deployments_of_one_account_share_no_name():
     assert named[0].isdisjoint(named[1])
 
 
-def test_an_account_without_a_region_leaves_the_region_to_whoever_deploys():
+def test_an_account_without_a_region_leaves_the_region_to_the_deployment():
     stack = synth('account: "111122223333"')
     manifest = json.loads((stack.folder / "manifest.json").read_text())
     assert manifest["artifacts"]["burstwatch"]["environment"] == "aws://111122223333/unknown-region"

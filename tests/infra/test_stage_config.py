@@ -208,7 +208,7 @@ def test_the_example_in_the_docs_is_a_good_stage(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "says"),
+    ("text", "message"),
     [
         ("[" * 4_000, "nested too deeply to be read"),
         (f"policy: {'x' * 300}", "there is no file"),
@@ -216,9 +216,9 @@ def test_the_example_in_the_docs_is_a_good_stage(tmp_path):
         (f"name: {'x' * 7_000}", "hyphens, 40 in all at most"),
     ],
 )
-def test_a_malicious_file_is_refused_with_a_short_message(tmp_path, text, says):
+def test_a_malicious_file_is_refused_with_a_short_message(tmp_path, text, message):
     (fault,) = faults_of(tmp_path, text)
-    assert says in fault
+    assert message in fault
     assert len(fault) < 1_000
     assert fault.isprintable()
 

@@ -42,12 +42,12 @@ SAME = [
 @pytest.mark.parametrize("line", SAME)
 def test_the_fake_prints_what_the_real_aws_cli_prints(page_env, aws, line):
     (page_env.cli.directory / "config").write_text("[default]\ncli_timestamp_format = iso8601\n")
-    given = {
+    variables = {
         "AWS_CONFIG_FILE": str(page_env.cli.directory / "config"),
         "AWS_PAGER": "",
         "AWS_MAX_ATTEMPTS": "1",
     }
-    environment = {**os.environ, **page_env.lab.environment, **given}
+    environment = {**os.environ, **page_env.lab.environment, **variables}
     real = subprocess.run(
         ["aws", *split(line)], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -95,8 +95,8 @@ class Logs:
     def get_paginator(self, _):
         return self
 
-    def paginate(self, **asked):
-        self.asked = asked
+    def paginate(self, **request):
+        self.request = request
         return [{"events": self._events}]
 
 
@@ -116,7 +116,7 @@ def test_lines_of_a_log_are_those_that_the_pattern_lets_through(pattern, lines):
     )
     assert (code, len(out.splitlines())) == (0, lines)
     assert out.startswith("2026-11-20T17:59:00 ")
-    assert logs.asked["startTime"] == 1_795_195_800_000
+    assert logs.request["startTime"] == 1_795_195_800_000
 
 
 def test_a_pattern_that_the_test_does_not_know_is_not_a_pattern_of_a_page():

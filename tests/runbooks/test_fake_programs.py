@@ -84,20 +84,20 @@ def test_the_real_docker_says_the_same_of_such_a_daemon(tmp_path):
 
 @pytest.mark.skipif(shutil.which("systemctl") is None, reason="there is no systemctl here to compare with")
 def test_the_real_systemctl_knows_every_command_and_option():
-    _, told, _ = output_of("systemctl", "--help", "--no-pager")
+    _, output, _ = output_of("systemctl", "--help", "--no-pager")
     for command, options in SYSTEMCTL.items():
-        assert re.search(rf"^ +{command} ", told, re.MULTILINE), command
+        assert re.search(rf"^ +{command} ", output, re.MULTILINE), command
         for option in options:
-            assert re.search(rf"^ .*{option}\b", told, re.MULTILINE), option
+            assert re.search(rf"^ .*{option}\b", output, re.MULTILINE), option
 
 
 @pytest.mark.skipif(not REAL_CDK.exists(), reason="the CDK's command is not installed: make setup")
 def test_the_real_cdk_knows_every_option():
     for command, options in CDK.items():
         if options:
-            code, told, _ = output_of(str(REAL_CDK), command, "--help")
+            code, output, _ = output_of(str(REAL_CDK), command, "--help")
             assert code == 0
-            assert {option for option in options if f"{option} " not in told} == set()
+            assert {option for option in options if f"{option} " not in output} == set()
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def test_new_output_takes_the_place_of_the_old_with_its_indentation(page):
 
 
 @pytest.mark.parametrize(
-    ("shown", "said"),
+    ("shown", "output"),
     [
         (["a", "b"], ["a", "b"]),
         (["a", "…"], ["a", "b", "c"]),
@@ -69,12 +69,12 @@ def test_new_output_takes_the_place_of_the_old_with_its_indentation(page):
         (["policy: x", "a"], ["policy: x", "a"]),
     ],
 )
-def test_an_ellipsis_stands_for_what_is_left_out(shown, said):
-    assert matches_page(shown, said)
+def test_an_ellipsis_stands_for_what_is_left_out(shown, output):
+    assert matches_page(shown, output)
 
 
 @pytest.mark.parametrize(
-    ("shown", "said"),
+    ("shown", "output"),
     [
         (["a"], ["a", "b"]),
         (["a", "…"], ["b", "a"]),
@@ -84,8 +84,8 @@ def test_an_ellipsis_stands_for_what_is_left_out(shown, said):
         (["?"], ["anything"]),
     ],
 )
-def test_whatever_else_differs_is_a_difference(shown, said):
-    assert not matches_page(shown, said)
+def test_whatever_else_differs_is_a_difference(shown, output):
+    assert not matches_page(shown, output)
 
 
 def test_what_was_left_out_is_left_out_again():

@@ -173,9 +173,9 @@ def run_page(page: Page, performance: PageRun) -> dict[int, list[str]]:
         if skip_reason(page, command):
             check_syntax(performance.terminal, command)
             continue
-        there = PROGRAMS_NOT_RUN.intersection(programs(command))
-        assert not there, (
-            f"{page.path.name}:{command.line}: {there} is not run here: see external_commands.py"
+        forbidden = PROGRAMS_NOT_RUN.intersection(programs(command))
+        assert not forbidden, (
+            f"{page.path.name}:{command.line}: {forbidden} is not run here: see external_commands.py"
         )
         code, text = performance.paste(command.text)
         assert code in PASSED or command.expected_output, (
@@ -200,17 +200,17 @@ def test_how_many_commands_there_are():
         for command in page.commands:
             why = skip_reason(page, command)
             program = fake_program_in(command)
-            here = f"here, with a {program} that stands in for the real one" if program else "here"
-            counted[why or here] += 1
+            location = f"here, with a {program} that stands in for the real one" if program else "here"
+            counted[why or location] += 1
             shown += bool(command.expected_output and not (why or "").startswith("nobody"))
-    nobody = {who for who in counted if who.startswith("nobody")}
-    run = sum(times for who, times in counted.items() if who not in nobody)
+    skipped_reasons = {who for who in counted if who.startswith("nobody")}
+    run = sum(times for who, times in counted.items() if who not in skipped_reasons)
     of_all = f"{counted.total()} commands on {len(PAGES)} pages: {run} are run"
     lines = [
         f"  {times} by {who}" if ":" in who else f"  {times} {who}" for who, times in sorted(counted.items())
     ]
     print(f"\n{of_all}, {shown} have their output compared", *lines, sep="\n")  # noqa: T201 - what it is for
-    assert len(nobody - {NO_PRESSURE}) == len(NOT_RUN)
+    assert len(skipped_reasons - {NO_PRESSURE}) == len(NOT_RUN)
 
 
 def test_no_page_still_requests_an_output():

@@ -53,9 +53,9 @@ def test_what_is_left_of_killed_ones_is_cleaned(checkout):
     assert code == 0, text
 
 
-def check_no_leftovers(said):
+def check_no_leftovers(output):
     """No mount of what it said it made."""
-    folders = set(re.findall(r"burstlab-disk-\w+", "".join(said)))
+    folders = set(re.findall(r"burstlab-disk-\w+", "".join(output)))
     wait_until(
         lambda: not [folder for folder in folders if folder in Path("/proc/self/mountinfo").read_text()]
     )
