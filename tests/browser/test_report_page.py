@@ -122,7 +122,7 @@ def wait_until_idle(browser):
 
 
 def texts(browser, selector):
-    """All in one go: rows may be drawn anew between two questions."""
+    """All in one go: rows may be redrawn between two queries."""
     result = "return [...document.querySelectorAll(arguments[0])].map(each => each.innerText.trim())"
     return browser.execute_script(result, selector)
 
@@ -592,7 +592,7 @@ def time_interactions(browser, page):
 
 
 def test_ten_thousand_volumes_open_sort_and_filter_in_under_two_seconds(browser, large_page):
-    """Others may want the processor as well: of a few tries the quickest tells what the page takes."""
+    """Others may want the processor as well: of a few tries the fastest is the time that the page takes."""
     took = time_interactions(browser, large_page)
     for _ in range(4):
         if max(took.values()) >= BUDGET_MS:

@@ -115,7 +115,7 @@ def test_every_error_code_is_played_at_every_modification(deployment):
 
 
 def count_matching(known, done):
-    """A method of the ledger that counts how often it is called while the story is told."""
+    """A method of the ledger that counts how often it is called during the scenario."""
 
     def call(self, *args, **kwargs):
         done[known.__name__] += 1
@@ -257,7 +257,7 @@ def test_a_volume_reported_as_empty_violates_the_same_invariant_whatever_its_bal
 
 
 def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monkeypatch, fault_free_run):
-    """CloudWatch says of one volume that it is full, whatever it is: nobody is told, and it is not moved."""
+    """CloudWatch says of one volume that it is full, whatever it is: no alert, no flip."""
     answer = CloudWatch._query_result
 
     def say_full(self, query, from_s, to_s):

@@ -118,7 +118,7 @@ def what_is_shown_fits_80_columns_and_tells_the_story(reported, boards):
 
 @pytest.fixture
 def containers(monkeypatch):
-    """What runs containers on which device: nobody on any, until it is said."""
+    """What runs containers on which device: none on any, until a test adds one."""
     able = {"prepare_docker_job": set(), "prepare_podman_job": set()}
     for name, devices in able.items():
 

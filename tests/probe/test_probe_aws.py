@@ -41,7 +41,7 @@ def options(*words: str) -> ddprobe.Options:
     return ddprobe.parse_command(["run", *words])
 
 
-def sent(sender: ddprobe.Sender, within_s: float = 5) -> bool:
+def send_all(sender: ddprobe.Sender, within_s: float = 5) -> bool:
     """Pump until there is nothing left to send."""
     until_s = time.monotonic() + within_s
     while sender.busy and time.monotonic() < until_s:
@@ -79,7 +79,7 @@ def test_a_signature_is_the_one_that_botocore_makes(http, request_made, url):
 def test_metrics_are_put_with_the_role_of_the_instance(cloud, http):
     sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())
-    assert sent(sender)
+    assert send_all(sender)
     ((headers, body),) = cloud.posts()
     assert headers["authorization"].startswith("AWS4-HMAC-SHA256 Credential=ASIAEXAMPLE/")
     assert "/eu-central-1/monitoring/aws4_request" in headers["authorization"]
@@ -93,7 +93,7 @@ def test_metrics_are_put_with_the_role_of_the_instance(cloud, http):
 def test_an_event_is_put_on_the_bus_with_the_instance_that_metadata_names(cloud, http):
     sender = ddprobe.Sender("event", options("--event-bus", "burstwatch-probe"), http, 0)
     sender.add(a_reading(instance_id=None))
-    assert sent(sender)
+    assert send_all(sender)
     ((headers, body),) = cloud.posts()
     assert headers["x-amz-target"] == "AWSEvents.PutEvents"
     (entry,) = json.loads(body)["Entries"]
@@ -106,7 +106,7 @@ def test_credentials_are_asked_for_once_while_they_last(cloud, http):
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     for number in range(3):
         sender.add(a_reading(total_s=number))
-        assert sent(sender)
+        assert send_all(sender)
     assert len(cloud.posts()) == 3
     assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 1
 
@@ -117,7 +117,7 @@ def test_expired_credentials_are_asked_for_again(cloud, http, capfd):
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     for _ in range(2):
         sender.add(a_reading())
-        assert sent(sender)
+        assert send_all(sender)
     assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 3
 
 
@@ -137,7 +137,7 @@ def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
     cloud.answers[path] = answer
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     sender.add(a_reading())
-    assert sent(sender)
+    assert send_all(sender)
     errors = capfd.readouterr().err
     assert words in errors
     assert errors.count("event not sent") == 5
@@ -151,7 +151,7 @@ def test_a_request_to_aws_that_is_not_answered_is_abandoned_without_waiting(monk
     began_s = time.monotonic()
     sender.pump()
     assert time.monotonic() - began_s < 0.2
-    assert sent(sender)
+    assert send_all(sender)
     silent.close()
     assert "timed out" in capfd.readouterr().err
 
@@ -204,7 +204,7 @@ def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, http, c
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata")
     sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())
-    assert sent(sender)
+    assert send_all(sender)
     assert "metadata/latest/api/token is no address" in capfd.readouterr().err
 
 
@@ -215,7 +215,7 @@ def test_the_agent_gets_a_datagram(monkeypatch):
         monkeypatch.setenv("AWS_EMF_AGENT_ENDPOINT", f"udp://127.0.0.1:{agent.getsockname()[1]}")
         sender = ddprobe.Sender("metrics", options("--cloudwatch", "emf"), None, 0)
         sender.add(a_reading())
-        assert sent(sender)
+        assert send_all(sender)
         assert json.loads(agent.recv(65536))["VolumeId"] == "vol-0123456789abcdef0"
 
 

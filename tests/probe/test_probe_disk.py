@@ -21,7 +21,7 @@ from support.probe.throttled_disk import ThrottledDisk
 from support.runbooks.external_commands import page_command
 
 
-def counted(loop_disk: ThrottledDisk, probe: Probe, *words: object) -> dict[str, int]:
+def count_operations(loop_disk: ThrottledDisk, probe: Probe, *words: object) -> dict[str, int]:
     """What the device did during a run; the file is there, and the journal quiet, beforehand."""
     probe.read("run", *words, loop_disk.path)
     throttled_disk.run("sync", "-f", loop_disk.path)
@@ -52,7 +52,7 @@ def in_state_d(loop_disk: ThrottledDisk, probe: Probe) -> list[str]:
 
 @pytest.mark.parametrize("engine", ["inproc", "dd"])
 def test_a_classic_run_is_sixty_writes_of_which_twenty_flush(loop_disk, probe, engine):
-    done = counted(loop_disk, probe, "--level", "classic", "--engine", engine)
+    done = count_operations(loop_disk, probe, "--level", "classic", "--engine", engine)
     # 10 MiB in requests of 256 KiB are 40; 10 x journal descriptor and commit are 20
     assert 58 <= done["writes"] <= 66
     assert done["flushes"] in (20, 21)
@@ -61,7 +61,7 @@ def test_a_classic_run_is_sixty_writes_of_which_twenty_flush(loop_disk, probe, e
 
 
 def test_a_lite_write_is_one_write_and_one_flush(loop_disk, probe):
-    done = counted(loop_disk, probe, "--level", "lite", "--writes", "20")
+    done = count_operations(loop_disk, probe, "--level", "lite", "--writes", "20")
     # an empty flush counts as a write too
     assert 40 <= done["writes"] <= 46
     assert 20 <= done["flushes"] <= 22

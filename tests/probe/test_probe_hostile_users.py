@@ -1,4 +1,4 @@
-"""ddprobe beside users who mean harm, and callers who are careless: no file of anybody else's is touched."""
+"""ddprobe with malicious users and careless callers: no file of anybody else's is touched."""
 
 import json
 import os
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def disk(tmp_path) -> list[object]:
-    """A directory to write in; where tests run on no local disk, ddprobe is told to write all the same."""
+    """A directory to write in; where tests run on no local disk, ddprobe is told to write anyway."""
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
     (tmp_path / "data").mkdir()
     return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path / "data"]
@@ -74,12 +74,12 @@ def test_streams_that_the_caller_closed_change_nothing(probe, disk, tmp_path, cl
 
 
 def test_four_modules_are_read_at_the_start_beside_those_of_every_python():
-    def read_by(*words: object) -> set[str]:
+    def read_modules(*words: object) -> set[str]:
         command = [sys.executable, "-X", "importtime", "-IS", *words]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
         return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
-    assert read_by(PROGRAM, "--version") - read_by("-c", "import os") == {
+    assert read_modules(PROGRAM, "--version") - read_modules("-c", "import os") == {
         "__future__",
         "errno",
         "fcntl",
@@ -205,7 +205,7 @@ def test_a_directory_that_became_a_link_after_it_was_looked_up_is_not_written_in
 # -- the log
 
 
-def logged(probe, disk, path) -> str:
+def run_with_log(probe, disk, path) -> str:
     return probe.run("run", "--json", path, *disk).stderr
 
 
@@ -215,7 +215,7 @@ def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, child_
     if exists:
         preload.write_text("x")
     as_nobody(lambda: (child_end / "log").symlink_to(preload))
-    assert "not written: other users may write to" in logged(probe, disk, child_end / "log")
+    assert "not written: other users may write to" in run_with_log(probe, disk, child_end / "log")
     assert not exists or preload.read_text() == "x"
     assert preload.exists() == exists
 
@@ -232,7 +232,7 @@ def test_a_log_is_a_regular_file_of_ours_with_one_name(probe, disk, tmp_path, ki
         "file of another": lambda: (log.write_text(""), os.chown(log, NOBODY, NOBODY)),
     }[kind]()
     began_s = time.monotonic()
-    assert "not written: " in logged(probe, disk, log)
+    assert "not written: " in run_with_log(probe, disk, log)
     assert time.monotonic() - began_s < 5
     assert other.read_text() == "precious"
     assert kind != "file of another" or log.read_text() == ""
@@ -243,7 +243,7 @@ def test_a_log_is_not_kept_where_everybody_may_write(probe, disk, tmp_path, mode
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(mode)
-    assert "other users may write to" in logged(probe, disk, folder / "log")
+    assert "other users may write to" in run_with_log(probe, disk, folder / "log")
     assert list(folder.iterdir()) == []
 
 

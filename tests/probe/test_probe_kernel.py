@@ -258,7 +258,7 @@ def test_the_probe_reads_nothing_of_others_that_takes_their_memory_lock():
 
 
 def test_a_run_imports_next_to_nothing():
-    """Each module is a read from a disk that may be sick."""
+    """Each module is a read from a disk that may be stalled."""
     code = "import ddprobe, sys; ddprobe.main(['explain', '/']); print(*sorted(sys.modules))"
     folder = str(Path(ddprobe.__file__).parent)
     command = [sys.executable, "-IS", "-c", f"import sys; sys.path.insert(0, {folder!r}); {code}"]

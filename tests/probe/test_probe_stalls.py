@@ -46,7 +46,7 @@ def cold_and_stalled(loop_disk: ThrottledDisk, path: Path) -> Iterator[None]:
         writer.wait(20)
 
 
-def left_by(probe: Probe) -> list[str]:
+def find_stuck_processes(probe: Probe) -> list[str]:
     """Processes of these runs that are in state D."""
     left = []
     for entry in Path("/proc").iterdir():
@@ -82,7 +82,7 @@ def test_starts_on_a_path_that_cannot_be_looked_up_leave_one_process(loop_disk, 
     words = [mode, "--run-dir", probe.run_dir, *options[mode]]
     with cold_and_stalled(loop_disk, loop_disk.path / "a" / "b"):
         start_often(probe, *words, loop_disk.path / "a" / "b", stdout=subprocess.DEVNULL)
-        left = left_by(probe)
+        left = find_stuck_processes(probe)
         assert len(left) == 1
     assert gone(left)
 
@@ -95,7 +95,7 @@ def test_starts_with_every_output_on_the_stalled_disk_leave_one_process(loop_dis
     with out.open("a") as stdout:
         getattr(loop_disk, how)()
         start_often(probe, *words, stdout=stdout)
-        left = left_by(probe)
+        left = find_stuck_processes(probe)
         assert len(left) == 1
         loop_disk.thaw()
     assert gone(left)
@@ -179,9 +179,11 @@ def test_serve_ends_within_the_time_of_its_unit_also_while_a_write_is_stuck(loop
     serving = probe.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until_s = time.monotonic() + 10
-        while not (left_by(probe) and catches_sigterm(serving.pid)) and time.monotonic() < until_s:
+        while (
+            not (find_stuck_processes(probe) and catches_sigterm(serving.pid)) and time.monotonic() < until_s
+        ):
             time.sleep(0.1)
-        assert left_by(probe)
+        assert find_stuck_processes(probe)
         stopped_at_s = time.monotonic()
         serving.send_signal(signal.SIGTERM)
         assert serving.wait(10) == 0

@@ -62,7 +62,7 @@ def test_a_folder_that_was_tidied_away_is_made_again(state_dirs, shm_dir):
     assert (shm_dir / "x.json").read_text() == "{}"
 
 
-def until(is_so):
+def wait_until(is_so):
     """Whether it comes to be so: what was killed is gone when the kernel gets round to it."""
     deadline = time.monotonic() + 10
     while not (result := is_so()) and time.monotonic() < deadline:
@@ -100,7 +100,7 @@ def test_the_lock_is_held_by_the_child_for_as_long_as_it_writes(state_dirs):
     assert (holder.pid, holder.level) == (writer.pid, "lite")
     assert holder.age_s < 5
     writer.give_up()
-    assert until(other.take)
+    assert wait_until(other.take)
     other.close()
 
 
@@ -206,7 +206,7 @@ def test_a_child_task_that_hangs_is_not_awaited_beyond_its_time():
     child = ddprobe.ChildTask(lambda send: time.sleep(60))
     assert child.answer(0.3) is None
     assert time.monotonic() - began_s < 2
-    assert until(child.has_ended)
+    assert wait_until(child.has_ended)
 
 
 def test_the_output_of_a_child_task_is_read_although_no_time_is_left():

@@ -350,19 +350,19 @@ def at_iops(rate, burst):
     return takes
 
 
-def counted(took_s) -> dict[str, int]:
+def count_by_kind(took_s) -> dict[str, int]:
     return {kind: len(seconds) for kind, seconds in took_s.items()}
 
 
 def test_a_healthy_disk_is_asked_for_the_lite_writes_and_two_of_a_mib():
-    assert counted(series(healthy)) == {"lite": 6, "bulk": 2}
-    assert counted(series(healthy, writes=16)) == {"lite": 16, "bulk": 2}
-    assert counted(series(healthy, enough_s=None)) == {"lite": 6}
+    assert count_by_kind(series(healthy)) == {"lite": 6, "bulk": 2}
+    assert count_by_kind(series(healthy, writes=16)) == {"lite": 16, "bulk": 2}
+    assert count_by_kind(series(healthy, enough_s=None)) == {"lite": 6}
 
 
 def test_where_credits_are_short_a_slow_disk_is_asked_for_no_more_than_a_healthy_one():
     for slow in (at_iops(100, 10), at_bytes(5.4e6)):
-        assert counted(series(slow, extra=False)) == {"lite": 6, "bulk": 2}
+        assert count_by_kind(series(slow, extra=False)) == {"lite": 6, "bulk": 2}
 
 
 @pytest.mark.parametrize("slow", [1, 4, 5])
@@ -376,13 +376,13 @@ def test_after_a_lite_write_that_had_to_wait_as_many_more_show_whether_it_was_ch
 
 
 def test_two_slow_lite_writes_in_a_row_are_proof():
-    assert counted(series(lambda kind, *_: 1.0 if kind == "bulk" else 0.7)) == {"lite": 2, "bulk": 2}
-    assert counted(series(lambda *_: 2.0)) == {"lite": 2}  # and after 2.5 s nothing more is begun
+    assert count_by_kind(series(lambda kind, *_: 1.0 if kind == "bulk" else 0.7)) == {"lite": 2, "bulk": 2}
+    assert count_by_kind(series(lambda *_: 2.0)) == {"lite": 2}  # and after 2.5 s nothing more is begun
 
 
 def test_slow_large_writes_are_repeated_until_two_agree_and_the_burst_is_over():
     took_s = series(at_bytes(5.4e6), writes=6)
-    assert counted(took_s) == {"lite": 6, "bulk": 3, "again": 3}
+    assert count_by_kind(took_s) == {"lite": 6, "bulk": 3, "again": 3}
     assert took_s["bulk"][1] == pytest.approx(took_s["bulk"][2], rel=0.01)
 
 
@@ -420,9 +420,9 @@ def test_in_a_queue_the_series_goes_on_with_mib_as_dd_writes_them(wait_s, lites)
 
 def test_without_credits_or_room_nothing_is_appended_in_a_queue():
     for changes in ({"extra": False, "appends": 0}, {"appends": 0}):
-        assert counted(series(in_a_queue(0.2), **changes)) == {"lite": 2, "bulk": 2}
-    assert counted(series(in_a_queue(0.2), bulk=0, appends=0)) == {"lite": 2}
-    assert counted(series(in_a_queue(0.8))) == {"lite": 2, "bulk": 1}  # each would take seconds
+        assert count_by_kind(series(in_a_queue(0.2), **changes)) == {"lite": 2, "bulk": 2}
+    assert count_by_kind(series(in_a_queue(0.2), bulk=0, appends=0)) == {"lite": 2}
+    assert count_by_kind(series(in_a_queue(0.8))) == {"lite": 2, "bulk": 1}  # each would take seconds
 
 
 def test_one_append_that_met_another_commit_does_not_count():
@@ -449,7 +449,7 @@ def estimate(took_s, **changes) -> float | None:
 
 
 def test_single_slow_writes_beside_busy_processors_are_no_slow_disk():
-    # measured on a healthy disk beside eight busy processes on two cores
+    # measured on a healthy disk with eight busy processes on two cores
     slow_ms = (26, 2, 2, 5, 3, 4, 3, 5, 24, 5, 4, 3, 10, 1, 2, 1)
     observed = {
         "writes_s": tuple(ms / 1000 for ms in slow_ms),
@@ -462,7 +462,7 @@ def test_single_slow_writes_beside_busy_processors_are_no_slow_disk():
     assert judge(facts(**paced, cpu_pressure_pct=60.0), LINES).cause == "exhausted_idle"
 
 
-# milliseconds, measured at 5.4 MB/s beside eight busy processes on two cores, where dd took 2.06 s
+# milliseconds, measured at 5.4 MB/s with eight busy processes on two cores, where dd took 2.06 s
 LATE = [
     (
         "10.1 11.9 3.9 10.8 13.1 3.3 4.1 3.7 4.1 12.0 1.4 6.1 9.6 9.5 20.7 3.6 8.2 7.9 4.3 12.3 10.9 4.0 9.2"

@@ -74,7 +74,7 @@ class World:
         self.credits_now.append(held)
 
     def round_trip(self, *, period_s, reads, noise_pct, known_until, known_from, gaps) -> RoundTrip:
-        """What CloudWatch tells of it: a reading for each period that is gp2 from end to end."""
+        """What CloudWatch shows of it: a reading for each period that is gp2 from end to end."""
         steps = period_s // STEP_S
         balance, operations = [], []
         for number, start in enumerate(range(0, self.ends - steps + 1, steps)):

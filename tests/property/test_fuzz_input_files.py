@@ -139,7 +139,7 @@ windows = st.dictionaries(
 documents = st.builds(lambda settings, named: {"version": 1, **settings, "windows": named}, sections, windows)
 
 
-def dumped(document) -> bytes:
+def dump_yaml(document) -> bytes:
     """As YAML: what it cannot say is said as text."""
     try:
         return yaml.safe_dump(document, allow_unicode=True).encode()
@@ -149,9 +149,9 @@ def dumped(document) -> bytes:
 
 yaml_bytes = st.one_of(
     st.sampled_from(TRICKS).map(lambda text: text.encode("utf-8", "replace")),
-    documents.map(dumped),
-    documents.flatmap(mutated).map(dumped),
-    documents.flatmap(lambda document: mangled_bytes(dumped(document))),
+    documents.map(dump_yaml),
+    documents.flatmap(mutated).map(dump_yaml),
+    documents.flatmap(lambda document: mangled_bytes(dump_yaml(document))),
     st.binary(max_size=60),
     st.text(st.sampled_from("{}[]:,-?&*!|>'\"%@`# \n\tabc01.\\e"), max_size=60).map(str.encode),
 )
@@ -199,10 +199,10 @@ STAGE = {
 @fuzz(30)
 @given(
     st.one_of(
-        mutated(STAGE).map(dumped),
-        mangled_bytes(dumped(STAGE)),
+        mutated(STAGE).map(dump_yaml),
+        mangled_bytes(dump_yaml(STAGE)),
         yaml_bytes,
-        st.builds(lambda key, value: dumped(STAGE | {key: value}), st.sampled_from([*STAGE]), values),
+        st.builds(lambda key, value: dump_yaml(STAGE | {key: value}), st.sampled_from([*STAGE]), values),
     )
 )
 @each_trick
@@ -227,11 +227,11 @@ FLEET = {
     ]
 }
 fleets = st.one_of(
-    mutated(FLEET).map(dumped),
-    mangled_bytes(dumped(FLEET)),
+    mutated(FLEET).map(dump_yaml),
+    mangled_bytes(dump_yaml(FLEET)),
     yaml_bytes,
     st.builds(
-        lambda key, value: dumped({"volumes": [{"size_gib": 1, key: value}]}),
+        lambda key, value: dump_yaml({"volumes": [{"size_gib": 1, key: value}]}),
         st.sampled_from(["size_gib", "count", "load", "balance_pct", "tags", "iops", "volume_id"]),
         values | st.integers(),
     ),

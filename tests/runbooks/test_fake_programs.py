@@ -34,7 +34,7 @@ def output_of(*words, **environment):
 
 
 class FakeDockerDaemon(BaseHTTPRequestHandler):
-    """As much of Docker's API as its command asks for to tell of a daemon."""
+    """As much of Docker's API as its command asks for to report a daemon."""
 
     protocol_version = "HTTP/1.1"
 

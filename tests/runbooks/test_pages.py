@@ -1,4 +1,4 @@
-"""Every command on every page does what the page shows; ``--rewrite`` shows anew what it does."""
+"""Every command on every page does what the page shows; ``--rewrite`` writes the output again."""
 
 import re
 from collections import Counter
@@ -101,7 +101,7 @@ def fake_program_in(command: Command) -> str | None:
 
 @dataclass
 class PageRun:
-    """A page being played: its stage and its terminal, set anew where the page says so."""
+    """A page being played: its stage and its terminal, set up again where the page says so."""
 
     path: Path
     monkeypatch: Any

@@ -27,12 +27,12 @@ class AwsCheckSession:
         self.lab = None
         monkeypatch.setitem(waiting.MAX_SLEEP_S, Clock.ENDPOINT, 3600.0)
 
-        def nap(stop, seconds):
+        def sleep(stop, seconds):
             self.lab.clock.advance(seconds)
             for action in list(self.meanwhile):
                 action(stop)
 
-        monkeypatch.setattr(StopSignal, "wait", nap)
+        monkeypatch.setattr(StopSignal, "wait", sleep)
         # a run reads the clock thousands of times, and an HTTP request for each is most of a test's time;
         # whole seconds, as the endpoint tells them
         monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""burstctl beside a deployed stack: the same ledger, the same policy, and word of which ones they are."""
+"""burstctl with a deployed stack: the same ledger, the same policy, and it says which ones they are."""
 
 import pytest
 from botocore.config import Config

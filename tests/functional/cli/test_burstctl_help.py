@@ -1,4 +1,4 @@
-"""Every command has help, an example, and a page that tells when to use it."""
+"""Every command has help, an example, and a page that says when to use it."""
 
 from pathlib import Path
 

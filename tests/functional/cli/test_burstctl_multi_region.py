@@ -1,4 +1,4 @@
-"""Several regions at once: each told by itself, none hiding another, one exit code for all."""
+"""Several regions at once: each reported by itself, none hiding another, one exit code for all."""
 
 import csv
 from contextlib import contextmanager
@@ -51,7 +51,7 @@ def account(cli):
 
 @contextmanager
 def stub_describe_regions(account, monkeypatch):
-    """AWS tells that these two are enabled; moto would tell of all there are."""
+    """AWS reports that these two are enabled; moto would report all there are."""
     requests = []
     real = Endpoint.__call__
 

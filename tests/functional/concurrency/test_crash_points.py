@@ -45,7 +45,7 @@ class CrashScenario:
 
 
 def add_draining(play: CrashRun, load: str = "steady:2500", **tags: str) -> None:
-    """(2500 - 300) / 54,000 = 2.4 % go a minute: at most 20 % are left, it is dry in 8 min: critical."""
+    """(2500 - 300) / 54,000 = 2.4 % go a minute: at most 20 % are left, it is empty in 8 min: critical."""
     play.add(VOLUME_ID, load, size_gib=100, balance_pct=44, **tags)
 
 
@@ -274,7 +274,7 @@ def start_run(lab, path: Path, fuse: CrashPoint) -> CrashRun:
 
 
 def final_state(play: CrashRun) -> dict[str, object]:
-    """Everything that outlives a process, with times told from the day's begin."""
+    """Everything that outlives a process, with times relative to the begin of the day."""
     begins_s = play.now_s
     flip = play.flip(VOLUME_ID)
     return {

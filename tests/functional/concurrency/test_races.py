@@ -42,7 +42,7 @@ SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.R
 
 @dataclass
 class RaceSetup:
-    """A lab, a ledger file, and whoever comes to work on them, each with a connection of their own."""
+    """A lab, a ledger file, and the processes that use them, each with its own connection."""
 
     lab: object
     path: Path
@@ -70,7 +70,7 @@ class RaceSetup:
         )
 
     def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
-        """Each is dry in seven minutes."""
+        """Each is empty in seven minutes."""
         volume_tags = {"burstwatch:mode": "auto"} | {
             f"burstwatch:{key}": value for key, value in tags.items()
         }

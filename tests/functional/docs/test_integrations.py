@@ -1,4 +1,4 @@
-"""What is in integrations/: rules and a dashboard that ask only for what is told, and point at pages."""
+"""What is in integrations/: rules and a dashboard that query only exported metrics, and link to pages."""
 
 import json
 import re

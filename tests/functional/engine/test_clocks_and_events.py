@@ -42,7 +42,7 @@ CALM = "vol-00000000000000002"
 
 
 class ClockScenario:
-    """A fleet, the watchdog in front of it, and what people heard; the lab's clock is AWS's."""
+    """A fleet, the watchdog that watches it, and its alerts; the lab's clock is AWS's."""
 
     def __init__(self, ledger, begins_at=NOON, **policy):
         quick = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
@@ -235,7 +235,7 @@ def test_a_window_in_the_hour_that_changes_is_met_once_and_in_time(zone, day, cr
     [
         # Open from the first 02:30 on
         pytest.param("sun 02:30-04:00", "2026-10-24T23:50", "2026-10-25T00:30", id="doubled"),
-        # 02:30 is skipped, and stands for 03:00
+        # 02:30 is skipped, and means 03:00
         pytest.param("sun 02:30-04:00", "2027-03-28T00:20", "2027-03-28T01:00", id="skipped"),
         # Closed at 02:00 by the first of two: the second 02:00 is no longer in them
         pytest.param("sun 01:00-02:00", "2026-10-25T00:10", "2026-11-01T00:00", id="doubled-and-over"),
@@ -340,7 +340,7 @@ def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(funct
 
 
 def test_events_of_last_week_say_nothing_about_the_flip_of_today(functions, lab, flip_candidate):
-    """What EBS told of the first modification comes again while the second one is under way."""
+    """EBS's event about the first modification is delivered again while the second one is under way."""
     functions.flip()
     lab.fleet.end_modification(flip_candidate)
     lab.clock.advance(2)

@@ -1,4 +1,4 @@
-"""What drained a volume: read over real HTTP from days of the lab, told in its alert, kept in the ledger."""
+"""What drained a volume: read over real HTTP from days of the lab, in its alert and in the ledger."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -205,7 +205,7 @@ def test_an_internal_error_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
 
 
 def test_a_pass_that_was_slow_already_asks_no_more(lab, shell, recorder, monkeypatch):
-    """Its function is ended after a while, and its tick is anybody's again after 50 seconds."""
+    """Its function is ended after a while, and its tick can be claimed again after 50 seconds."""
     add_nightly(lab)
     advance_until(lab)
     elapsed_s = iter(range(0, 10_000, 31))

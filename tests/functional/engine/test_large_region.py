@@ -47,12 +47,12 @@ class Region:
         volumes = self.shell.ec2.volumes
 
         def slow_volumes(filters, *, report_failure, on_page):
-            def turned():
+            def turn_page():
                 self.time_s += self.per_page_s
                 self.on_page()
                 on_page()
 
-            return volumes(filters, report_failure=report_failure, on_page=turned)
+            return volumes(filters, report_failure=report_failure, on_page=turn_page)
 
         self.shell.ec2.volumes = slow_volumes
 
@@ -187,12 +187,12 @@ def test_no_sweep_is_lost_when_the_function_is_stopped_in_the_middle_of_one(regi
     region.per_page_s = 40.0
     pages = []
 
-    def stopped():
+    def stop_at_fifth_page():
         pages.append(region.time_s)
         if len(pages) == 5:
             raise InvocationEnded
 
-    region.on_page = stopped
+    region.on_page = stop_at_fifth_page
     with pytest.raises(InvocationEnded):
         region.tick(TickKind.SWEEP)
     region.on_page, region.per_page_s = lambda: None, 0.0

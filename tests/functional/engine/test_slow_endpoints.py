@@ -1,4 +1,4 @@
-"""Endpoints that never finish an answer: each exchange, delivery and pass ends all the same."""
+"""Endpoints that never finish an answer: each exchange, delivery and pass still ends."""
 
 import socket
 import threading

@@ -398,12 +398,12 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     lab.clock.advance(600)
     real = evaluate.assess
 
-    def mistaken(volume, *args, **kwargs):
+    def fail_for_volume(volume, *args, **kwargs):
         if volume.volume_id == broken:
             raise ZeroDivisionError("float division by zero")
         return real(volume, *args, **kwargs)
 
-    monkeypatch.setattr(evaluate, "assess", mistaken)
+    monkeypatch.setattr(evaluate, "assess", fail_for_volume)
     report = tick(shell, lab)
     assert [d.assessment.volume.volume_id for d in report.decisions] == [fine]
     assert report.has_failed
@@ -577,7 +577,7 @@ def test_two_watchdogs_that_got_the_same_stale_answer_have_one_doubt(
 
 
 def test_a_difference_that_lasts_a_minute_is_an_external_change(lab, shell, ledger, recorder, monkeypatch):
-    """AWS has no record of it: the volume itself tells."""
+    """AWS has no record of it: the volume itself shows it."""
     volume_id = a_flipped_volume(lab, ledger)
     with stale_answers(monkeypatch):
         tick(shell, lab)
@@ -666,7 +666,7 @@ def test_a_flipped_volume_that_was_deleted_is_forgotten_after_ten_minutes(lab, s
 def test_the_record_of_a_volume_on_its_target_is_not_requested_while_it_is_what_it_should_be(
     lab, shell, ledger
 ):
-    """One call tells every modification in progress; of a fleet at rest nothing more is asked."""
+    """One call lists every modification in progress; for a fleet at rest there is no further call."""
     a_flipped_volume(lab, ledger)
     report = tick(shell, lab)
     assert report.api_calls["ec2:DescribeVolumesModifications"] == 1

@@ -49,13 +49,13 @@ def advance_time_in(monkeypatch, owner, name, *, left_ms):
     context = SimpleNamespace(left_ms=some_functions_module.TIME_LEFT_MS)
     a_context = some_functions_module.a_lambda_context
 
-    def timed(*args):
+    def a_timed_context(*args):
         result = a_context(*args)
         result.get_remaining_time_in_millis = lambda: context.left_ms
         return result
 
     monkeypatch.setattr(owner, name, slow)
-    monkeypatch.setattr(some_functions_module, "a_lambda_context", timed)
+    monkeypatch.setattr(some_functions_module, "a_lambda_context", a_timed_context)
 
 
 def place_hold(functions, volume_id=None):
@@ -502,7 +502,7 @@ def test_a_request_that_never_reached_aws_is_requested_again_after_two_minutes(
 def test_alerts_about_flips_go_out_with_the_next_tick_and_what_the_topic_refuses_with_the_one_after(
     functions, lab, flip_candidate
 ):
-    """Many flips at once are told in one message: each flip for itself would flood people."""
+    """Many flips at once are reported in one message: one for each flip would flood people."""
     functions.flip()
     lab.faults.add(Fault(action="Publish", code="AuthorizationError", message="no", status=403))
     *_, output = functions.tick(1)

@@ -206,11 +206,11 @@ def test_the_same_message_in_two_executions_at_once_is_one_modification(function
     gate = Barrier(2)
     real = flip.execute_flips
 
-    def together(shell, orders, collector):
+    def execute_together(shell, orders, collector):
         gate.wait(timeout=20)
         return real(shell, orders, collector)
 
-    monkeypatch.setattr(flip, "execute_flips", together)
+    monkeypatch.setattr(flip, "execute_flips", execute_together)
     silent = Mock(spec=Telemetry, remaining_s=lambda: 50.0)
     outcomes = []
 

@@ -1,4 +1,4 @@
-"""What the functions stand on: their environment, what importing one does, and what it keeps while warm."""
+"""The runtime of the functions: their environment, what importing one does, and what it keeps while warm."""
 
 import json
 import os
@@ -78,7 +78,7 @@ print(json.dumps({"reads": reads, "deeds": deeds, "modules": sorted(sys.modules)
 
 @pytest.fixture
 def build_runtime(functions, lab, monkeypatch):
-    """Builds what a function stands on, from an environment as the stack writes it."""
+    """Builds the runtime of a function from an environment as the stack writes it."""
 
     def build(verb="watch", account=ACCOUNT, **changes):
         for name, value in lab.environment.items():

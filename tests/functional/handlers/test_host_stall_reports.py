@@ -308,7 +308,7 @@ def test_a_stall_lasting_hours_is_still_current(functions, lab):
 
 
 def test_a_volume_that_stays_stalled_is_reported_repeatedly(functions, lab):
-    """The probe tells since when, and how long by now."""
+    """The probe reports since when, and how long by now."""
     volume_id = add_calm(lab, instance_id=HOST)
     for minutes in (5, 10, 15, 20):
         lab.clock.advance(300)
@@ -398,7 +398,7 @@ def test_a_report_that_waited_in_the_queue_for_too_long_is_dropped_whatever_time
     assert functions.alert_kinds() == []
 
 
-# ---- who is told
+# ---- who is alerted
 
 
 @pytest.mark.parametrize("tags", [{"burstwatch:mode": "observe"}, {"burstwatch:ignore": "true"}])

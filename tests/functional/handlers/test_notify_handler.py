@@ -256,13 +256,13 @@ def test_many_faults_are_counted_and_the_first_named(function):
 
 
 def test_an_internal_error_is_reported_with_its_traceback_and_hides_no_other(function, slack, monkeypatch):
-    def broken(notice, *, delay_note):
+    def render_broken_message(notice, *, delay_note):
         if notice.message_id.endswith("0"):
             raise ZeroDivisionError
         return real(notice, delay_note=delay_note)
 
     real = slack_adapter.render_message
-    monkeypatch.setattr(slack_adapter, "render_message", broken)
+    monkeypatch.setattr(slack_adapter, "render_message", render_broken_message)
     error_text = function.invoke_failing(
         an_sns_event(*(to_lambda_event(numbered_alert(number)) for number in range(2)))
     )
@@ -388,7 +388,7 @@ def test_a_table_that_is_gone_stops_no_alert_and_is_reported(function, slack):
 
 
 @pytest.fixture
-def deployed(function, monkeypatch):
+def deployed_function(function, monkeypatch):
     environ = {
         "AWS_ACCESS_KEY_ID": "AKIA",
         "AWS_SECRET_ACCESS_KEY": "secret",
@@ -407,12 +407,12 @@ def deployed(function, monkeypatch):
     notify._open_channels.cache_clear()
 
 
-def test_the_handler_delivers_end_to_end(deployed, slack):
+def test_the_handler_delivers_end_to_end(deployed_function, slack):
     assert notify.handler(an_sns_event(ALERT), Context())["sent"] == 2
-    assert (len(slack.posts), len(deployed.chat_messages)) == (1, 1)
+    assert (len(slack.posts), len(deployed_function.chat_messages)) == (1, 1)
 
 
-def test_the_handler_fails_with_a_metric_that_the_alarm_sees(deployed, slack, capsys):
+def test_the_handler_fails_with_a_metric_that_the_alarm_sees(deployed_function, slack, capsys):
     slack.answers = [(404, "no_service", {})]
     with pytest.raises(NotDeliveredError):
         notify.handler({"Records": [a_record(ALERT)]}, Context())
@@ -420,7 +420,7 @@ def test_the_handler_fails_with_a_metric_that_the_alarm_sees(deployed, slack, ca
     assert (metrics["AlertsNotDelivered"], metrics["service"]) == ([1.0], "prod")
 
 
-def test_an_invalid_environment_is_one_line_and_the_same_metric(deployed, monkeypatch, capsys):
+def test_an_invalid_environment_is_one_line_and_the_same_metric(deployed_function, monkeypatch, capsys):
     monkeypatch.delenv("BURSTWATCH_LEDGER")
     with pytest.raises(notify.BurstwatchError, match="BURSTWATCH_LEDGER is not set"):
         notify.handler(an_sns_event(ALERT), Context())

@@ -40,7 +40,7 @@ def functions(monkeypatch):
 
 
 def add_fluctuating(lab) -> str:
-    """Drains by 500 - 300 = 200/s, 2 % in nine minutes: in focus, and far from dry."""
+    """Drains by 500 - 300 = 200/s, 2 % in nine minutes: in focus, and far from empty."""
     return add_lab_volume(lab, "restless", "steady:500", balance_pct=90, minutes=20)
 
 
@@ -653,7 +653,7 @@ def test_the_numbers_are_those_of_the_fleet(functions, lab):
         "VolumesOk": 1,
         "VolumesCritical": 1,
     }
-    # 33 % at 17:59 is 1,782,000 credits; 2,700 a second leave: dry 660 s after, which is 600 s from now
+    # 33 % at 17:59 is 1,782,000 credits; 2,700 a second leave: empty 660 s after, which is 600 s from now
     assert (output.metrics["LowestBurstBalance"], output.metrics["SoonestTimeToEmpty"]) == (33, 600)
     [blob] = output.metric_blobs
     [block] = blob["_aws"]["CloudWatchMetrics"]
@@ -750,7 +750,7 @@ def test_many_refused_volumes_do_not_hold_up_the_request_for_a_new_one(functions
 
 
 def test_volumes_that_ec2_does_not_describe_count_as_unread(functions, lab):
-    """Whoever revokes the permission to describe must not make the watchdog blind in silence."""
+    """If the permission to describe is revoked, the watchdog must not become blind without an alert."""
     add_critical(lab, tags=AUTO)
     add_calm(lab)
     assert functions.watch("sweep").metrics["VolumesUnread"] == 0

@@ -18,7 +18,7 @@ WEBHOOK = "https://hooks.slack.com/services/T00000000/B00000000/abcdefghijklmnop
 
 @pytest.fixture
 def environ():
-    """With a service of its own: Powertools keeps one logger for each, for good."""
+    """With a service of its own: Powertools keeps one logger for each until the process ends."""
     return {
         "POWERTOOLS_SERVICE_NAME": f"prod-{next(NUMBERS)}",
         "POWERTOOLS_METRICS_NAMESPACE": "Burstwatch",
@@ -187,7 +187,7 @@ def test_instruments_are_made_once_and_only_when_there_is_something_to_do(in_lam
 # Traces
 
 
-def untraced(event, context):
+def handle_untraced(event, context):
     return "done"
 
 
@@ -200,7 +200,7 @@ def untraced(event, context):
     ],
 )
 def test_outside_lambda_or_switched_off_a_tracer_leaves_the_handler_as_it_is(environ):
-    assert make_tracer(environ)(untraced) is untraced
+    assert make_tracer(environ)(handle_untraced) is handle_untraced
 
 
 def test_an_invocation_that_is_not_sampled_is_not_traced_and_one_that_is_is(monkeypatch):
@@ -214,7 +214,7 @@ def test_an_invocation_that_is_not_sampled_is_not_traced_and_one_that_is_is(monk
     traced = []
     monkeypatch.setattr(tracing, "Tracer", FakeTracer)
     environ = {"LAMBDA_TASK_ROOT": "/var/task", "POWERTOOLS_SERVICE_NAME": "prod"}
-    handler = make_tracer(environ)(untraced)
+    handler = make_tracer(environ)(handle_untraced)
     assert handler({}, None) == "done"
     environ["_X_AMZN_TRACE_ID"] = "Root=1-5759e988;Parent=53995c3f;Sampled=0"
     assert handler({}, None) == "done"

@@ -229,12 +229,12 @@ def test_a_disk_that_cannot_be_built_leaves_nothing(tmp_path, monkeypatch):
     require_throttled_disk()
     real = device_module._run_command
 
-    def broken(command):
+    def fail_mkfs(command):
         if command[0] == "mkfs.ext4":
             raise DiskError("mkfs.ext4: no")
         return real(command)
 
-    monkeypatch.setattr(device_module, "_run_command", broken)
+    monkeypatch.setattr(device_module, "_run_command", fail_mkfs)
     with pytest.raises(DiskError, match="mkfs"), ThrottledDevice(parent=tmp_path):
         pass
     assert leftovers_of(tmp_path) == []

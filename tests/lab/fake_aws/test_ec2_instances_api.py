@@ -1,4 +1,4 @@
-"""What the lab tells of instances: what their type allows, and what is left in buckets of their own."""
+"""What the lab reports about instances: what their type allows, and what is left in buckets of their own."""
 
 import json
 import urllib.request

@@ -87,7 +87,7 @@ def test_a_flip_to_gp3_is_distinguished_from_request_to_completion(fleet, ec2):
     }
 
 
-# the second at which DescribeVolumes tells the new type
+# the second at which DescribeVolumes shows the new type
 SHOWN = [("accepted", 0), ("optimizing", 60), ("completed", 1_060)]
 
 

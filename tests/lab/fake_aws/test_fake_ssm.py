@@ -81,14 +81,14 @@ def test_a_path_lists_what_is_directly_below_it_or_everything(ssm):
     for name in ("/a/1", "/a/2", "/a/deep/3", "/ab", "/a"):
         put(ssm, name)
 
-    def below(**parameters):
+    def names_below(**parameters):
         return [
             parameter["Name"]
             for parameter in ssm.get_parameters_by_path(Path="/a", **parameters)["Parameters"]
         ]
 
-    assert below() == ["/a/1", "/a/2"]
-    assert below(Recursive=True) == ["/a/1", "/a/2", "/a/deep/3"]
+    assert names_below() == ["/a/1", "/a/2"]
+    assert names_below(Recursive=True) == ["/a/1", "/a/2", "/a/deep/3"]
     assert ssm.get_parameters_by_path(Path="/nowhere")["Parameters"] == []
 
 

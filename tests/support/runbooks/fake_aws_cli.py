@@ -87,8 +87,8 @@ class FakeAwsCli:
         if "filter-pattern" in options:
             parameters["filterPattern"] = options["filter-pattern"][0]
         pages = client.get_paginator("filter_log_events").paginate(**parameters)
-        wanted = _pattern(parameters.get("filterPattern", ""))
-        events = [event for page in pages for event in page["events"] if wanted(event["message"])]
+        is_matching = _pattern(parameters.get("filterPattern", ""))
+        events = [event for page in pages for event in page["events"] if is_matching(event["message"])]
         is_short = options.get("format", ["detailed"])[0] == "short"
         return "".join(_log_line(event, is_short=is_short) for event in events)
 
@@ -113,11 +113,11 @@ def _pattern(text: str) -> Callable[[str], bool]:
             f'--filter-pattern {text}: this test knows ?Word ?Word and {{ $.key = "value" || … }}'
         )
 
-    def wanted(message: str) -> bool:
+    def is_matching(message: str) -> bool:
         record = json.loads(message) if message.startswith("{") else {}
         return any(record.get(key) == value for key, value in alternatives)
 
-    return wanted
+    return is_matching
 
 
 def _log_line(event: Mapping[str, Any], *, is_short: bool) -> str:

@@ -176,7 +176,7 @@ def test_a_volume_attached_twenty_minutes_ago_has_no_gap_of_thirty():
 
 
 def test_a_level_by_the_bound_leads_with_the_bound():
-    # 24 %, lost 0.01 % a minute: dry in 40 h by the estimate; a warning because of the bound.
+    # 24 %, lost 0.01 % a minute: empty in 40 h by the estimate; a warning because of the bound.
     [alert] = a_decision(an_assessment(draining_to(24, 0.0001))).alerts
     assert "stands still" not in " ".join(format_sentences(alert))
 

@@ -174,7 +174,7 @@ def test_a_very_long_message_is_cut():
             {},
             "this machine's clock is 20 min ahead of AWS's",
         ),
-        # EC2 calls it a matter of credentials; what was noted at signing tells better.
+        # EC2 calls it a matter of credentials; what was noted at signing is more exact.
         (
             "AuthFailure",
             "not able to validate",

@@ -19,7 +19,7 @@ ALL_GP2 = {"volume-type": ["gp2"]}
 
 
 def a_described_volume(volume_id="vol-1", **changes):
-    """A volume as DescribeVolumes tells; a change to None leaves the field out."""
+    """A volume as DescribeVolumes returns it; a change to None leaves the field out."""
     facts = {
         "VolumeId": volume_id,
         "VolumeType": "gp2",
@@ -513,21 +513,21 @@ class FakeModificationsClient:
         }
 
 
-def modified(volume_id="vol-1", **changes):
+def a_modification(volume_id="vol-1", **changes):
     facts = MODIFICATION | {"VolumeId": volume_id} | changes
     return {key: value for key, value in facts.items() if value is not None}
 
 
 def test_a_modification_is_read_whole():
     later = datetime(2026, 1, 1, 1, tzinfo=UTC)
-    over = modified(ModificationState="failed", EndTime=later, StatusMessage="Try again.")
+    over = a_modification(ModificationState="failed", EndTime=later, StatusMessage="Try again.")
     results = Ec2Reader(FakeModificationsClient(over)).modifications_by_id(["vol-1"]).modifications["vol-1"]
     assert (results.ended_at, results.status_message, results.has_failed) == (later, "Try again.", True)
 
 
 def test_modifications_are_looked_up_200_at_a_time_and_one_never_modified_is_absent():
     ids = [f"vol-{nth}" for nth in range(401)]
-    ec2 = FakeModificationsClient(modified("vol-0"), modified("vol-400"))
+    ec2 = FakeModificationsClient(a_modification("vol-0"), a_modification("vol-400"))
     results = Ec2Reader(ec2).modifications_by_id([*ids, "vol-0"])
     assert (list(results.modifications), results.unread) == (["vol-0", "vol-400"], {})
     assert [len(request["Filters"][0]["Values"]) for request in ec2.requests] == [200, 200, 1]
@@ -536,9 +536,9 @@ def test_modifications_are_looked_up_200_at_a_time_and_one_never_modified_is_abs
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_newest_of_several_modifications_counts(order):
     reported = [
-        modified(StartTime=None, Progress=1),
-        modified(StartTime=NEW_YEAR, Progress=2),
-        modified(StartTime=datetime(2026, 1, 2, tzinfo=UTC), Progress=3),
+        a_modification(StartTime=None, Progress=1),
+        a_modification(StartTime=NEW_YEAR, Progress=2),
+        a_modification(StartTime=datetime(2026, 1, 2, tzinfo=UTC), Progress=3),
     ]
     results = Ec2Reader(FakeModificationsClient(*reported[::order])).modifications_by_id(["vol-1"])
     assert results.modifications["vol-1"].progress_pct == 3
@@ -548,7 +548,7 @@ def test_modifications_that_cannot_be_read_are_unread_with_their_batch_or_alone(
     ids = [f"vol-{nth}" for nth in range(201)]
     throttled = refusal("RequestLimitExceeded", "Request limit exceeded.", "DescribeVolumesModifications")
     ec2 = FakeModificationsClient(
-        modified("vol-7"), modified("vol-200", TargetSize=None), fail_with={"vol-0": throttled}
+        a_modification("vol-7"), a_modification("vol-200", TargetSize=None), fail_with={"vol-0": throttled}
     )
     results = Ec2Reader(ec2).modifications_by_id(ids)
     assert results.modifications == {}
@@ -683,7 +683,7 @@ def test_instance_types_are_a_request_that_ec2_knows(client):
 
 
 class CannedEc2:
-    """EC2, whatever it tells."""
+    """EC2 with any response."""
 
     def __init__(self, *volumes):
         self.volumes = list(volumes)

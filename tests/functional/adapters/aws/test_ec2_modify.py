@@ -1,4 +1,4 @@
-"""ModifyVolume over real connections: sent once whatever comes back, and each answer told for what it is."""
+"""ModifyVolume over real connections: sent once whatever comes back, and each answer classified."""
 
 import socket
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""What every ledger keeps, sends and claims, in a file or in a table, whoever else uses it."""
+"""What every ledger keeps, sends and claims, in a file or in a table, with any number of other users."""
 
 from dataclasses import replace
 
@@ -154,7 +154,7 @@ def test_an_alert_without_an_entry_of_its_own_still_gets_one(ledger):
 
 
 def test_the_same_alert_committed_again_is_neither_written_nor_sent_twice(ledger):
-    """Two watchdogs reject one policy at one time: there is no state whose revision could tell them apart."""
+    """Two watchdogs reject one policy at one time: no state's revision could distinguish them."""
     rejected = a_change("policy", dropped=True, alerts=(an_alert("policy", 100, AlertKind.POLICY_REJECTED),))
     sent = []
     for _ in range(2):
@@ -196,7 +196,7 @@ def test_entries_are_reported_oldest_first_from_the_time_requested(ledger):
 
 
 def test_what_a_zone_lacks_is_kept_as_its_history_and_changes_no_volume(home, ledger):
-    """Old code reads the ledger all the same: there is no new table, item or kind of entry."""
+    """Old code can still read the ledger: there is no new table, item or kind of entry."""
     volume = a_volume(volume_id=A, zone="us-east-1-bos-1a")
     ledger.commit([a_change(A)], channels=[])
     for at_s, kind in ((100, VolumeType.GP3), (900, VolumeType.IO2)):
@@ -384,7 +384,7 @@ def replace_with_digest(ledger, delivery):
 
 @pytest.mark.parametrize("happens", [claim, try_to_send, deliver, replace_with_digest])
 def test_a_digest_with_an_alert_that_no_longer_waits_untouched_is_not_sent(ledger, second_ledger, happens):
-    """It would tell that alert a second time; the others go out one by one, or in the next digest."""
+    """It would send that alert a second time; the others go out one by one, or in the next digest."""
     ledger.commit([a_change(A), a_change(B)], channels=[MAIL])
     ids, digest = sent_ids(ledger, MAIL), a_digest(an_alert(A), an_alert(B))
     happens(second_ledger, second_ledger.pending_deliveries(channels=[MAIL])[0])

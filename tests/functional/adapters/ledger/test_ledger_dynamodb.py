@@ -121,7 +121,7 @@ def test_a_quiet_tick_costs_the_same_however_large_the_fleet(table, ledger, volu
 
 
 def test_a_process_that_starts_reads_the_roster_once(table, ledger, second_ledger):
-    """800,000 bytes are 196 units of 4 KB, in three items on one page, beside the tick that names them."""
+    """800,000 bytes are 196 units of 4 KB, in three items on one page, with the tick that names them."""
     ledger.complete_tick(TickKind.SWEEP, 300, fleet_fingerprints=frozenset(range(100_000)))
     assert consumed_capacity(table, second_ledger.fleet_snapshot) == (197, 0)
     assert consumed_capacity(table, second_ledger.fleet_snapshot) == (1, 0)

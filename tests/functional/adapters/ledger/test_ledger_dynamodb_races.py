@@ -225,7 +225,7 @@ def test_holds_that_are_placed_and_lifted_at_once_are_each_recorded(home, ledger
 
 
 def test_entries_within_one_second_take_one_transaction_each(home, ledger):
-    """Else those who tell something at once stand in each other's way the longer the more they are."""
+    """Otherwise concurrent writers would delay each other the longer the more they are."""
     for number in range(6):
         ledger.place_hold(replace(HOLD, by=f"{number}"))
     assert home.table.calls["TransactWriteItems"] == 6
@@ -344,7 +344,7 @@ def sweep_again(ledger, _now_s=0):
     ],
 )
 def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_finish(before, act):
-    """It ends as if nobody had been killed: nothing lost, nothing half, each alert told once."""
+    """It ends as if nobody had been killed: nothing lost, nothing half done, each alert sent once."""
     calls, expected = run_with_crash(before, act)
     for number in range(calls):
         for after in (False, True):

@@ -121,7 +121,7 @@ def test_several_holds_and_releases_in_one_second_are_all_recorded(ledger, secon
 
 
 def test_the_latest_mark_per_window_counts_after_reopening(ledger, second_ledger):
-    """Whose clock was behind has the last word all the same."""
+    """The later entry counts even if its clock was behind."""
     started, stopped = a_mark(until_s=5000), a_mark(is_start=False, by="bob", at_s=900, until_s=6000)
     for mark in (started, a_mark("night"), stopped):
         ledger.record_manual_override(mark)

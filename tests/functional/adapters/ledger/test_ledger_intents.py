@@ -137,7 +137,7 @@ def test_an_intent_is_recorded_up_to_the_caps_and_not_beyond(home, ledger, reser
         (a_flip(status=FlipStatus.IN_PROGRESS, direction=BACK), True),
         (a_flip(status=FlipStatus.ON_TARGET, is_permanent=True, by="ann"), False),
         (a_flip(status=FlipStatus.ON_TARGET, is_permanent=True, usd_per_month=-1.88), False),
-        # what a machine chose to pay for good counts for good
+        # what a machine chose to pay permanently counts permanently
         (a_flip(status=FlipStatus.ON_TARGET, is_permanent=True), True),
         (None, False),
     ],

@@ -521,7 +521,7 @@ def test_a_roster_of_a_hundred_thousand_takes_eight_bytes_a_volume(ledger):
 
 
 @contextmanager
-def counted_steps(ledger):
+def count_steps(ledger):
     """How many steps of SQLite's virtual machine the block takes: its work, whatever the machine."""
     steps = []
     ledger._connection.set_progress_handler(lambda: steps.append(1) and None, 1)
@@ -532,10 +532,10 @@ def counted_steps(ledger):
 
 
 def test_a_long_history_of_other_volumes_costs_nothing(ledger):
-    """The work for one volume, and for all states, is the same beside 20,000 entries of others as without."""
+    """The work for one volume, and for all states, is the same with 20,000 entries of others as without."""
 
     def work(revision):
-        with counted_steps(ledger) as steps:
+        with count_steps(ledger) as steps:
             assert ledger.commit(
                 [a_change(A, expected=revision - 1 or None, revision=revision)], channels=[MAIL]
             )

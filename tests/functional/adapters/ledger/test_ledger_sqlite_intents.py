@@ -33,7 +33,7 @@ def begin(ledger, change, **caps):
     return ledger.record_intent(change, Caps(**caps), now_s=NOW_S, respects_holds=True, channels=[MAIL])
 
 
-def reserved(ledger):
+def read_reservations(ledger):
     return dict(ledger._connection.execute("SELECT * FROM reservations"))
 
 
@@ -66,7 +66,7 @@ def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, c
     )
     recorded = [line.split()[0] for line in chain.from_iterable(text) if line.endswith(IntentStatus.RECORDED)]
     assert len(recorded) == len(set(recorded)) == 4
-    assert reserved(ledger) == reserving(ledger) == dict.fromkeys(recorded, 10.0)
+    assert read_reservations(ledger) == reserving(ledger) == dict.fromkeys(recorded, 10.0)
     for volume_id in VOLUME_IDS:
         assert len(ledger.entries(volume_id)) == (volume_id in recorded)
 
@@ -116,7 +116,7 @@ def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
         assert [racer.returncode for racer in racers] == [0] * 6
     assert 10.0 <= most <= 20.0
     assert {line for line in text if line.startswith("recorded")} <= {"recorded 0", "recorded 1"}
-    assert reserved(ledger) == reserving(ledger) == {}
+    assert read_reservations(ledger) == reserving(ledger) == {}
     intents = [e for v in VOLUME_IDS for e in ledger.entries(v) if e.kind is EntryKind.INTENT]
     assert len(intents) == text["recorded 0"] + text["recorded 1"]
 
@@ -145,7 +145,7 @@ def test_a_process_killed_while_recording_intents_leaves_whole_ones(path):
         with SqliteLedger.open(path) as ledger:
             states = ledger.states()
             assert set(reported) <= set(states)
-            assert reserved(ledger) == reserving(ledger) == dict.fromkeys(states, 10.0)
+            assert read_reservations(ledger) == reserving(ledger) == dict.fromkeys(states, 10.0)
             assert all(len(ledger.entries(volume_id)) == 1 for volume_id in states)
 
 

@@ -93,11 +93,11 @@ def test_what_another_invocation_is_sending_is_left_to_it(client, sent_log, send
 
 
 def test_what_an_invocation_left_half_done_is_sent_when_its_time_is_over(client, sent_log, send):
-    def killed():
+    def kill_process():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sent_log.send_once("slack", "a1", killed, lease_s=0)
+        sent_log.send_once("slack", "a1", kill_process, lease_s=0)
     assert SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status is SendStatus.SENT
 
 

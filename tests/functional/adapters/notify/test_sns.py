@@ -42,7 +42,7 @@ def publish(client):
     def keep(params, **_):
         kept.append(params)
 
-    def sent(alert, topic_arn=TOPIC):
+    def send_and_check(alert, topic_arn=TOPIC):
         with Stubber(client) as stub:
             stub.add_response("publish", {"MessageId": "1"})
             SnsChannel(client, topic_arn).send(alert)
@@ -51,7 +51,7 @@ def publish(client):
 
     kept = []
     client.meta.events.register("provide-client-params.sns.Publish", keep, unique_id="keep")
-    yield sent
+    yield send_and_check
     client.meta.events.unregister("provide-client-params.sns.Publish", unique_id="keep")
 
 

@@ -25,7 +25,7 @@ NOW_S = 1_795_197_635
 
 
 def policy(minutes):
-    """A policy that is told from others by when it warns."""
+    """A policy that is distinguished from others by when it warns."""
     return f"version: 1\nlevels:\n  warning_within: {minutes}m\n"
 
 
@@ -62,7 +62,7 @@ class FakeSsm:
         }
 
 
-def denied():
+def access_denied_error():
     text = "User: role/watch is not authorized to perform: ssm:GetParameters on resource: x"
     return ClientError({"Error": {"Code": "AccessDeniedException", "Message": text}}, "GetParameters")
 
@@ -87,7 +87,7 @@ def time():
 
 
 class PolicyReaderFunction:
-    """A function with these parameters, which may start anew."""
+    """A function with these parameters, which may be restarted."""
 
     def __init__(self, ssm, time):
         self.ssm = ssm
@@ -207,7 +207,7 @@ def test_a_bad_deployed_policy_with_nothing_remembered_flips_nothing_either(tabl
 
 def test_a_revoked_permission_is_reported_with_the_grant_that_is_missing(function):
     function.read_policy()
-    function.ssm.error = denied()
+    function.ssm.error = access_denied_error()
     active = function.read_policy()
     assert active.policy.levels.warning_within.total_seconds() == 61 * 60
     assert active.problem.kind is PolicyProblemKind.UNREAD
@@ -258,7 +258,7 @@ def test_a_ledger_that_cannot_be_used_is_reported(function, table, monkeypatch):
         function.read_policy()
 
 
-# What people hear of it
+# What is alerted
 
 
 def policy_alerts(result, now_s=NOW_S):

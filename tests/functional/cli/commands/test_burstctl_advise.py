@@ -1,4 +1,4 @@
-"""burstctl advise: two weeks of history, the region's prices, and what people and programs are told."""
+"""burstctl advise: two weeks of history, the region's prices, and its output for people and programs."""
 
 import csv
 import io
@@ -40,12 +40,12 @@ def add(lab, name, load="steady:50", *, days=14.1, **fields) -> str:
 
 
 def add_empty_volume(lab, name="ci-7", **fields) -> str:
-    """Wants 900 and earns 300: nine days dry, at 300 operations a second."""
+    """Wants 900 and earns 300: nine days empty, at 300 operations a second."""
     return add(lab, name, "steady:900", balance_pct=40, **fields)
 
 
 def put_throughput(lab, volume_id, mib_s, *, hours=8) -> None:
-    """What CloudWatch is told the volume read, in each minute of so many hours up to 17:00."""
+    """What the volume publishes to CloudWatch as read, in each minute of so many hours up to 17:00."""
     client = lab.client("cloudwatch")
     dimensions = [{"Name": "VolumeId", "Value": volume_id}]
     starts = [START - timedelta(hours=1, minutes=nth) for nth in range(hours * 60)]

@@ -485,12 +485,12 @@ def test_what_cannot_be_removed_is_named_and_the_next_clean_up_removes_it(checks
 def test_on_a_full_disk_nothing_more_is_created_and_everything_is_removed(checks, lab):
     written = run_file.write_atomically
 
-    def full(path, content):
+    def raise_disk_full(path, content):
         if lab.faults.call_counts().get("CreateVolume", 0) > 1:
             raise WriteError(f"{path} could not be written (No space left on device)")
         written(path, content)
 
-    checks.monkeypatch.setattr(run_file, "write_atomically", full)
+    checks.monkeypatch.setattr(run_file, "write_atomically", raise_disk_full)
 
     result = checks.run("--yes", "--only", "tag-filter")
 

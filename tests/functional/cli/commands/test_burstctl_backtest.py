@@ -1,4 +1,4 @@
-"""burstctl backtest: what the watchdog would have done, told from history alone, and held against the lab."""
+"""burstctl backtest: what the watchdog would have done, from history alone, compared with the lab."""
 
 import os
 import time
@@ -91,7 +91,7 @@ def build_fleet():
 
 
 def watch_for_days(policy):
-    """What the real watchdog told and did, by volume: it looks after the lab's volumes from tick to tick."""
+    """What the real watchdog alerted and did, by volume: it watches the lab's volumes at each tick."""
     fleet = build_fleet()
     ec2 = cast("Any", InProcessEc2(fleet))
     cloudwatch = InProcessCloudWatch(fleet)
@@ -163,7 +163,7 @@ def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(cli, tmp_p
         created = [(at_s(element["started_at"]), element["direction"]) for element in item["modifications"]]
         assert created == flips[volume_id], item["name"]
         results = round(item["usd_watching"] / 0.00001)
-        # this watchdog asks nobody what drained a volume: five metrics for each drain told at a new level
+        # this watchdog asks nobody what drained a volume: five metrics for each drain alerted at a new level
         levels = ["ok", *(level for kind, level, _ in live_alerts if kind.startswith("BurstBalance"))]
         risen = [
             at for was, at in pairwise(levels) if at != was and at in ("warning", "critical", "exhausted")
@@ -205,7 +205,7 @@ def test_all_shows_volumes_without_events_too(cli, lab):
 
 
 def test_one_volume_is_shown_with_its_history_line_by_line(cli, lab):
-    # the recording begins at 13:12 on the 19th with a full bucket: dry at 15:42, before the backtest's day
+    # the recording begins at 13:12 on the 19th with a full bucket: empty at 15:42, before the backtest's day
     volume_id = add(lab, "ci-7", "nightly-batch:2")
 
     result = cli.run("backtest", volume_id, "--days", "1")
@@ -572,7 +572,7 @@ def test_ten_million_rows_end_at_the_first_too_many(cli, tmp_path):
         for nth in range(10_000_000):
             yield b"%d,100,5,5\n" % (start_s + nth * 60)
 
-    # a pipe: whoever reads on would have to read it all
+    # a pipe: reading on would mean reading it all
     path = tmp_path / "large.csv"
     os.mkfifo(path)
     written = []

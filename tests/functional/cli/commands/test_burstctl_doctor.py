@@ -1,4 +1,4 @@
-"""burstctl doctor at a desk: what it finds, what mends it, and that it does nothing but look."""
+"""burstctl doctor without a stack: what it finds, what fixes it, and that it only reads."""
 
 import os
 import re

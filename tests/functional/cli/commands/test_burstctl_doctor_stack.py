@@ -1,4 +1,4 @@
-"""burstctl doctor beside a deployed stack: is it alive, is it heard, and what mends it where not."""
+"""burstctl doctor with a deployed stack: does it run, do its alerts arrive, and what fixes it if not."""
 
 import os
 from urllib.request import Request, urlopen
@@ -51,7 +51,7 @@ def cloudformation(cli, lab):
 
 
 def clear_parameters(lab):
-    """What other tests made; and what moto takes long to load is loaded before anybody hurries."""
+    """What other tests made; and what moto takes long to load is loaded before anything is timed."""
     reset(lab)
     lab.client("secretsmanager").list_secrets()
     lab.client("scheduler").list_schedules()
@@ -277,7 +277,7 @@ def test_an_unreadable_deployment_record(cli, lab):
 
 
 def test_the_alert_targets_of_a_function_with_hidden_settings_are_unknown(cli, lab, cloudformation):
-    """Neither that nobody hears, nor that there is no Slack."""
+    """Neither that nobody is notified, nor that there is no Slack."""
     sns = lab.client("sns")
     topic_arn = "arn:aws:sns:us-east-1:123456789012:burstwatch"
     for subscription in sns.list_subscriptions_by_topic(TopicArn=topic_arn)["Subscriptions"]:

@@ -1,4 +1,4 @@
-"""burstctl experiment credit-reset: four truths told apart, and a volume that always comes home."""
+"""burstctl experiment credit-reset: four hypotheses distinguished, and a volume that always returns."""
 
 import json
 import signal
@@ -81,10 +81,10 @@ def fake_sleep(lab, monkeypatch):
     monkeypatch.setattr(runner, "_POLL_INTERVAL_S", 600)
     monkeypatch.setattr(runner, "_SLOW_POLL_INTERVAL_S", 3600)
 
-    def nap(stop, seconds):
+    def sleep_and_check(stop, seconds):
         created.sleep(stop, seconds)
 
-    monkeypatch.setattr(StopSignal, "wait", nap)
+    monkeypatch.setattr(StopSignal, "wait", sleep_and_check)
     return created
 
 

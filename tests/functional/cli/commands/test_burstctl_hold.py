@@ -1,4 +1,4 @@
-"""burstctl hold and release: a person says that nothing is to be modified, and everybody hears it."""
+"""burstctl hold and release: a person stops all modifications, and everybody is notified."""
 
 import sqlite3
 from dataclasses import replace

@@ -285,10 +285,10 @@ def test_a_file_that_cannot_be_written_leaves_what_was_there(cli, lab, monkeypat
     volume_id, path = add_calm(lab), cli.directory / "ci-7.png"
     path.write_bytes(b"yesterday's")
 
-    def full(_path, _data):
+    def raise_disk_full(_path, _data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", raise_disk_full)
     result = cli.run("plot", volume_id, "--to", path)
 
     assert result.code == 1

@@ -298,10 +298,10 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(cli, lab, page, monke
     add_calm(lab)
     page.write_text("the old one")
 
-    def full(*_given):
+    def raise_disk_full(*_given):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    monkeypatch.setattr("pathlib.Path.write_bytes", raise_disk_full)
     result = cli.run("report", "--html", page)
     assert result.code == 1
     assert result.error_lines == [

@@ -1,4 +1,4 @@
-"""burstctl watch --act: what it modifies, what it tells of it, and who else may be at work."""
+"""burstctl watch --act: what it modifies, what it reports, and who else may be at work."""
 
 import json
 from dataclasses import replace
@@ -178,7 +178,7 @@ def test_a_volume_flipped_by_hand_for_a_time_is_flipped_back_when_calm(cli, lab)
 
 
 def test_an_original_in_the_ledger_that_costs_more_is_refused_and_reported_and_not_made(cli, lab):
-    """Whoever can write one item of the ledger, and modify no volume, gets no io2 for $3,355 a month."""
+    """A user who can write one item of the ledger, and modify no volume, gets no io2 for $3,355 a month."""
     volume_id = add_critical(lab)
     cli.run("flip", volume_id, "--to", "gp3", "--for", "1h", "--yes")
     lab.fleet.set_load(volume_id, "idle")
@@ -286,7 +286,7 @@ def test_the_pause_after_a_failure_is_not_reported_as_a_refusal(cli, lab):
 
 
 def test_an_externally_changed_volume_is_flipped_back_once_released(cli, lab):
-    """io1 for $260 more a month stays in the books though somebody else made it io2."""
+    """io1 for $260 more a month stays reserved though somebody else made it io2."""
     volume_id = add_exhausted(lab, tags=AUTO | {"burstwatch:target": "io1"})
     cli.run("watch", "--act", "--once")
     lab.fleet.set_load(volume_id, "idle")

@@ -1,4 +1,4 @@
-"""burstctl watch --metrics-port: what it tells Prometheus, for how long, and a real Prometheus that asks."""
+"""burstctl watch --metrics-port: its metrics, for how long, and a scrape by a real Prometheus."""
 
 import json
 import os
@@ -247,7 +247,7 @@ def test_the_heartbeat_is_the_last_pass_that_was_carried_through(collector):
 
 @contextmanager
 def a_watch(cli, *arguments):
-    """A watch of its own process that tells metrics; what answers a scrape once a pass is over."""
+    """A watch in its own process that exports metrics; what answers a scrape once a pass is over."""
     log = cli.directory / "watch.log"
     command = ("watch", "--metrics-port", "0", *arguments)
     with log.open("w") as text, cli.start_subprocess(*command, stdout=text, stderr=text):

@@ -1,4 +1,4 @@
-"""What a volume should be for good: tables worked by hand, and laws over all usages."""
+"""What a volume should be permanently: tables worked by hand, and laws over all usages."""
 
 from dataclasses import replace
 from math import ceil

@@ -243,7 +243,7 @@ def test_it_drains_dangerously_below_half(least_pct, danger):
     assert advise(a_case(usage=a_usage(50, least_pct=least_pct))).drain_risk is danger
 
 
-# what is said beside the numbers
+# the text next to the numbers
 
 
 @pytest.mark.parametrize(
@@ -339,7 +339,7 @@ def test_a_gp2_that_stays_serves_its_burst_ceiling_at_best():
 
 
 def test_there_is_something_left_to_watch_while_any_volume_depends_on_burst_credits():
-    # 1,000 GiB cannot run dry; of the other nothing was seen, and it stays
+    # 1,000 GiB cannot run out of credits; of the other nothing was seen, and it stays
     off, on = advise(a_case(1_000, a_usage())), advise(a_case(1, None))
     for several, is_left in [([off], True), ([off, on], False), ([on], False), ([], False)]:
         assert summarise(several).needs_no_watch is is_left

@@ -179,7 +179,7 @@ def test_after_a_return_it_can_run_out_of_credits_and_refills_no_further_than_fu
 
 
 def test_when_both_are_full_it_is_again_what_was_recorded():
-    # full from the return on; the recording falls later by more than its operations tell (small ones merged)
+    # full from the return on; it then falls by more than its operations explain; small ones merge
     recorded = a_recording([100.0] * 40 + [90.0] * 10, [100.0] * 50)
     volume = replayed_aws(recorded)
     volume.modify(IO1, minute(0))
@@ -218,7 +218,7 @@ def test_a_modification_is_reported_as_aws_does_and_the_volume_shows_it_while_aw
 
 
 def a_mixed_fleet(minutes):
-    """Idle, a nightly drain, saws around the baseline, and one that is dry all the time."""
+    """Idle, a nightly drain, saws around the baseline, and one that is empty all the time."""
     dice = random.Random(7)
     noise = [dice.uniform(0, 900) for _ in range(minutes)]
     return [
@@ -285,7 +285,7 @@ def test_a_tagged_volume_is_never_skipped_as_calm(settings):
     [
         [100.0] * 30 + [96.9] + [100.0] * 30,  # it leaves calm
         [100.0] * 30 + [nan] * 6 + [100.0] * 30,  # nobody knows what was meanwhile
-        [100.0, 97.1],  # 2.9 % in three minutes would be 870 a second: dry in 100 minutes, not calm by far
+        [100.0, 97.1],  # 2.9 % in three minutes would be 870 a second: empty in 100 minutes, not calm by far
         [nan] * 60,
     ],
 )
@@ -322,7 +322,7 @@ def replay_recording(recording, *moves, policy=None, minutes=None):
 
 
 def test_minutes_on_the_target_are_avoided_and_those_on_the_way_are_not():
-    # dry from minute 10 to 69; out at 15, there at 25; back at 55, there at 65
+    # empty from minute 10 to 69; out at 15, there at 25; back at 55, there at 65
     dry = [50.0] * 10 + [0.0] * 60 + [50.0] * 10
     result = replay_recording(a_recording(dry, [300.0] * 80), (15, IO1), (55, GP2))
     assert result.stalls == Stalls(seen=60, avoided=30, eased=20, added=0)
@@ -336,7 +336,7 @@ def test_a_depletion_is_announced_by_the_first_alert_of_its_drain():
     setting = a_setting(minutes, replace(Policy(), flip=FlipPolicy(fleet_cap=0)))
     [result] = replay([recording], setting).volumes
     item = tally_volume(result, setting)
-    # 5,400,000 credits at 1,500 a second last an hour: dry (1 %) at about 02:00
+    # 5,400,000 credits at 1,500 a second last an hour: empty (1 %) at about 02:00
     [depletion] = item.depletions
     assert abs(depletion.empty_at_s - minute(119)) <= 60
     first = next(alert for alert in item.alerts if alert.kind == "BurstBalanceDraining")

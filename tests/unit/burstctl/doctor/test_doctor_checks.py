@@ -90,11 +90,11 @@ def test_a_check_that_hangs_is_abandoned_and_hides_no_other():
 
 
 def test_a_check_that_fails_keeps_what_it_had_found_and_hides_no_other():
-    def half(_context):
+    def raise_midway(_context):
         yield ok("the first half")
         raise ZeroDivisionError("by nothing")
 
-    result = run_all_checks(a_check("half", half), a_check("fine", lambda _: [ok("fine")]))
+    result = run_all_checks(a_check("half", raise_midway), a_check("fine", lambda _: [ok("fine")]))
 
     first, second = result["half"]
     assert first == ok("the first half")
@@ -232,7 +232,7 @@ MISSING = {"EvalResourceName": "*", "MissingContextValues": ["aws:SourceIp"]}
         ({"EvalDecision": "implicitDeny"}, SimulationOutcome.DENIED),
         ({"EvalDecision": "explicitDeny"}, SimulationOutcome.DENIED),
         ({"EvalDecision": "implicitDeny", "MissingContextValues": ["ec2:Region"]}, SimulationOutcome.UNKNOWN),
-        # where a resource is named, and it always is, IAM tells beside that what it missed
+        # where a resource is named, and it always is, IAM also reports what it missed
         ({"EvalDecision": "implicitDeny", "ResourceSpecificResults": [MISSING]}, SimulationOutcome.UNKNOWN),
         ({"EvalDecision": "explicitDeny", "ResourceSpecificResults": [MISSING]}, SimulationOutcome.UNKNOWN),
         ({"EvalDecision": "allowed", "ResourceSpecificResults": [MISSING]}, SimulationOutcome.UNKNOWN),
@@ -537,14 +537,15 @@ def test_the_deployed_version_against_this_one(deployed, verdict):
 # Words
 
 
-def rendered(*findings, name="odd"):
+def check_results(*findings, name="odd"):
     return [CheckResult(check=a_check(name), findings=findings)]
 
 
 def test_a_command_is_continued_between_its_words_and_never_inside_quotes():
     command = f"aws scheduler get-schedule --name {'n' * 40} --query '{{A: B, {'C: D, ' * 12}}}' > s.json"
     lines = [
-        line.text for line in to_lines(rendered(broken("it is off", fix="enable it", commands=(command,))))
+        line.text
+        for line in to_lines(check_results(broken("it is off", fix="enable it", commands=(command,))))
     ]
 
     pasted = " ".join(line.strip().removesuffix("\\").strip() for line in lines[3:])
@@ -555,8 +556,8 @@ def test_a_command_is_continued_between_its_words_and_never_inside_quotes():
 def test_equal_findings_are_merged_with_all_their_subjects():
     same = [broken("no answer", fix="wait", subject=about) for about in ("ec2:A", "ec2:B")]
     checked = [
-        *rendered(*same, name="one"),
-        *rendered(broken("no answer", fix="wait", subject="ec2:C"), name="two"),
+        *check_results(*same, name="one"),
+        *check_results(broken("no answer", fix="wait", subject="ec2:C"), name="two"),
     ]
 
     lines = [line.text for line in to_lines(checked)]

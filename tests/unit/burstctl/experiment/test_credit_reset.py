@@ -221,7 +221,7 @@ def test_datapoints_on_the_flip_narrow_what_it_left_with():
 
 
 def test_datapoints_on_the_way_that_no_bucket_can_have_count_for_nothing():
-    """A gp2 that cannot run dry tells 100 %, and so may one that is half-way to another type."""
+    """A gp2 that cannot run out of credits reports 100 %, and so may one that is half-way to another type."""
     on_its_way = rising("12:05", 5, 100.0, per_minute=0)
 
     assert credits_on_arrival(a_round_trip(on_its_way)) == credits_on_arrival(a_round_trip([]))
@@ -241,7 +241,7 @@ def test_a_round_trip_goes_forward_in_time():
         a_round_trip([], return_started_at_s=ON_TARGET_AT_S - 1)
 
 
-# Before a flip: what will be told apart
+# Before a flip: what can be distinguished
 
 
 def test_how_long_it_must_stay_follows_from_what_its_size_earns():

@@ -1,4 +1,4 @@
-"""Pictures in characters, beside what they are drawn from; `pytest tests/unit --rewrite` draws them anew."""
+"""Pictures in characters, next to their data; `pytest tests/unit --rewrite` draws them again."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -104,7 +104,7 @@ def a_bad_day() -> VolumePlot:
     )
 
 
-def there_and_back_again() -> VolumePlot:
+def a_flipped_and_returned_volume() -> VolumePlot:
     """It drains by 1 % a minute from nine, is flipped at ten, on gp3 until two, and comes back empty."""
     pairs = [*falling("07:00", 100, 0, 120), *falling("09:00", 100, 1, 61), *falling("14:34", 0, -0.1, 85)]
     balance = Series.from_pairs((sample.start_at_s, sample.value) for sample in pairs)
@@ -112,7 +112,7 @@ def there_and_back_again() -> VolumePlot:
 
 
 def exhausted() -> VolumePlot:
-    """Dry since half past ten, and held to its baseline of 300."""
+    """Empty since half past ten, and throttled to its baseline of 300."""
     return plotted_of(
         a_history(falling("09:00", 90, 1, 178), reads=75, writes=225), start="09:00", now="12:00"
     )
@@ -122,7 +122,7 @@ CASES = {
     "a_bad_day": (a_bad_day, 80, 24, UNICODE_GLYPHS),
     "a_bad_day_in_ascii": (a_bad_day, 80, 24, ASCII_GLYPHS),
     "a_bad_day_on_a_wide_terminal": (a_bad_day, 140, 44, UNICODE_GLYPHS),
-    "there_and_back_again": (there_and_back_again, 80, 24, UNICODE_GLYPHS),
+    "there_and_back_again": (a_flipped_and_returned_volume, 80, 24, UNICODE_GLYPHS),
     "exhausted": (exhausted, 80, 24, UNICODE_GLYPHS),
 }
 
@@ -190,7 +190,7 @@ def test_lanes_are_there_only_when_something_is_on_them():
 
 
 def test_flip_interval_and_return_follow_each_other():
-    [flip] = build_lanes(there_and_back_again().timeline)
+    [flip] = build_lanes(a_flipped_and_returned_volume().timeline)
     assert [(s.start_s, s.end_s, s.style, s.text) for s in flip.segments] == [
         (at("10:00"), at("10:30"), SegmentStyle.LEAVING, "to gp3 3,000 IOPS"),
         (at("10:30"), at("14:00"), SegmentStyle.AWAY, "gp3 3,000 IOPS"),
@@ -323,7 +323,7 @@ def test_operations_are_drawn_up_to_the_burst_where_they_came_near_and_else_so_t
     assert iops_scale(a_chronology_at(460)) == 600
     assert iops_scale(a_chronology_at(0)) == 600, "twice the baseline"
     assert iops_scale(a_chronology_at(3_400)) == 3_400, "more than there should be is not cut"
-    moved = replace(near, limits=there_and_back_again().timeline.limits)
+    moved = replace(near, limits=a_flipped_and_returned_volume().timeline.limits)
     assert iops_scale(moved) == 3_000
 
 

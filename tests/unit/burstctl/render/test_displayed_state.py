@@ -36,7 +36,7 @@ CHANGING = a_flip(
 )
 
 
-def explained(decision, *, verbose=True):
+def explain(decision, *, verbose=True):
     reported = Explanation(decision=decision, policy=Policy(), now_s=NOW_S, state=None, entries=())
     topics = render_explanation(reported, verbose=verbose)
     return urgent_lines(reported), {topic: " ".join(lines) for topic, lines in topics}
@@ -61,7 +61,7 @@ REFILLED_AND_FALLING = balances(*[97.0] * 46, *_RISING, 98.8, 98.6, 98.4, 98.2, 
 
 
 def test_a_volume_that_falls_unsteadily_is_not_said_to_have_no_fall_nor_to_be_draining():
-    _, text = explained(a_decision(an_assessment(REFILLED_AND_FALLING)))
+    _, text = explain(a_decision(an_assessment(REFILLED_AND_FALLING)))
     assert "over 5 min: 180 credits/s" in text["Drains"]
     why = "it falls, but not steadily: over 60 min it has not fallen"
     assert text["Drains"].endswith(f"{why}, so no drain is believed")
@@ -76,23 +76,23 @@ def test_the_table_does_not_say_not_draining_beside_a_drain():
 
 
 def test_a_drain_not_extrapolated_has_no_start():
-    _, young = explained(a_decision(an_assessment(draining_to(90, 1, count=6))))
+    _, young = explain(a_decision(an_assessment(draining_to(90, 1, count=6))))
     assert "not believed" in young["Estimate"]
     assert "Began" not in young
-    _, old = explained(a_decision(an_assessment(draining_to(30, 1))))
+    _, old = explain(a_decision(an_assessment(draining_to(30, 1))))
     assert old["Began"] == "The drain began at 10:59 UTC or earlier"
 
 
 @pytest.mark.parametrize("balance", [balances(*[0.0] * 20), draining_to(10, 3)])
 def test_the_reserve_is_not_subtracted_from_less_time_than_it_is(balance):
     state = a_state(next_poll_at_s=int(NOW_S))
-    _, text = explained(a_decision(an_assessment(balance), state))
+    _, text = explain(a_decision(an_assessment(balance), state))
     assert "840 s of them" not in text["Look"]
     assert "no longer than the 840 s reserved for lag, slack and acting" in text["Look"]
 
 
 def test_the_next_command_comes_first_when_something_is_critical():
-    lines, text = explained(a_decision(an_assessment(draining_to(18, 3, count=20))), verbose=False)
+    lines, text = explain(a_decision(an_assessment(draining_to(18, 3, count=20))), verbose=False)
     assert lines == [
         "CRITICAL: dry in about 5 min (12:05), not before 12:05 UTC",
         "  burstctl flip vol-0a1 --region us-east-1 --to gp3 --iops 3000 \\",
@@ -105,7 +105,7 @@ def test_the_next_command_comes_first_when_something_is_critical():
 
 
 def test_a_calm_volume_has_nothing_to_do_first():
-    lines, text = explained(a_decision(an_assessment(balances(*[100.0] * 20))))
+    lines, text = explain(a_decision(an_assessment(balances(*[100.0] * 20))))
     assert (lines, text["Next step"]) == ([], "none: ok")
 
 
@@ -114,7 +114,7 @@ def test_a_calm_volume_has_nothing_to_do_first():
 
 def test_an_exhausted_volume_that_refills_says_so_everywhere():
     decision = a_decision(an_assessment(draining_to(3, -0.2, count=14)), a_state(level=Level.EXHAUSTED))
-    lines, text = explained(decision)
+    lines, text = explain(decision)
     assert lines == ["EXHAUSTED: refilling, full in 8 h"]
     assert text["Estimate"] == "none: refilling, full in 8 h"
     assert text["Next step"].startswith("none: ")
@@ -138,7 +138,7 @@ def test_a_volume_that_aws_is_changing_is_shown_as_changing(direction):
     assert lines[1].split()[0] == "changing"
     assert not [line for line in lines if line.startswith("exhausted")]
     assert max(map(display_width, lines)) <= 80
-    first, text = explained(decision)
+    first, text = explain(decision)
     assert first == []
     assert text["Level"].startswith("changing: on its way to ")
     assert text["Next step"].startswith("wait until AWS is done: ")

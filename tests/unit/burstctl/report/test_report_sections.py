@@ -26,7 +26,7 @@ def entry(kind, clock, **body):
     )
 
 
-def accepted(clock, direction, more, *, to=GP3, intent="i1"):
+def accepted_entry(clock, direction, more, *, to=GP3, intent="i1"):
     return entry(
         EntryKind.ACCEPTED,
         clock,
@@ -99,7 +99,11 @@ def test_json_in_a_page_keeps_its_meaning_and_has_nothing_that_acts():
 def test_an_interval_costs_its_share_of_a_month():
     # 73 a month are 0.10 an hour; away from 8 to 11
     stays = flip_costs(
-        [accepted("08:00", "out", 73.0, to=IO1), accepted("11:00", "back", -73.0, to=GP2, intent="i2")], None
+        [
+            accepted_entry("08:00", "out", 73.0, to=IO1),
+            accepted_entry("11:00", "back", -73.0, to=GP2, intent="i2"),
+        ],
+        None,
     )
     [stay] = stays
     assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.30)
@@ -111,7 +115,7 @@ def test_an_interval_costs_its_share_of_a_month():
 def test_what_a_return_saves_ends_when_the_volume_goes_again():
     # 0.10 an hour; away from 8 to 9 and from 10 to 11: at home for one hour each until noon
     nightly = [
-        accepted(clock, direction, usd, to=IO1 if usd > 0 else GP2, intent=clock)
+        accepted_entry(clock, direction, usd, to=IO1 if usd > 0 else GP2, intent=clock)
         for clock, direction, usd in (
             ("08:00", "out", 73.0), ("09:00", "back", -73.0),
             ("10:00", "out", 73.0), ("11:00", "back", -73.0),
@@ -125,7 +129,10 @@ def test_what_a_return_saves_ends_when_the_volume_goes_again():
 
 
 def test_a_return_saves_in_the_report_of_its_time_and_not_in_each_one_after():
-    entries = [accepted("08:00", "out", 73.0, to=IO1), accepted("09:00", "back", -73.0, intent="i2")]
+    entries = [
+        accepted_entry("08:00", "out", 73.0, to=IO1),
+        accepted_entry("09:00", "back", -73.0, intent="i2"),
+    ]
     [stay] = flip_costs(entries, None)
     assert stay.usd_saved_by_return(at("08:30"), at("12:00")) == pytest.approx(0.30)
     assert stay.usd_saved_by_return(at("09:30"), at("12:00")) == 0
@@ -136,9 +143,9 @@ def test_a_return_saves_in_the_report_of_its_time_and_not_in_each_one_after():
     [
         ([], False),
         ([entry(EntryKind.LEVEL_CHANGED, "08:00")], False),
-        ([accepted("08:00", "out", 73.0, to=IO1)], False),
-        ([accepted("11:00", "back", -73.0)], True),
-        ([entry(EntryKind.REACHED, "08:30"), accepted("11:00", "back", -73.0)], True),
+        ([accepted_entry("08:00", "out", 73.0, to=IO1)], False),
+        ([accepted_entry("11:00", "back", -73.0)], True),
+        ([entry(EntryKind.REACHED, "08:30"), accepted_entry("11:00", "back", -73.0)], True),
     ],
 )
 def test_only_older_intervals_need_the_whole_history(entries, is_midway):
@@ -146,7 +153,7 @@ def test_only_older_intervals_need_the_whole_history(entries, is_midway):
 
 
 def test_a_second_flip_belongs_to_an_older_interval():
-    further = accepted("09:00", "out", 74.88, to=IO1)
+    further = accepted_entry("09:00", "out", 74.88, to=IO1)
     gp3 = LedgerEntry(
         volume_id="vol-0a1",
         revision=1,
@@ -155,11 +162,11 @@ def test_a_second_flip_belongs_to_an_older_interval():
         body={**further.body, "from": configuration_to_document(GP3)},
     )
     assert begins_mid_interval([gp3])
-    assert not begins_mid_interval([accepted("08:00", "out", -1.88), gp3])
+    assert not begins_mid_interval([accepted_entry("08:00", "out", -1.88), gp3])
 
 
 def test_an_open_interval_is_billed_to_now():
-    [stay] = flip_costs([accepted("08:00", "out", 73.0)], a_state(flip=a_flip()))
+    [stay] = flip_costs([accepted_entry("08:00", "out", 73.0)], a_state(flip=a_flip()))
     assert stay.ended_at_s is None
     assert stay.usd_within(at("00:00"), at("12:00")) == pytest.approx(0.40)
     assert stay.usd_saved_by_return(at("00:00"), at("12:00")) == 0
@@ -167,7 +174,8 @@ def test_an_open_interval_is_billed_to_now():
 
 def test_a_second_flip_outward_costs_its_difference_on_top():
     stays = flip_costs(
-        [accepted("08:00", "out", -1.88), accepted("09:00", "out", 74.88, to=IO1, intent="i2")], None
+        [accepted_entry("08:00", "out", -1.88), accepted_entry("09:00", "out", 74.88, to=IO1, intent="i2")],
+        None,
     )
     assert [stay.usd_per_month for stay in stays] == [-1.88, 73.0]
     assert stays[0].ended_at_s == at("09:00")
@@ -180,14 +188,15 @@ def test_a_flip_older_than_the_ledger_comes_from_the_state():
 
 def test_a_modification_that_failed_costs_nothing():
     failed = entry(EntryKind.FAILED, "08:05", intent_id="i1", direction="out")
-    assert flip_costs([accepted("08:00", "out", 73.0), failed], None) == []
+    assert flip_costs([accepted_entry("08:00", "out", 73.0), failed], None) == []
 
 
 def test_money_is_distinguished_by_where_it_comes_from():
     expensive = flip_costs(
-        [accepted("08:00", "out", 73.0, to=IO1), accepted("10:00", "back", -73.0, intent="i2")], None
+        [accepted_entry("08:00", "out", 73.0, to=IO1), accepted_entry("10:00", "back", -73.0, intent="i2")],
+        None,
     )
-    cheap = flip_costs([accepted("08:00", "out", -7.3)], None)
+    cheap = flip_costs([accepted_entry("08:00", "out", -7.3)], None)
     money = summarise_costs(
         [*expensive, *cheap],
         states={"vol-0a1": a_state(flip=a_flip(usd_per_month=10.0))},
@@ -223,7 +232,7 @@ def test_when_gp3_does_not_exist_it_saves_nothing():
 def test_an_intent_shows_its_outcome_and_levels_only_in_the_volume_history():
     intent = entry(EntryKind.INTENT, "07:59", intent_id="i1", direction="out", summary="is to become gp3")
     level = entry(EntryKind.LEVEL_CHANGED, "07:58", **{"from": "ok", "to": "critical"})
-    activities = read_activities([level, intent, accepted("08:00", "out", 1.0)])
+    activities = read_activities([level, intent, accepted_entry("08:00", "out", 1.0)])
     assert [(action.kind, action.is_secondary, action.letter) for action in activities] == [
         (ActivityKind.LEVEL, True, "C"),
         (ActivityKind.FLIPPED, True, ""),

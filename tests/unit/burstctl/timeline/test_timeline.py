@@ -162,7 +162,7 @@ def test_a_volume_that_never_was_anything_else_has_what_it_is():
 
 
 def test_the_forecast_cone_is_the_forecast_that_decides():
-    # 1 % a minute: 41 % at 11:59, dry 41 min later; 41 % are 2,214,000 credits, at 2,700/s 820 s
+    # 1 % a minute: 41 % at 11:59, empty 41 min later; 41 % are 2,214,000 credits, at 2,700/s 820 s
     balance = falling("11:00", 100, 1, 60)
     timeline = a_chronology(a_history(balance), assessment=an_assessment(balance))
     fan = timeline.forecast_cone

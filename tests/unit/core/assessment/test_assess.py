@@ -184,7 +184,7 @@ def test_credits_are_the_share_of_a_full_bucket():
         (100, None, 300, 800),
         (100, 8, 100, 2_160_000 / 2_900),
         (8, 100, 100, 2_160_000 / 2_900),
-        # Grown past the size that cannot run dry, but perhaps not earning as that yet: / 1,500 = 1,440 s.
+        # Too large to run out of credits, but perhaps not earning as such yet: / 1,500 = 1,440 s.
         (2_000, 500, 1_500, 1_440),
     ],
 )

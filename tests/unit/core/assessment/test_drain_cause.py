@@ -25,7 +25,7 @@ NOW_S = at("12:00")
 
 
 def falling(*, calm: int, minutes: int, per_minute: float = 3, start_pct: float = 100) -> Series:
-    """A balance that stands still and then falls, to the minute that begins at 11:58."""
+    """A balance that is constant and then falls, to the minute that begins at 11:58."""
     values = [start_pct] * calm + [start_pct - per_minute * (item + 1) for item in range(minutes)]
     return balances(*values)
 
@@ -216,7 +216,7 @@ def test_a_bucket_that_was_empty_all_the_hour_was_drained_too():
 
 
 def test_a_bucket_that_little_emptied_was_drained_too():
-    # From 2.4 % to 0.9 %: a fall too small to count, and yet it ran dry.
+    # From 2.4 % to 0.9 %: a fall too small to count, and yet it ran out of credits.
     low = Series.from_pairs(
         (at("00:00") - DAY_S + s, 2.4 if s < 11.5 * HOUR_S else 0.9)
         for s in range(0, DAY_S, BALANCE_HISTORY_PERIOD_S)

@@ -7,7 +7,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 @pytest.mark.parametrize(
     ("provision", "configuration"),
     [
-        # AWS tells the IOPS of a gp2, and of io1 and io2 a throughput, that nobody can set
+        # AWS reports the IOPS of a gp2, and of io1 and io2 a throughput, that nobody can set
         (VolumeSpec(volume_type="gp2", size_gib=100, iops=300), Configuration(volume_type=VolumeType.GP2)),
         (
             VolumeSpec(volume_type="gp2", size_gib=100, iops=300, throughput_mib_s=128),
@@ -25,7 +25,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
             VolumeSpec(volume_type="io2", size_gib=100, iops=1_000),
             Configuration(volume_type=VolumeType.IO2, iops=1_000),
         ),
-        # what AWS does not tell is the least of the type
+        # what AWS does not report is the least of the type
         (
             VolumeSpec(volume_type="gp3", size_gib=100),
             Configuration(volume_type=VolumeType.GP3, iops=3_000, throughput_mib_s=125),

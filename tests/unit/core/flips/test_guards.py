@@ -59,11 +59,11 @@ def refusals(policy=None, *, overridden=(), **changes):
     return check_guards(a_plan(**changes), policy or Policy(), overridden=overridden)
 
 
-def refused_by(policy=None, **changes) -> list[Guard]:
+def refusing_guards(policy=None, **changes) -> list[Guard]:
     return [refusal.guard for refusal in refusals(policy, **changes)]
 
 
-def spent(*hours_ago: float, by: str = WATCHDOG) -> tuple[ModificationUse, ...]:
+def modification_uses(*hours_ago: float, by: str = WATCHDOG) -> tuple[ModificationUse, ...]:
     """Modifications that began so many hours before noon, oldest first."""
     return tuple(ModificationUse(at_s=NOW_S - int(hours * HOUR_S), by=by) for hours in hours_ago)
 
@@ -89,7 +89,7 @@ class GuardCase:
     policy: dict = field(default_factory=dict)
 
 
-# In the order in which they are told. 20 November 2026 is a Friday; noon UTC is one o'clock in Berlin.
+# In the order in which they are reported. 20 November 2026 is a Friday; noon UTC is one o'clock in Berlin.
 GUARD_CASES = {
     Guard.NOT_OPTED_IN: GuardCase(
         reason=("propose", "burstwatch:mode=auto"), context={"volume_settings": volume_settings(Mode.PROPOSE)}
@@ -112,7 +112,9 @@ GUARD_CASES = {
         context={"modification": a_modification(state="optimizing", progress_pct=42)},
     ),
     # Four at 15:00, 16:00 and 17:00 yesterday and at 10:00: the first is 24 h old at 15:00.
-    Guard.AWS_QUOTA: GuardCase(reason=("4",), ends_at="15:00", state={"used": spent(21, 20, 19, 2)}),
+    Guard.AWS_QUOTA: GuardCase(
+        reason=("4",), ends_at="15:00", state={"used": modification_uses(21, 20, 19, 2)}
+    ),
     Guard.COOLDOWN: GuardCase(
         reason=("3 in a row",), ends_at="12:04", state={"failure_count": 3, "retry_at_s": int(at("12:04"))}
     ),
@@ -276,7 +278,7 @@ MANUAL_RETURN = {"direction": BACK, "cause": FlipCause.MANUAL, "current": GP3, "
 
 @pytest.mark.parametrize("mode", Mode)
 def test_a_timed_manual_flip_returns_without_a_tag(mode):
-    assert refused_by(volume_settings=volume_settings(mode), **MANUAL_RETURN) == []
+    assert refusing_guards(volume_settings=volume_settings(mode), **MANUAL_RETURN) == []
 
 
 @pytest.mark.parametrize("highest", [Mode.PROPOSE, Mode.OBSERVE])
@@ -286,7 +288,7 @@ def test_stopping_all_flips_also_stops_the_return_of_a_manual_flip(highest, mode
     [refusal] = refusals(stopped, volume_settings=volume_settings(mode), **MANUAL_RETURN)
     assert refusal.guard is Guard.NOT_OPTED_IN
     assert f"mode.highest is {highest}" in refusal.reason
-    assert refused_by(stopped, volume_settings=volume_settings(mode), by=OPERATOR, **MANUAL_RETURN) == []
+    assert refusing_guards(stopped, volume_settings=volume_settings(mode), by=OPERATOR, **MANUAL_RETURN) == []
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -296,12 +298,12 @@ def test_an_unwatched_volume_is_not_modified_automatically(mode, sent):
     [refusal] = refusals(volume_settings=ignoring_settings, **sent)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.NOT_OPTED_IN, None)
     assert "burstwatch:ignore" in refusal.reason
-    assert refused_by(volume_settings=ignoring_settings, by=OPERATOR, **sent) == []
+    assert refusing_guards(volume_settings=ignoring_settings, by=OPERATOR, **sent) == []
 
 
 @pytest.mark.parametrize("cause", [cause for cause in FlipCause if cause is not FlipCause.MANUAL])
 def test_an_automatic_flip_needs_the_tag_to_return(cause):
-    assert refused_by(volume_settings=volume_settings(Mode.PROPOSE), direction=BACK, cause=cause) == [
+    assert refusing_guards(volume_settings=volume_settings(Mode.PROPOSE), direction=BACK, cause=cause) == [
         Guard.NOT_OPTED_IN
     ]
 
@@ -321,7 +323,7 @@ def test_an_automatic_flip_needs_the_tag_to_return(cause):
     ],
 )
 def test_a_managed_volume_without_an_instance_of_ours_belongs_to_a_service(volume, guard):
-    assert refused_by(volume=volume, by=OPERATOR) == ([guard] if guard else [])
+    assert refusing_guards(volume=volume, by=OPERATOR) == ([guard] if guard else [])
 
 
 # attachment
@@ -332,8 +334,8 @@ def test_a_managed_volume_without_an_instance_of_ours_belongs_to_a_service(volum
 def test_a_detached_volume_is_never_changed_automatically(direction, cause):
     """Neither out nor back, whether it drains, is critical or in a window, or was sent out for a time."""
     detached = {"volume": {"attached": False, "instance_id": None}, "direction": direction, "cause": cause}
-    assert refused_by(**detached) == [Guard.DETACHED]
-    assert refused_by(**detached, by=OPERATOR) == []
+    assert refusing_guards(**detached) == [Guard.DETACHED]
+    assert refusing_guards(**detached, by=OPERATOR) == []
 
 
 def test_a_volume_that_is_being_detached_counts_as_detached():
@@ -384,7 +386,7 @@ def test_a_modification_of_anybodys_must_be_over(state):
 
 @pytest.mark.parametrize("state", ["completed", "failed"])
 def test_a_modification_that_is_over_is_none_in_progress(state):
-    assert refused_by(modification=a_modification(state=state)) == []
+    assert refusing_guards(modification=a_modification(state=state)) == []
 
 
 @pytest.mark.parametrize("phase", [FlipStatus.REQUESTED, FlipStatus.IN_PROGRESS])
@@ -397,7 +399,7 @@ def test_an_open_intent_must_be_settled_first(phase):
 
 
 def test_a_volume_on_target_may_be_redirected():
-    assert refused_by(state={"flip": a_flip()}, current=GP3, target=IO2) == []
+    assert refusing_guards(state={"flip": a_flip()}, current=GP3, target=IO2) == []
 
 
 # the quota
@@ -407,21 +409,21 @@ def test_a_volume_on_target_may_be_redirected():
     ("ledger", "newest", "counted"),
     [
         ((), None, []),
-        (spent(3, 2), None, [WATCHDOG, WATCHDOG]),
-        # AWS's newest is the one of the ledger: they tell its start within 5 s of each other.
-        (spent(3, 2), "10:00:00", [WATCHDOG, WATCHDOG]),
-        (spent(3, 2), "10:00:05", [WATCHDOG, WATCHDOG]),
-        (spent(3, 2), "09:59:55", [WATCHDOG, WATCHDOG]),
+        (modification_uses(3, 2), None, [WATCHDOG, WATCHDOG]),
+        # AWS's newest is the one of the ledger: they give its start within 5 s of each other.
+        (modification_uses(3, 2), "10:00:00", [WATCHDOG, WATCHDOG]),
+        (modification_uses(3, 2), "10:00:05", [WATCHDOG, WATCHDOG]),
+        (modification_uses(3, 2), "09:59:55", [WATCHDOG, WATCHDOG]),
         # or it is not, and somebody else's
-        (spent(3, 2), "10:00:06", [WATCHDOG, WATCHDOG, "others"]),
-        (spent(3, 2), "09:30", [WATCHDOG, "others", WATCHDOG]),
+        (modification_uses(3, 2), "10:00:06", [WATCHDOG, WATCHDOG, "others"]),
+        (modification_uses(3, 2), "09:30", [WATCHDOG, "others", WATCHDOG]),
         ((), "10:00", ["others"]),
         # Only the last 24 h count: what began at noon yesterday counts no more.
-        (spent(24, 23.999), None, [WATCHDOG]),
+        (modification_uses(24, 23.999), None, [WATCHDOG]),
         ((), at("12:00") - DAY_S, []),
         ((), at("12:00") - DAY_S + 1, ["others"]),
         # A clock that was ahead: it counts.
-        (spent(-1), None, [WATCHDOG]),
+        (modification_uses(-1), None, [WATCHDOG]),
     ],
 )
 def test_used_modifications_count_ledger_and_newest_aws_record_once(ledger, newest, counted):
@@ -457,7 +459,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
     hours_ago, watchdog_ends, ann_ends, by_whom
 ):
     # The way back: its cooldown is none of this test's business.
-    state = {"used": spent(*hours_ago, by=by_whom)}
+    state = {"used": modification_uses(*hours_ago, by=by_whom)}
     for by, ends in ((WATCHDOG, watchdog_ends), (OPERATOR, ann_ends)):
         result = refusals(state=state, by=by, direction=BACK)
         assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
@@ -467,7 +469,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
 @pytest.mark.parametrize(
     ("hours_ago", "target", "direction", "by", "ends"),
     [
-        # Two are used: the third is the last that is left to the watchdog, and only gp3 may stay for good.
+        # Two are used: the third is the last that is left to the watchdog, and only gp3 may stay permanently.
         ((20, 10), IO2, OUT, WATCHDOG, "16:00"),
         ((20, 10), IO1, OUT, WATCHDOG, "16:00"),
         ((20, 10), GP3, OUT, WATCHDOG, None),
@@ -481,7 +483,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
 )
 def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, direction, by, ends):
     facts = {"target": target, "current": GP2 if direction is OUT else GP3, "direction": direction, "by": by}
-    result = refusals(state={"used": spent(*hours_ago)}, **facts)
+    result = refusals(state={"used": modification_uses(*hours_ago)}, **facts)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.AWS_QUOTA])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
@@ -497,7 +499,7 @@ def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, directi
     ],
 )
 def test_the_watchdogs_last_of_the_day_is_its_third(hours_ago, by, is_last):
-    assert is_last_of_the_day(a_plan(state={"used": spent(*hours_ago)}, by=by)) is is_last
+    assert is_last_of_the_day(a_plan(state={"used": modification_uses(*hours_ago)}, by=by)) is is_last
 
 
 @pytest.mark.parametrize(
@@ -516,12 +518,12 @@ def test_the_older_rule_requires_six_hours_between_any_two(clock, ends, directio
 
 def test_the_older_rule_still_counts_four_a_day():
     policy = flip_policy(quota_rule=QuotaRule.SIX_HOURS)
-    [refusal] = refusals(policy, state={"used": spent(23, 17, 11.5, 6)}, by=OPERATOR)
+    [refusal] = refusals(policy, state={"used": modification_uses(23, 17, 11.5, 6)}, by=OPERATOR)
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("13:00"))
 
 
 def test_the_third_flip_of_a_day_is_refused_with_its_count():
-    [refusal] = refusals(state={"used": spent(20, 10)}, target=IO2)
+    [refusal] = refusals(state={"used": modification_uses(20, 10)}, target=IO2)
     assert "modification 3" in refusal.reason
     assert "io2" in refusal.reason
 
@@ -547,7 +549,7 @@ def test_a_modification_that_only_aws_knows_of_starts_the_cooldown_too():
 
 
 def test_a_flip_back_has_no_cooldown():
-    assert refused_by(state={"used": spent(0.1)}, direction=BACK) == []
+    assert refusing_guards(state={"used": modification_uses(0.1)}, direction=BACK) == []
 
 
 @pytest.mark.parametrize(("retry", "ends"), [("11:59", None), ("12:00", None), ("12:00:01", "12:00:01")])
@@ -588,12 +590,12 @@ def test_change_hours_go_by_the_clocks_of_their_zone(day_offset, clock, ends, ca
 @pytest.mark.parametrize("cause", [FlipCause.WINDOW, FlipCause.MANUAL])
 @pytest.mark.parametrize("direction", Direction)
 def test_windows_and_people_have_chosen_their_hours_themselves(cause, direction):
-    assert refused_by(OFFICE, now_s=at("22:00"), cause=cause, direction=direction) == []
+    assert refusing_guards(OFFICE, now_s=at("22:00"), cause=cause, direction=direction) == []
 
 
 @pytest.mark.parametrize("cause", [FlipCause.DRAINING, FlipCause.CRITICAL])
 def test_change_hours_hold_for_the_flip_back_as_well(cause):
-    assert refused_by(OFFICE, now_s=at("22:00"), cause=cause, direction=BACK) == [Guard.CHANGE_HOURS]
+    assert refusing_guards(OFFICE, now_s=at("22:00"), cause=cause, direction=BACK) == [Guard.CHANGE_HOURS]
 
 
 # the account
@@ -624,11 +626,11 @@ def test_the_account_limit_is_the_policys():
 
 @pytest.mark.parametrize("now", [GP3, replace(IO2, iops=3_999), GP2])
 def test_any_other_number_is_a_change(now):
-    assert refused_by(current=now, target=IO2) == []
+    assert refusing_guards(current=now, target=IO2) == []
 
 
 def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_cooldown():
-    just_now = {"used": spent(0.1)}
+    just_now = {"used": modification_uses(0.1)}
     waited = GuardCase(reason=(), state=just_now | {"failure_count": 1, "retry_at_s": NOW_S - 1})
     assert refusals_of(waited) == []
     assert [refusal.guard for refusal in refusals_of(GuardCase(reason=(), state=just_now))] == [
@@ -637,7 +639,7 @@ def test_after_a_modification_that_failed_its_own_pause_counts_and_not_the_coold
 
 
 def test_the_pause_after_a_failure_was_reported_with_the_failure():
-    """Alone what refuses then is told: another guard, or a cooldown that has nothing to do with it."""
+    """Only what refuses then is reported: another guard, or a cooldown that has nothing to do with it."""
     failed = {"failure_count": 1, "retry_at_s": NOW_S + 60}
     [pause] = refusals(state=failed)
     assert is_backoff_refusal(a_state(**failed), pause)
@@ -650,7 +652,7 @@ def test_the_pause_after_a_failure_was_reported_with_the_failure():
 
 def test_of_several_modifications_the_newest_is_the_one_that_counts():
     # at 16:00 yesterday and at 11:54: both rules count from the latter
-    known = {"used": spent(20, 0.1)}
+    known = {"used": modification_uses(20, 0.1)}
     [quota, cooldown] = refusals(flip_policy(quota_rule=QuotaRule.SIX_HOURS), state=known)
     assert (quota.guard, quota.ends_at_s) == (Guard.AWS_QUOTA, at("17:54"))
     assert quota.reason.endswith("the last began 2026-11-20T11:54:00Z by watchdog")

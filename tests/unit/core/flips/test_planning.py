@@ -338,7 +338,7 @@ def test_a_permanent_flip_that_costs_no_more_may_use_the_reserve():
     [
         # gp3: 8.00 + 3 MiB/s above 125 x 0.04
         (an_order(), a_flip_context(), 10.0, 8.12, -1.88),
-        # 200 GiB: 16.00 + 125 x 0.04 = 21.00 beside 20.00
+        # 200 GiB: 16.00 + 125 x 0.04 = 21.00, compared with 20.00
         (an_order(), a_flip_context(a_volume(200)), 20.0, 21.0, 1.0),
         # io1: 12.50 + 3,000 x 0.065 = 207.50
         (
@@ -370,10 +370,10 @@ def test_the_price_is_reported_before_and_after(order, facts, now_usd, usd, more
 @pytest.mark.parametrize(
     ("returns", "size_gib", "wish", "stays"),
     [
-        # gp3 stays where it costs no more: 8.12 beside 10.00, but 21.00 beside 20.00
+        # gp3 stays where it costs no more: 8.12 compared with 10.00, but 21.00 with 20.00
         (ReturnMode.AUTO, 100, TargetOverride(), True),
         (ReturnMode.AUTO, 200, TargetOverride(), False),
-        (ReturnMode.AUTO, 6, TargetOverride(), True),  # 0.48 + 0.12 = 0.60 beside 0.60
+        (ReturnMode.AUTO, 6, TargetOverride(), True),  # 0.48 + 0.12 = 0.60, compared with 0.60
         (ReturnMode.AUTO, 100, TargetOverride(volume_type=VolumeType.IO1), False),
         (ReturnMode.AUTO, 100, TargetOverride(volume_type=VolumeType.IO2), False),
         (ReturnMode.ALWAYS, 100, TargetOverride(), False),
@@ -457,7 +457,7 @@ def test_a_returning_volume_goes_to_its_original():
     ],
 )
 def test_an_automatic_return_leads_to_gp2_or_costs_no_more_than_now(original, now, returns):
-    """Whoever can write to the ledger must not be able to spend money with it."""
+    """A user who can write to the ledger must not be able to spend money with it."""
     facts = context_of_flipped(a_volume_as(now), flip=a_flip(original=original, target=now))
     by_itself, by_a_person = plan_for(an_order(BACK), facts), plan_for(a_manual_order(BACK), facts)
     assert refusing_guards(by_itself) == ([] if returns else [Guard.NO_TARGET])

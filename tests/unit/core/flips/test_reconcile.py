@@ -418,7 +418,7 @@ HALF_AN_HOUR_LATER = {
     (OUT, "ours failed"): dict.fromkeys(OBSERVATIONS, "no flip: failed"),
     # What others have in progress may fail yet.
     (OUT, "undone in progress"): ALWAYS_CHANGING,
-    # What others made something else than it was still knows what that is; their record tells, not a look.
+    # What others made of it still has its original; their record says so, not the volume.
     (OUT, "undone"): dict.fromkeys(OBSERVATIONS, TAKEN_OVER_CASES),
     # Theirs began from what was asked for: ours had come to that.
     (OUT, "undoing failed"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
@@ -714,7 +714,7 @@ ON_ITS_TARGET = {
     # One answer that shows something else proves nothing: it may be stale.
     "none": dict.fromkeys(("target", "original", "else"), "on_target"),
     "ours": dict.fromkeys(("target", "original", "else"), "on_target"),
-    # Terraform sets it back, or people to something else: they are told when it is done.
+    # Terraform sets it back, or people to something else: they are notified when it is done.
     "theirs in progress": dict.fromkeys(("target", "original", "else"), "on_target"),
     "theirs": {"target": "on_target", "original": TAKEN_OVER_CASES, "else": KEPT_CASES},
     # and if it fails, it was nothing
@@ -829,7 +829,7 @@ def test_an_external_change_keeps_the_original_and_counts_its_current_cost(flip,
         flip.is_permanent,
         flip.reached_at_s,
     )
-    # told just now: the next reminder comes in a day
+    # alerted just now: the next reminder comes in a day
     assert kept.overdue_alerted_at_s == at("12:01")
     details = " ".join(transition.events[0].details)
     assert ("Then it brings it back to gp2 when its load is calm." in details) is returns
@@ -853,7 +853,7 @@ def test_an_external_revert_to_the_original_leaves_nothing_to_return():
 
 @pytest.mark.parametrize("original", [IO1, IO2, replace(GP3, throughput_mib_s=125)])
 def test_an_external_change_to_gp2_ends_the_flip(original):
-    """From gp2 it can only be flipped anew; what it was is told."""
+    """From gp2 it can only be flipped again; what it was is reported."""
     flip = a_flip(original=original, cause=FlipCause.MANUAL, by="ann", return_after_s=int(at("18:00")))
     transition = reconcile_step(flip, a_volume_as(GP2), a_modification(GP3, GP2, started="11:40"))
     assert transition_summary(transition) == TAKEN_OVER_CASES
@@ -1000,7 +1000,7 @@ def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgo
     )
 
 
-# what it costs, as told when AWS takes it
+# what it costs, as reported when AWS accepts it
 
 
 @pytest.mark.parametrize(

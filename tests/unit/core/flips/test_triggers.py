@@ -241,7 +241,7 @@ def test_a_window_is_named_with_its_start_or_its_end(windows, phrase):
 # calm: a 100 GiB gp2 earns 300 IOPS, half of it are 150
 
 
-def served(*iops: float, newest: str = "11:58") -> dict:
+def served_operations(*iops: float, newest: str = "11:58") -> dict:
     """Operations in one-minute steps up to the newest, half of them reads; None leaves the minute out."""
     newest_s = int(at(newest))
     pairs = [
@@ -284,7 +284,7 @@ CALM = [149.0] * 30
     ],
 )
 def test_calm_is_every_known_minute_of_half_an_hour_below_half_the_baseline(iops, expected):
-    assert is_calm(a_flipped_volume(**served(*iops))) is expected
+    assert is_calm(a_flipped_volume(**served_operations(*iops))) is expected
 
 
 @pytest.mark.parametrize(
@@ -303,23 +303,23 @@ def test_calm_is_every_known_minute_of_half_an_hour_below_half_the_baseline(iops
     ],
 )
 def test_the_limit_is_a_share_of_what_the_gp2_would_earn(size_gib, calm_below_pct, iops, expected):
-    assessment = a_flipped_volume(volume=a_volume_as(GP3, size_gib), **served(*[iops] * 30))
+    assessment = a_flipped_volume(volume=a_volume_as(GP3, size_gib), **served_operations(*[iops] * 30))
     assert is_calm(assessment, calm_below_pct=calm_below_pct) is expected
 
 
 @pytest.mark.parametrize(("newest", "expected"), [("11:58", True), ("11:49", True), ("11:48", False)])
 def test_what_was_served_more_than_ten_minutes_ago_says_nothing(newest, expected):
     # The minute of 11:49 ended at 11:50.
-    assert is_calm(a_flipped_volume(**served(*CALM, newest=newest))) is expected
+    assert is_calm(a_flipped_volume(**served_operations(*CALM, newest=newest))) is expected
 
 
 @pytest.mark.parametrize("known", ["read_ops", "write_ops"])
 def test_half_of_what_is_served_is_not_enough_to_call_it_calm(known):
-    assert not is_calm(a_flipped_volume(**{known: served(*CALM)[known]}))
+    assert not is_calm(a_flipped_volume(**{known: served_operations(*CALM)[known]}))
 
 
 def test_the_policy_says_for_how_long_it_must_be_calm():
-    busy_before = served(*[3_000.0] * 30, *[0.0] * 5)
+    busy_before = served_operations(*[3_000.0] * 30, *[0.0] * 5)
     assert is_calm(a_flipped_volume(**busy_before), calm_for=timedelta(minutes=5))
     assert not is_calm(a_flipped_volume(**busy_before), calm_for=timedelta(minutes=6))
 
@@ -346,9 +346,9 @@ def test_a_volume_that_no_running_instance_has_is_calm_after_half_an_hour_of_it(
 def test_it_is_not_calm_if_it_was_busy_in_that_time_between_polls(evidence):
     """Detached or stopped at 11:10, in use again from 11:36 to 11:40, and again not when looked at."""
     used = {**evidence, "unused_since_s": int(at("11:10"))}
-    assert not is_calm(a_flipped_volume(**used, **served(0.0, 0.0, 3_000.0, newest="11:39")))
-    assert is_calm(a_flipped_volume(**used, **served(0.0, 0.0, 149.0, newest="11:39")))
-    assert is_calm(a_flipped_volume(**used, **served(3_000.0, newest="11:29")))
+    assert not is_calm(a_flipped_volume(**used, **served_operations(0.0, 0.0, 3_000.0, newest="11:39")))
+    assert is_calm(a_flipped_volume(**used, **served_operations(0.0, 0.0, 149.0, newest="11:39")))
+    assert is_calm(a_flipped_volume(**used, **served_operations(3_000.0, newest="11:29")))
 
 
 @pytest.mark.parametrize(
@@ -369,11 +369,11 @@ def test_a_running_instance_without_datapoints_is_not_calm(state):
 
 
 def test_reasons_against_calm_have_their_numbers():
-    text = not_calm_reason(a_flipped_volume(**served(*CALM, 1_234.0)), BACK_POLICY, now_s=NOW_S)
+    text = not_calm_reason(a_flipped_volume(**served_operations(*CALM, 1_234.0)), BACK_POLICY, now_s=NOW_S)
     assert "1,234 IOPS" in text
     assert "150" in text
     assert "50 %" in text
-    text = not_calm_reason(a_flipped_volume(**served(*CALM[:14])), BACK_POLICY, now_s=NOW_S)
+    text = not_calm_reason(a_flipped_volume(**served_operations(*CALM[:14])), BACK_POLICY, now_s=NOW_S)
     assert "14 of 30" in text
 
 
@@ -382,7 +382,7 @@ def test_reasons_against_calm_have_their_numbers():
 
 def return_trigger_for(flip=None, windows=None, *, assessment=None, now="12:00", **settings):
     """The want to bring a calm volume back, or what it waits for."""
-    assessment = assessment or a_flipped_volume(**served(*CALM))
+    assessment = assessment or a_flipped_volume(**served_operations(*CALM))
     policy = Policy(flip_back=FlipBackPolicy(**settings))
     return return_trigger(flip or a_flip(), assessment, windows, policy=policy, now_s=at(now))
 
@@ -433,7 +433,9 @@ def test_a_timed_manual_flip_waits_for_its_end(until, expected):
 def test_a_timed_manual_flip_needs_no_minimum_dwell_but_calm():
     short = a_flip(return_after_s=int(at("11:55")), reached_at_s=int(at("11:50")))
     assert isinstance(return_trigger_for(short), FlipTrigger)
-    assert "calm" in return_trigger_for(short, assessment=a_flipped_volume(**served(*CALM, 1_000.0)))
+    assert "calm" in return_trigger_for(
+        short, assessment=a_flipped_volume(**served_operations(*CALM, 1_000.0))
+    )
 
 
 @pytest.mark.parametrize(
@@ -454,7 +456,9 @@ def test_a_window_keeps_its_volumes_on_target_whatever_the_cause(phase, expected
 
 
 def test_a_busy_volume_stays_until_it_is_calm():
-    assert "1,000 IOPS" in return_trigger_for(assessment=a_flipped_volume(**served(*CALM, 1_000.0)))
+    assert "1,000 IOPS" in return_trigger_for(
+        assessment=a_flipped_volume(**served_operations(*CALM, 1_000.0))
+    )
 
 
 def test_a_volume_of_an_instance_that_was_stopped_for_long_enough_is_flipped_back():

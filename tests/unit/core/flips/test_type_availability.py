@@ -32,13 +32,13 @@ def test_a_place_is_the_outpost_or_else_the_zone(place, location):
     assert placement_of(a_volume(**place)) == location
 
 
-def remembered(volume, kind=VolumeType.GP3):
+def remember(volume, kind=VolumeType.GP3):
     return remember_refusal(volume, kind, REFUSAL_TEXT, at("12:00"))
 
 
 def test_what_aws_refused_in_a_zone_is_remembered_with_when_and_how_long():
     volume = a_volume(zone=BOSTON)
-    change = remembered(volume)
+    change = remember(volume)
     assert (change.volume_id, change.state, change.expected_revision) == (f"zone {BOSTON}", None, None)
     assert change.entries[0].body["reason"] == REFUSAL_TEXT
     assert unavailable_types(a_volume(zone=BOSTON), change.entries) == {
@@ -49,7 +49,7 @@ def test_what_aws_refused_in_a_zone_is_remembered_with_when_and_how_long():
 
 
 def test_nothing_is_remembered_for_a_volume_without_a_zone():
-    assert remembered(a_volume()) is None
+    assert remember(a_volume()) is None
 
 
 def test_in_a_zone_that_refused_nothing_everything_is_there():
@@ -64,13 +64,13 @@ def test_on_an_outpost_gp3_and_io2_may_be_missing_and_io1_is_there():
 
 def test_what_an_outpost_refused_counts_too():
     volume = a_volume(outpost_arn=ARN)
-    result = unavailable_types(volume, remembered(volume, VolumeType.IO1).entries)
+    result = unavailable_types(volume, remember(volume, VolumeType.IO1).entries)
     assert result.keys() == {VolumeType.GP3, VolumeType.IO2, VolumeType.IO1}
 
 
 @pytest.mark.parametrize("kind", ["gp9", None, 7, [], {}])
 def test_a_type_that_is_not_known_is_named_and_hides_no_other_refusal(kind):
-    bad, good = (remembered(a_volume(zone=BOSTON)).entries[0] for _ in range(2))
+    bad, good = (remember(a_volume(zone=BOSTON)).entries[0] for _ in range(2))
     bad.body["volume_type"] = kind
     result, unread = readable_refusals([bad, good], at("12:00"))
     assert result == [good]
@@ -78,7 +78,7 @@ def test_a_type_that_is_not_known_is_named_and_hides_no_other_refusal(kind):
 
 
 def test_what_is_not_a_refusal_or_is_dated_ahead_of_now_blocks_nothing_and_is_named():
-    entry = remembered(a_volume(zone=BOSTON)).entries[0]
+    entry = remember(a_volume(zone=BOSTON)).entries[0]
     now_s = entry.at_s
     stall = replace(entry, kind=EntryKind.STALL)
     ahead = [replace(entry, at_s=at_s) for at_s in (now_s + 3600, MAX_INSTANT_S - 1)]

@@ -274,7 +274,7 @@ def test_what_began_in_the_last_24_hours_counts_oldest_first(at_s, now_s, counts
         ((), 1_000, [1_000]),
         ((900,), 1_000, [900, 1_000]),
         ((1_100,), 1_000, [1_000, 1_100]),
-        # The same start, told twice a little differently.
+        # The same start, reported twice a little differently.
         ((1_000,), 1_005, [1_000]),
         ((1_000,), 995, [1_000]),
         ((1_000,), 1_006, [1_000, 1_006]),

@@ -141,7 +141,7 @@ def test_it_opens_and_closes_by_the_clocks_of_its_zone(text, now, opens_at):
         # a night of 7 h, and one of 9 h
         ("sat 22:00-06:00 Europe/Berlin", "2026-03-28T21:00", "2026-03-29T04:00"),
         ("sat 22:00-06:00 Europe/Berlin", "2026-10-24T20:00", "2026-10-25T05:00"),
-        # 02:30 is skipped, and stands for 03:00
+        # 02:30 is skipped, and means 03:00
         ("sun 02:30-04:00 Europe/Berlin", "2026-03-29T01:00", "2026-03-29T02:00"),
         ("sun 01:00-02:30 Europe/Berlin", "2026-03-29T00:00", "2026-03-29T01:00"),
         # 02:30 comes twice, at 00:30Z and 01:30Z: the first opens and the first closes
@@ -162,7 +162,7 @@ def test_daylight_saving_moves_both_ends(text, start, end):
 
 
 def test_hours_that_the_clocks_skip_do_not_open_that_day():
-    # both 02:10 and 02:40 stand for 03:00; a week later they are 00:10Z and 00:40Z
+    # both 02:10 and 02:40 mean 03:00; a week later they are 00:10Z and 00:40Z
     assert opens("sun 02:10-02:40 Europe/Berlin", "2026-03-28T12:00") == utc("2026-04-05T00:10")
 
 

@@ -40,7 +40,7 @@ def utc(text: str) -> datetime:
 
 
 def a_window(name: str = "w", **settings: str) -> Window:
-    """A window read from settings as the policy has them; ``from_`` stands for ``from``."""
+    """A window read from settings as the policy has them; ``from_`` is ``from``."""
     windows, faults = parse_windows({name: {key.rstrip("_"): text for key, text in settings.items()}})
     assert not faults, faults
     return windows[0]
@@ -597,7 +597,7 @@ def test_a_long_window_has_its_own_end():
 NIGHTLY = recurring("0 22 * * *", duration="8h", name="nightly")
 
 
-def stopped_at(now: str, *windows: Window, name: str = "noon", by_hand=None, stopped=None) -> datetime | None:
+def stop_time(now: str, *windows: Window, name: str = "noon", by_hand=None, stopped=None) -> datetime | None:
     now_at = utc(f"2026-05-{now}")
     return manual_stop_at(
         windows or (MAY_1,), name, now_at, lead=HOUR, manual_starts=by_hand or {}, manual_stops=stopped or {}
@@ -661,7 +661,7 @@ def test_a_union_is_kept_without_what_was_stopped():
     ],
 )
 def test_stopping_records_an_instant_just_after_now_or_the_start_that_is_led_to(now, recorded):
-    assert stopped_at(now) == (recorded and utc(f"2026-05-{recorded}"))
+    assert stop_time(now) == (recorded and utc(f"2026-05-{recorded}"))
 
 
 @pytest.mark.parametrize(
@@ -674,27 +674,27 @@ def test_stopping_records_an_instant_just_after_now_or_the_start_that_is_led_to(
 )
 def test_stopping_at_the_last_moment_spares_the_next_occurrence(now, recorded):
     hourly = recurring("0 * * * *", name="hourly")
-    recorded_at = stopped_at(now, hourly, name="hourly")
+    recorded_at = stop_time(now, hourly, name="hourly")
     assert recorded_at == utc(f"2026-05-{recorded}")
     assert state("01T23:00", hourly, stopped={"hourly": recorded_at}).phase is WindowPhase.INSIDE
 
 
 def test_stopping_ends_the_scheduled_and_the_one_started_by_hand_at_once():
     by_hand = {"noon": (utc("2026-05-01T12:10"), None)}
-    recorded_at = stopped_at("01T12:30", by_hand=by_hand)
+    recorded_at = stop_time("01T12:30", by_hand=by_hand)
     assert recorded_at == utc("2026-05-01T12:30:01")
     assert state("01T12:30", by_hand=by_hand, stopped={"noon": recorded_at}).phase is WindowPhase.OUTSIDE
 
 
 def test_stopping_what_is_stopped_finds_nothing_more_but_the_next_that_is_led_to():
-    once = {"nightly": stopped_at("01T22:00", NIGHTLY, name="nightly")}
-    assert stopped_at("01T22:10", NIGHTLY, name="nightly", stopped=once) is None
+    once = {"nightly": stop_time("01T22:00", NIGHTLY, name="nightly")}
+    assert stop_time("01T22:10", NIGHTLY, name="nightly", stopped=once) is None
     # 21:00 on the following day is an hour before
-    assert stopped_at("02T21:00", NIGHTLY, name="nightly", stopped=once) == utc("2026-05-02T22:00:01")
+    assert stop_time("02T21:00", NIGHTLY, name="nightly", stopped=once) == utc("2026-05-02T22:00:01")
 
 
 def test_an_unknown_window_cannot_be_stopped():
-    assert stopped_at("01T12:30", name="unheard-of") is None
+    assert stop_time("01T12:30", name="unheard-of") is None
 
 
 # several at once, and what is on the edge

@@ -65,7 +65,7 @@ KIND = {
 }
 
 
-# which change of level is told
+# which change of level is alerted
 
 
 @pytest.mark.parametrize("level", AT_LEVEL)
@@ -609,7 +609,7 @@ def test_a_volume_that_is_missing_for_ten_minutes_is_gone(now, is_gone):
 
 
 def test_what_may_soon_be_a_warning_is_evaluated_in_a_minute():
-    # 60 % at 0.9 % a minute: dry in 66 minutes, and a warning begins at 60.
+    # 60 % at 0.9 % a minute: empty in 66 minutes, and a warning begins at 60.
     decision = a_decision(an_assessment(draining_to(60, 0.9, count=40)))
     assert (decision.level, decision.poll_interval_s) == (Level.WATCH, 60)
 
@@ -644,7 +644,7 @@ def test_a_critical_level_is_acted_upon_in_mode_auto_unless_on_hold(mode, hold, 
     decision = a_decision(an_assessment(critical()), mode=mode, around=VolumeContext(hold=hold))
     assert decision.action is action
     assert (decision.trigger and decision.trigger.direction) is direction
-    # The alert goes out all the same, and its level is told as ever.
+    # The alert is still sent, with its level.
     assert [alert.kind for alert in decision.alerts] == ([] if mode is Mode.OBSERVE else [AlertKind.DRAINING])
     assert ("ann" in decision.reason) is (action is Action.HOLD)
 
@@ -736,7 +736,7 @@ def test_a_volume_that_is_critical_no_more_is_forgotten():
 
 
 def evaluate_flipped(flip, configuration, record=None, *, mode=Mode.AUTO, **state):
-    """A look at a flipped volume that is this configuration now; AWS tells of this modification."""
+    """A look at a flipped volume that is this configuration now; AWS reports this modification."""
     volume = a_volume_as(configuration)
     assessment = an_assessment(GAP, volume=volume, changing_to="something else")
     around = VolumeContext(observed=ObservedState(volume=volume, record=record))
@@ -896,7 +896,7 @@ def test_a_volume_found_externally_changed_gets_no_trigger_in_that_evaluation(fa
 # what is remembered of a flip that is over
 
 
-def spent_at(clock, by=WATCHDOG):
+def modification_used_at(clock, by=WATCHDOG):
     return (ModificationUse(at_s=int(at(clock)), by=by),)
 
 
@@ -906,7 +906,7 @@ def spent_at(clock, by=WATCHDOG):
         ({"flip": a_flip(is_permanent=True)}, True),
         ({"contested_at_s": int(at("09:00"))}, True),
         # what is used up counts for a day
-        ({"used": spent_at("11:00", EXTERNAL)}, True),
+        ({"used": modification_used_at("11:00", EXTERNAL)}, True),
         ({"used": (ModificationUse(at_s=int(at("12:00")) - 86_400, by=WATCHDOG),)}, False),
         ({"retry_at_s": int(at("12:00:01")), "failure_count": 1}, True),
         ({"retry_at_s": int(at("12:00")), "failure_count": 1}, False),
@@ -945,7 +945,7 @@ def test_a_timed_manual_flip_returns_in_mode_propose():
     assert decision.action is Action.FLIP_BACK
 
 
-# what AWS does not tell while a flip is under way
+# what AWS does not report while a flip is under way
 
 
 @pytest.mark.parametrize(
@@ -1011,7 +1011,7 @@ def test_our_own_modification_in_progress_is_not_taken_for_an_external_one():
     around = VolumeContext(
         observed=ObservedState(volume=a_volume(), record=record), modification_in_progress=record
     )
-    ours = spent_at("11:50")
+    ours = modification_used_at("11:50")
     decision = a_decision(
         an_assessment(GAP, changing_to="gp3"), a_state(flip=changing(), used=ours), around=around
     )
@@ -1019,7 +1019,7 @@ def test_our_own_modification_in_progress_is_not_taken_for_an_external_one():
 
 
 def test_a_modification_without_a_start_is_not_counted():
-    """Nobody could tell when it stops to count."""
+    """It would be unknown when it stops to count."""
     around = VolumeContext(modification_in_progress=a_modification(GP2, GP2, started=None, state="modifying"))
     decision = a_decision(an_assessment(critical()), a_state(), around=around)
     assert decision.change.state.modifications.used == ()

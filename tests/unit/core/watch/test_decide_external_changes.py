@@ -1,4 +1,4 @@
-"""What a decision makes of news from beside the balance: what its host reports, and what drained it."""
+"""What a decision makes of facts other than the balance: what its host reports, and what drained it."""
 
 from dataclasses import replace
 

@@ -185,7 +185,7 @@ def test_within_a_level_the_first_to_empty_comes_first():
 
 
 def test_one_volume_of_the_report():
-    # 18 % are 972,000 credits; at 3 % a minute 2,700/s: dry in 360 s, less 60 s of age
+    # 18 % are 972,000 credits; at 3 % a minute 2,700/s: empty in 360 s, less 60 s of age
     decision = draining("vol-0critical", 18, 3, mode=Mode.AUTO)
     refusal = Refusal(guard=Guard.COOLDOWN, reason="flipped an hour ago", ends_at_s=at("13:00"))
     outcome = Outcome(

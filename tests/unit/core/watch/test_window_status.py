@@ -42,7 +42,7 @@ def started(name="release", clock="09:00", until=None) -> ManualWindowOverride:
     )
 
 
-def stopped(name="release", clock="09:00", until="12:30:01") -> ManualWindowOverride:
+def a_window_stop(name="release", clock="09:00", until="12:30:01") -> ManualWindowOverride:
     return ManualWindowOverride(
         name=name, is_start=False, by="ann", at_s=int(at(clock)), until_s=int(at(until))
     )
@@ -123,7 +123,7 @@ def test_a_flip_that_begins_at_the_start_is_late_by_what_it_takes():
         # also one that the policy does not know
         ("adhoc", started("adhoc"), "10:00", WindowPhase.INSIDE),
         # until it is stopped: the stop is the last word on it
-        ("drill", stopped("drill", until="10:00"), "10:00", WindowPhase.OUTSIDE),
+        ("drill", a_window_stop("drill", until="10:00"), "10:00", WindowPhase.OUTSIDE),
     ],
 )
 def test_a_window_started_by_hand_runs_until_its_end_or_until_it_is_stopped(name, mark, now, phase):
@@ -135,11 +135,11 @@ def test_a_window_started_by_hand_runs_until_its_end_or_until_it_is_stopped(name
     ("mark", "now", "phase"),
     [
         # What began before the instant is as if it had never been, what begins later still happens.
-        (stopped(until="12:30:01"), "10:00", WindowPhase.OUTSIDE),
-        (stopped(until="12:30:01"), "12:00", WindowPhase.OUTSIDE),
-        (stopped(until="12:30:01"), "13:00", WindowPhase.OUTSIDE),
-        (stopped(until="12:30"), "13:00", WindowPhase.INSIDE),
-        (stopped("nightly", until="12:30:01"), "13:00", WindowPhase.INSIDE),
+        (a_window_stop(until="12:30:01"), "10:00", WindowPhase.OUTSIDE),
+        (a_window_stop(until="12:30:01"), "12:00", WindowPhase.OUTSIDE),
+        (a_window_stop(until="12:30:01"), "13:00", WindowPhase.OUTSIDE),
+        (a_window_stop(until="12:30"), "13:00", WindowPhase.INSIDE),
+        (a_window_stop("nightly", until="12:30:01"), "13:00", WindowPhase.INSIDE),
     ],
 )
 def test_a_stopped_window_leaves_out_what_began_before(mark, now, phase):
