@@ -27,7 +27,7 @@ from burstwatch.core.errors import LedgerError
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine import evaluate
+from burstwatch.engine import evaluate_volumes
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.flip_executor import WORKERS
 from burstwatch.engine.tick_pass import run_tick
@@ -160,7 +160,7 @@ def test_an_alert_is_sent_to_a_topic_once_in_a_pass():
 
 
 def test_a_pass_that_should_stop_evaluates_no_further_volume_and_leaves_its_ticks(shell, lab, monkeypatch):
-    monkeypatch.setattr(evaluate, "_CHUNK_SIZE", 2)
+    monkeypatch.setattr(evaluate_volumes, "_CHUNK_SIZE", 2)
     lab.fleet.add_all(LabVolume(size_gib=100) for _ in range(5))
     warm_up(lab)
     requests = []

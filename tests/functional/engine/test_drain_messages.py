@@ -18,7 +18,7 @@ from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind, format_sentences, format_title
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine import evaluate
+from burstwatch.engine import evaluate_volumes
 from burstwatch.engine.services import Services
 from burstwatch.wiring.bootstrap import build_services
 from support.paths import ROOT
@@ -196,7 +196,7 @@ def test_an_internal_error_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
     def mistake(*_args, **_kwargs):
         raise ZeroDivisionError("of nothing")
 
-    monkeypatch.setattr(evaluate, "describe_drain_cause", mistake)
+    monkeypatch.setattr(evaluate_volumes, "describe_drain_cause", mistake)
     report = run_passes(shell, lab)
     assert [alert.kind for alert in recorder.alerts] == [AlertKind.DRAINING]
     assert report.internal_errors == [

@@ -22,7 +22,7 @@ from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
-from burstwatch.engine import evaluate
+from burstwatch.engine import evaluate_volumes
 from support.watch_pass_setup import PAST, START, services_with, tick, warm_up
 
 
@@ -396,14 +396,14 @@ def test_a_mistake_about_one_volume_is_loud_and_hides_no_other(lab, shell, monke
     broken = lab.fleet.add(LabVolume(size_gib=100))
     fine = lab.fleet.add(LabVolume(size_gib=100, balance_pct=20, load="steady:500"))
     lab.clock.advance(600)
-    real = evaluate.assess
+    real = evaluate_volumes.assess
 
     def fail_for_volume(volume, *args, **kwargs):
         if volume.volume_id == broken:
             raise ZeroDivisionError("float division by zero")
         return real(volume, *args, **kwargs)
 
-    monkeypatch.setattr(evaluate, "assess", fail_for_volume)
+    monkeypatch.setattr(evaluate_volumes, "assess", fail_for_volume)
     report = tick(shell, lab)
     assert [d.assessment.volume.volume_id for d in report.decisions] == [fine]
     assert report.has_failed
