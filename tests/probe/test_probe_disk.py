@@ -355,8 +355,8 @@ def test_serve_sees_a_freeze_and_its_end_and_stays_small(loop_disk, probe):
     finally:
         loop_disk.thaw()
         serving.send_signal(signal.SIGTERM)
-        words_told = serving.communicate(timeout=20)[1]
-    assert "frozen_or_lock" in words_told
+        text = serving.communicate(timeout=20)[1]
+    assert "frozen_or_lock" in text
     assert serving.returncode == 0
     rss_kib = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS"))
     assert rss_kib <= 30 * 1024

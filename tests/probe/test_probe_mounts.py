@@ -74,9 +74,9 @@ def test_a_partition_stands_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_p
     other_disk = a_device(tmp_path / "nvme2n1")
     partition = a_device(disk / "nvme1n1p1", partition=True)
     stripe = a_device(tmp_path / "md0", parts=(partition, other_disk))
-    volume_of_it = a_device(tmp_path / "dm-0", parts=(stripe,))
+    logical_volume = a_device(tmp_path / "dm-0", parts=(stripe,))
     assert ddprobe.whole_disks(str(partition)) == {str(disk)}
-    assert ddprobe.whole_disks(str(volume_of_it)) == {str(disk), str(other_disk)}
+    assert ddprobe.whole_disks(str(logical_volume)) == {str(disk), str(other_disk)}
 
 
 @pytest.mark.parametrize(

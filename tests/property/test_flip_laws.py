@@ -340,9 +340,9 @@ class FlipStateMachine(RuleBasedStateMachine):
     )
     def an_operator_flips_it(self, which, volume_type, hours, after):
         if volume_id := self.volume(which):
-            wish = None if volume_type is None else TargetOverride(volume_type=volume_type)
+            override = None if volume_type is None else TargetOverride(volume_type=volume_type)
             for_s = None if hours is None else hours * 3600
-            self.world.order(volume_id, Direction.FLIP, wish=wish, for_s=for_s)
+            self.world.order(volume_id, Direction.FLIP, override=override, for_s=for_s)
             self.live(after)
 
     @rule(which=VOLUME_INDEXES, after=st.integers(0, 12))
@@ -441,8 +441,8 @@ def check_attribution(world, volume_id):
 
 def check_remembered_original(world, volume_id):
     """The ledger counts everything that AWS took of us, and knows the way back from where it led."""
-    state, ours = world.state(volume_id), list(world.accepted_for(volume_id))
-    recent = [item for item in ours if item.at_s > world.now_s - DAY_S]
+    state, own_modifications = world.state(volume_id), list(world.accepted_for(volume_id))
+    recent = [item for item in own_modifications if item.at_s > world.now_s - DAY_S]
     assert state is not None or not recent, f"forgotten: {recent}"
     open_since_s = state.flip.requested_at_s if state and state.flip and state.flip.is_under_way else None
     for item in recent:
@@ -452,10 +452,14 @@ def check_remembered_original(world, volume_id):
         is_open = open_since_s is not None and item.at_s >= open_since_s
         assert is_known or is_open, f"{item} is not in {state.modifications.used}"
     newest = world.newest(volume_id)
-    is_ours = bool(ours) and newest is not None and int(newest.started_at.timestamp()) == ours[-1].at_s
-    if is_ours and newest.state != "failed" and ours[-1].direction is Direction.FLIP:
+    is_ours = (
+        bool(own_modifications)
+        and newest is not None
+        and int(newest.started_at.timestamp()) == own_modifications[-1].at_s
+    )
+    if is_ours and newest.state != "failed" and own_modifications[-1].direction is Direction.FLIP:
         flip = state.flip if state else None
-        assert flip is not None, f"no way back from {ours[-1]}"
+        assert flip is not None, f"no way back from {own_modifications[-1]}"
         assert flip.original in world.shapes[volume_id]
 
 

@@ -98,8 +98,8 @@ def is_allowed(configuration: Configuration, size_gib: int) -> bool:
 
 
 @given(any_volumes, demands, wishes, options(instances))
-def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **how)
+def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, demand, override, how):
+    answer = choose_target(volume, demand, override, US_EAST_1, **how)
     if isinstance(answer, TargetRefusal):
         assert answer.reason
         assert answer.next_step
@@ -116,8 +116,8 @@ def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, de
 
 
 @given(any_volumes, demands, wishes, options())
-def test_every_candidate_is_within_the_limits_of_aws(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **how)
+def test_every_candidate_is_within_the_limits_of_aws(volume, demand, override, how):
+    answer = choose_target(volume, demand, override, US_EAST_1, **how)
     assume(isinstance(answer, Target))
     for name, offer in answer.alternatives.items():
         if name != "stay" and isinstance(offer, Candidate):
@@ -126,15 +126,15 @@ def test_every_candidate_is_within_the_limits_of_aws(volume, demand, wish, how):
 
 
 @given(gp2_volumes, demands, wishes, options())
-def test_gp3_is_never_slower_than_the_burst(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **how)
+def test_gp3_is_never_slower_than_the_burst(volume, demand, override, how):
+    answer = choose_target(volume, demand, override, US_EAST_1, **how)
     assume(isinstance(answer, Target) and answer.configuration.volume_type is VolumeType.GP3)
     assert answer.configuration.iops >= 3_000
 
 
 @given(gp2_volumes, demands, wishes, options())
-def test_no_target_is_slower_than_the_gp2_unless_exact(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **(how | {"exact": False}))
+def test_no_target_is_slower_than_the_gp2_unless_exact(volume, demand, override, how):
+    answer = choose_target(volume, demand, override, US_EAST_1, **(how | {"exact": False}))
     assume(isinstance(answer, Target))
     has_mib_s = 128 if volume.size_gib <= 170 else 250
     assert reachable_mib_s(answer.configuration, volume.size_gib) >= has_mib_s
@@ -145,9 +145,9 @@ def test_no_target_is_slower_than_the_gp2_unless_exact(volume, demand, wish, how
 
 
 @given(any_volumes, demands, st.lists(known_peaks, min_size=2, max_size=2), wishes, options())
-def test_more_demand_never_gets_fewer_iops(volume, demand, peaks_iops, wish, how):
+def test_more_demand_never_gets_fewer_iops(volume, demand, peaks_iops, override, how):
     answers = [
-        choose_target(volume, replace(demand, peak_iops=peak_iops), wish, US_EAST_1, **how)
+        choose_target(volume, replace(demand, peak_iops=peak_iops), override, US_EAST_1, **how)
         for peak_iops in sorted(peaks_iops)
     ]
     assume(all(isinstance(answer, Target) for answer in answers))
@@ -158,10 +158,10 @@ def test_more_demand_never_gets_fewer_iops(volume, demand, peaks_iops, wish, how
 
 @given(gp2_volumes, demands, wishes, options())
 def test_demand_that_was_held_back_never_gets_fewer_iops_than_the_same_that_was_not(
-    volume, demand, wish, how
+    volume, demand, override, how
 ):
     answers = [
-        choose_target(volume, replace(demand, is_throttled=pinned), wish, US_EAST_1, **how)
+        choose_target(volume, replace(demand, is_throttled=pinned), override, US_EAST_1, **how)
         for pinned in (False, True)
     ]
     assume(all(isinstance(answer, Target) for answer in answers))
@@ -170,14 +170,14 @@ def test_demand_that_was_held_back_never_gets_fewer_iops_than_the_same_that_was_
 
 
 @given(gp2_volumes, demands, wishes, options())
-def test_an_exact_target_is_given_or_refused(volume, demand, wish, how):
-    answer = choose_target(volume, demand, wish, US_EAST_1, **(how | {"exact": True}))
+def test_an_exact_target_is_given_or_refused(volume, demand, override, how):
+    answer = choose_target(volume, demand, override, US_EAST_1, **(how | {"exact": True}))
     assume(isinstance(answer, Target))
     got = answer.configuration
-    assert got.volume_type == (wish.volume_type or VolumeType.GP3)
-    assert wish.iops in (None, got.iops)
+    assert got.volume_type == (override.volume_type or VolumeType.GP3)
+    assert override.iops in (None, got.iops)
     if got.volume_type is VolumeType.GP3:
-        assert wish.throughput_mib_s in (None, got.throughput_mib_s)
+        assert override.throughput_mib_s in (None, got.throughput_mib_s)
 
 
 configurations = st.one_of(

@@ -148,8 +148,8 @@ def test_a_request_takes_ten_calls_and_one_that_is_not_wanted_takes_three(functi
     def calls_of(records):
         before = lab.faults.call_counts().copy()
         functions.flip(records)
-        ours = ("DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances", "GetMetricData")
-        names = (*ours, "DescribeInstanceTypes", "ModifyVolume")
+        reads = ("DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances", "GetMetricData")
+        names = (*reads, "DescribeInstanceTypes", "ModifyVolume")
         now = lab.faults.call_counts()
         return {name: count for name in names if (count := now.get(name, 0) - before.get(name, 0))}
 

@@ -279,9 +279,15 @@ class CheckedModifier:
         assert volume.attachment is not None, f"{volume_id} is detached"
         if flip.direction is Direction.FLIP_BACK:
             assert not world.return_costs_more(volume_id), f"{volume_id} returns to what costs more"
-        ours = [modification for modification in world.accepted if modification.volume_id == volume_id]
+        own_modifications = [
+            modification for modification in world.accepted if modification.volume_id == volume_id
+        ]
         newest = world.newest(volume_id)
-        if newest is not None and ours and ours[-1].at_s == int(newest.started_at.timestamp()):
+        if (
+            newest is not None
+            and own_modifications
+            and own_modifications[-1].at_s == int(newest.started_at.timestamp())
+        ):
             assert newest.has_ended, f"{volume_id} is sent while our own modification is in progress"
 
 
@@ -374,7 +380,7 @@ class FlipWorld:
         volume_id: str,
         direction: Direction,
         *,
-        wish: TargetOverride | None = None,
+        override: TargetOverride | None = None,
         for_s: int | None = None,
     ):
         """An operator flips a volume, or takes it back."""
@@ -385,7 +391,7 @@ class FlipWorld:
             cause=FlipCause.MANUAL,
             reason="ann wants it",
             by="ann",
-            override=wish,
+            override=override,
             return_after_s=None if for_s is None else self.now_s + for_s,
         )
         outcomes = execute_flips(shell, [order], shell.build_collector(self.now_s))

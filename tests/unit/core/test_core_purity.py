@@ -31,8 +31,8 @@ def find_impurities(source: str) -> list[str]:
                     if alias.name not in PURE_SNIPPETS
                 ]
             case ast.ImportFrom(module=module, level=level):
-                ours = level == 0 and f"{module}.".startswith("burstwatch.core.")
-                if not ours and module not in PURE_SNIPPETS:
+                is_core = level == 0 and f"{module}.".startswith("burstwatch.core.")
+                if not is_core and module not in PURE_SNIPPETS:
                     results.append(f"{node.lineno}: from {module}")
             case ast.Attribute(value=ast.Name(id=of) | ast.Attribute(attr=of), attr=name):
                 results += (

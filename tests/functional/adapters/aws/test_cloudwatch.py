@@ -434,7 +434,7 @@ def test_an_invalid_result_is_unread_and_the_other_is_read(bad_result):
     results = CloudWatchReader(PagedCloudWatch({"MetricDataResults": [bad_result, good]})).read(
         balances_of(2), *SPAN
     )
-    bad_one, good_one = balances_of(2)
-    assert results.series[good_one].values == (50.0,)
-    assert str(results.unread[bad_one]).isprintable()
-    assert len(str(results.unread[bad_one])) < 1_000
+    bad_query, good_query = balances_of(2)
+    assert results.series[good_query].values == (50.0,)
+    assert str(results.unread[bad_query]).isprintable()
+    assert len(str(results.unread[bad_query])) < 1_000

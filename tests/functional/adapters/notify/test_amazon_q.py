@@ -120,8 +120,8 @@ def test_external_text_is_inert_and_fits(name, action, runbook):
     )
     message = render_custom_notification(message_from_alert(alert))
     assert_within_limits(message)
-    ours = f"Volume in the AWS console: {alert.console_url}"
-    for text in message_text(message).replace(ours, "").splitlines():
+    link_line = f"Volume in the AWS console: {alert.console_url}"
+    for text in message_text(message).replace(link_line, "").splitlines():
         bare = re.sub(r"`[^`]*`", "", text)
         assert not re.search(r"[<>@`]", bare), text
         assert not re.search(r"\]\(|\*\*|__|~~", bare), text

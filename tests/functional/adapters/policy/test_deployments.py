@@ -233,8 +233,8 @@ def test_beside_an_older_version_the_dates_count_as_it_counts_them():
 def test_an_older_version_that_does_not_flip_changes_nothing_of_that():
     old = a_deployment("old", deployed=8, writes=False)
     old[0] |= {"Value": json.dumps(DOCUMENT | {"name": "old", "flips": False})}
-    ours = a_deployment("a", deployed=9, updated=18), a_deployment("b", deployed=12)
-    assert "b" not in standing_by_name(old, *ours)
+    newer = a_deployment("a", deployed=9, updated=18), a_deployment("b", deployed=12)
+    assert "b" not in standing_by_name(old, *newer)
 
 
 def test_a_stack_that_was_destroyed_and_deployed_again_does_not_inherit_its_first_date():

@@ -298,7 +298,7 @@ def test_a_page_that_cannot_be_finished_leaves_the_old_one(cli, lab, page, monke
     add_calm(lab)
     page.write_text("the old one")
 
-    def raise_disk_full(*_given):
+    def raise_disk_full(*_args):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("pathlib.Path.write_bytes", raise_disk_full)

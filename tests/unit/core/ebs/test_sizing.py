@@ -44,10 +44,15 @@ def io2(iops: int) -> Configuration:
 
 
 def choose(
-    size_gib: int = 100, demand: Demand = CALM, wish: TargetOverride | None = None, *, is_now=None, **options
+    size_gib: int = 100,
+    demand: Demand = CALM,
+    override: TargetOverride | None = None,
+    *,
+    is_now=None,
+    **options,
 ):
     volume = a_volume(size_gib, **(is_now or {}))
-    return choose_target(volume, demand, wish or TargetOverride(), US_EAST_1, **options)
+    return choose_target(volume, demand, override or TargetOverride(), US_EAST_1, **options)
 
 
 # what demand asks for
@@ -84,7 +89,7 @@ def test_gp3_has_3000_iops_unless_demand_was_held_back_there(demand, expected):
 )
 @pytest.mark.parametrize("volume_type", [IO1, IO2])
 def test_io_types_have_demand_with_headroom_and_the_burst_where_demand_is_unknown(volume_type, demand, iops):
-    target = choose(demand=demand, wish=TargetOverride(volume_type=volume_type))
+    target = choose(demand=demand, override=TargetOverride(volume_type=volume_type))
     assert target.configuration == Configuration(volume_type=volume_type, iops=iops)
 
 
@@ -135,7 +140,7 @@ def test_every_number_and_every_clamp_has_a_sentence():
     ],
 )
 def test_the_first_reason_says_what_is_known_of_demand(demand, volume_type, sentence):
-    assert choose(demand=demand, wish=TargetOverride(volume_type=volume_type)).reasons[0] == sentence
+    assert choose(demand=demand, override=TargetOverride(volume_type=volume_type)).reasons[0] == sentence
 
 
 # the size
@@ -143,11 +148,11 @@ def test_the_first_reason_says_what_is_known_of_demand(demand, volume_type, sent
 
 @pytest.mark.parametrize(("size_gib", "iops"), [(6, 3_000), (8, 4_000), (12, 6_000), (16, 8_000)])
 def test_gp3_above_3000_is_held_to_500_per_gib(size_gib, iops):
-    assert choose(size_gib, wish=TargetOverride(iops=8_000)).configuration.iops == iops
+    assert choose(size_gib, override=TargetOverride(iops=8_000)).configuration.iops == iops
 
 
 def test_an_io1_slower_than_the_burst_becomes_gp3_with_the_arithmetic():
-    target = choose(20, wish=TargetOverride(volume_type=IO1))
+    target = choose(20, override=TargetOverride(volume_type=IO1))
     assert target.configuration == gp3()
     assert target.reasons[0] == (
         "Redirected to gp3: io1 allows 50 IOPS per GiB, 50 x 20 = 1,000, fewer than the 3,000"
@@ -156,7 +161,7 @@ def test_an_io1_slower_than_the_burst_becomes_gp3_with_the_arithmetic():
 
 
 def test_an_exact_io1_slower_than_the_burst_is_refused():
-    refusal = choose(59, wish=TargetOverride(volume_type=IO1), exact=True)
+    refusal = choose(59, override=TargetOverride(volume_type=IO1), exact=True)
     assert refusal.code is TargetRefusalCode.SLOWER_THAN_BURST
     assert refusal.sentence == (
         "io1 allows 50 IOPS per GiB, 50 x 59 = 2,950, fewer than the 3,000 of a gp2's burst; take gp3 or io2."
@@ -171,12 +176,12 @@ def test_an_io1_of_60_gib_is_as_fast_as_the_burst():
 
 @pytest.mark.parametrize("volume_type", [IO1, IO2])
 def test_io_types_below_4_gib_are_refused_or_become_gp3(volume_type):
-    wish = TargetOverride(volume_type=volume_type)
-    refusal = choose(3, wish=wish, exact=True)
+    override = TargetOverride(volume_type=volume_type)
+    refusal = choose(3, override=override, exact=True)
     assert refusal.code is TargetRefusalCode.SIZE_OUT_OF_RANGE
     assert refusal.reason.startswith(f"{volume_type} takes 4 to ")
     assert refusal.reason.endswith(" GiB, not 3")
-    assert choose(3, wish=wish).configuration == gp3()
+    assert choose(3, override=override).configuration == gp3()
 
 
 def test_an_io2_of_4_gib_is_faster_than_the_burst():
@@ -194,7 +199,7 @@ def test_a_volume_larger_than_any_type_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected"),
+    ("override", "expected"),
     [
         (TargetOverride(iops=5_000), gp3(5_000)),
         (TargetOverride(iops=2_000), gp3()),  # slower than the gp2
@@ -210,12 +215,12 @@ def test_a_volume_larger_than_any_type_is_refused():
         (TargetOverride(volume_type=IO1, iops=2_000, throughput_mib_s=700), io1(2_000)),  # not settable
     ],
 )
-def test_a_tag_is_brought_within_what_the_volume_needs_and_aws_allows(wish, expected):
-    assert choose(wish=wish).configuration == expected
+def test_a_tag_is_brought_within_what_the_volume_needs_and_aws_allows(override, expected):
+    assert choose(override=override).configuration == expected
 
 
 @pytest.mark.parametrize(
-    ("wish", "expected", "warning"),
+    ("override", "expected", "warning"),
     [
         (TargetOverride(iops=5_000), gp3(5_000), None),
         (
@@ -226,34 +231,34 @@ def test_a_tag_is_brought_within_what_the_volume_needs_and_aws_allows(wish, expe
         (TargetOverride(throughput_mib_s=125), gp3(3_000, 125), "125 MiB/s are fewer than 128: what it has."),
     ],
 )
-def test_an_exact_target_is_taken_with_a_warning(wish, expected, warning):
-    target = choose(wish=wish, exact=True)
+def test_an_exact_target_is_taken_with_a_warning(override, expected, warning):
+    target = choose(override=override, exact=True)
     assert target.configuration == expected
     assert warning is None or warning in target.reasons
 
 
 def test_an_exact_target_that_is_just_enough_has_no_warning():
     # 800 were served
-    reasons = choose(wish=TargetOverride(volume_type=IO1, iops=800), exact=True).reasons
+    reasons = choose(override=TargetOverride(volume_type=IO1, iops=800), exact=True).reasons
     assert not any("fewer" in reason for reason in reasons)
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "override",
     [
         TargetOverride(iops=3_000),
         TargetOverride(volume_type=IO1, iops=5_000),
         TargetOverride(volume_type=IO2, iops=100_000),
     ],
 )
-def test_an_override_at_a_limit_is_not_changed(wish):
-    target = choose(wish=wish)
-    assert target.configuration.iops == wish.iops
+def test_an_override_at_a_limit_is_not_changed(override):
+    target = choose(override=override)
+    assert target.configuration.iops == override.iops
     assert not any("become" in reason for reason in target.reasons)
 
 
 def test_a_size_right_on_the_limit_is_taken():
-    assert choose(16 * 1024, wish=TargetOverride(volume_type=IO1)).configuration.volume_type is IO1
+    assert choose(16 * 1024, override=TargetOverride(volume_type=IO1)).configuration.volume_type is IO1
 
 
 def test_throughput_beyond_what_it_should_have_is_reported_as_seen():
@@ -278,7 +283,7 @@ def test_what_may_be_requested_is_what_aws_documents(kind, sizes_gib, iops, per_
 
 
 @pytest.mark.parametrize(
-    ("wish", "sentence"),
+    ("override", "sentence"),
     [
         (
             TargetOverride(volume_type=GP3, iops=2_000),
@@ -310,8 +315,8 @@ def test_what_may_be_requested_is_what_aws_documents(kind, sizes_gib, iops, per_
         ),
     ],
 )
-def test_an_exact_target_that_aws_does_not_allow_is_refused(wish, sentence):
-    refusal = choose(wish=wish, exact=True)
+def test_an_exact_target_that_aws_does_not_allow_is_refused(override, sentence):
+    refusal = choose(override=override, exact=True)
     assert refusal.code is TargetRefusalCode.OVERRIDE_OUT_OF_RANGE
     assert refusal.sentence == sentence
 
@@ -465,7 +470,7 @@ def test_iops_that_the_instance_cannot_use_are_not_bought():
 
 
 def test_a_target_has_its_price_before_and_after():
-    price = choose(demand=CALM, wish=TargetOverride(volume_type=IO1, iops=3_000)).price
+    price = choose(demand=CALM, override=TargetOverride(volume_type=IO1, iops=3_000)).price
     assert (price.before_usd_per_month, price.after_usd_per_month) == (10.00, 207.50)
     assert price.difference_usd_per_month == 197.50
     assert round(usd_per_hour(price.difference_usd_per_month), 4) == 0.2705
@@ -516,7 +521,7 @@ def test_a_volume_no_longer_gp2_is_still_compared_with_the_gp2_it_was():
 def test_io_types_return_and_gp3_stays_where_it_costs_no_more(
     size_gib, volume_type, return_mode, stays, reason
 ):
-    stay = return_decision(choose(size_gib, wish=TargetOverride(volume_type=volume_type)), return_mode)
+    stay = return_decision(choose(size_gib, override=TargetOverride(volume_type=volume_type)), return_mode)
     assert (stay.is_permanent, stay.reason) == (stays, reason)
 
 
@@ -530,7 +535,7 @@ def test_io_types_return_and_gp3_stays_where_it_costs_no_more(
     ],
 )
 def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, size_gib, next_step):
-    refusal = choose(size_gib, wish=TargetOverride(volume_type=kind), exact=True)
+    refusal = choose(size_gib, override=TargetOverride(volume_type=kind), exact=True)
     assert (refusal.code, refusal.next_step) == (TargetRefusalCode.SIZE_OUT_OF_RANGE, next_step)
 
 

@@ -189,8 +189,8 @@ def test_the_same_start_is_reported_once_though_it_passes():
 
 def test_the_next_start_is_reported_again():
     reported = evaluate(**MISSED_WINDOW).state
-    next_one = a_window_state(WindowPhase.LEADING, "20:30", "22:00", missed_min=5)
-    assert kinds(evaluate(reported, windows=next_one, now="20:00")) == [AlertKind.WINDOW_MISSED]
+    next_window = a_window_state(WindowPhase.LEADING, "20:30", "22:00", missed_min=5)
+    assert kinds(evaluate(reported, windows=next_window, now="20:00")) == [AlertKind.WINDOW_MISSED]
 
 
 @pytest.mark.parametrize(

@@ -219,10 +219,10 @@ def test_a_guard_is_overridden_by_its_name_unless_it_is_an_aws_rule(guard, shown
 
 
 def test_the_rules_of_aws():
-    ours = {Guard.NOT_OPTED_IN, Guard.HELD, Guard.CHANGED_BY_OTHERS, Guard.COOLDOWN, Guard.CHANGE_HOURS}
-    ours |= {Guard.INSTANCE_IS_BOTTLENECK, Guard.NO_CHANGE_NEEDED, Guard.FLEET_CAP, Guard.SPEND_CAP}
-    ours |= {Guard.DETACHED, Guard.TAG_CAP, Guard.TYPE_NOT_AVAILABLE}
-    assert set(Guard) - ours == NON_OVERRIDABLE
+    own_guards = {Guard.NOT_OPTED_IN, Guard.HELD, Guard.CHANGED_BY_OTHERS, Guard.COOLDOWN, Guard.CHANGE_HOURS}
+    own_guards |= {Guard.INSTANCE_IS_BOTTLENECK, Guard.NO_CHANGE_NEEDED, Guard.FLEET_CAP, Guard.SPEND_CAP}
+    own_guards |= {Guard.DETACHED, Guard.TAG_CAP, Guard.TYPE_NOT_AVAILABLE}
+    assert set(Guard) - own_guards == NON_OVERRIDABLE
 
 
 def test_overriding_everything_still_shows_every_aws_rule():

@@ -222,13 +222,13 @@ def test_a_tag_names_a_type_that_is_there():
     assert plan_for(facts=a_flip_context(volume_settings=wishes, unavailable=NO_GP3)).target == io1(3_000)
 
 
-@pytest.mark.parametrize("wish", [None, TargetOverride(volume_type=VolumeType.GP3)])
-def test_an_operator_may_override_a_missing_type(wish):
+@pytest.mark.parametrize("override", [None, TargetOverride(volume_type=VolumeType.GP3)])
+def test_an_operator_may_override_a_missing_type(override):
     facts = a_flip_context(unavailable=NO_GP3)
-    assert refusing_guards(plan_for(a_manual_order(override=wish), facts)) == [Guard.TYPE_NOT_AVAILABLE]
+    assert refusing_guards(plan_for(a_manual_order(override=override), facts)) == [Guard.TYPE_NOT_AVAILABLE]
     overridden = frozenset({Guard.TYPE_NOT_AVAILABLE})
     plan = plan_for(
-        a_manual_order(override=wish, overridden=overridden, override_reason="second generation"), facts
+        a_manual_order(override=override, overridden=overridden, override_reason="second generation"), facts
     )
     assert (plan.target, plan.refusals, plan.overridden) == (gp3(), (), (Guard.TYPE_NOT_AVAILABLE,))
 
@@ -237,7 +237,7 @@ def test_an_operator_may_override_a_missing_type(wish):
 
 
 @pytest.mark.parametrize(
-    ("order", "wish", "policy_type", "cap_usd", "guards"),
+    ("order", "override", "policy_type", "cap_usd", "guards"),
     [
         # io2 with 3,000 IOPS instead of gp3: 12.50 + 195 - 8.12 = $199.38 more
         (an_order(), TargetOverride(volume_type=VolumeType.IO2), VolumeType.GP3, 199.38, []),
@@ -262,8 +262,8 @@ def test_an_operator_may_override_a_missing_type(wish):
         ),
     ],
 )
-def test_tags_may_add_a_limited_amount_to_the_policy_cost(order, wish, policy_type, cap_usd, guards):
-    facts = a_flip_context(volume_settings=volume_settings(target_override=wish))
+def test_tags_may_add_a_limited_amount_to_the_policy_cost(order, override, policy_type, cap_usd, guards):
+    facts = a_flip_context(volume_settings=volume_settings(target_override=override))
     plan = plan_for(order, facts, target=policy_type, tag_cap_usd=cap_usd)
     assert refusing_guards(plan) == guards
     assert plan.target is not None
@@ -368,7 +368,7 @@ def test_the_price_is_reported_before_and_after(order, facts, now_usd, usd, more
 
 
 @pytest.mark.parametrize(
-    ("returns", "size_gib", "wish", "stays"),
+    ("returns", "size_gib", "override", "stays"),
     [
         # gp3 stays where it costs no more: 8.12 compared with 10.00, but 21.00 with 20.00
         (ReturnMode.AUTO, 100, TargetOverride(), True),
@@ -381,8 +381,8 @@ def test_the_price_is_reported_before_and_after(order, facts, now_usd, usd, more
     ],
 )
 @pytest.mark.parametrize("cause", [FlipCause.DRAINING, FlipCause.WINDOW])
-def test_a_gp3_that_costs_no_more_stays_and_the_rest_returns(returns, size_gib, wish, stays, cause):
-    facts = a_flip_context(a_volume(size_gib), volume_settings=volume_settings(target_override=wish))
+def test_a_gp3_that_costs_no_more_stays_and_the_rest_returns(returns, size_gib, override, stays, cause):
+    facts = a_flip_context(a_volume(size_gib), volume_settings=volume_settings(target_override=override))
     plan = make_plan(an_order(cause=cause), facts, Policy(flip_back=FlipBackPolicy(returns=returns)))
     assert (plan.return_decision.is_permanent, plan.refusals) == (stays, ())
 
@@ -613,7 +613,7 @@ FOR_SIX_HOURS = {"return_after_s": NOW_S + 6 * HOUR_S}
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "override",
     [
         None,
         TargetOverride(volume_type=VolumeType.GP3),
@@ -630,8 +630,8 @@ FOR_SIX_HOURS = {"return_after_s": NOW_S + 6 * HOUR_S}
         a_flip(cause=FlipCause.MANUAL, by="bob"),
     ],
 )
-def test_an_operator_asking_for_the_current_target_only_sets_its_duration(wish, flip):
-    plan = plan_for(a_manual_order(override=wish, **FOR_SIX_HOURS), context_of_flipped(flip=flip))
+def test_an_operator_asking_for_the_current_target_only_sets_its_duration(override, flip):
+    plan = plan_for(a_manual_order(override=override, **FOR_SIX_HOURS), context_of_flipped(flip=flip))
     assert (plan.is_extension, plan.refusals) == (True, ())
     assert (plan.current, plan.target, plan.usd_per_month_more) == (GP3, GP3, 0.0)
     assert not plan.return_decision.is_permanent
@@ -675,12 +675,12 @@ UNDER_WAY = a_flip(status=FlipStatus.IN_PROGRESS, reached_at_s=None)
 
 
 @pytest.mark.parametrize("shows", [GP2, GP3])
-@pytest.mark.parametrize("wish", [None, TargetOverride(volume_type=VolumeType.GP3)])
-def test_how_long_is_said_also_of_a_flip_under_way(shows, wish):
+@pytest.mark.parametrize("override", [None, TargetOverride(volume_type=VolumeType.GP3)])
+def test_how_long_is_said_also_of_a_flip_under_way(shows, override):
     facts = context_of_flipped(
         a_volume_as(shows), flip=UNDER_WAY, modification=a_modification(state="optimizing")
     )
-    plan = plan_for(a_manual_order(override=wish, **FOR_SIX_HOURS), facts)
+    plan = plan_for(a_manual_order(override=override, **FOR_SIX_HOURS), facts)
     assert (plan.is_extension, plan.target, plan.refusals, plan.usd_per_month_more) == (True, GP3, (), 0.0)
     kept = extend_stay(plan, 7).state.flip
     assert (kept.status, kept.started_at_s, kept.intent_id) == (

@@ -20,12 +20,12 @@ def served_series(iops: float) -> Series:
     return balances(*[iops * 60] * 5)
 
 
-def recommend_for(size_gib=100, reads=None, writes=None, wish=None, policy=None, used=0, **changes):
+def recommend_for(size_gib=100, reads=None, writes=None, override=None, policy=None, used=0, **changes):
     assessment = an_assessment(
         balances(30.0), volume=a_volume(size_gib, **changes), read_ops=reads, write_ops=writes
     )
     return recommend(
-        assessment, wish or TargetOverride(), policy or FlipPolicy(), LOCATION, modifications=uses(used)
+        assessment, override or TargetOverride(), policy or FlipPolicy(), LOCATION, modifications=uses(used)
     )
 
 
@@ -97,28 +97,28 @@ def test_the_price_is_reported_with_its_source():
 def test_tags_choose_the_type_and_its_iops():
     wishes = read_tags({"burstwatch:target": "io2", "burstwatch:iops": "5000"}, ModePolicy())
     assert wishes.faults == ()
-    target = recommend_for(wish=wishes.target_override).target
+    target = recommend_for(override=wishes.target_override).target
     assert (target.volume_type, target.iops, target.throughput_mib_s) == ("io2", 5_000, None)
 
 
 @pytest.mark.parametrize(
-    ("wish", "volume_type"),
+    ("override", "volume_type"),
     [
         (TargetOverride(), VolumeType.IO2),
         (TargetOverride(iops=4_000), VolumeType.IO2),
         (TargetOverride(volume_type=VolumeType.GP3), VolumeType.GP3),
     ],
 )
-def test_the_type_is_the_policys_where_no_tag_names_another(wish, volume_type):
-    target = recommend_for(wish=wish, policy=FlipPolicy(target=VolumeType.IO2)).target
-    assert (target.volume_type, target.iops) == (volume_type, wish.iops or 3_000)
+def test_the_type_is_the_policys_where_no_tag_names_another(override, volume_type):
+    target = recommend_for(override=override, policy=FlipPolicy(target=VolumeType.IO2)).target
+    assert (target.volume_type, target.iops) == (volume_type, override.iops or 3_000)
 
 
 def test_a_command_for_an_io_type_sets_no_throughput():
     assert (
         "--throughput"
         not in recommend_for(
-            wish=read_tags({"burstwatch:target": "io1"}, ModePolicy()).target_override
+            override=read_tags({"burstwatch:target": "io1"}, ModePolicy()).target_override
         ).action
     )
 
@@ -247,7 +247,7 @@ def test_the_reason_for_not_choosing_io1_is_given():
 
 
 def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_said_to_wait():
-    result = recommend_for(wish=TargetOverride(volume_type=VolumeType.IO1), used=3)
+    result = recommend_for(override=TargetOverride(volume_type=VolumeType.IO1), used=3)
     assert result.target.volume_type == "io1"
     because = (
         "the watchdog would wait, because 3 of AWS's 4 modifications in 24 h are used, which leaves it none"
@@ -264,15 +264,15 @@ def test_when_aws_takes_the_next_is_said_where_all_of_a_day_are_used(policy):
 
 
 @pytest.mark.parametrize(
-    ("policy", "wish", "used"),
+    ("policy", "override", "used"),
     [
         (FlipPolicy(), TargetOverride(), 2),
         (FlipPolicy(target=VolumeType.IO1), TargetOverride(volume_type=VolumeType.GP3), 2),
         (FlipPolicy(target=VolumeType.IO1), TargetOverride(), 1),
     ],
 )
-def test_without_a_daily_limit_nothing_is_mentioned(policy, wish, used):
-    result = recommend_for(policy=policy, wish=wish, used=used)
+def test_without_a_daily_limit_nothing_is_mentioned(policy, override, used):
+    result = recommend_for(policy=policy, override=override, used=used)
     assert result.caveat is None
     assert "24 h" not in result.reasons[-1]
 
@@ -287,11 +287,11 @@ def test_an_io1_that_became_gp3_by_its_size_is_not_said_to_be_one_by_the_day():
 
 @pytest.mark.parametrize("used", range(5))
 @pytest.mark.parametrize(
-    "wish", [TargetOverride(), TargetOverride(iops=4_000), TargetOverride(volume_type=VolumeType.IO2)]
+    "override", [TargetOverride(), TargetOverride(iops=4_000), TargetOverride(volume_type=VolumeType.IO2)]
 )
 @pytest.mark.parametrize("target", [VolumeType.GP3, VolumeType.IO1])
 @pytest.mark.parametrize("size_gib", [50, 200])
-def test_the_proposal_is_what_the_watchdog_would_do(used, wish, target, size_gib):
+def test_the_proposal_is_what_the_watchdog_would_do(used, override, target, size_gib):
     volume, flip = a_volume(size_gib), FlipPolicy(target=target)
     assessment = an_assessment(
         balances(30.0), volume=volume, read_ops=served_series(900), write_ops=served_series(2_000)
@@ -305,23 +305,23 @@ def test_the_proposal_is_what_the_watchdog_would_do(used, wish, target, size_gib
     )
     facts = FlipContext(
         volume=volume,
-        volume_settings=volume_settings(target_override=wish),
+        volume_settings=volume_settings(target_override=override),
         state=a_state(used=uses(used)),
         now_s=at("12:00"),
     )
     plan = make_plan(order, facts, Policy(flip=flip))
-    result = recommend(assessment, wish, flip, LOCATION, modifications=uses(used))
+    result = recommend(assessment, override, flip, LOCATION, modifications=uses(used))
     assert result.target == plan.target
 
 
 NO_GP3 = {VolumeType.GP3: "AWS refused gp3 in zone us-east-1-bos-1a"}
 
 
-def recommend_without_gp3(size_gib=100, wish=None, used=0, **unavailable):
+def recommend_without_gp3(size_gib=100, override=None, used=0, **unavailable):
     assessment = an_assessment(balances(30.0), volume=a_volume(size_gib))
     return recommend(
         assessment,
-        wish or TargetOverride(),
+        override or TargetOverride(),
         FlipPolicy(),
         LOCATION,
         modifications=uses(used),
@@ -330,13 +330,13 @@ def recommend_without_gp3(size_gib=100, wish=None, used=0, **unavailable):
 
 
 @pytest.mark.parametrize(
-    "wish", [None, TargetOverride(volume_type=VolumeType.GP3), TargetOverride(volume_type=VolumeType.IO1)]
+    "override", [None, TargetOverride(volume_type=VolumeType.GP3), TargetOverride(volume_type=VolumeType.IO1)]
 )
 @pytest.mark.parametrize("used", [0, 2])
-def test_when_gp3_does_not_exist_io1_is_proposed_and_not_a_command_that_aws_refuses(wish, used):
-    result = recommend_without_gp3(wish=wish, used=used)
+def test_when_gp3_does_not_exist_io1_is_proposed_and_not_a_command_that_aws_refuses(override, used):
+    result = recommend_without_gp3(override=override, used=used)
     assert result.action == "burstctl flip vol-0a1 --region eu-west-1 --to io1 --iops 3000"
-    is_named = wish is not None and wish.volume_type is VolumeType.IO1
+    is_named = override is not None and override.volume_type is VolumeType.IO1
     assert ("AWS refused gp3" in (result.caveat or "")) is not is_named
 
 

@@ -329,16 +329,16 @@ def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(di
 
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize(
-    ("state_of_it", "expected"),
+    ("its_state", "expected"),
     [
         ("modifying", {OUT: "changing: accepted", BACK: "changing: accepted"}),
         ("completed", {OUT: "on_target: accepted, reached", BACK: "no flip: accepted, restored"}),
         ("failed", {OUT: "no flip: accepted, failed", BACK: "on_target: accepted, failed"}),
     ],
 )
-def test_a_late_modification_is_ours_as_soon_as_aws_shows_it(direction, state_of_it, expected):
-    record = a_modification(ORIGINAL_OF[direction], TARGET_OF[direction], started="12:15", state=state_of_it)
-    shows = observed_volume("asked" if state_of_it == "completed" else "before", direction)
+def test_a_late_modification_is_ours_as_soon_as_aws_shows_it(direction, its_state, expected):
+    record = a_modification(ORIGINAL_OF[direction], TARGET_OF[direction], started="12:15", state=its_state)
+    shows = observed_volume("asked" if its_state == "completed" else "before", direction)
     result = reconcile_later(assumed_not_sent(direction), shows, record)
     assert transition_summary(result) == expected[direction]
     assert result.events[0].alert is (AlertKind.FLIPPED if direction is OUT else AlertKind.FLIPPED_BACK)

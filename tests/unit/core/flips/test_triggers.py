@@ -106,9 +106,9 @@ def test_a_tag_and_a_window_come_before_a_drain_that_is_not_yet_critical():
 # the level to act at
 
 
-def a_choice(kind=VolumeType.GP3, size_gib=100, wish=None, **demand):
-    wish = wish or TargetOverride(volume_type=kind)
-    return choose_target(a_volume(size_gib=size_gib), Demand(**demand), wish, US_EAST_1)
+def a_choice(kind=VolumeType.GP3, size_gib=100, override=None, **demand):
+    override = override or TargetOverride(volume_type=kind)
+    return choose_target(a_volume(size_gib=size_gib), Demand(**demand), override, US_EAST_1)
 
 
 def trigger_rule(choice, act_at=ActAt.AUTO, returns=ReturnMode.AUTO):
@@ -131,7 +131,7 @@ def test_a_change_that_stays_and_costs_no_more_is_made_at_warning():
         (a_choice(peak_iops=3_000, is_throttled=True), ReturnMode.NEVER, "gp3 costs more than gp2"),
         # the throughput of a gp2 of 200 GiB, 250 MiB/s, costs more than the gigabytes save
         (a_choice(size_gib=200), ReturnMode.AUTO, "gp3 costs more than gp2"),
-        (a_choice(wish=TargetOverride(iops=6_000)), ReturnMode.AUTO, "gp3 costs more than gp2"),
+        (a_choice(override=TargetOverride(iops=6_000)), ReturnMode.AUTO, "gp3 costs more than gp2"),
         (a_choice(peak_iops=900), ReturnMode.ALWAYS, "gp3 returns to gp2 when calm"),
         (a_choice(VolumeType.IO1), ReturnMode.AUTO, "io1 costs more than gp2"),
         (a_choice(VolumeType.IO2), ReturnMode.NEVER, "io2 costs more than gp2"),

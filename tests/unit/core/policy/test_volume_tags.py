@@ -92,11 +92,11 @@ def test_opting_in_has_no_effect_when_the_policy_allows_proposals_only():
     ],
 )
 @pytest.mark.parametrize(
-    ("key", "wish"), [("burstwatch:critical", "is_critical"), ("burstwatch:ignore", "is_ignored")]
+    ("key", "field_name"), [("burstwatch:critical", "is_critical"), ("burstwatch:ignore", "is_ignored")]
 )
-def test_a_flag_is_true_or_false_and_nothing_else(key, wish, text, is_set, faults):
+def test_a_flag_is_true_or_false_and_nothing_else(key, field_name, text, is_set, faults):
     wishes = read_tags({} if text is None else {key: text}, DEFAULT_SETTINGS)
-    assert (getattr(wishes, wish), len(wishes.faults)) == (is_set, faults)
+    assert (getattr(wishes, field_name), len(wishes.faults)) == (is_set, faults)
 
 
 def test_a_bad_flag_says_what_it_is_taken_for():

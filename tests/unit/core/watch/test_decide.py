@@ -1011,11 +1011,11 @@ def test_our_own_modification_in_progress_is_not_taken_for_an_external_one():
     around = VolumeContext(
         observed=ObservedState(volume=a_volume(), record=record), modification_in_progress=record
     )
-    ours = modification_used_at("11:50")
+    own_use = modification_used_at("11:50")
     decision = a_decision(
-        an_assessment(GAP, changing_to="gp3"), a_state(flip=changing(), used=ours), around=around
+        an_assessment(GAP, changing_to="gp3"), a_state(flip=changing(), used=own_use), around=around
     )
-    assert decision.change.state.modifications.used == ours
+    assert decision.change.state.modifications.used == own_use
 
 
 def test_a_modification_without_a_start_is_not_counted():
