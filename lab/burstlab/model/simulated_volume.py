@@ -311,15 +311,17 @@ class SimulatedVolume(DescribedVolume):
 
 
 def _count_repeats(minute: MinuteRun, credits_step: float) -> int:
-    """How often a minute can come again, moved by ``credits_step`` credits each time, and touch no bound."""
+    """How often a minute can come again, moved by ``credits_step`` credits each time, and touch no bound.
+
+    A minute that touched the bound from which it moves away is not like the next one, which may not.
+    """
     if credits_step == 0:
         return NEVER_S
     if not minute.balance_seconds:
         return 0
-    repeats = (
-        minute.minimum / -credits_step if credits_step < 0 else (FULL_CREDITS - minute.maximum) / credits_step
-    )
-    return math.ceil(repeats) - 1
+    to_full, to_empty = FULL_CREDITS - minute.maximum, minute.minimum
+    ahead, behind = (to_empty, to_full) if credits_step < 0 else (to_full, to_empty)
+    return math.ceil(ahead / abs(credits_step)) - 1 if behind > 0 else 0
 
 
 def _to_load(load: Load | str) -> Load:

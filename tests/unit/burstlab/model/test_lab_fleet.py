@@ -1,7 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from burstlab.fake_aws.metrics import read_datapoints
@@ -77,6 +77,7 @@ def steps(draw):
     late_s=st.integers(0, 59),
     open_minute=st.booleans(),
 )
+@example(steps=((1, 0, 300), (1, 0, 0)), size_gib=8, balance_pct=0, looks=[928], late_s=0, open_minute=False)
 @settings(max_examples=100, deadline=None)
 def test_minutes_equal_stepping_second_by_second_however_often_one_looks(
     steps, size_gib, balance_pct, looks, late_s, open_minute
