@@ -159,7 +159,7 @@ def modify_through_the_endpoint_and_feel_it(fleet, disk):
         wait_until(lambda: disk.controller.latest.volume_type == "gp3", 10)
         wait_until(lambda: disk.controller.latest.limit_iops == 3_000, 1)
         assert disk.controller.latest.balance_pct is None
-        assert write_synchronously(disk.device.mount, 300) < 1
+        assert write_synchronously(disk.device.mount, 300) < 2  # at the baseline of 100 IOPS it takes 3 s
 
 
 def needs_docker():
@@ -282,7 +282,7 @@ def test_a_disk_with_a_live_owner_is_not_cleaned(tmp_path):
 def test_on_a_terminal_or_not_it_says_where_the_disk_is_and_how_it_drains(tmp_path):
     require_throttled_disk()
     result = CliRunner().invoke(
-        disk, ["--folder", str(tmp_path), "--for", "3", "--balance", "20", "--credits", "9000"]
+        disk, ["--folder", str(tmp_path), "--for", "3", "--balance", "20", "--credits", "5400"]
     )
     assert result.exit_code == 0, result.output
     assert "export AWS_ENDPOINT_URL=http://127.0.0.1:" in result.stdout

@@ -64,7 +64,7 @@ _TABLES = {
 _KEYS = {"states": "volume_id", "entries": "kind", "deliveries": "alert_id", "holds": "subject"}
 
 
-def corrupt(home, kind, key=None, **changes):
+def corrupt(home, kind, key=None, /, **changes):
     """Change fields of the items of one kind, or of one of them, behind the ledger's back."""
     if home.kind == "sqlite":
         table = _TABLES[kind]
