@@ -49,7 +49,7 @@ def _plot(axis, acting: Sequence[ActionScore]) -> None:  # type: ignore[no-untyp
         )
         remaining_pct = max(_MIN_PCT, 100 - (100 if score.avoided_pct is None else score.avoided_pct))
         paid_needless_flips = score.needless_flips - score.needless_free_flips
-        flips = f", {score.flips:,} flips, {paid_needless_flips:,} needless and paid" if score.flips else ""
+        flips = f", {score.flips:,} flips, {paid_needless_flips:,} needless" if score.flips else ""
         axis.scatter(
             [score.usd + score.watching_usd],
             [remaining_pct],
@@ -65,6 +65,6 @@ def _plot(axis, acting: Sequence[ActionScore]) -> None:  # type: ignore[no-untyp
     axis.axhline(1, color="#94a3b8", linewidth=0.8, linestyle="--")
     axis.margins(x=0.1)
     axis.grid(visible=True, color="#e2e8f0", linewidth=0.6)
-    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=8, frameon=False)
+    axis.legend(loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=2, fontsize=7.5, frameon=False)
     for side in ("top", "right"):
         axis.spines[side].set_visible(False)
