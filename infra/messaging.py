@@ -29,7 +29,7 @@ message visible again within a minute. Source: Lambda developer guide, SQS.
 """
 
 MAX_RECEIVES: Final = 5
-"""Five minutes of retries. SQS FIFO holds back newer requests for the same volume meanwhile."""
+"""Five minutes of retries. SQS FIFO holds back newer requests for the same volume until then."""
 
 _BATCH_SIZE: Final = 1
 """Each request has the whole timeout of an invocation."""

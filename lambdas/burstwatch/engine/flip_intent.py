@@ -128,7 +128,7 @@ def _record_refusal(services: Services, plan: FlipPlan, refusal: Refusal) -> Out
 
 
 def _record_extension(fresh: FreshContext, plan: FlipPlan) -> Outcome | None:
-    """Record how long a volume is kept; None if another process has changed it meanwhile."""
+    """Record how long a volume is kept; None if another process has changed it since."""
     before = plan.context.state
     extended = _poll_soon(extend_stay(plan, next_revision(before, fresh.now_s)), fresh.now_s)
     if not commit_transition(fresh.services, plan, before, extended):
@@ -141,7 +141,7 @@ def _poll_soon(transition: Transition, now_s: float) -> Transition:
 
 
 def _record_intent(fresh: FreshContext, plan: FlipPlan) -> RecordedIntent | Refusal | None:
-    """Record the intent; the ledger's refusal, or None if another process has changed the state meanwhile."""
+    """Record the intent; the ledger's refusal, or None if another process has changed the state since."""
     before, started_at_s = plan.context.state, monotonic()
     intended = record_intent(plan, next_revision(before, fresh.now_s), int(fresh.collector.wall_clock_s))
     after = _poll_soon(intended, fresh.now_s)

@@ -152,7 +152,7 @@ def replay(
 def _build_services(
     fleet: RecordedFleet, cloudwatch: RecordedCloudWatch, ledger: ReplayLedger, config: ReplayConfig
 ) -> Services:
-    """The readers of the recording in place of AWS's. There are no channels, because nobody is notified."""
+    """The readers of the recording in place of AWS's. There are no channels, because no one is notified."""
     ec2: Any = RecordedEc2(fleet, config.limits)
     modifier: Any = RecordedModifier(fleet)
     return Services(

@@ -42,7 +42,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     What is no file, such as a pipe or /dev/null, is written to and stays what it is.
 
     Raises:
-    WriteError: the disk is full, or the directory was removed meanwhile.
+    WriteError: the disk is full, or the directory was removed since.
     """
     try:
         if _is_pipe_or_device(path):

@@ -79,7 +79,7 @@ def change_policy(options: Options, request: PushRequest) -> ExitCode:
     PolicyError: the policy is invalid; with every fault.
     SettingsError: it does not fit the stack, or no person can confirm it.
     AwsError: Parameter Store cannot be reached, or refused it.
-    PolicyConflictError: another person changed the policy meanwhile.
+    PolicyConflictError: another person changed the policy since.
     """
     document = "" if request.source is None else _read_document(request.source)
     if not request.dry_run:

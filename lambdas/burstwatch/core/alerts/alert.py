@@ -21,7 +21,7 @@ from burstwatch.core.text import format_instant, format_relative_time, format_ro
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
-"""A judgement: nobody reads more lines of one message."""
+"""A judgement: no one reads more lines of one message."""
 _COMMAND_PREFIXES: Final = ("aws ", "burstctl ")
 _MINUTE_S: Final = 60
 _FAR_ESTIMATE_S: Final = 2 * 3600

@@ -274,7 +274,7 @@ def _confirm_lost_response(
 
 
 def _superseded_unseen(context: _ReconcileContext) -> Transition:
-    """AWS accepted it while nobody read, and somebody has changed the volume since: too late for an alert."""
+    """AWS accepted it unseen by us, and somebody has changed the volume since: too late for an alert."""
     state = mark_accepted(context.state, context.flip.requested_at_s, context.now_s)
     assert state.flip is not None
     note = "AWS's answer was lost, and it was changed again since."

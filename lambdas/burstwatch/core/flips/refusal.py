@@ -42,7 +42,7 @@ NON_OVERRIDABLE: Final = frozenset(
         Guard.ACCOUNT_LIMIT,
     }
 )
-"""AWS refuses these itself, so nobody can override them."""
+"""AWS refuses these itself, so no one can override them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

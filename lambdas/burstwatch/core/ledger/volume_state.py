@@ -126,7 +126,7 @@ class VolumeState:
 
     @property
     def is_contested(self) -> bool:
-        """Whether somebody else has changed a volume that we had flipped, and nobody has released it."""
+        """Whether somebody else has changed a volume that we had flipped, and no one has released it."""
         return self.modifications.contested_at_s is not None
 
     @property
@@ -172,7 +172,7 @@ def _move_additions(document: dict[str, Any]) -> dict[str, Any]:
     """The document with what the first version does not know moved to where that version overlooks it.
 
     The first version gives up the whole ledger over a state with a key or a reason that it does not know, so
-    nobody could go back to it. It ignores unknown keys only in the items of ``spent``. The additions are in
+    no one could go back to it. It ignores unknown keys only in the items of ``spent``. The additions are in
     an item of their own, so old that it counts as no modification in any version.
     """
     additions = {key: document[key] for key in _ADDED_KEYS if key in document}
