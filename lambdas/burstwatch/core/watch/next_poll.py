@@ -35,8 +35,11 @@ def _focus_interval_s(assessment: Assessment, level: Level, *, policy: Policy) -
     """Seconds to the next poll; None if the volume is calm and the sweep is enough."""
     cadence = policy.cadence
     if assessment.unknown_reason is not None:
+        # A gp2 volume counts as not burstable only while it is modified, and when its return is first seen:
+        # its bucket may be almost empty then.
+        is_back = assessment.unknown_reason is UnknownReason.NOT_BURSTABLE_TYPE and assessment.volume.is_gp2
         watched = assessment.unknown_reason in (UnknownReason.READ_FAILED, UnknownReason.TOO_NEW)
-        return FOCUS_S if watched else None
+        return FOCUS_S if watched or is_back else None
     assert assessment.credits_left is not None
     assert assessment.age_s is not None
     is_settling = assessment.arrived_at_s is not None or assessment.modified_at_s is not None

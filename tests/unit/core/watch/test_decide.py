@@ -930,6 +930,7 @@ def test_a_volume_that_is_back_is_in_focus_like_one_that_arrived():
         at("11:50"),
         at("12:00"),
     )
+    assert (decision.poll_interval_s, state.next_poll_at_s) == (60, at("12:01"))
 
 
 def test_a_timed_manual_flip_returns_in_mode_propose():
