@@ -549,7 +549,7 @@ def _reading_sentence(alert: Alert) -> str:
     if reading.get("burst_balance_pct") is None:
         reason = str(reading.get("unknown_reason"))
         detail = reading.get("unknown_because") or _UNKNOWN_REASON_TEXTS.get(reason, reason)
-        return f"Balance unknown: {detail}; it was {alert.previous_level}."
+        return f"Balance unknown: {detail.rstrip('.')}; it was {alert.previous_level}."
     forecast_text = format_forecast(alert.forecast)
     balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
     datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)

@@ -166,6 +166,12 @@ def test_without_a_balance_there_is_no_reason_and_no_drain(reading):
     assert format_sentences(alert) == ["Balance unknown: None; it was ok."]
 
 
+def test_a_reason_that_is_a_sentence_gets_no_second_mark():
+    reading = {"burst_balance_pct": None, "unknown_because": "AWS refuses it; try again later."}
+    (sentence,) = format_sentences(an_alert(AlertKind.TELEMETRY_GAP, reading=reading))
+    assert sentence == "Balance unknown: AWS refuses it; try again later; it was ok."
+
+
 def test_without_a_rate_no_drain_is_reported():
     alert = an_alert(AlertKind.DRAINING, reading=READ, forecast=a_forecast(HOUR_S))
     assert len(format_sentences(alert)) == 1
