@@ -98,7 +98,7 @@ class InProcessEc2:
                 raise AwsError("InvalidVolume.NotFound", "no such volume")  # noqa: TRY301 - told as the rest is
             modification = self._fleet.modify(VolumeId, request)
         except AwsError as error:
-            raise client_error(error.code, str(error), error.status, "ModifyVolume") from error
+            raise client_error(error.code, error.message, error.status, "ModifyVolume") from error
         return {"VolumeModification": modification_document(VolumeId, modification)}
 
     def _find_volumes(self, volume_ids: Iterable[str] | None) -> Iterable[SimulatedVolume]:
