@@ -7,7 +7,8 @@ from support.scenario_runner import Scenario, run_scenario
 SCENARIOS = sorted(Path(__file__).parent.glob("*.txt"))
 TRANSCRIPT = """
 ---- what the watchdog sees and says; written by: pytest tests/scenarios --rewrite ----
-     time, kind of tick, balance read, level, next look; then ! an alert, | its words, > what to do
+     time, kind of tick, balance read, level, next look; then = what is wanted, + what the ledger gets,
+     * a call to AWS and its answer, ! an alert, | its words, > what to do
 
 """
 
@@ -22,6 +23,15 @@ def test_the_transcript_matches(path, request):
         assert happened == expected, "if this is meant, rewrite it with --rewrite and read the difference"
 
 
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_the_ledger_has_an_intent_of_its_own_before_each_call(path):
+    intent_count = call_count = 0
+    for line in path.read_text().splitlines():
+        intent_count += line.lstrip().startswith("+ intent:")
+        call_count += line.lstrip().startswith("* ModifyVolume")
+        assert call_count <= intent_count
+
+
 def test_there_are_scenarios():
     assert len(SCENARIOS) >= 8
 
@@ -29,5 +39,5 @@ def test_there_are_scenarios():
 @pytest.mark.parametrize("event", ["load 3000", "telemetry ends", "the volume burns"])
 def test_an_unknown_event_is_refused(event):
     reported = f"volume: 100 GiB, ci-7\n09:00  {event}\n10:00  the end\n"
-    with pytest.raises(ValueError, match="is no event"):
+    with pytest.raises(ValueError, match="is not an event"):
         run_scenario(Scenario.read(reported))
