@@ -33,7 +33,7 @@ def test_the_ledger_has_an_intent_of_its_own_before_each_call(path):
 
 
 def test_there_are_scenarios():
-    assert len(SCENARIOS) >= 8
+    assert len(SCENARIOS) >= 20
 
 
 @pytest.mark.parametrize("event", ["load 3000", "telemetry ends", "the volume burns"])
