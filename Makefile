@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer packages man lock bench proof clean
+.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -49,6 +49,7 @@ format: setup
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python ddprobe/join_modules.py --check
 
 types: setup
 	$(BIN)/mypy
@@ -115,6 +116,10 @@ proof: setup
 # the templates of the default stage, checked by cdk-nag; `make synth STAGE=stage.yaml` for another
 synth: setup
 	PATH="$(CURDIR)/$(BIN):$$PATH" cdk synth --quiet --output build/cdk.out $(if $(STAGE),-c stage=$(STAGE))
+
+# the one file that ships, from the modules in ddprobe/src
+ddprobe: setup
+	$(BIN)/python ddprobe/join_modules.py
 
 # ddprobe as .deb and .rpm, in build/; needs dpkg-deb and rpmbuild
 packages: setup

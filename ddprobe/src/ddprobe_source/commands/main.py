@@ -1,0 +1,209 @@
+"""Main."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ddprobe_source.commands.explain import explanation, help_text, price_words
+from ddprobe_source.commands.resident import Notifier, Resident, lock_memory
+from ddprobe_source.host.child_task import ChildTask
+from ddprobe_source.host.clock import random_below, startup_s
+from ddprobe_source.host.files import read_text
+from ddprobe_source.host.lookup import Lookup, find_allowed_site, find_site
+from ddprobe_source.host.state_dirs import StateDirs, say, state_dirs_in_use, write_stream
+from ddprobe_source.judgement.disks import NOWHERE, Site
+from ddprobe_source.judgement.facts import Thresholds
+from ddprobe_source.judgement.headline import headline, nagios_line
+from ddprobe_source.judgement.record import ProbeError, UsageError
+from ddprobe_source.judgement.tasks import STILL_S
+from ddprobe_source.judgement.text import json_text, plain
+from ddprobe_source.judgement.verdicts import BADNESS, EXITS, OK, UNKNOWN, worst
+from ddprobe_source.measure.probe import Probe
+from ddprobe_source.measure.reading import VERSION
+from ddprobe_source.options import Options, parse_command
+from ddprobe_source.outputs.outputs import FINISH_S, Outputs
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; give the exit code."""
+    began_s, taken_s = time.monotonic(), startup_s()
+    open_standard_streams()
+    if "--version" in argv or argv == ["version"]:
+        write_stream(1, f"ddprobe {VERSION}\n")
+        return 0
+    if "-h" in argv or "--help" in argv or not argv:
+        write_stream(1, help_text())
+        return 0 if argv else 3
+    style = "nagios"
+    for index, word in enumerate(argv):
+        if word.startswith("--exit-style"):
+            style = word.partition("=")[2] or "".join(argv[index + 1 : index + 2])
+    unknown = EXITS.get(style, EXITS["nagios"])[UNKNOWN]
+    try:
+        options = parse_command(argv)
+        tag = read_text("/sys/class/dmi/id/board_asset_tag")
+        return _run(
+            options.replaced(
+                startup_ms=None if taken_s is None else 1000 * taken_s,
+                instance_id=plain(tag) if tag.startswith("i-") else None,
+            ),
+            began_s,
+        )
+    except ProbeError as fault:
+        if style == "nagios" and argv[0] == "run":
+            write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
+        else:
+            say(f"ddprobe: {fault}")
+        return unknown
+    except KeyboardInterrupt:
+        return 130
+    except Exception as fault:  # a traceback reads source files, and tells an operator nothing
+        say(f"ddprobe: fault in ddprobe itself, please report: {type(fault).__name__}: {fault}")
+        if os.environ.get("DDPROBE_DEBUG"):
+            raise
+        return unknown
+
+
+def open_standard_streams() -> None:
+    """Fill the numbers 0 to 2 where the caller closed them, or a pipe of ours would get one and be lost."""
+    while (fd := os.open("/dev/null", os.O_RDWR)) <= 2:  # noqa: PLR2004 - stderr
+        pass
+    os.close(fd)
+
+
+def _run(options: Options, began_s: float) -> int:
+    if options.mode == "explain":
+        state_dirs = _state_dirs_if_possible(options.run_dir)
+        state_dirs_in_use[:] = [state_dirs] if state_dirs else []
+        for path in options.paths:
+            site = find_site(path, options.crit, options.volume_id, state_dirs)
+            write_stream(
+                1, json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
+            )
+        return 0
+    if options.jitter and options.mode == "run":
+        time.sleep(random_below(options.jitter))
+        began_s = time.monotonic()
+    if options.nvme_json:
+        import json  # noqa: F401 - now, while the disk answers
+    state_dirs = StateDirs(options.run_dir)
+    state_dirs_in_use[:] = [state_dirs]
+    notifier = Notifier()
+    lookups = [Lookup(path, state_dirs, writes=options.level != "passive") for path in options.paths]
+    until_s = time.monotonic() + options.crit
+    probes, refused = [], []
+    for lookup in lookups:
+        try:
+            site = find_allowed_site(options, lookup, until_s)
+            probes.append(Probe(options, site, state_dirs, notifier.beat))
+        except ProbeError as fault:
+            if len(lookups) == 1:
+                raise
+            refused.append(_refused_probe(options, lookup, state_dirs, notifier.beat, str(fault)))
+    if not probes:
+        raise UsageError("; ".join(str(probe.refusal) for probe in refused))
+    outputs = Outputs(options, state_dirs)
+    if options.cloudwatch:
+        volumes = len({volume_id for probe in probes for volume_id in probe.site.volume_ids})
+        say(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
+    for probe in probes:
+        if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
+            say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
+    if options.mode == "serve":
+        return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
+    readings = _readings(options, probes, began_s)
+    readings += [probe.unmeasured(str(probe.refusal)) for probe in refused]
+    for reading in readings:
+        outputs.publish(reading)
+    for reading in sorted(readings, key=lambda reading: -BADNESS.index(reading["verdict"])):
+        _answer(options, reading, probes[0].thresholds)
+    outputs.finish(FINISH_S if all(reading["completed"] for reading in readings) else 0.9)
+    return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:
+    """Give a folder for locks, so that a hundred explains leave one process on a stuck disk, not a hundred.
+
+    Without one explain still answers: it is what somebody runs to find out why nothing else works.
+    """
+    try:
+        return StateDirs(wanted)
+    except ProbeError:
+        if wanted:
+            raise
+        return None
+
+
+def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list[dict[str, Any]]:
+    """Run every probe. Several run at once, each in a child, so that one deadline holds for all of them."""
+    if len(probes) == 1:
+        return [probes[0].run(began_s)]
+
+    def start(probe: Probe) -> ChildTask:
+        return ChildTask(lambda send: send(probe.run(began_s)))
+
+    children = [start(probe) for probe in probes]
+    until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
+    answers = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
+    lost = "the process that measured it died or did not return by the deadline"
+    return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, answers)]
+
+
+def _refused_probe(
+    options: Options, lookup: Lookup, state_dirs: StateDirs, heartbeat: Callable[[], None], reason: str
+) -> Probe:
+    """Stand for one path of several that cannot be measured: the others are."""
+    site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
+    say(f"ddprobe: {reason}")
+    probe = Probe(options, site, state_dirs, heartbeat)
+    probe.refusal = reason
+    return probe
+
+
+def _site_record(site: Site) -> dict[str, Any]:
+    return {
+        "path": site.path,
+        "mount": vars(site.mount),
+        "device": site.partition,
+        "volume_ids": site.volume_ids,
+        "disks": [vars(disk) for disk in site.disks],
+    }
+
+
+def _answer(options: Options, reading: dict[str, Any], thresholds: Thresholds) -> None:
+    if options.json == "-" or options.collectd:
+        return
+    by_path = len(options.paths) > 1
+    if options.exit_style == "npd":
+        write_stream(1, headline(reading, 80, by_path=by_path) + "\n")
+    elif options.exit_style == "nagios":
+        write_stream(1, nagios_line(reading, thresholds, by_path=by_path) + "\n")
+    elif reading["verdict"] != OK:
+        write_stream(1, headline(reading, by_path=by_path) + "\n")
+
+
+def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier: Notifier) -> int:
+    import signal
+
+    resident = Resident(options, probes, outputs, notifier)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, resident.stop)
+    try:
+        fault = lock_memory()
+    except (ImportError, MemoryError, OSError, ValueError) as trouble:
+        fault = f"memory is not locked ({trouble})"
+    if fault:
+        say(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own pages")
+    resident.serve()
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.version_info < (3, 9):  # noqa: UP036 - the message is for whoever has an older one
+        sys.stderr.write(f"ddprobe needs Python 3.9 or newer, not {sys.version.split()[0]}\n")
+        sys.exit(3)
+    sys.exit(main(sys.argv[1:]))

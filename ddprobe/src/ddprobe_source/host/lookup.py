@@ -1,0 +1,192 @@
+"""From a path to its mount and disks."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from ddprobe_source.host.child_task import STEP_S, ChildTask, wait_for
+from ddprobe_source.host.clock import boot_clock
+from ddprobe_source.host.files import follow, kind_of, name_of, names_in, read_text
+from ddprobe_source.host.state_dirs import Lock, StateDirs, Touch, note_holder
+from ddprobe_source.judgement.disks import (
+    NOWHERE,
+    Disk,
+    Mount,
+    Site,
+    mount_of,
+    parse_mounts,
+    refuse_foreign,
+    volume_id_of,
+)
+from ddprobe_source.judgement.record import ProbeError, UsageError
+from ddprobe_source.judgement.tasks import STILL_S
+from ddprobe_source.judgement.text import plain, whole
+from ddprobe_source.options import Options
+
+
+def find_site(
+    path: str, within_s: float, volume_id: str | None = None, state_dirs: StateDirs | None = None
+) -> Site:
+    """Map a path to its mount and disks."""
+    return Lookup(path, state_dirs).site(time.monotonic() + within_s, volume_id)
+
+
+def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
+    """Map a path to its mount and disks; raise where it is missing or the options do not allow it."""
+    site = lookup.site(until_s, options.volume_id)
+    if options.level != "passive":
+        refuse_foreign(site, options.allow_fs)
+    if options.require_ebs and site.answered and not site.volume_ids:
+        device = site.partition or site.mount.source
+        raise UsageError(f"{lookup.path} is on {device}, which is no EBS volume (--require-ebs)")
+    return site
+
+
+class Lookup:
+    """Follows a path to its mount and disks, in a child: that may already hang.
+
+    With state directories there is one such child for a path, however many runs ask: the others wait for its
+    lock, and read in it which name of the path it has not got past. Where a write has been stuck on the file
+    system that the path was on before, no child is risked: that file system is the answer.
+    """
+
+    def __init__(self, path: str, state_dirs: StateDirs | None = None, *, writes: bool = False) -> None:
+        self.path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
+        self._state_dirs, self._writes = state_dirs, writes
+        self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self._child: ChildTask | None = None
+        self._said: dict[str, str] = {}
+        if (stuck := self._known_to_be_stuck()) is not None:
+            self._said = {"path": stuck}
+        else:
+            self._advance()
+
+    def _known_to_be_stuck(self) -> str | None:
+        kept = self._kept()
+        mount = mount_of(kept, self._mounts) if kept else None
+        holder = self._state_dirs.holder_of(mount.key) if self._state_dirs and mount else None
+        return kept if holder and holder.age_s >= STILL_S else None
+
+    def _kept(self) -> str:
+        """Where the path led when it was last looked up."""
+        return read_text(self._state_dirs.path(f"{name_of(self.path)}.place")) if self._state_dirs else ""
+
+    def _advance(self) -> None:
+        """Start the child, unless that of another run is at it; take what it says."""
+        if self._child is None:
+            lock = Lock(self._state_dirs, name_of(self.path)) if self._state_dirs else None
+            if lock is None or lock.take():
+                keep = [lock.fd] if lock else []
+                self._child = ChildTask(lambda send: self._follow(send, lock), keep=keep)
+            if lock:
+                lock.close()
+        if self._child:
+            for said in self._child.receive():
+                self._said |= said
+
+    def _follow(self, send: Callable[[object], None], lock: Lock | None) -> None:
+        began, touch = (boot_clock(), time.time()), Touch(self._state_dirs, "lookup")
+
+        def reach(step: str) -> None:
+            send({"at": step})
+            if lock:
+                note_holder(lock.fd, "lookup", began, step)
+            touch.reach(step)
+
+        try:
+            real, stranger = follow(self.path, self._mounts, reach)
+            reach(real)
+            status = os.stat(real)
+        except OSError as fault:
+            send({"refused": f"{self.path}: {fault.strerror}; name a directory on the disk to look at"})
+            return
+        if kind_of(status) != "folder":
+            what = "is not a directory; ddprobe writes only a file of its own, so name a directory"
+            send({"refused": f"{self.path} {what}"})
+        elif self._writes and stranger and os.geteuid() == 0:
+            why = "a symbolic link of another user, which root does not follow to write"
+            send({"refused": f"{self.path}: {stranger} is {why}; name {real}"})
+        else:
+            send({"path": real, "keep": "" if stranger else real})
+
+    def site(self, until_s: float, volume_id: str | None = None) -> Site:
+        """What was found by then. A site that has not answered has no disks, unless it is certain which."""
+        while not (self._said.keys() & {"path", "refused"} or (self._child and self._child.over)):
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                break
+            wait_for([self._child.fd] if self._child else [], min(STEP_S / 5, left_s))
+            self._advance()
+        if self._child:
+            self._child.give_up()
+        if "refused" in self._said:
+            raise UsageError(self._said["refused"])
+        real, kept, keep = self._said.get("path"), self._kept(), self._said.get("keep", "")
+        if self._state_dirs and keep not in ("", kept) and keep.isprintable() and keep == keep.strip():
+            self._state_dirs.write(f"{name_of(self.path)}.place", keep)
+        holder = self._state_dirs.holder_of(name_of(self.path)) if self._state_dirs and not real else None
+        reached = real or self._said.get("at") or (holder.at if holder else "")
+        mount = mount_of(reached, self._mounts) if reached else NOWHERE
+        if mount is None:
+            raise ProbeError(
+                f"{reached} is on no mount of /proc/self/mountinfo; name a directory of a mounted disk"
+            )
+        partition, raw = ChildTask(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
+        disks = tuple(Disk(**facts) for facts in raw)
+        was_here = kept and mount_of(kept, self._mounts) == mount
+        if volume_id and (real or was_here):
+            disks = tuple(disk.replaced(volume_id=volume_id) for disk in disks)
+        return Site(
+            path=real or self.path, answered=bool(real), mount=mount, mounts=self._mounts,
+            partition=partition, disks=disks,
+        )  # fmt: skip
+
+
+def _look_for_disks(mount: Mount) -> tuple[str, list[dict[str, Any]]]:
+    start = os.path.realpath(f"/sys/dev/block/{mount.dev}")
+    if not os.path.isdir(start) and mount.source.startswith("/dev/"):
+        # btrfs shows no device number of its own, but names its device
+        start = os.path.realpath(f"/sys/class/block/{os.path.basename(os.path.realpath(mount.source))}")
+    if not os.path.isdir(start):
+        return "", []
+    disks = set().union(
+        *(whole_disks(part) for part in [start, *_btrfs_parts(mount, os.path.basename(start))])
+    )
+    return os.path.basename(start), [_describe(folder) for folder in sorted(disks)]
+
+
+def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[str]:
+    """Find every device of a btrfs, of which mountinfo names but one."""
+    if mount.fs != "btrfs":
+        return []
+    for folder in names_in(root):
+        parts = names_in(f"{root}/{folder}/devices")
+        if name in parts:
+            return [os.path.realpath(f"{root}/{folder}/devices/{part}") for part in parts]
+    return []
+
+
+def whole_disks(folder: str, depth: int = 0) -> set[str]:
+    """Find what a block device stands on: its parent if it is a partition, its parts if it is dm or md."""
+    parts = os.path.join(folder, "slaves")
+    below = [os.path.realpath(os.path.join(parts, name)) for name in names_in(parts)]
+    if below and depth < 8:  # noqa: PLR2004 - nobody stacks more
+        return set().union(*(whole_disks(part, depth + 1) for part in below))
+    return {os.path.dirname(folder) if os.path.exists(os.path.join(folder, "partition")) else folder}
+
+
+def _describe(folder: str) -> dict[str, Any]:
+    model = read_text(f"{folder}/device/model")
+    return {
+        "name": os.path.basename(folder),
+        "dev": read_text(f"{folder}/dev"),
+        "stat_path": f"{folder}/stat",
+        "model": plain(model),
+        "volume_id": volume_id_of(model, read_text(f"{folder}/device/serial")),
+        "size_gib": max(0, whole(read_text(f"{folder}/size")) or 0) * 512 / (1 << 30),
+        "max_io_kib": max(0, whole(read_text(f"{folder}/queue/max_sectors_kb")) or 0) or 256,
+        "write_cache": read_text(f"{folder}/queue/write_cache") or "unknown",
+    }

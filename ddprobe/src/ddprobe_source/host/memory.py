@@ -1,0 +1,121 @@
+"""Memory of a host: medians and the allowance."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ddprobe_source.host.clock import boot_clock
+from ddprobe_source.host.files import read_text
+from ddprobe_source.host.state_dirs import StateDirs
+from ddprobe_source.judgement.text import median
+
+HISTORY: Final = 31
+FEWEST_FOR_A_MEDIAN: Final = 3
+ALLOWANCE_S: Final = 600.0
+"""Credits not spent are kept for so long: an operator's few runs in a row are let through."""
+
+
+class Memory:
+    """What earlier runs on this file system measured while it was healthy, and what they spent."""
+
+    def __init__(self, state_dirs: StateDirs, key: str, credits_per_s: float) -> None:
+        self._state_dirs, self._name, self._rate = state_dirs, f"{key}.memory", credits_per_s
+        self.healthy: dict[str, list[float]] = {"lite": [], "bulk": [], "classic": []}
+        self.credits_total = 0.0
+        self.classic_at_s = -1e9
+        self.climb_s = 0.0
+        self._left, self._at_s = self.most, boot_clock()
+        self.reload()
+
+    def reload(self) -> None:
+        """Read what is remembered now: other runs may have added to it."""
+        for line in read_text(self._state_dirs.path(self._name)).splitlines():
+            word, _, numbers = line.partition(" ")
+            try:
+                self._recall(word, [float(number) for number in numbers.split()])
+            except ValueError:
+                continue
+
+    def _recall(self, word: str, values: list[float]) -> None:
+        """Take a line as save writes it: what cannot be would allow too much, or nothing ever again."""
+        if not all(abs(value) < 1e12 for value in values):  # noqa: PLR2004 - and so neither inf nor nan
+            return
+        if word in self.healthy and all(value >= 0 for value in values):
+            self.healthy[word] = values[-HISTORY:]
+        elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
+            self._left, self._at_s, self.credits_total, self.classic_at_s = values
+        elif word == "climb" and len(values) == 1 and values[0] >= 0:
+            self.climb_s = values[0]
+
+    @property
+    def most(self) -> float:
+        """Credits that may have been saved up."""
+        return self._rate * ALLOWANCE_S
+
+    def allowance(self) -> float:
+        """Credits that may be spent now."""
+        return min(self.most, self._left + max(0.0, boot_clock() - self._at_s) * self._rate)
+
+    def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
+        """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
+
+        def charge() -> None:
+            self._left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
+            self.credits_total += credits_spent
+            self.classic_at_s = boot_clock() if climbed else self.classic_at_s
+
+        self._change(charge)
+
+    def learn(self, healthy_s: dict[str, float]) -> None:
+        """Remember how long each level took on the healthy disk."""
+
+        def add() -> None:
+            for level, seconds in healthy_s.items():
+                self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
+
+        self._change(add)
+
+    def keep_climb(self, took_s: float) -> None:
+        """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
+
+        def keep() -> None:
+            self.climb_s = took_s
+
+        self._change(keep)
+
+    def _change(self, work: Callable[[], None]) -> None:
+        """Add to what is remembered now, and nobody else meanwhile."""
+        self._state_dirs.ensure()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(self._state_dirs.path(f"{self._name}.lock"), flags, 0o600)
+        try:
+            for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
+                try:
+                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    time.sleep(0.005)
+            self.reload()
+            work()
+            self._save()
+        finally:
+            os.close(fd)
+
+    def median_s(self, level: str) -> float | None:
+        """Healthy median of a level, once there are enough to speak of one."""
+        known = self.healthy.get(level, [])
+        return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
+
+    def _save(self) -> None:
+        lines = [
+            f"{level} {' '.join(f'{value:.6f}' for value in known)}" for level, known in self.healthy.items()
+        ]
+        lines.append(
+            f"credits {self._left:.3f} {self._at_s:.3f} {self.credits_total:.3f} {self.classic_at_s:.3f}"
+        )
+        lines.append(f"climb {self.climb_s:.6f}")
+        self._state_dirs.write(self._name, "\n".join(lines) + "\n")

@@ -1,0 +1,1 @@
+"""Values in, values out: verdicts, thresholds, causes and text, without any I/O."""

@@ -1,0 +1,1 @@
+"""One run on one path: look, write, judge."""

@@ -1,0 +1,335 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from ddprobe_source.judgement.cost import BULK_WRITES, CLASSIC_CREDITS, USUAL_WRITES, cost_of
+from ddprobe_source.judgement.disks import EBS_MODEL, volume_id_of
+from ddprobe_source.judgement.record import Record, UsageError
+from ddprobe_source.judgement.text import is_port, parse_number, plain, whole
+
+MODES: Final = {
+    "run": "one run, for cron, a timer, Nagios or node-problem-detector",
+    "serve": "stay resident, memory locked, and look by its own schedule",
+    "passive": "read counters and tasks only, ask the disk for nothing",
+    "explain": "show mount, disk, volume and the cost of a run; write nothing",
+}
+EVERY: Final = "run serve passive explain"
+WRITING: Final = "run serve explain"
+MEASURING: Final = "run serve passive"
+OPTIONS: Final = (
+    # name, metavar, kind, default, modes, help
+    ("level", "LEVEL", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
+    (
+        "engine",
+        "ENGINE",
+        "inproc dd",
+        "inproc",
+        WRITING,
+        "who makes the classic writes: this process, or dd itself",
+    ),
+    ("file", "NAME", "name", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
+    (
+        "data",
+        "DATA",
+        "zero random",
+        "zero",
+        "run serve",
+        "random where zeros cost nothing: btrfs, zfs, thin layers",
+    ),
+    (
+        "writes",
+        "N",
+        "count",
+        "",
+        "run serve",
+        "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve",
+    ),
+    ("warn", "TIME", "time", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
+    ("crit", "TIME", "time", "5s", MEASURING, "CRIT from here"),
+    (
+        "ratio",
+        "N",
+        "number",
+        "10",
+        "run serve",
+        "WARN at this multiple of the healthy median of an idle disk",
+    ),
+    (
+        "climb",
+        "TIME",
+        "time",
+        "100ms",
+        "run serve",
+        "the ladder goes on to classic when a lite write takes so long",
+    ),
+    ("classic-every", "TIME", "time", "150s", "run serve", "the ladder climbs no more often than this"),
+    ("deadline", "TIME", "time", "30s", "run serve", "a write not done by then is left alone, and reported"),
+    ("look", "TIME", "time", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
+    ("interval", "TIME", "time", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
+    ("passive-every", "TIME", "time", "5s", "serve", "how often to read the counters"),
+    (
+        "jitter",
+        "TIME",
+        "time",
+        "0s",
+        "run serve",
+        "wait a random time up to this first, so that a fleet does not probe at once",
+    ),
+    ("max-credit-share", "SHARE", "share", "1%", WRITING, "spend no more than this share of the baseline"),
+    ("baseline-iops", "N", "number", "100", WRITING, "the baseline it is a share of"),
+    ("allow-fs", "FS", "list", "", WRITING, "write on this kind of file system although it is no local disk"),
+    ("require-ebs", "", "flag", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
+    ("volume-id", "ID", "volume", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
+    ("no-dstate", "", "flag", "", MEASURING, "do not look at processes"),
+    ("top", "N", "count", "10", MEASURING, "groups of blocked tasks to report"),
+    ("nvme-json", "FILE", "name", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
+    (
+        "run-dir",
+        "DIR",
+        "name",
+        "",
+        EVERY,
+        "where locks and the newest readings are; ours alone, and in memory",
+    ),
+    (
+        "exit-style",
+        "STYLE",
+        "nagios npd cron",
+        "nagios",
+        "run passive",
+        "what the exit code means: see EXIT CODES",
+    ),
+    ("json", "FILE|-", "name", "", EVERY, "append each reading as a line of JSON; - is stdout"),
+    ("prom", "FILE", "prom", "", MEASURING, "keep a textfile for node_exporter"),
+    ("collectd", "", "flag", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
+    ("graphite", "HOST:PORT", "address", "", MEASURING, "send plaintext metrics"),
+    ("graphite-prefix", "TEXT", "name", "ddprobe", MEASURING, "what their names begin with"),
+    (
+        "cloudwatch",
+        "HOW",
+        "emf api",
+        "",
+        EVERY,
+        "two metrics for each volume: by the agent, or signed with the instance role",
+    ),
+    ("cloudwatch-every", "TIME", "time", "60s", EVERY, "send them no more often than this"),
+    ("namespace", "TEXT", "name", "ddprobe", MEASURING, "their namespace"),
+    ("event-bus", "BUS", "name", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
+    ("region", "REGION", "name", "", MEASURING, "the region of both, if not the instance's"),
+)
+"""Every option once: parser, help and the tests of the pages read it."""
+
+
+class Options(Record):
+    """The command line, read and checked."""
+
+    mode: str
+    paths: tuple[str, ...]
+    level: str
+    engine: str
+    file: str
+    data: str
+    writes: int
+    warn: float
+    crit: float
+    ratio: float
+    climb: float
+    classic_every: float
+    deadline: float
+    look: float
+    interval: float
+    passive_every: float
+    jitter: float
+    max_credit_share: float
+    baseline_iops: float
+    allow_fs: tuple[str, ...]
+    require_ebs: bool
+    volume_id: str | None
+    dstate: bool
+    top: int
+    nvme_json: str | None
+    run_dir: str | None
+    exit_style: str
+    json: str | None
+    prom: str | None
+    collectd: bool
+    graphite: str | None
+    graphite_prefix: str
+    cloudwatch: str | None
+    cloudwatch_every: float
+    namespace: str
+    event_bus: str | None
+    region: str | None
+    startup_ms: float | None
+    instance_id: str | None
+
+
+UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
+SHAPES: Final = {
+    "time": "a time such as 500ms, 5s or 2m",
+    "number": "a number above 0",
+    "count": "a whole number from 1 to 1000",
+    "share": "a share such as 1% or 0.01, at most 100%",
+    "volume": "a volume id such as vol-0123456789abcdef0",
+    "prom": "a file whose name ends in .prom",
+    "address": "HOST:PORT",
+    "name": "a value",
+}
+
+
+def parse_value(kind: str, text: str) -> Any:
+    """Read one option's value; None when it has not the shape its kind asks for."""
+    if kind in PARSERS:
+        return PARSERS[kind](text)
+    return text if text in kind.split() else None
+
+
+def _time(text: str) -> float | None:
+    number = text.rstrip("mhs")
+    unit, value = UNITS_S.get(text[len(number) :]), parse_number(number)
+    return None if unit is None or value is None else value * unit
+
+
+def _share(text: str) -> float | None:
+    value = parse_number(text.removesuffix("%"))
+    share = (value or 0.0) / (100 if text.endswith("%") else 1)
+    return share if 0 < share <= 1 else None
+
+
+def _count(text: str) -> int | None:
+    count = whole(text)
+    return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see SHAPES
+
+
+def _address(text: str) -> str | None:
+    host, _, port = text.rpartition(":")
+    return text if host and is_port(port) else None
+
+
+PARSERS: Final[dict[str, Callable[[str], Any]]] = {
+    "name": lambda text: text or None,
+    "list": lambda text: text or None,
+    "time": _time,
+    "share": _share,
+    "number": lambda text: parse_number(text) or None,
+    "count": _count,
+    "volume": lambda text: volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1)),
+    "prom": lambda text: text if text.endswith(".prom") and "/" in text else None,
+    "address": _address,
+}
+"""How each kind of value is read; None for what has not its shape."""
+
+
+def parse_command(argv: Sequence[str]) -> Options:
+    """Read the command line; raises UsageError with every fault in it."""
+    faults: list[str] = []
+    given, paths = _split_argv(argv, faults)
+    mode = paths.pop(0) if paths else ""
+    if mode not in MODES:
+        raise UsageError(
+            f"{plain(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
+        )
+    values: dict[str, Any] = {}
+    for name, _, kind, default, modes, _ in OPTIONS:
+        texts = given.pop(name, [])
+        if texts and mode not in modes.split():
+            faults.append(f"--{name} means nothing to {mode}")
+        values[name.replace("-", "_")] = _value_of(name, kind, texts, default, faults)
+    faults += [f"there is no option --{plain(name, 40)}" for name in given]
+    if mode == "passive":
+        values["level"] = "passive"
+    if values["interval"] is None:
+        values["interval"] = _usual_interval(mode)
+    if values["look"] is None:
+        values["look"] = 2.0 if mode == "passive" else 1.0
+    if not paths:
+        paths = ["/"] if mode in ("passive", "explain") else ["/var/lib/ddprobe"]
+    if "" in paths:
+        faults.append("PATH is empty: is a variable not set?")
+    if not faults:
+        faults += _contradictions(mode, values)
+    if faults:
+        raise UsageError("; ".join(faults) + "; see ddprobe --help")
+    values["dstate"] = not values.pop("no_dstate")
+    return Options(mode=mode, paths=tuple(paths), startup_ms=None, instance_id=None, **values)
+
+
+def _usual_interval(mode: str) -> float:
+    if mode == "serve":
+        collectd = os.environ.get("COLLECTD_INTERVAL", "")
+        return max(30.0, parse_number(collectd) or 30.0)
+    return 300.0
+
+
+def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
+    kinds = {name: kind for name, _, kind, _, _, _ in OPTIONS}
+    given: dict[str, list[str]] = {}
+    paths: list[str] = []
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return given, paths + rest
+        if not word.startswith("-") or word == "-":
+            paths.append(word)
+            continue
+        name, equals, text = word.lstrip("-").partition("=")
+        if kinds.get(name) == "flag":
+            given.setdefault(name, []).append("yes")
+        elif equals or name not in kinds:
+            given.setdefault(name, []).append(text)
+        elif rest:
+            given.setdefault(name, []).append(rest.pop(0))
+        else:
+            faults.append(f"--{plain(name, 40)} needs a value")
+    return given, paths
+
+
+def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list[str]) -> Any:
+    if kind == "flag":
+        return bool(texts)
+    if kind == "list":
+        return tuple(texts)
+    text = texts[-1] if texts else default
+    if not text and not texts:
+        return 0 if kind == "count" else None
+    value = parse_value(kind, text)
+    if value is None:
+        shape = SHAPES.get(kind) or f"one of {', '.join(kind.split())}"
+        faults.append(f"--{name} takes {shape}, not {plain(text, 60)!r}")
+    return value
+
+
+def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
+    faults = []
+    crit = f"--crit {values['crit']:g}s"
+    if values["warn"] > values["crit"]:
+        faults.append(f"--warn {values['warn']:g}s is above {crit}")
+    if mode != "passive" and values["deadline"] < values["crit"]:
+        faults.append(f"--deadline {values['deadline']:g}s is below {crit}: no verdict could be reached")
+    if "/" in values["file"]:
+        faults.append(f"--file is a name in PATH, not a path: {plain(values['file'], 60)!r}")
+    elif not values["file"].startswith(".ddprobe"):
+        faults.append(
+            f"--file must begin with .ddprobe, so as not to name other data: {plain(values['file'], 60)!r}"
+        )
+    if values["collectd"] and values["json"] == "-":
+        faults.append("--collectd and --json - both want stdout")
+    if values["engine"] == "dd" and values["data"] == "random":
+        faults.append("--engine dd writes zeros: leave out --data random, or take --engine inproc")
+    rate = values["max_credit_share"] * values["baseline_iops"]
+    level = values["level"]
+    writes = values["writes"] or (USUAL_WRITES.get(mode, 1) if level == "ladder" else 1)
+    series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
+    cost = CLASSIC_CREDITS if level == "classic" else series.credits
+    if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
+        spent, share = cost / values["interval"], values["max_credit_share"]
+        faults.append(
+            f"{level} every {values['interval']:g} s spends {spent:.2g} credits/s, more than {share:.2g}"
+            f" x {values['baseline_iops']:g} IOPS: every {cost / rate:.0f} s is possible"
+        )
+    return faults
