@@ -78,6 +78,158 @@ class UsageError(ProbeError):
     """The command line, or what it names, is not what we take."""
 
 
+# ---------------- judgement/text: Text and numbers that others chose
+
+
+TASK_NAME: Final = 64
+
+
+def json_text(value: object) -> str:
+    """Write a value as JSON on one line: the standard module costs ten more files to read at start."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return repr(round(value, 6)) if abs(value) < 1e15 else "null"  # noqa: PLR2004 - and so for inf and nan
+    if isinstance(value, str):
+        return json_string(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{json_string(str(k))}: {json_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(json_text(item) for item in value) + "]"
+    raise TypeError(f"no JSON for {type(value).__name__}")
+
+
+def json_string(text: str) -> str:
+    """Quote; everything outside printable ASCII becomes an escape, so that no reader can be led astray."""
+    written = []
+    for char in text:
+        code = ord(char)
+        if char in '"\\':
+            written.append("\\" + char)
+        elif 0x20 <= code < 0x7F:  # noqa: PLR2004 - printable ASCII
+            written.append(char)
+        elif code <= 0xFFFF:  # noqa: PLR2004 - one UTF-16 unit
+            written.append(f"\\u{code:04x}")
+        else:
+            code -= 0x10000
+            written.append(f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}")
+    return '"' + "".join(written) + '"'
+
+
+def plain(raw: bytes | str, most: int = TASK_NAME) -> str:
+    """Show a name that others chose: no control characters, not longer than it may be."""
+    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
+    return "".join(char if char.isprintable() else "?" for char in text.strip())[:most]
+
+
+def whole(text: str) -> int | None:
+    """Read a number that the kernel counted, of 64 bits at most; None for what is none."""
+    digits = text.strip()
+    digits = digits.removeprefix("-")
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 20  # noqa: PLR2004 - 2**64
+    return int(text) if is_number else None
+
+
+def parse_number(text: str, below: float = 1e9) -> float | None:
+    """Read a number from 0 up to a limit; None for what is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 <= value < below else None  # and so neither inf nor nan
+
+
+def is_port(text: str) -> bool:
+    """Whether this is the number of a port."""
+    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536  # noqa: PLR2004 - ports
+
+
+def duration(seconds: float) -> str:
+    """Three figures and a unit."""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 - three minutes
+
+
+def tally(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    """Sum the counts of each name, in the order in which the names appear."""
+    counts: dict[Any, int] = {}
+    for name, count in pairs:
+        counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def median(values: Sequence[float]) -> float:
+    """Middle one; the lower of two."""
+    return sorted(values)[(len(values) - 1) // 2]
+
+
+# ---------------- judgement/counters: What the kernel counts
+
+
+class Counters(Record):
+    """One disk's counters at one instant."""
+
+    at_s: float
+    done: int
+    writes: int
+    flushes: int
+    waited_ms: int
+    written_kib: int
+    in_flight: int
+    busy_ms: int
+    queue_ms: int
+
+
+def parse_counters(text: str, at_s: float) -> Counters | None:
+    """Read /sys/block/X/stat; older kernels have fewer fields."""
+    counts = [whole(word) for word in text.split()]
+    f = [count for count in counts if count is not None]
+    if len(f) < max(11, len(counts)):  # the fields every kernel has, and nothing but numbers
+        return None
+    f += [0] * 6
+    return Counters(
+        at_s=at_s,
+        done=f[0] + f[4],
+        writes=f[4],
+        flushes=f[15],
+        waited_ms=f[3] + f[7],
+        written_kib=f[6] // 2,
+        in_flight=f[8],
+        busy_ms=f[9],
+        queue_ms=f[10],
+    )
+
+
+class Delta(Record):
+    """What one disk did in a span of time."""
+
+    disk: str
+    seconds: float
+    done: int
+    writes: int
+    flushes: int
+    written_kib: int
+    await_ms: float | None
+    in_flight: int
+    in_flight_max: int
+    queue: float
+    busy_pct: float
+    quiet_s: float
+
+    @property
+    def per_s(self) -> float:
+        return self.done / self.seconds if self.seconds > 0 else 0.0
+
+    def as_dict(self) -> dict[str, object]:
+        """As the reading carries it."""
+        return vars(self) | {"per_s": self.per_s}
+
+
 # ---------------- judgement/disks: Mount, disk, volume
 
 
@@ -217,7 +369,7 @@ def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
     raise UsageError(f"{site.path} is on {fs}, {where}, or allow it with --allow-fs {fs}")
 
 
-# ---------------- judgement/cost: What a write costs
+# ---------------- judgement/series: A series of writes: which follows which, and what they cost
 
 
 KIB: Final = 1024
@@ -247,184 +399,6 @@ USUAL_WRITES: Final = {"run": 16, "serve": 6}
 """Lite writes of the ladder: more operations than a limit of 100, or 300, a second hands out in one lump."""
 CLASSIC_CREDITS: Final = 86
 """60 writes, 20 flushes and what the journal writes back later; whether flushes are charged is not known."""
-
-
-class Cost(Record):
-    """What one series of writes asks of the device, flushes counted as credits."""
-
-    writes: int
-    flushes: int
-    credits: int
-
-
-def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
-    """Price a level, by the sizes the device takes: checked against its counters in the tests."""
-    most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
-    requests_per_mib = -(-MIB // KIB // most_kib)
-    if level == "lite":
-        data, flushes = (
-            writes + requests_per_mib * bulk + (requests_per_mib + 2) * appends,
-            writes + bulk + 2 * appends,
-        )
-        appended = (requests_per_mib + APPEND_CREDITS) * appends
-        return Cost(
-            writes=data,
-            flushes=flushes,
-            credits=LITE_CREDITS * writes + (requests_per_mib + 1) * bulk + appended,
-        )
-    if level == "classic":
-        data = CLASSIC_BLOCKS * requests_per_mib
-        return Cost(writes=data + 26, flushes=20, credits=data + 46)
-    return Cost(writes=0, flushes=0, credits=0)
-
-
-# ---------------- judgement/text: Text and numbers that others chose
-
-
-TASK_NAME: Final = 64
-
-
-def json_text(value: object) -> str:
-    """Write a value as JSON on one line: the standard module costs ten more files to read at start."""
-    if value is None:
-        return "null"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return repr(round(value, 6)) if abs(value) < 1e15 else "null"  # noqa: PLR2004 - and so for inf and nan
-    if isinstance(value, str):
-        return json_string(value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{json_string(str(k))}: {json_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(json_text(item) for item in value) + "]"
-    raise TypeError(f"no JSON for {type(value).__name__}")
-
-
-def json_string(text: str) -> str:
-    """Quote; everything outside printable ASCII becomes an escape, so that no reader can be led astray."""
-    written = []
-    for char in text:
-        code = ord(char)
-        if char in '"\\':
-            written.append("\\" + char)
-        elif 0x20 <= code < 0x7F:  # noqa: PLR2004 - printable ASCII
-            written.append(char)
-        elif code <= 0xFFFF:  # noqa: PLR2004 - one UTF-16 unit
-            written.append(f"\\u{code:04x}")
-        else:
-            code -= 0x10000
-            written.append(f"\\u{0xD800 + (code >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}")
-    return '"' + "".join(written) + '"'
-
-
-def plain(raw: bytes | str, most: int = TASK_NAME) -> str:
-    """Show a name that others chose: no control characters, not longer than it may be."""
-    text = raw.decode("utf-8", "replace") if isinstance(raw, bytes) else raw
-    return "".join(char if char.isprintable() else "?" for char in text.strip())[:most]
-
-
-def whole(text: str) -> int | None:
-    """Read a number that the kernel counted, of 64 bits at most; None for what is none."""
-    digits = text.strip()
-    digits = digits.removeprefix("-")
-    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 20  # noqa: PLR2004 - 2**64
-    return int(text) if is_number else None
-
-
-def parse_number(text: str, below: float = 1e9) -> float | None:
-    """Read a number from 0 up to a limit; None for what is none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return value if 0 <= value < below else None  # and so neither inf nor nan
-
-
-def is_port(text: str) -> bool:
-    """Whether this is the number of a port."""
-    return text.isascii() and text.isdigit() and len(text) <= 5 and 0 < int(text) < 65536  # noqa: PLR2004 - ports
-
-
-def duration(seconds: float) -> str:
-    """Three figures and a unit."""
-    if seconds < 1:
-        return f"{seconds * 1000:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 - three minutes
-
-
-def median(values: Sequence[float]) -> float:
-    """Middle one; the lower of two."""
-    return sorted(values)[(len(values) - 1) // 2]
-
-
-# ---------------- judgement/counters: What the kernel counts
-
-
-class Counters(Record):
-    """One disk's counters at one instant."""
-
-    at_s: float
-    done: int
-    writes: int
-    flushes: int
-    waited_ms: int
-    written_kib: int
-    in_flight: int
-    busy_ms: int
-    queue_ms: int
-
-
-def parse_counters(text: str, at_s: float) -> Counters | None:
-    """Read /sys/block/X/stat; older kernels have fewer fields."""
-    counts = [whole(word) for word in text.split()]
-    f = [count for count in counts if count is not None]
-    if len(f) < max(11, len(counts)):  # the fields every kernel has, and nothing but numbers
-        return None
-    f += [0] * 6
-    return Counters(
-        at_s=at_s,
-        done=f[0] + f[4],
-        writes=f[4],
-        flushes=f[15],
-        waited_ms=f[3] + f[7],
-        written_kib=f[6] // 2,
-        in_flight=f[8],
-        busy_ms=f[9],
-        queue_ms=f[10],
-    )
-
-
-class Delta(Record):
-    """What one disk did in a span of time."""
-
-    disk: str
-    seconds: float
-    done: int
-    writes: int
-    flushes: int
-    written_kib: int
-    await_ms: float | None
-    in_flight: int
-    in_flight_max: int
-    queue: float
-    busy_pct: float
-    quiet_s: float
-
-    @property
-    def per_s(self) -> float:
-        return self.done / self.seconds if self.seconds > 0 else 0.0
-
-    def as_dict(self) -> dict[str, object]:
-        """As the reading carries it."""
-        return vars(self) | {"per_s": self.per_s}
-
-
-# ---------------- judgement/series: A series of writes, and when it ends
-
-
 MOST_BULK_WRITES: Final = 4
 BULK_AGREES: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
@@ -499,14 +473,8 @@ def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
     """Whether another large write is needed: slow ones are repeated until two agree."""
     if len(bulk_s) < plan.bulk:
         return True
-    if (
-        not plan.bulk
-        or not plan.extra
-        or len(bulk_s) >= MOST_BULK_WRITES
-        or sum(bulk_s) < SLOW_ENOUGH_S["bulk"]
-    ):
-        return False
-    return not agree(bulk_s[-2:])
+    may_repeat = plan.bulk and plan.extra and len(bulk_s) < MOST_BULK_WRITES
+    return bool(may_repeat) and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not agree(bulk_s[-2:])
 
 
 def agree(bulk_s: Sequence[float]) -> bool:
@@ -535,28 +503,57 @@ class Progress:
         self.cpu_wait_s = 0.0
         self.failure: tuple[str, str] | None = None
 
-    def take(self, frames: Iterable[Sequence[Any]]) -> None:
-        for word, *values in frames:
-            if word == "began":
-                self.began_s = values[0]
-            elif word == "opened":
-                self.opened_s = values[0]
-            elif word == "made":
-                self.made_bytes = values[0]
-            elif word == "no bulk":
-                self.no_bulk = values[0]
-            elif word == "wrote":
-                self.took_s[values[0]].append(values[1])
-            elif word == "cpu":
-                self.cpu_wait_s = values[0]
-            elif word == "closed":
-                self.written_s, self.closed_s = values
-            elif word == "failed":
-                self.failure = (values[0], values[1])
+    def take(self, frames: Iterable[dict[str, Any]]) -> None:
+        """Add what was sent: how long a write took, or the new value of a field."""
+        for frame in frames:
+            for name, value in frame.items():
+                if name in self.took_s:
+                    self.took_s[name].append(value)
+                else:
+                    setattr(self, name, value)
 
     @property
     def is_finished(self) -> bool:
         return self.closed_s is not None or self.failure is not None
+
+
+class Cost(Record):
+    """What one series of writes asks of the device, flushes counted as credits."""
+
+    writes: int
+    flushes: int
+    credits: int
+
+
+def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
+    """Price a level, by the sizes the device takes: checked against its counters in the tests."""
+    most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
+    requests_per_mib = -(-MIB // KIB // most_kib)
+    if level == "classic":
+        data = CLASSIC_BLOCKS * requests_per_mib
+        return Cost(writes=data + 26, flushes=20, credits=data + 46)
+    return Cost(
+        writes=writes + requests_per_mib * bulk + (requests_per_mib + 2) * appends,
+        flushes=writes + bulk + 2 * appends,
+        credits=LITE_CREDITS * writes
+        + (requests_per_mib + 1) * bulk
+        + (requests_per_mib + APPEND_CREDITS) * appends,
+    )
+
+
+def cost_so_far(level: str, progress: Progress, disks: Sequence[Disk]) -> Cost:
+    """Price what was written, and the write that is under way; a refused series costs nothing."""
+    if progress.failure and progress.opened_s is None:
+        return Cost(writes=0, flushes=0, credits=0)
+    if level == "classic":
+        return cost_of(level, CLASSIC_BLOCKS, disks)
+    lite, bulk, appends = (len(progress.took_s[kind]) for kind in ("lite", "bulk", "append"))
+    lite += len(progress.took_s["again"]) + (not progress.is_finished)
+    if not progress.made_bytes:
+        return cost_of(level, lite, disks, bulk=bulk, appends=appends)
+    new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
+    cost = cost_of(level, lite + 1 - new_bulk, disks, bulk=bulk + new_bulk, appends=appends)
+    return cost.replaced(credits=cost.credits + NEW_FILE_CREDITS)
 
 
 # ---------------- judgement/tasks: Who is in state D
@@ -848,7 +845,7 @@ def passive_facts(disk: Delta | None, tasks: Tasks | None) -> Facts:
     )  # fmt: skip
 
 
-# ---------------- judgement/verdicts: Verdicts and their causes
+# ---------------- judgement/verdicts: Verdicts and their causes: how bad it is, and what it is
 
 
 OK: Final = "ok"
@@ -875,6 +872,14 @@ CAUSES: Final = {
     NOT_MEASURED: "no basis to judge",
     UNCLEAR: "the disk keeps no counters (no sysfs, or queue/iostats is 0), so the cause is unknown",
 }
+EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
+
+NEAR_LINE: Final = 0.7
+"""From this share of --warn up to its inverse an estimate is too rough: a measured dd decides."""
+BUSY_CPU_PCT: Final = 25.0
+"""From this CPU pressure on, single slow writes say nothing about the disk."""
+IDLE_PCT: Final = 5.0
+"""A device that is busy for less of the time is not what a write waits for."""
 
 
 class Judgement(Record):
@@ -909,79 +914,6 @@ EXITS: Final = {
     "npd": {OK: 0, WARN: 1, CRIT: 1, UNKNOWN: 2},
     "cron": {OK: 0, WARN: 0, CRIT: 0, UNKNOWN: 3},
 }
-
-
-# ---------------- judgement/headline: Words for people
-
-
-def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
-    """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
-    name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
-    verdict, mount = (
-        reading["verdict"].upper(),
-        plain((not by_path and reading["mount"]) or reading["path"], 120),
-    )
-    if reading["cause"] == NOT_MEASURED:
-        return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
-    cause = "cause unknown (the disk keeps no counters)" if reading["cause"] == UNCLEAR else reading["cause"]
-    text = f"{verdict} {mount} ({plain(name, 120)}): {cause}, {_dd_words(reading)}"
-    if not reading["dd_measured"] and any(why.startswith("bulk:") for why in reading["skipped"]):
-        text += ", throughput not measured (no room for 1 MiB)"
-    disk, dstate = reading["disk"], reading["dstate"]
-    if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
-        text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
-    if dstate and dstate["most_here"]:
-        here = [group for group in dstate["top"] if group["here"]]
-        text += f", {dstate['most_here']} in state D: " + ", ".join(_groups_in_words(here)[:3])
-    if (reading["startup_ms"] or 0) >= 1000:  # noqa: PLR2004 - a second
-        text += f", started in {duration(reading['startup_ms'] / 1000)}"
-    return text if len(text) <= most else text[: most - 1] + "~"
-
-
-def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
-    counts: dict[str, int] = {}
-    for group in top:
-        name = f"{group['comm']} [{group['wchan']}]"
-        counts[name] = counts.get(name, 0) + group["count"]
-    return [f"{count} {name}" for name, count in counts.items()]
-
-
-def _dd_words(reading: dict[str, Any]) -> str:
-    if reading["reached"] == "passive" and not reading["completed"]:
-        return f"the path lookup has not returned in {duration(reading['dd_s'])}"
-    if reading["dd_s"] is None:
-        if reading["error"]:
-            return f"a write failed with {reading['error']}"
-        return "nothing written" if reading["reached"] == "passive" else "not measured"
-    if reading["reached"] == "passive" and reading["cause"] == STALLED:
-        return f"nothing has come back for {duration(reading['dd_s'])}"
-    if not reading["completed"]:
-        return f"a write has not ended in {duration(reading['dd_s'])}"
-    would = "would take at least" if reading["dd_at_least"] else "would take"
-    return f"dd {'took' if reading['dd_measured'] else would} {duration(reading['dd_s'])}"
-
-
-def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: bool = False) -> str:
-    """The headline with performance data."""
-    dd = "U" if reading["dd_s"] is None else f"{reading['dd_s']:.6f}s"
-    data = [f"dd={dd};{thresholds.warn_s:g};{thresholds.crit_s:g};0"]
-    delay_ms = reading["io_delay_ms"]
-    data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
-    data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
-    data.append(f"credits={reading['credits_total']:.0f}c")
-    words = headline(reading, by_path=by_path).replace("|", "/")
-    return f"DDPROBE {words} | {' '.join(data)}"
-
-
-# ---------------- judgement/judge: How bad it is, and what it is
-
-
-NEAR_LINE: Final = 0.7
-"""From this share of --warn up to its inverse an estimate is too rough: a measured dd decides."""
-BUSY_CPU_PCT: Final = 25.0
-"""From this CPU pressure on, single slow writes say nothing about the disk."""
-IDLE_PCT: Final = 5.0
-"""A device that is busy for less of the time is not what a write waits for."""
 
 
 def judge(facts: Facts, thresholds: Thresholds) -> Judgement:
@@ -1092,6 +1024,63 @@ def _judge_failure(code: str, words: str) -> Judgement:
     return not_measured(f"{words} ({code})")
 
 
+# ---------------- judgement/headline: Words for people
+
+
+def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
+    """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
+    name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
+    verdict = reading["verdict"].upper()
+    mount = plain((not by_path and reading["mount"]) or reading["path"], 120)
+    if reading["cause"] == NOT_MEASURED:
+        return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
+    cause = "cause unknown (the disk keeps no counters)" if reading["cause"] == UNCLEAR else reading["cause"]
+    text = f"{verdict} {mount} ({plain(name, 120)}): {cause}, {_dd_words(reading)}"
+    if not reading["dd_measured"] and any(why.startswith("bulk:") for why in reading["skipped"]):
+        text += ", throughput not measured (no room for 1 MiB)"
+    disk, dstate = reading["disk"], reading["dstate"]
+    if disk and disk["await_ms"] is not None and reading["verdict"] != OK:
+        text += f", {disk['per_s']:.0f} I/Os a second of {duration(disk['await_ms'] / 1000)} each"
+    if dstate and dstate["most_here"]:
+        here = [group for group in dstate["top"] if group["here"]]
+        text += f", {dstate['most_here']} in state D: " + ", ".join(_groups_in_words(here)[:3])
+    if (reading["startup_ms"] or 0) >= 1000:  # noqa: PLR2004 - a second
+        text += f", started in {duration(reading['startup_ms'] / 1000)}"
+    return text if len(text) <= most else text[: most - 1] + "~"
+
+
+def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
+    counts = tally((f"{group['comm']} [{group['wchan']}]", group["count"]) for group in top)
+    return [f"{count} {name}" for name, count in counts.items()]
+
+
+def _dd_words(reading: dict[str, Any]) -> str:
+    if reading["reached"] == "passive" and not reading["completed"]:
+        return f"the path lookup has not returned in {duration(reading['dd_s'])}"
+    if reading["dd_s"] is None:
+        if reading["error"]:
+            return f"a write failed with {reading['error']}"
+        return "nothing written" if reading["reached"] == "passive" else "not measured"
+    if reading["reached"] == "passive" and reading["cause"] == STALLED:
+        return f"nothing has come back for {duration(reading['dd_s'])}"
+    if not reading["completed"]:
+        return f"a write has not ended in {duration(reading['dd_s'])}"
+    would = "would take at least" if reading["dd_at_least"] else "would take"
+    return f"dd {'took' if reading['dd_measured'] else would} {duration(reading['dd_s'])}"
+
+
+def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: bool = False) -> str:
+    """The headline with performance data."""
+    dd = "U" if reading["dd_s"] is None else f"{reading['dd_s']:.6f}s"
+    data = [f"dd={dd};{thresholds.warn_s:g};{thresholds.crit_s:g};0"]
+    delay_ms = reading["io_delay_ms"]
+    data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
+    data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
+    data.append(f"credits={reading['credits_total']:.0f}c")
+    words = headline(reading, by_path=by_path).replace("|", "/")
+    return f"DDPROBE {words} | {' '.join(data)}"
+
+
 # ---------------- options: The command line
 
 
@@ -1104,106 +1093,56 @@ MODES: Final = {
 EVERY: Final = "run serve passive explain"
 WRITING: Final = "run serve explain"
 MEASURING: Final = "run serve passive"
+RUNNING: Final = "run serve"
 OPTIONS: Final = (
-    # name, metavar, kind, default, modes, help
-    ("level", "LEVEL", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
-    (
-        "engine",
-        "ENGINE",
-        "inproc dd",
-        "inproc",
-        WRITING,
-        "who makes the classic writes: this process, or dd itself",
-    ),
-    ("file", "NAME", "name", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
-    (
-        "data",
-        "DATA",
-        "zero random",
-        "zero",
-        "run serve",
-        "random where zeros cost nothing: btrfs, zfs, thin layers",
-    ),
-    (
-        "writes",
-        "N",
-        "count",
-        "",
-        "run serve",
-        "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve",
-    ),
-    ("warn", "TIME", "time", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
-    ("crit", "TIME", "time", "5s", MEASURING, "CRIT from here"),
-    (
-        "ratio",
-        "N",
-        "number",
-        "10",
-        "run serve",
-        "WARN at this multiple of the healthy median of an idle disk",
-    ),
-    (
-        "climb",
-        "TIME",
-        "time",
-        "100ms",
-        "run serve",
-        "the ladder goes on to classic when a lite write takes so long",
-    ),
-    ("classic-every", "TIME", "time", "150s", "run serve", "the ladder climbs no more often than this"),
-    ("deadline", "TIME", "time", "30s", "run serve", "a write not done by then is left alone, and reported"),
-    ("look", "TIME", "time", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
-    ("interval", "TIME", "time", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
-    ("passive-every", "TIME", "time", "5s", "serve", "how often to read the counters"),
+    # name, kind, default, modes, help
+    ("level", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
+    ("engine", "inproc dd", "inproc", WRITING, "who makes the classic writes: this process, or dd itself"),
+    ("file", "NAME", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
+    ("data", "zero random", "zero", RUNNING, "random where zeros cost nothing: btrfs, zfs, thin layers"),
+    ("writes", "COUNT", "", RUNNING, "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve"),
+    ("warn", "TIME", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
+    ("crit", "TIME", "5s", MEASURING, "CRIT from here"),
+    ("ratio", "NUMBER", "10", RUNNING, "WARN at this multiple of the healthy median of an idle disk"),
+    ("climb", "TIME", "100ms", RUNNING, "the ladder goes on to classic when a lite write takes so long"),
+    ("classic-every", "TIME", "150s", RUNNING, "the ladder climbs no more often than this"),
+    ("deadline", "TIME", "30s", RUNNING, "a write not done by then is left alone, and reported"),
+    ("look", "TIME", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
+    ("interval", "TIME", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
+    ("passive-every", "TIME", "5s", "serve", "how often to read the counters"),
     (
         "jitter",
         "TIME",
-        "time",
         "0s",
-        "run serve",
+        RUNNING,
         "wait a random time up to this first, so that a fleet does not probe at once",
     ),
-    ("max-credit-share", "SHARE", "share", "1%", WRITING, "spend no more than this share of the baseline"),
-    ("baseline-iops", "N", "number", "100", WRITING, "the baseline it is a share of"),
-    ("allow-fs", "FS", "list", "", WRITING, "write on this kind of file system although it is no local disk"),
-    ("require-ebs", "", "flag", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
-    ("volume-id", "ID", "volume", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
-    ("no-dstate", "", "flag", "", MEASURING, "do not look at processes"),
-    ("top", "N", "count", "10", MEASURING, "groups of blocked tasks to report"),
-    ("nvme-json", "FILE", "name", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
-    (
-        "run-dir",
-        "DIR",
-        "name",
-        "",
-        EVERY,
-        "where locks and the newest readings are; ours alone, and in memory",
-    ),
-    (
-        "exit-style",
-        "STYLE",
-        "nagios npd cron",
-        "nagios",
-        "run passive",
-        "what the exit code means: see EXIT CODES",
-    ),
-    ("json", "FILE|-", "name", "", EVERY, "append each reading as a line of JSON; - is stdout"),
-    ("prom", "FILE", "prom", "", MEASURING, "keep a textfile for node_exporter"),
-    ("collectd", "", "flag", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
-    ("graphite", "HOST:PORT", "address", "", MEASURING, "send plaintext metrics"),
-    ("graphite-prefix", "TEXT", "name", "ddprobe", MEASURING, "what their names begin with"),
+    ("max-credit-share", "SHARE", "1%", WRITING, "spend no more than this share of the baseline"),
+    ("baseline-iops", "NUMBER", "100", WRITING, "the baseline it is a share of"),
+    ("allow-fs", "FS", "", WRITING, "write on this kind of file system although it is no local disk"),
+    ("require-ebs", "", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
+    ("volume-id", "ID", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
+    ("no-dstate", "", "", MEASURING, "do not look at processes"),
+    ("top", "COUNT", "10", MEASURING, "groups of blocked tasks to report"),
+    ("nvme-json", "FILE", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
+    ("run-dir", "DIR", "", EVERY, "where locks and the newest readings are; ours alone, and in memory"),
+    ("exit-style", "nagios npd cron", "nagios", "run passive", "what the exit code means: see EXIT CODES"),
+    ("json", "FILE|-", "", EVERY, "append each reading as a line of JSON; - is stdout"),
+    ("prom", "PROM", "", MEASURING, "keep a textfile for node_exporter"),
+    ("collectd", "", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
+    ("graphite", "HOST:PORT", "", MEASURING, "send plaintext metrics"),
+    ("graphite-prefix", "TEXT", "ddprobe", MEASURING, "what their names begin with"),
     (
         "cloudwatch",
-        "HOW",
         "emf api",
         "",
         EVERY,
         "two metrics for each volume: by the agent, or signed with the instance role",
     ),
-    ("cloudwatch-every", "TIME", "time", "60s", EVERY, "send them no more often than this"),
-    ("namespace", "TEXT", "name", "ddprobe", MEASURING, "their namespace"),
-    ("event-bus", "BUS", "name", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
-    ("region", "REGION", "name", "", MEASURING, "the region of both, if not the instance's"),
+    ("cloudwatch-every", "TIME", "60s", EVERY, "send them no more often than this"),
+    ("namespace", "TEXT", "ddprobe", MEASURING, "their namespace"),
+    ("event-bus", "BUS", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
+    ("region", "REGION", "", MEASURING, "the region of both, if not the instance's"),
 )
 """Every option once: parser, help and the tests of the pages read it."""
 
@@ -1253,23 +1192,13 @@ class Options(Record):
 
 
 UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-SHAPES: Final = {
-    "time": "a time such as 500ms, 5s or 2m",
-    "number": "a number above 0",
-    "count": "a whole number from 1 to 1000",
-    "share": "a share such as 1% or 0.01, at most 100%",
-    "volume": "a volume id such as vol-0123456789abcdef0",
-    "prom": "a file whose name ends in .prom",
-    "address": "HOST:PORT",
-    "name": "a value",
-}
 
 
 def parse_value(kind: str, text: str) -> Any:
     """Read one option's value; None when it has not the shape its kind asks for."""
-    if kind in PARSERS:
-        return PARSERS[kind](text)
-    return text if text in kind.split() else None
+    if " " in kind:
+        return text if text in kind.split() else None
+    return KINDS[kind][1](text) if kind in KINDS else text or None
 
 
 def _time(text: str) -> float | None:
@@ -1286,7 +1215,7 @@ def _share(text: str) -> float | None:
 
 def _count(text: str) -> int | None:
     count = whole(text)
-    return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see SHAPES
+    return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see KINDS
 
 
 def _address(text: str) -> str | None:
@@ -1294,18 +1223,22 @@ def _address(text: str) -> str | None:
     return text if host and is_port(port) else None
 
 
-PARSERS: Final[dict[str, Callable[[str], Any]]] = {
-    "name": lambda text: text or None,
-    "list": lambda text: text or None,
-    "time": _time,
-    "share": _share,
-    "number": lambda text: parse_number(text) or None,
-    "count": _count,
-    "volume": lambda text: volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1)),
-    "prom": lambda text: text if text.endswith(".prom") and "/" in text else None,
-    "address": _address,
+KINDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "TIME": ("a time such as 500ms, 5s or 2m", _time),
+    "NUMBER": ("a number above 0", lambda text: parse_number(text) or None),
+    "COUNT": ("a whole number from 1 to 1000", _count),
+    "SHARE": ("a share such as 1% or 0.01, at most 100%", _share),
+    "ID": (
+        "a volume id such as vol-0123456789abcdef0",
+        lambda text: volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1)),
+    ),
+    "PROM": (
+        "a file whose name ends in .prom",
+        lambda text: text if text.endswith(".prom") and "/" in text else None,
+    ),
+    "HOST:PORT": ("HOST:PORT", _address),
 }
-"""How each kind of value is read; None for what has not its shape."""
+"""How each kind of value looks, and how it is read; None for what has not its shape. Others are any text."""
 
 
 def parse_command(argv: Sequence[str]) -> Options:
@@ -1318,7 +1251,7 @@ def parse_command(argv: Sequence[str]) -> Options:
             f"{plain(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
         )
     values: dict[str, Any] = {}
-    for name, _, kind, default, modes, _ in OPTIONS:
+    for name, kind, default, modes, _ in OPTIONS:
         texts = given.pop(name, [])
         if texts and mode not in modes.split():
             faults.append(f"--{name} means nothing to {mode}")
@@ -1343,14 +1276,12 @@ def parse_command(argv: Sequence[str]) -> Options:
 
 
 def _usual_interval(mode: str) -> float:
-    if mode == "serve":
-        collectd = os.environ.get("COLLECTD_INTERVAL", "")
-        return max(30.0, parse_number(collectd) or 30.0)
-    return 300.0
+    collectd_s = parse_number(os.environ.get("COLLECTD_INTERVAL", ""))
+    return max(30.0, collectd_s or 30.0) if mode == "serve" else 300.0
 
 
 def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    kinds = {name: kind for name, _, kind, _, _, _ in OPTIONS}
+    kinds = {name: kind for name, kind, *_ in OPTIONS}
     given: dict[str, list[str]] = {}
     paths: list[str] = []
     rest = list(argv)
@@ -1362,7 +1293,7 @@ def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[
             paths.append(word)
             continue
         name, equals, text = word.lstrip("-").partition("=")
-        if kinds.get(name) == "flag":
+        if kinds.get(name) == "":
             given.setdefault(name, []).append("yes")
         elif equals or name not in kinds:
             given.setdefault(name, []).append(text)
@@ -1374,16 +1305,14 @@ def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[
 
 
 def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list[str]) -> Any:
-    if kind == "flag":
-        return bool(texts)
-    if kind == "list":
-        return tuple(texts)
+    if kind in ("", "FS"):  # a flag, or an option that may be repeated
+        return tuple(texts) if kind else bool(texts)
     text = texts[-1] if texts else default
     if not text and not texts:
-        return 0 if kind == "count" else None
+        return 0 if kind == "COUNT" else None
     value = parse_value(kind, text)
     if value is None:
-        shape = SHAPES.get(kind) or f"one of {', '.join(kind.split())}"
+        shape = f"one of {', '.join(kind.split())}" if " " in kind else KINDS.get(kind, ("a value",))[0]
         faults.append(f"--{name} takes {shape}, not {plain(text, 60)!r}")
     return value
 
@@ -2614,10 +2543,8 @@ class Observer:
         }
 
     def _groups(self) -> list[dict[str, Any]]:
-        counts: dict[tuple[str, str, str, bool], int] = {}
-        for sample in self._samples.values():
-            group = (sample.comm, sample.wchan, sample.unit, sample.here)
-            counts[group] = counts.get(group, 0) + 1
+        samples = self._samples.values()
+        counts = tally(((sample.comm, sample.wchan, sample.unit, sample.here), 1) for sample in samples)
         ranked = sorted(counts.items(), key=lambda item: (not item[0][3], -item[1], item[0]))[: self._top]
         return [
             {"comm": comm, "wchan": wchan, "unit": unit, "here": here, "count": count}
@@ -2626,9 +2553,7 @@ class Observer:
 
 
 def _most_common(names: Sequence[str]) -> str:
-    counts = dict.fromkeys(names, 0)
-    for name in names:
-        counts[name] += 1
+    counts = tally((name, 1) for name in names)
     return max(counts, key=lambda name: counts[name], default="")
 
 
@@ -2689,7 +2614,7 @@ def write_file(
     parent, fd = os.getppid(), -1
     if lock is not None:
         note_writer(lock, plan)
-    send(("began", time.monotonic()))
+    send({"began_s": time.monotonic()})
     try:
         fd = open_own_file(plan)
         waited_s = _waited_for_cpu_s()
@@ -2697,7 +2622,7 @@ def write_file(
             os.ftruncate(fd, 0)
         else:
             fd, plan = make_blocks(fd, plan, send)
-        send(("opened", time.monotonic()))
+        send({"opened_s": time.monotonic()})
         if plan.engine == "dd" and plan.level == "classic":
             _become_dd(fd, send, dd_output)
         took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
@@ -2718,15 +2643,15 @@ def write_file(
                     raise
                 continue
             took_s[kind].append(time.monotonic() - began_s)
-            send(("wrote", kind, took_s[kind][-1]))
+            send({kind: took_s[kind][-1]})
         written_s = time.monotonic()
         os.close(fd)
-        send(("cpu", _waited_for_cpu_s() - waited_s))
-        send(("closed", written_s, time.monotonic()))
+        send({"cpu_wait_s": _waited_for_cpu_s() - waited_s})
+        send({"written_s": written_s, "closed_s": time.monotonic()})
     except OSError as fault:
         if fd >= 0 and plan.level == "classic":
             remove_own_file(plan)
-        send(("failed", errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault)))
+        send({"failure": (errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault))})
 
 
 def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
@@ -2735,13 +2660,13 @@ def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[in
     if plan.bulk and size < BLOCK_BYTES["bulk"]:
         try:
             _write_whole(fd, _block(plan, BLOCK_BYTES["bulk"]), 0)
-            send(("made", BLOCK_BYTES["bulk"]))
+            send({"made_bytes": BLOCK_BYTES["bulk"]})
         except OSError as fault:
             plan = _without_bulk(plan, fault, send)
             fd = _shrink(fd, size, plan)
     if os.fstat(fd).st_size < LITE_BYTES:
         _write_whole(fd, _block(plan, LITE_BYTES), 0)
-        send(("made", LITE_BYTES))
+        send({"made_bytes": LITE_BYTES})
     return fd, plan
 
 
@@ -2828,7 +2753,7 @@ def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) ->
     """Leave out the large writes where there is no room for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
-    send(("no bulk", f"{fault.strerror} ({errno.errorcode[fault.errno]})"))
+    send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
     return plan.replaced(bulk=0, appends=0)
 
 
@@ -2859,7 +2784,7 @@ def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
             )
         except FileNotFoundError:
             continue
-    send(("failed", "ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same"))
+    send({"failure": ("ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same")})
     os._exit(1)
 
 
@@ -3058,23 +2983,7 @@ class Measurer:
         )
 
     def _spent(self, level: str, progress: Progress) -> Cost:
-        """Price what was written, and the write that is under way; a refused series costs nothing."""
-        if progress.failure and progress.opened_s is None:
-            return cost_of("passive", 0, self.site.disks)
-        if level == "classic":
-            return cost_of(level, CLASSIC_BLOCKS, self.site.disks)
-        writes = len(progress.took_s["lite"]) + len(progress.took_s["again"]) + (not progress.is_finished)
-        new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
-        bulk = len(progress.took_s["bulk"]) + new_bulk
-        cost = cost_of(
-            level,
-            writes + bool(progress.made_bytes) - new_bulk,
-            self.site.disks,
-            bulk=bulk,
-            appends=len(progress.took_s["append"]),
-        )
-        extra = NEW_FILE_CREDITS if progress.made_bytes else 0
-        return Cost(writes=cost.writes, flushes=cost.flushes, credits=cost.credits + extra)
+        return cost_so_far(level, progress, self.site.disks)
 
     def _planned_cost(self, level: str) -> Cost:
         plan = self._plan(level)
@@ -3172,8 +3081,6 @@ class Probe(Measurer):
 
     def affords(self, level: str) -> str | None:
         """Why this level may not be run now, or None."""
-        if level == "passive":
-            return None
         cost = self._planned_cost(level).credits
         self.memory.reload()
         left = self.memory.allowance()
@@ -3265,11 +3172,7 @@ class Probe(Measurer):
         return self._reading(attempt.facts, judged, attempts=attempts, skipped=skipped, passive=passive)
 
     def _not_written(
-        self,
-        judged: Judgement,
-        why: str,
-        passive: Facts | None,
-        attempt: WriteAttempt | None = None,
+        self, judged: Judgement, why: str, passive: Facts | None, attempt: WriteAttempt | None = None
     ) -> dict[str, Any]:
         """Report the worse of why nothing could be written and what the counters and tasks show."""
         passive = passive or self.look(self.options.look)
@@ -3550,8 +3453,9 @@ class Caller(Record):
     expires: str
 
 
-def ask_metadata(http: HttpClient, base: str) -> Caller:
+def ask_metadata(http: HttpClient) -> Caller:
     """Fetch region, instance and the role's credentials over IMDSv2."""
+    base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
     ttl = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
     status, token = http.ask("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
     if status != 200:  # noqa: PLR2004 - HTTP
@@ -3659,12 +3563,9 @@ def emf_line(reading: dict[str, Any], namespace: str) -> str:
     values = metric_values(reading)
     described = [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()]
     directive = {"Namespace": namespace, "Dimensions": [["VolumeId"]], "Metrics": described}
+    now_ms = int(time.time() * 1000)
     event = {
-        "_aws": {
-            "Timestamp": int(time.time() * 1000),
-            "LogGroupName": "ddprobe",
-            "CloudWatchMetrics": [directive],
-        },
+        "_aws": {"Timestamp": now_ms, "LogGroupName": "ddprobe", "CloudWatchMetrics": [directive]},
         "VolumeId": reading["volume_id"],
         "Verdict": reading["verdict"],
         "Cause": reading["cause"],
@@ -3674,26 +3575,14 @@ def emf_line(reading: dict[str, Any], namespace: str) -> str:
 
 def event_detail(reading: dict[str, Any], instance_id: str) -> str:
     """Write a stall as evidence for the watchdog: at most 4 KB, the least frequent tasks left out first."""
-    top = [
-        {key: group[key] for key in ("comm", "wchan", "count")}
-        for group in (reading["dstate"] or {}).get("top", [])
-    ]
-    while True:
-        detail = json_text(
-            {
-                "schema": EVENT_SCHEMA,
-                "instance_id": instance_id,
-                "volume_id": reading["volume_id"],
-                "verdict": reading["verdict"],
-                "cause": reading["cause"],
-                "total_s": reading["total_s"],  # of the write that was made; null when we only watched
-                "started_at": reading["started_at"],
-                "top": top,
-            }
-        )
-        if len(detail) <= MOST_EVENT_BYTES or not top:
-            return detail
+    groups = (reading["dstate"] or {}).get("top", [])
+    top = [{key: group[key] for key in ("comm", "wchan", "count")} for group in groups]
+    # total_s is of the write that was made; null when we only watched
+    fields = ("volume_id", "verdict", "cause", "total_s", "started_at")
+    stall = {"schema": EVENT_SCHEMA, "instance_id": instance_id} | {name: reading[name] for name in fields}
+    while len(detail := json_text(stall | {"top": top})) > MOST_EVENT_BYTES and top:
         top.pop()
+    return detail
 
 
 def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -> Request:
@@ -3707,13 +3596,8 @@ def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -
         }
         for reading in readings
     ]
-    kind = "application/x-amz-json-1.1"
-    return Request(
-        service="events",
-        content_type=kind,
-        target="AWSEvents.PutEvents",
-        body=json_text({"Entries": entries}).encode(),
-    )
+    kind, body = "application/x-amz-json-1.1", json_text({"Entries": entries}).encode()
+    return Request(service="events", content_type=kind, target="AWSEvents.PutEvents", body=body)
 
 
 def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
@@ -3730,18 +3614,13 @@ def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
 
 
 PROM_METRICS: Final = (
-    ("dd_seconds", "gauge", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
-    ("duration_seconds", "gauge", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
-    ("completed", "gauge", "1 when the write ended.", lambda r: int(r["completed"])),
-    ("verdict", "gauge", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
-    ("io_delay_seconds", "gauge", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
-    (
-        "startup_seconds",
-        "gauge",
-        "Seconds the probe itself took to start.",
-        lambda r: _seconds(r["startup_ms"]),
-    ),
-    ("credits_total", "counter", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
+    ("dd_seconds", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
+    ("duration_seconds", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
+    ("completed", "1 when the write ended.", lambda r: int(r["completed"])),
+    ("verdict", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
+    ("io_delay_seconds", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
+    ("startup_seconds", "Seconds the probe itself took to start.", lambda r: _seconds(r["startup_ms"])),
+    ("credits_total", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
 )
 
 
@@ -3757,8 +3636,9 @@ def prom_text(readings: Sequence[dict[str, Any]]) -> str:
     by_badness = sorted(readings, key=lambda reading: BADNESS.index(reading["verdict"]))
     readings = list({_labels(reading): reading for reading in by_badness}.values())
     lines = []
-    for name, kind, help_text, value_of in PROM_METRICS:
-        lines += [f"# HELP ddprobe_{name} {help_text}", f"# TYPE ddprobe_{name} {kind}"]
+    for name, words, value_of in PROM_METRICS:
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# HELP ddprobe_{name} {words}", f"# TYPE ddprobe_{name} {kind}"]
         for reading in readings:
             value = value_of(reading)
             if value is not None:
@@ -3791,9 +3671,7 @@ def _label(value: str) -> str:
 
 
 def _by_wchan(reading: dict[str, Any], most: int = 10) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for group in (reading["dstate"] or {}).get("top", []):
-        counts[group["wchan"]] = counts.get(group["wchan"], 0) + group["count"]
+    counts = tally((group["wchan"], group["count"]) for group in (reading["dstate"] or {}).get("top", []))
     return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
 
 
@@ -3843,7 +3721,7 @@ def agent_address() -> tuple[str, int]:
     """Where the CloudWatch agent takes datagrams; raises UsageError for what is no such place."""
     address = os.environ.get("AWS_EMF_AGENT_ENDPOINT", "udp://127.0.0.1:25888")
     scheme, _, place = address.partition("://")
-    if scheme != "udp" or parse_value("address", place) is None:
+    if scheme != "udp" or parse_value("HOST:PORT", place) is None:
         raise UsageError(f"AWS_EMF_AGENT_ENDPOINT is {address}; ddprobe sends datagrams: udp://HOST:PORT")
     host, _, port = place.rpartition(":")
     return host, int(port)
@@ -3921,11 +3799,9 @@ class Sender:
 
     def _send_signed(self, send: Callable[[object], None]) -> None:
         assert self._http is not None
-        base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
-        caller = Caller(**self._caller) if self._caller else ask_metadata(self._http, base)
-        soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300))
-        if caller.expires < soon:
-            caller = ask_metadata(self._http, base)
+        caller = Caller(**self._caller) if self._caller else ask_metadata(self._http)
+        if caller.expires < time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300)):
+            caller = ask_metadata(self._http)
         send({"caller": vars(caller)})
         if self._options.region:
             caller = caller.replaced(region=self._options.region)
@@ -3944,7 +3820,6 @@ OUTPUT_WAIT_S: Final = 4.0
 MOST_KEPT_LINES: Final = 100
 FINISH_S: Final = 5.0
 RETRY_S: Final = 1.0
-EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
 
 
 class EventGate:
@@ -4172,15 +4047,11 @@ def help_text() -> str:
     lines = ["usage: ddprobe run|serve|passive|explain [OPTIONS] [PATH...]", ""]
     lines += ["How long does a synchronous write here take, and who is stuck meanwhile?", ""]
     lines += [f"  {mode:<8} {words}" for mode, words in MODES.items()]
-    lines += [
-        "",
-        "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only.",
-        "",
-        "OPTIONS",
-    ]
-    for name, metavar, kind, default, _, words in OPTIONS:
-        choices = " " + "|".join(kind.split()) if " " in kind else ""
-        lines.append(f"  --{name} {choices.strip() or metavar}".rstrip())
+    lines += ["", "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."]
+    lines += ["", "OPTIONS"]
+    for name, kind, default, _, words in OPTIONS:
+        shown = {"NUMBER": "N", "COUNT": "N", "PROM": "FILE"}.get(kind, "|".join(kind.split()))
+        lines.append(f"  --{name} {shown}".rstrip())
         lines += _wrap(words + (f" (default {default})" if default else ""), "      ")
     return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
 
@@ -4217,12 +4088,8 @@ def explanation(options: Options, site: Site) -> str:
         rows.append(("refused", str(refusal)))
     rows += _cost_rows(options, site)
     if options.cloudwatch:
-        rows.append(
-            (
-                "price",
-                price_words(max(1, len(site.volume_ids)), max(options.interval, options.cloudwatch_every)),
-            )
-        )
+        every_s = max(options.interval, options.cloudwatch_every)
+        rows.append(("price", price_words(max(1, len(site.volume_ids)), every_s)))
     return "\n".join(_row(name, text) for name, text in rows) + "\n"
 
 

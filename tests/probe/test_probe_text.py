@@ -48,33 +48,33 @@ def test_values_do_not_change_and_must_be_complete():
 @pytest.mark.parametrize(
     ("kind", "text", "value"),
     [
-        ("time", "500ms", 0.5),
-        ("time", "2m", 120.0),
-        ("time", "7", 7.0),
-        ("time", "soon", None),
-        ("time", "-1s", None),
-        ("time", "nan", None),
-        ("share", "1%", 0.01),
-        ("share", "0.5", 0.5),
-        ("share", "101%", None),
-        ("share", "0", None),
-        ("count", "0", None),
-        ("count", "12", 12),
-        ("number", "inf", None),
-        ("volume", "vol-0123456789abcdef0", "vol-0123456789abcdef0"),
-        ("volume", "vol-xyz", None),
-        ("address", "localhost:2003", "localhost:2003"),
-        ("address", "localhost", None),
-        ("address", "h:99999", None),
-        ("prom", "/run/x/ddprobe.prom", "/run/x/ddprobe.prom"),
-        ("prom", "/run/x/ddprobe.txt", None),
+        ("TIME", "500ms", 0.5),
+        ("TIME", "2m", 120.0),
+        ("TIME", "7", 7.0),
+        ("TIME", "soon", None),
+        ("TIME", "-1s", None),
+        ("TIME", "nan", None),
+        ("SHARE", "1%", 0.01),
+        ("SHARE", "0.5", 0.5),
+        ("SHARE", "101%", None),
+        ("SHARE", "0", None),
+        ("COUNT", "0", None),
+        ("COUNT", "12", 12),
+        ("NUMBER", "inf", None),
+        ("ID", "vol-0123456789abcdef0", "vol-0123456789abcdef0"),
+        ("ID", "vol-xyz", None),
+        ("HOST:PORT", "localhost:2003", "localhost:2003"),
+        ("HOST:PORT", "localhost", None),
+        ("HOST:PORT", "h:99999", None),
+        ("PROM", "/run/x/ddprobe.prom", "/run/x/ddprobe.prom"),
+        ("PROM", "/run/x/ddprobe.txt", None),
         ("lite classic", "lite", "lite"),
         ("lite classic", "heavy", None),
     ],
 )
 def test_values_of_options_are_read_with_their_units(kind, text, value):
     read = ddprobe.parse_value(kind, text)
-    assert read == (None if value is None else pytest.approx(value) if kind == "time" else value)
+    assert read == (None if value is None else pytest.approx(value) if kind == "TIME" else value)
 
 
 def test_every_fault_of_a_command_line_is_named_at_once():

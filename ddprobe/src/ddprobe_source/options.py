@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ddprobe_source.judgement.cost import BULK_WRITES, CLASSIC_CREDITS, USUAL_WRITES, cost_of
 from ddprobe_source.judgement.disks import EBS_MODEL, volume_id_of
 from ddprobe_source.judgement.record import Record, UsageError
+from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_CREDITS, USUAL_WRITES, cost_of
 from ddprobe_source.judgement.text import is_port, parse_number, plain, whole
 
 MODES: Final = {
@@ -20,106 +20,56 @@ MODES: Final = {
 EVERY: Final = "run serve passive explain"
 WRITING: Final = "run serve explain"
 MEASURING: Final = "run serve passive"
+RUNNING: Final = "run serve"
 OPTIONS: Final = (
-    # name, metavar, kind, default, modes, help
-    ("level", "LEVEL", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
-    (
-        "engine",
-        "ENGINE",
-        "inproc dd",
-        "inproc",
-        WRITING,
-        "who makes the classic writes: this process, or dd itself",
-    ),
-    ("file", "NAME", "name", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
-    (
-        "data",
-        "DATA",
-        "zero random",
-        "zero",
-        "run serve",
-        "random where zeros cost nothing: btrfs, zfs, thin layers",
-    ),
-    (
-        "writes",
-        "N",
-        "count",
-        "",
-        "run serve",
-        "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve",
-    ),
-    ("warn", "TIME", "time", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
-    ("crit", "TIME", "time", "5s", MEASURING, "CRIT from here"),
-    (
-        "ratio",
-        "N",
-        "number",
-        "10",
-        "run serve",
-        "WARN at this multiple of the healthy median of an idle disk",
-    ),
-    (
-        "climb",
-        "TIME",
-        "time",
-        "100ms",
-        "run serve",
-        "the ladder goes on to classic when a lite write takes so long",
-    ),
-    ("classic-every", "TIME", "time", "150s", "run serve", "the ladder climbs no more often than this"),
-    ("deadline", "TIME", "time", "30s", "run serve", "a write not done by then is left alone, and reported"),
-    ("look", "TIME", "time", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
-    ("interval", "TIME", "time", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
-    ("passive-every", "TIME", "time", "5s", "serve", "how often to read the counters"),
+    # name, kind, default, modes, help
+    ("level", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
+    ("engine", "inproc dd", "inproc", WRITING, "who makes the classic writes: this process, or dd itself"),
+    ("file", "NAME", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
+    ("data", "zero random", "zero", RUNNING, "random where zeros cost nothing: btrfs, zfs, thin layers"),
+    ("writes", "COUNT", "", RUNNING, "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve"),
+    ("warn", "TIME", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
+    ("crit", "TIME", "5s", MEASURING, "CRIT from here"),
+    ("ratio", "NUMBER", "10", RUNNING, "WARN at this multiple of the healthy median of an idle disk"),
+    ("climb", "TIME", "100ms", RUNNING, "the ladder goes on to classic when a lite write takes so long"),
+    ("classic-every", "TIME", "150s", RUNNING, "the ladder climbs no more often than this"),
+    ("deadline", "TIME", "30s", RUNNING, "a write not done by then is left alone, and reported"),
+    ("look", "TIME", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
+    ("interval", "TIME", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
+    ("passive-every", "TIME", "5s", "serve", "how often to read the counters"),
     (
         "jitter",
         "TIME",
-        "time",
         "0s",
-        "run serve",
+        RUNNING,
         "wait a random time up to this first, so that a fleet does not probe at once",
     ),
-    ("max-credit-share", "SHARE", "share", "1%", WRITING, "spend no more than this share of the baseline"),
-    ("baseline-iops", "N", "number", "100", WRITING, "the baseline it is a share of"),
-    ("allow-fs", "FS", "list", "", WRITING, "write on this kind of file system although it is no local disk"),
-    ("require-ebs", "", "flag", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
-    ("volume-id", "ID", "volume", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
-    ("no-dstate", "", "flag", "", MEASURING, "do not look at processes"),
-    ("top", "N", "count", "10", MEASURING, "groups of blocked tasks to report"),
-    ("nvme-json", "FILE", "name", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
-    (
-        "run-dir",
-        "DIR",
-        "name",
-        "",
-        EVERY,
-        "where locks and the newest readings are; ours alone, and in memory",
-    ),
-    (
-        "exit-style",
-        "STYLE",
-        "nagios npd cron",
-        "nagios",
-        "run passive",
-        "what the exit code means: see EXIT CODES",
-    ),
-    ("json", "FILE|-", "name", "", EVERY, "append each reading as a line of JSON; - is stdout"),
-    ("prom", "FILE", "prom", "", MEASURING, "keep a textfile for node_exporter"),
-    ("collectd", "", "flag", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
-    ("graphite", "HOST:PORT", "address", "", MEASURING, "send plaintext metrics"),
-    ("graphite-prefix", "TEXT", "name", "ddprobe", MEASURING, "what their names begin with"),
+    ("max-credit-share", "SHARE", "1%", WRITING, "spend no more than this share of the baseline"),
+    ("baseline-iops", "NUMBER", "100", WRITING, "the baseline it is a share of"),
+    ("allow-fs", "FS", "", WRITING, "write on this kind of file system although it is no local disk"),
+    ("require-ebs", "", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
+    ("volume-id", "ID", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
+    ("no-dstate", "", "", MEASURING, "do not look at processes"),
+    ("top", "COUNT", "10", MEASURING, "groups of blocked tasks to report"),
+    ("nvme-json", "FILE", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
+    ("run-dir", "DIR", "", EVERY, "where locks and the newest readings are; ours alone, and in memory"),
+    ("exit-style", "nagios npd cron", "nagios", "run passive", "what the exit code means: see EXIT CODES"),
+    ("json", "FILE|-", "", EVERY, "append each reading as a line of JSON; - is stdout"),
+    ("prom", "PROM", "", MEASURING, "keep a textfile for node_exporter"),
+    ("collectd", "", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
+    ("graphite", "HOST:PORT", "", MEASURING, "send plaintext metrics"),
+    ("graphite-prefix", "TEXT", "ddprobe", MEASURING, "what their names begin with"),
     (
         "cloudwatch",
-        "HOW",
         "emf api",
         "",
         EVERY,
         "two metrics for each volume: by the agent, or signed with the instance role",
     ),
-    ("cloudwatch-every", "TIME", "time", "60s", EVERY, "send them no more often than this"),
-    ("namespace", "TEXT", "name", "ddprobe", MEASURING, "their namespace"),
-    ("event-bus", "BUS", "name", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
-    ("region", "REGION", "name", "", MEASURING, "the region of both, if not the instance's"),
+    ("cloudwatch-every", "TIME", "60s", EVERY, "send them no more often than this"),
+    ("namespace", "TEXT", "ddprobe", MEASURING, "their namespace"),
+    ("event-bus", "BUS", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
+    ("region", "REGION", "", MEASURING, "the region of both, if not the instance's"),
 )
 """Every option once: parser, help and the tests of the pages read it."""
 
@@ -169,23 +119,13 @@ class Options(Record):
 
 
 UNITS_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "": 1.0}
-SHAPES: Final = {
-    "time": "a time such as 500ms, 5s or 2m",
-    "number": "a number above 0",
-    "count": "a whole number from 1 to 1000",
-    "share": "a share such as 1% or 0.01, at most 100%",
-    "volume": "a volume id such as vol-0123456789abcdef0",
-    "prom": "a file whose name ends in .prom",
-    "address": "HOST:PORT",
-    "name": "a value",
-}
 
 
 def parse_value(kind: str, text: str) -> Any:
     """Read one option's value; None when it has not the shape its kind asks for."""
-    if kind in PARSERS:
-        return PARSERS[kind](text)
-    return text if text in kind.split() else None
+    if " " in kind:
+        return text if text in kind.split() else None
+    return KINDS[kind][1](text) if kind in KINDS else text or None
 
 
 def _time(text: str) -> float | None:
@@ -202,7 +142,7 @@ def _share(text: str) -> float | None:
 
 def _count(text: str) -> int | None:
     count = whole(text)
-    return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see SHAPES
+    return count if count is not None and 1 <= count <= 1000 else None  # noqa: PLR2004 - see KINDS
 
 
 def _address(text: str) -> str | None:
@@ -210,18 +150,22 @@ def _address(text: str) -> str | None:
     return text if host and is_port(port) else None
 
 
-PARSERS: Final[dict[str, Callable[[str], Any]]] = {
-    "name": lambda text: text or None,
-    "list": lambda text: text or None,
-    "time": _time,
-    "share": _share,
-    "number": lambda text: parse_number(text) or None,
-    "count": _count,
-    "volume": lambda text: volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1)),
-    "prom": lambda text: text if text.endswith(".prom") and "/" in text else None,
-    "address": _address,
+KINDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
+    "TIME": ("a time such as 500ms, 5s or 2m", _time),
+    "NUMBER": ("a number above 0", lambda text: parse_number(text) or None),
+    "COUNT": ("a whole number from 1 to 1000", _count),
+    "SHARE": ("a share such as 1% or 0.01, at most 100%", _share),
+    "ID": (
+        "a volume id such as vol-0123456789abcdef0",
+        lambda text: volume_id_of(EBS_MODEL, text.replace("vol-", "vol", 1)),
+    ),
+    "PROM": (
+        "a file whose name ends in .prom",
+        lambda text: text if text.endswith(".prom") and "/" in text else None,
+    ),
+    "HOST:PORT": ("HOST:PORT", _address),
 }
-"""How each kind of value is read; None for what has not its shape."""
+"""How each kind of value looks, and how it is read; None for what has not its shape. Others are any text."""
 
 
 def parse_command(argv: Sequence[str]) -> Options:
@@ -234,7 +178,7 @@ def parse_command(argv: Sequence[str]) -> Options:
             f"{plain(mode, 40) or 'nothing'} is not one of {', '.join(MODES)}; see ddprobe --help"
         )
     values: dict[str, Any] = {}
-    for name, _, kind, default, modes, _ in OPTIONS:
+    for name, kind, default, modes, _ in OPTIONS:
         texts = given.pop(name, [])
         if texts and mode not in modes.split():
             faults.append(f"--{name} means nothing to {mode}")
@@ -259,14 +203,12 @@ def parse_command(argv: Sequence[str]) -> Options:
 
 
 def _usual_interval(mode: str) -> float:
-    if mode == "serve":
-        collectd = os.environ.get("COLLECTD_INTERVAL", "")
-        return max(30.0, parse_number(collectd) or 30.0)
-    return 300.0
+    collectd_s = parse_number(os.environ.get("COLLECTD_INTERVAL", ""))
+    return max(30.0, collectd_s or 30.0) if mode == "serve" else 300.0
 
 
 def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
-    kinds = {name: kind for name, _, kind, _, _, _ in OPTIONS}
+    kinds = {name: kind for name, kind, *_ in OPTIONS}
     given: dict[str, list[str]] = {}
     paths: list[str] = []
     rest = list(argv)
@@ -278,7 +220,7 @@ def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[
             paths.append(word)
             continue
         name, equals, text = word.lstrip("-").partition("=")
-        if kinds.get(name) == "flag":
+        if kinds.get(name) == "":
             given.setdefault(name, []).append("yes")
         elif equals or name not in kinds:
             given.setdefault(name, []).append(text)
@@ -290,16 +232,14 @@ def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[
 
 
 def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list[str]) -> Any:
-    if kind == "flag":
-        return bool(texts)
-    if kind == "list":
-        return tuple(texts)
+    if kind in ("", "FS"):  # a flag, or an option that may be repeated
+        return tuple(texts) if kind else bool(texts)
     text = texts[-1] if texts else default
     if not text and not texts:
-        return 0 if kind == "count" else None
+        return 0 if kind == "COUNT" else None
     value = parse_value(kind, text)
     if value is None:
-        shape = SHAPES.get(kind) or f"one of {', '.join(kind.split())}"
+        shape = f"one of {', '.join(kind.split())}" if " " in kind else KINDS.get(kind, ("a value",))[0]
         faults.append(f"--{name} takes {shape}, not {plain(text, 60)!r}")
     return value
 

@@ -6,9 +6,9 @@ import os
 from typing import Final
 
 from ddprobe_source.host.disk_watch import keeps_counters
-from ddprobe_source.judgement.cost import BULK_WRITES, CLASSIC_BLOCKS, USUAL_WRITES, cost_of
 from ddprobe_source.judgement.disks import Site, refuse_foreign
 from ddprobe_source.judgement.record import UsageError
+from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_BLOCKS, USUAL_WRITES, cost_of
 from ddprobe_source.judgement.text import duration
 from ddprobe_source.options import MODES, OPTIONS, Options
 
@@ -58,15 +58,11 @@ def help_text() -> str:
     lines = ["usage: ddprobe run|serve|passive|explain [OPTIONS] [PATH...]", ""]
     lines += ["How long does a synchronous write here take, and who is stuck meanwhile?", ""]
     lines += [f"  {mode:<8} {words}" for mode, words in MODES.items()]
-    lines += [
-        "",
-        "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only.",
-        "",
-        "OPTIONS",
-    ]
-    for name, metavar, kind, default, _, words in OPTIONS:
-        choices = " " + "|".join(kind.split()) if " " in kind else ""
-        lines.append(f"  --{name} {choices.strip() or metavar}".rstrip())
+    lines += ["", "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."]
+    lines += ["", "OPTIONS"]
+    for name, kind, default, _, words in OPTIONS:
+        shown = {"NUMBER": "N", "COUNT": "N", "PROM": "FILE"}.get(kind, "|".join(kind.split()))
+        lines.append(f"  --{name} {shown}".rstrip())
         lines += _wrap(words + (f" (default {default})" if default else ""), "      ")
     return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
 
@@ -103,12 +99,8 @@ def explanation(options: Options, site: Site) -> str:
         rows.append(("refused", str(refusal)))
     rows += _cost_rows(options, site)
     if options.cloudwatch:
-        rows.append(
-            (
-                "price",
-                price_words(max(1, len(site.volume_ids)), max(options.interval, options.cloudwatch_every)),
-            )
-        )
+        every_s = max(options.interval, options.cloudwatch_every)
+        rows.append(("price", price_words(max(1, len(site.volume_ids)), every_s)))
     return "\n".join(_row(name, text) for name, text in rows) + "\n"
 
 

@@ -13,8 +13,7 @@ from ddprobe_source.host.files import read_text
 from ddprobe_source.host.state_dirs import say
 from ddprobe_source.judgement.facts import passive_facts
 from ddprobe_source.judgement.headline import headline
-from ddprobe_source.judgement.judge import judge
-from ddprobe_source.judgement.verdicts import CRIT, OK, SEVERITIES, STALLED, WARN
+from ddprobe_source.judgement.verdicts import CRIT, OK, SEVERITIES, STALLED, WARN, judge
 from ddprobe_source.measure.probe import Probe
 from ddprobe_source.options import Options
 from ddprobe_source.outputs.outputs import Outputs

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ddprobe_source.judgement.cost import MIB
 from ddprobe_source.judgement.disks import Mount
+from ddprobe_source.judgement.series import MIB
 
 MOST_LINKS: Final = 40
 """As many symbolic links as the kernel follows in one path."""

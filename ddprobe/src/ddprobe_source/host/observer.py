@@ -11,7 +11,7 @@ from ddprobe_source.host.child_task import STEP_S
 from ddprobe_source.host.files import read_text
 from ddprobe_source.judgement.disks import Mount, Site, mount_of, parse_mounts, upper_of
 from ddprobe_source.judgement.tasks import STILL_S, TaskSample
-from ddprobe_source.judgement.text import plain, whole
+from ddprobe_source.judgement.text import plain, tally, whole
 
 PAUSE_SHARE: Final = 25
 """So many times as long as a pass took is the pause after it."""
@@ -160,10 +160,8 @@ class Observer:
         }
 
     def _groups(self) -> list[dict[str, Any]]:
-        counts: dict[tuple[str, str, str, bool], int] = {}
-        for sample in self._samples.values():
-            group = (sample.comm, sample.wchan, sample.unit, sample.here)
-            counts[group] = counts.get(group, 0) + 1
+        samples = self._samples.values()
+        counts = tally(((sample.comm, sample.wchan, sample.unit, sample.here), 1) for sample in samples)
         ranked = sorted(counts.items(), key=lambda item: (not item[0][3], -item[1], item[0]))[: self._top]
         return [
             {"comm": comm, "wchan": wchan, "unit": unit, "here": here, "count": count}
@@ -172,9 +170,7 @@ class Observer:
 
 
 def _most_common(names: Sequence[str]) -> str:
-    counts = dict.fromkeys(names, 0)
-    for name in names:
-        counts[name] += 1
+    counts = tally((name, 1) for name in names)
     return max(counts, key=lambda name: counts[name], default="")
 
 

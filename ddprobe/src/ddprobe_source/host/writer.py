@@ -11,8 +11,16 @@ from typing import Final
 from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import kind_of, open_folder, read_text
 from ddprobe_source.host.state_dirs import StateDirs, Touch, note_holder
-from ddprobe_source.judgement.cost import BLOCK_BYTES, CLASSIC_BLOCK, CLASSIC_BLOCKS, LITE_BYTES, MIB
-from ddprobe_source.judgement.series import Plan, next_write, offset_of
+from ddprobe_source.judgement.series import (
+    BLOCK_BYTES,
+    CLASSIC_BLOCK,
+    CLASSIC_BLOCKS,
+    LITE_BYTES,
+    MIB,
+    Plan,
+    next_write,
+    offset_of,
+)
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
@@ -24,7 +32,7 @@ def write_file(
     parent, fd = os.getppid(), -1
     if lock is not None:
         note_writer(lock, plan)
-    send(("began", time.monotonic()))
+    send({"began_s": time.monotonic()})
     try:
         fd = open_own_file(plan)
         waited_s = _waited_for_cpu_s()
@@ -32,7 +40,7 @@ def write_file(
             os.ftruncate(fd, 0)
         else:
             fd, plan = make_blocks(fd, plan, send)
-        send(("opened", time.monotonic()))
+        send({"opened_s": time.monotonic()})
         if plan.engine == "dd" and plan.level == "classic":
             _become_dd(fd, send, dd_output)
         took_s: dict[str, list[float]] = {kind: [] for kind in BLOCK_BYTES}
@@ -53,15 +61,15 @@ def write_file(
                     raise
                 continue
             took_s[kind].append(time.monotonic() - began_s)
-            send(("wrote", kind, took_s[kind][-1]))
+            send({kind: took_s[kind][-1]})
         written_s = time.monotonic()
         os.close(fd)
-        send(("cpu", _waited_for_cpu_s() - waited_s))
-        send(("closed", written_s, time.monotonic()))
+        send({"cpu_wait_s": _waited_for_cpu_s() - waited_s})
+        send({"written_s": written_s, "closed_s": time.monotonic()})
     except OSError as fault:
         if fd >= 0 and plan.level == "classic":
             remove_own_file(plan)
-        send(("failed", errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault)))
+        send({"failure": (errno.errorcode.get(fault.errno or 0, "?"), fault.strerror or str(fault))})
 
 
 def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[int, Plan]:
@@ -70,13 +78,13 @@ def make_blocks(fd: int, plan: Plan, send: Callable[[object], None]) -> tuple[in
     if plan.bulk and size < BLOCK_BYTES["bulk"]:
         try:
             _write_whole(fd, _block(plan, BLOCK_BYTES["bulk"]), 0)
-            send(("made", BLOCK_BYTES["bulk"]))
+            send({"made_bytes": BLOCK_BYTES["bulk"]})
         except OSError as fault:
             plan = _without_bulk(plan, fault, send)
             fd = _shrink(fd, size, plan)
     if os.fstat(fd).st_size < LITE_BYTES:
         _write_whole(fd, _block(plan, LITE_BYTES), 0)
-        send(("made", LITE_BYTES))
+        send({"made_bytes": LITE_BYTES})
     return fd, plan
 
 
@@ -163,7 +171,7 @@ def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) ->
     """Leave out the large writes where there is no room for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
-    send(("no bulk", f"{fault.strerror} ({errno.errorcode[fault.errno]})"))
+    send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
     return plan.replaced(bulk=0, appends=0)
 
 
@@ -194,7 +202,7 @@ def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
             )
         except FileNotFoundError:
             continue
-    send(("failed", "ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same"))
+    send({"failure": ("ENOENT", "no dd in /usr/bin or /bin: use --engine inproc, which writes the same")})
     os._exit(1)
 
 

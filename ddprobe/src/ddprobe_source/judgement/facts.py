@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from ddprobe_source.judgement.cost import BULK_CREDITS, CLASSIC_BLOCKS, CLASSIC_CREDITS, LITE_CREDITS
 from ddprobe_source.judgement.counters import Delta
 from ddprobe_source.judgement.record import Record
-from ddprobe_source.judgement.series import SLOW_ENOUGH_S, SLOW_WRITE_S, agree, mean_without_chance
+from ddprobe_source.judgement.series import (
+    BULK_CREDITS,
+    CLASSIC_BLOCKS,
+    CLASSIC_CREDITS,
+    LITE_CREDITS,
+    SLOW_ENOUGH_S,
+    SLOW_WRITE_S,
+    agree,
+    mean_without_chance,
+)
 from ddprobe_source.judgement.tasks import STILL_S, Tasks
 from ddprobe_source.judgement.text import median
 

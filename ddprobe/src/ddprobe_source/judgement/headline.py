@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ddprobe_source.judgement.facts import Thresholds
-from ddprobe_source.judgement.text import duration, plain
+from ddprobe_source.judgement.text import duration, plain, tally
 from ddprobe_source.judgement.verdicts import NOT_MEASURED, OK, STALLED, UNCLEAR
 
 
 def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
     """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
-    verdict, mount = (
-        reading["verdict"].upper(),
-        plain((not by_path and reading["mount"]) or reading["path"], 120),
-    )
+    verdict = reading["verdict"].upper()
+    mount = plain((not by_path and reading["mount"]) or reading["path"], 120)
     if reading["cause"] == NOT_MEASURED:
         return f"{verdict} {mount}: {plain(reading['reason'], most)}"[:most]
     cause = "cause unknown (the disk keeps no counters)" if reading["cause"] == UNCLEAR else reading["cause"]
@@ -35,10 +33,7 @@ def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False)
 
 
 def _groups_in_words(top: Sequence[dict[str, Any]]) -> list[str]:
-    counts: dict[str, int] = {}
-    for group in top:
-        name = f"{group['comm']} [{group['wchan']}]"
-        counts[name] = counts.get(name, 0) + group["count"]
+    counts = tally((f"{group['comm']} [{group['wchan']}]", group["count"]) for group in top)
     return [f"{count} {name}" for name, count in counts.items()]
 
 

@@ -1,14 +1,41 @@
-"""A series of writes, and when it ends."""
+"""A series of writes: which follows which, and what they cost."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from ddprobe_source.judgement.cost import BLOCK_BYTES, CLASSIC_BLOCK
+from ddprobe_source.judgement.disks import Disk
 from ddprobe_source.judgement.record import Record
 from ddprobe_source.judgement.text import median
 
+KIB: Final = 1024
+MIB: Final = 1024 * KIB
+LITE_BYTES: Final = 4 * KIB
+CLASSIC_BLOCK: Final = MIB
+CLASSIC_BLOCKS: Final = 10
+BLOCK_BYTES: Final = {
+    "lite": LITE_BYTES,
+    "bulk": MIB,
+    "append": CLASSIC_BLOCK,
+    "again": LITE_BYTES,
+    "classic": CLASSIC_BLOCK,
+}
+"""Kinds of writes: bulk are in place, append makes the file longer as dd does, again are lite after those."""
+LARGEST_EBS_IO: Final = 256 * KIB
+LITE_CREDITS: Final = 2
+BULK_CREDITS: Final = 5
+BULK_WRITES: Final = 2
+"""A throughput limit shows in the size of a write. Limits let 0.1 s of bytes through at once: of a limit that
+makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
+APPEND_CREDITS: Final = 5
+"""Beside its data: the journal's descriptor and commit, two flushes, and what is written back later."""
+NEW_FILE_CREDITS: Final = 6
+"""Journal writes and flushes that making our file costs, beside its data."""
+USUAL_WRITES: Final = {"run": 16, "serve": 6}
+"""Lite writes of the ladder: more operations than a limit of 100, or 300, a second hands out in one lump."""
+CLASSIC_CREDITS: Final = 86
+"""60 writes, 20 flushes and what the journal writes back later; whether flushes are charged is not known."""
 MOST_BULK_WRITES: Final = 4
 BULK_AGREES: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
@@ -83,14 +110,8 @@ def wants_bulk(plan: Plan, bulk_s: Sequence[float]) -> bool:
     """Whether another large write is needed: slow ones are repeated until two agree."""
     if len(bulk_s) < plan.bulk:
         return True
-    if (
-        not plan.bulk
-        or not plan.extra
-        or len(bulk_s) >= MOST_BULK_WRITES
-        or sum(bulk_s) < SLOW_ENOUGH_S["bulk"]
-    ):
-        return False
-    return not agree(bulk_s[-2:])
+    may_repeat = plan.bulk and plan.extra and len(bulk_s) < MOST_BULK_WRITES
+    return bool(may_repeat) and sum(bulk_s) >= SLOW_ENOUGH_S["bulk"] and not agree(bulk_s[-2:])
 
 
 def agree(bulk_s: Sequence[float]) -> bool:
@@ -119,25 +140,54 @@ class Progress:
         self.cpu_wait_s = 0.0
         self.failure: tuple[str, str] | None = None
 
-    def take(self, frames: Iterable[Sequence[Any]]) -> None:
-        for word, *values in frames:
-            if word == "began":
-                self.began_s = values[0]
-            elif word == "opened":
-                self.opened_s = values[0]
-            elif word == "made":
-                self.made_bytes = values[0]
-            elif word == "no bulk":
-                self.no_bulk = values[0]
-            elif word == "wrote":
-                self.took_s[values[0]].append(values[1])
-            elif word == "cpu":
-                self.cpu_wait_s = values[0]
-            elif word == "closed":
-                self.written_s, self.closed_s = values
-            elif word == "failed":
-                self.failure = (values[0], values[1])
+    def take(self, frames: Iterable[dict[str, Any]]) -> None:
+        """Add what was sent: how long a write took, or the new value of a field."""
+        for frame in frames:
+            for name, value in frame.items():
+                if name in self.took_s:
+                    self.took_s[name].append(value)
+                else:
+                    setattr(self, name, value)
 
     @property
     def is_finished(self) -> bool:
         return self.closed_s is not None or self.failure is not None
+
+
+class Cost(Record):
+    """What one series of writes asks of the device, flushes counted as credits."""
+
+    writes: int
+    flushes: int
+    credits: int
+
+
+def cost_of(level: str, writes: int, disks: Sequence[Disk], *, bulk: int = 0, appends: int = 0) -> Cost:
+    """Price a level, by the sizes the device takes: checked against its counters in the tests."""
+    most_kib = min([LARGEST_EBS_IO // KIB, *(disk.max_io_kib for disk in disks)])
+    requests_per_mib = -(-MIB // KIB // most_kib)
+    if level == "classic":
+        data = CLASSIC_BLOCKS * requests_per_mib
+        return Cost(writes=data + 26, flushes=20, credits=data + 46)
+    return Cost(
+        writes=writes + requests_per_mib * bulk + (requests_per_mib + 2) * appends,
+        flushes=writes + bulk + 2 * appends,
+        credits=LITE_CREDITS * writes
+        + (requests_per_mib + 1) * bulk
+        + (requests_per_mib + APPEND_CREDITS) * appends,
+    )
+
+
+def cost_so_far(level: str, progress: Progress, disks: Sequence[Disk]) -> Cost:
+    """Price what was written, and the write that is under way; a refused series costs nothing."""
+    if progress.failure and progress.opened_s is None:
+        return Cost(writes=0, flushes=0, credits=0)
+    if level == "classic":
+        return cost_of(level, CLASSIC_BLOCKS, disks)
+    lite, bulk, appends = (len(progress.took_s[kind]) for kind in ("lite", "bulk", "append"))
+    lite += len(progress.took_s["again"]) + (not progress.is_finished)
+    if not progress.made_bytes:
+        return cost_of(level, lite, disks, bulk=bulk, appends=appends)
+    new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
+    cost = cost_of(level, lite + 1 - new_bulk, disks, bulk=bulk + new_bulk, appends=appends)
+    return cost.replaced(credits=cost.credits + NEW_FILE_CREDITS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 TASK_NAME: Final = 64
 
@@ -77,6 +77,14 @@ def duration(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds * 1000:.3g} ms"
     return f"{seconds:.3g} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004 - three minutes
+
+
+def tally(pairs: Iterable[tuple[Any, int]]) -> dict[Any, int]:
+    """Sum the counts of each name, in the order in which the names appear."""
+    counts: dict[Any, int] = {}
+    for name, count in pairs:
+        counts[name] = counts.get(name, 0) + count
+    return counts
 
 
 def median(values: Sequence[float]) -> float:

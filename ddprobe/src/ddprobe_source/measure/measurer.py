@@ -13,21 +13,24 @@ from ddprobe_source.host.memory import Memory
 from ddprobe_source.host.observer import Observer
 from ddprobe_source.host.state_dirs import Lock, StateDirs
 from ddprobe_source.host.writer import dd_failure, remove_own_file, write_file
-from ddprobe_source.judgement.cost import (
-    BLOCK_BYTES,
-    BULK_WRITES,
-    CLASSIC_BLOCKS,
-    CLASSIC_CREDITS,
-    NEW_FILE_CREDITS,
-    USUAL_WRITES,
-    Cost,
-    cost_of,
-)
 from ddprobe_source.judgement.counters import Delta
 from ddprobe_source.judgement.disks import Site
 from ddprobe_source.judgement.facts import Facts, Thresholds, passive_facts
 from ddprobe_source.judgement.record import Record
-from ddprobe_source.judgement.series import APPENDS, LITE_AFTER_BULK, MOST_BULK_WRITES, Plan, Progress
+from ddprobe_source.judgement.series import (
+    APPENDS,
+    BULK_WRITES,
+    CLASSIC_BLOCKS,
+    CLASSIC_CREDITS,
+    LITE_AFTER_BULK,
+    MOST_BULK_WRITES,
+    USUAL_WRITES,
+    Cost,
+    Plan,
+    Progress,
+    cost_of,
+    cost_so_far,
+)
 from ddprobe_source.judgement.tasks import STILL_S, Tasks
 from ddprobe_source.options import Options
 
@@ -199,23 +202,7 @@ class Measurer:
         )
 
     def _spent(self, level: str, progress: Progress) -> Cost:
-        """Price what was written, and the write that is under way; a refused series costs nothing."""
-        if progress.failure and progress.opened_s is None:
-            return cost_of("passive", 0, self.site.disks)
-        if level == "classic":
-            return cost_of(level, CLASSIC_BLOCKS, self.site.disks)
-        writes = len(progress.took_s["lite"]) + len(progress.took_s["again"]) + (not progress.is_finished)
-        new_bulk = progress.made_bytes // BLOCK_BYTES["bulk"]
-        bulk = len(progress.took_s["bulk"]) + new_bulk
-        cost = cost_of(
-            level,
-            writes + bool(progress.made_bytes) - new_bulk,
-            self.site.disks,
-            bulk=bulk,
-            appends=len(progress.took_s["append"]),
-        )
-        extra = NEW_FILE_CREDITS if progress.made_bytes else 0
-        return Cost(writes=cost.writes, flushes=cost.flushes, credits=cost.credits + extra)
+        return cost_so_far(level, progress, self.site.disks)
 
     def _planned_cost(self, level: str) -> Cost:
         plan = self._plan(level)

@@ -14,14 +14,23 @@ from ddprobe_source.host.lookup import Lookup, find_allowed_site
 from ddprobe_source.host.memory import ALLOWANCE_S
 from ddprobe_source.host.nvme import nvme_counters, nvme_delta
 from ddprobe_source.host.state_dirs import Lock, StateDirs
-from ddprobe_source.judgement.cost import Cost
 from ddprobe_source.judgement.disks import Site, mount_of, parse_mounts
 from ddprobe_source.judgement.facts import Facts, passive_facts
-from ddprobe_source.judgement.judge import after_classic, is_near, judge, wants_classic
 from ddprobe_source.judgement.record import ProbeError
+from ddprobe_source.judgement.series import Cost
 from ddprobe_source.judgement.tasks import STILL_S
 from ddprobe_source.judgement.text import duration, plain
-from ddprobe_source.judgement.verdicts import OK, UNKNOWN, Judgement, not_measured, worse
+from ddprobe_source.judgement.verdicts import (
+    OK,
+    UNKNOWN,
+    Judgement,
+    after_classic,
+    is_near,
+    judge,
+    not_measured,
+    wants_classic,
+    worse,
+)
 from ddprobe_source.measure.measurer import Measurer, WriteAttempt
 from ddprobe_source.measure.reading import about_the_site, failure_text, parts_of, seconds_of
 from ddprobe_source.options import Options
@@ -40,8 +49,6 @@ class Probe(Measurer):
 
     def affords(self, level: str) -> str | None:
         """Why this level may not be run now, or None."""
-        if level == "passive":
-            return None
         cost = self._planned_cost(level).credits
         self.memory.reload()
         left = self.memory.allowance()
@@ -133,11 +140,7 @@ class Probe(Measurer):
         return self._reading(attempt.facts, judged, attempts=attempts, skipped=skipped, passive=passive)
 
     def _not_written(
-        self,
-        judged: Judgement,
-        why: str,
-        passive: Facts | None,
-        attempt: WriteAttempt | None = None,
+        self, judged: Judgement, why: str, passive: Facts | None, attempt: WriteAttempt | None = None
     ) -> dict[str, Any]:
         """Report the worse of why nothing could be written and what the counters and tasks show."""
         passive = passive or self.look(self.options.look)

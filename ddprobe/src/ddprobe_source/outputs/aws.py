@@ -28,8 +28,9 @@ class Caller(Record):
     expires: str
 
 
-def ask_metadata(http: HttpClient, base: str) -> Caller:
+def ask_metadata(http: HttpClient) -> Caller:
     """Fetch region, instance and the role's credentials over IMDSv2."""
+    base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
     ttl = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
     status, token = http.ask("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
     if status != 200:  # noqa: PLR2004 - HTTP
@@ -137,12 +138,9 @@ def emf_line(reading: dict[str, Any], namespace: str) -> str:
     values = metric_values(reading)
     described = [{"Name": name, "Unit": unit} for name, (_, unit) in values.items()]
     directive = {"Namespace": namespace, "Dimensions": [["VolumeId"]], "Metrics": described}
+    now_ms = int(time.time() * 1000)
     event = {
-        "_aws": {
-            "Timestamp": int(time.time() * 1000),
-            "LogGroupName": "ddprobe",
-            "CloudWatchMetrics": [directive],
-        },
+        "_aws": {"Timestamp": now_ms, "LogGroupName": "ddprobe", "CloudWatchMetrics": [directive]},
         "VolumeId": reading["volume_id"],
         "Verdict": reading["verdict"],
         "Cause": reading["cause"],
@@ -152,26 +150,14 @@ def emf_line(reading: dict[str, Any], namespace: str) -> str:
 
 def event_detail(reading: dict[str, Any], instance_id: str) -> str:
     """Write a stall as evidence for the watchdog: at most 4 KB, the least frequent tasks left out first."""
-    top = [
-        {key: group[key] for key in ("comm", "wchan", "count")}
-        for group in (reading["dstate"] or {}).get("top", [])
-    ]
-    while True:
-        detail = json_text(
-            {
-                "schema": EVENT_SCHEMA,
-                "instance_id": instance_id,
-                "volume_id": reading["volume_id"],
-                "verdict": reading["verdict"],
-                "cause": reading["cause"],
-                "total_s": reading["total_s"],  # of the write that was made; null when we only watched
-                "started_at": reading["started_at"],
-                "top": top,
-            }
-        )
-        if len(detail) <= MOST_EVENT_BYTES or not top:
-            return detail
+    groups = (reading["dstate"] or {}).get("top", [])
+    top = [{key: group[key] for key in ("comm", "wchan", "count")} for group in groups]
+    # total_s is of the write that was made; null when we only watched
+    fields = ("volume_id", "verdict", "cause", "total_s", "started_at")
+    stall = {"schema": EVENT_SCHEMA, "instance_id": instance_id} | {name: reading[name] for name in fields}
+    while len(detail := json_text(stall | {"top": top})) > MOST_EVENT_BYTES and top:
         top.pop()
+    return detail
 
 
 def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -> Request:
@@ -185,13 +171,8 @@ def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -
         }
         for reading in readings
     ]
-    kind = "application/x-amz-json-1.1"
-    return Request(
-        service="events",
-        content_type=kind,
-        target="AWSEvents.PutEvents",
-        body=json_text({"Entries": entries}).encode(),
-    )
+    kind, body = "application/x-amz-json-1.1", json_text({"Entries": entries}).encode()
+    return Request(service="events", content_type=kind, target="AWSEvents.PutEvents", body=body)
 
 
 def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:

@@ -6,21 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from ddprobe_source.judgement.text import tally
 from ddprobe_source.judgement.verdicts import BADNESS, CAUSES, EXITS
 
 PROM_METRICS: Final = (
-    ("dd_seconds", "gauge", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
-    ("duration_seconds", "gauge", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
-    ("completed", "gauge", "1 when the write ended.", lambda r: int(r["completed"])),
-    ("verdict", "gauge", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
-    ("io_delay_seconds", "gauge", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
-    (
-        "startup_seconds",
-        "gauge",
-        "Seconds the probe itself took to start.",
-        lambda r: _seconds(r["startup_ms"]),
-    ),
-    ("credits_total", "counter", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
+    ("dd_seconds", "Seconds the classic dd took, or would take.", lambda r: r["dd_s"]),
+    ("duration_seconds", "Seconds the write that was made took so far.", lambda r: r["total_s"]),
+    ("completed", "1 when the write ended.", lambda r: int(r["completed"])),
+    ("verdict", "0 ok, 1 warn, 2 crit, 3 unknown.", lambda r: EXITS["nagios"][r["verdict"]]),
+    ("io_delay_seconds", "Seconds one request waits.", lambda r: _seconds(r["io_delay_ms"])),
+    ("startup_seconds", "Seconds the probe itself took to start.", lambda r: _seconds(r["startup_ms"])),
+    ("credits_total", "I/O credits spent by the probe.", lambda r: r["credits_total"]),
 )
 
 
@@ -36,8 +32,9 @@ def prom_text(readings: Sequence[dict[str, Any]]) -> str:
     by_badness = sorted(readings, key=lambda reading: BADNESS.index(reading["verdict"]))
     readings = list({_labels(reading): reading for reading in by_badness}.values())
     lines = []
-    for name, kind, help_text, value_of in PROM_METRICS:
-        lines += [f"# HELP ddprobe_{name} {help_text}", f"# TYPE ddprobe_{name} {kind}"]
+    for name, words, value_of in PROM_METRICS:
+        kind = "counter" if name.endswith("_total") else "gauge"
+        lines += [f"# HELP ddprobe_{name} {words}", f"# TYPE ddprobe_{name} {kind}"]
         for reading in readings:
             value = value_of(reading)
             if value is not None:
@@ -70,9 +67,7 @@ def _label(value: str) -> str:
 
 
 def _by_wchan(reading: dict[str, Any], most: int = 10) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for group in (reading["dstate"] or {}).get("top", []):
-        counts[group["wchan"]] = counts.get(group["wchan"], 0) + group["count"]
+    counts = tally((group["wchan"], group["count"]) for group in (reading["dstate"] or {}).get("top", []))
     return dict(sorted(counts.items(), key=lambda item: -item[1])[:most])
 
 

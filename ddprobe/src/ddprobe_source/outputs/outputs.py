@@ -11,19 +11,10 @@ from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import append_line, follow, name_of, names_in, read_text, replace_file
 from ddprobe_source.host.state_dirs import StateDirs, Touch, say, write_stream
-from ddprobe_source.judgement.cost import MIB
 from ddprobe_source.judgement.record import ProbeError
+from ddprobe_source.judgement.series import MIB
 from ddprobe_source.judgement.text import json_text
-from ddprobe_source.judgement.verdicts import (
-    CRIT,
-    EXHAUSTED_IDLE,
-    FROZEN_OR_LOCK,
-    IO_ERROR,
-    STALLED,
-    THROTTLED,
-    UNKNOWN,
-    WARN,
-)
+from ddprobe_source.judgement.verdicts import CRIT, EVENT_CAUSES, UNKNOWN, WARN
 from ddprobe_source.measure.probe import Probe
 from ddprobe_source.options import Options
 from ddprobe_source.outputs.aws import endpoint
@@ -35,7 +26,6 @@ OUTPUT_WAIT_S: Final = 4.0
 MOST_KEPT_LINES: Final = 100
 FINISH_S: Final = 5.0
 RETRY_S: Final = 1.0
-EVENT_CAUSES: Final = (THROTTLED, EXHAUSTED_IDLE, STALLED, FROZEN_OR_LOCK, IO_ERROR)
 
 
 class EventGate:

@@ -12,15 +12,7 @@ from ddprobe_source.host.state_dirs import say
 from ddprobe_source.judgement.record import ProbeError, UsageError
 from ddprobe_source.judgement.text import plain
 from ddprobe_source.options import Options, parse_value
-from ddprobe_source.outputs.aws import (
-    METADATA,
-    Caller,
-    ask_metadata,
-    call_aws,
-    emf_line,
-    put_events,
-    put_metric_data,
-)
+from ddprobe_source.outputs.aws import Caller, ask_metadata, call_aws, emf_line, put_events, put_metric_data
 from ddprobe_source.outputs.http_client import HttpClient
 
 SEND_S: Final = 15.0
@@ -30,7 +22,7 @@ def agent_address() -> tuple[str, int]:
     """Where the CloudWatch agent takes datagrams; raises UsageError for what is no such place."""
     address = os.environ.get("AWS_EMF_AGENT_ENDPOINT", "udp://127.0.0.1:25888")
     scheme, _, place = address.partition("://")
-    if scheme != "udp" or parse_value("address", place) is None:
+    if scheme != "udp" or parse_value("HOST:PORT", place) is None:
         raise UsageError(f"AWS_EMF_AGENT_ENDPOINT is {address}; ddprobe sends datagrams: udp://HOST:PORT")
     host, _, port = place.rpartition(":")
     return host, int(port)
@@ -108,11 +100,9 @@ class Sender:
 
     def _send_signed(self, send: Callable[[object], None]) -> None:
         assert self._http is not None
-        base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
-        caller = Caller(**self._caller) if self._caller else ask_metadata(self._http, base)
-        soon = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300))
-        if caller.expires < soon:
-            caller = ask_metadata(self._http, base)
+        caller = Caller(**self._caller) if self._caller else ask_metadata(self._http)
+        if caller.expires < time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300)):
+            caller = ask_metadata(self._http)
         send({"caller": vars(caller)})
         if self._options.region:
             caller = caller.replaced(region=self._options.region)
