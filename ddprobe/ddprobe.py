@@ -37,10 +37,12 @@ else:
         return lambda cls: cls
 
 
-# ================ judgement: Values in, values out: verdicts, thresholds, causes and text, without any I/O
+# ================================================================ judgement
+# Values in, values out: what is read becomes facts, and facts become a verdict and a cause.
 
 
-# ---------------- judgement/record: Values that do not change, and errors
+# ---------------------------------------------------------------- judgement/record
+# Records: named values that do not change; and the errors.
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -78,7 +80,8 @@ class UsageError(ProbeError):
     """The command line, or what it names, is not what we take."""
 
 
-# ---------------- judgement/text: Text and numbers that others chose
+# ---------------------------------------------------------------- judgement/text
+# Text and numbers: JSON, names that others chose, durations.
 
 
 TASK_NAME: Final = 64
@@ -168,7 +171,8 @@ def median(values: Sequence[float]) -> float:
     return sorted(values)[(len(values) - 1) // 2]
 
 
-# ---------------- judgement/counters: What the kernel counts
+# ---------------------------------------------------------------- judgement/counters
+# A disk's counters.
 
 
 class Counters(Record):
@@ -230,7 +234,8 @@ class Delta(Record):
         return vars(self) | {"per_s": self.per_s}
 
 
-# ---------------- judgement/disks: Mount, disk, volume
+# ---------------------------------------------------------------- judgement/disks
+# Mounts, disks and volumes.
 
 
 MEMORY_FS: Final = ("tmpfs", "ramfs")
@@ -369,7 +374,8 @@ def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
     raise UsageError(f"{site.path} is on {fs}, {where}, or allow it with --allow-fs {fs}")
 
 
-# ---------------- judgement/series: A series of writes: which follows which, and what they cost
+# ---------------------------------------------------------------- judgement/series
+# A series of writes: which follows which, and what they cost.
 
 
 KIB: Final = 1024
@@ -556,7 +562,8 @@ def cost_so_far(level: str, progress: Progress, disks: Sequence[Disk]) -> Cost:
     return cost.replaced(credits=cost.credits + NEW_FILE_CREDITS)
 
 
-# ---------------- judgement/tasks: Who is in state D
+# ---------------------------------------------------------------- judgement/tasks
+# Tasks in state D, and what they wait for.
 
 
 STILL_S: Final = 1.0
@@ -625,7 +632,8 @@ class TaskSample:
         return self.here and self.wchan.startswith(waits)
 
 
-# ---------------- judgement/facts: What is known of one look or one series of writes
+# ---------------------------------------------------------------- judgement/facts
+# Facts: what is known of one look or one series of writes, and what follows for the classic dd.
 
 
 WAITS_IN_CLASSIC: Final = 49
@@ -845,7 +853,8 @@ def passive_facts(disk: Delta | None, tasks: Tasks | None) -> Facts:
     )  # fmt: skip
 
 
-# ---------------- judgement/verdicts: Verdicts and their causes: how bad it is, and what it is
+# ---------------------------------------------------------------- judgement/verdicts
+# Verdicts: how bad it is, and what the cause is.
 
 
 OK: Final = "ok"
@@ -1024,7 +1033,8 @@ def _judge_failure(code: str, words: str) -> Judgement:
     return not_measured(f"{words} ({code})")
 
 
-# ---------------- judgement/headline: Words for people
+# ---------------------------------------------------------------- judgement/headline
+# One line for people.
 
 
 def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
@@ -1081,7 +1091,8 @@ def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: boo
     return f"DDPROBE {words} | {' '.join(data)}"
 
 
-# ---------------- options: The command line
+# ---------------------------------------------------------------- options
+# Options: the command line, read and checked.
 
 
 MODES: Final = {
@@ -1348,10 +1359,12 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     return faults
 
 
-# ================ host: What is read from this host and written to it, without waiting for a disk
+# ================================================================ host
+# What is read from this host and written to it.
 
 
-# ---------------- host/child_task: Child tasks
+# ---------------------------------------------------------------- host/child_task
+# Child tasks: what may block is done by a forked child, for which nobody waits beyond a deadline.
 
 
 STEP_S: Final = 0.1
@@ -1428,11 +1441,15 @@ class ChildTask:
             self.fd, self.over = -1, True
         if not self.has_ended():
             kill(self.pid)
-        for _ in range(20):
-            if self.has_ended():
-                return
+        if not self.ends_within(0.02):
+            _left_behind.append(self.pid)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the process is gone by then, at the latest."""
+        until_s = time.monotonic() + seconds
+        while not self.has_ended() and time.monotonic() < until_s:
             time.sleep(0.001)
-        _left_behind.append(self.pid)
+        return self.has_ended()
 
 
 def _be_the_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:
@@ -1504,7 +1521,8 @@ def wait_for(fds: Iterable[int], within_s: float) -> None:
     poll.poll(max(0, int(within_s * 1000 + 0.999)))
 
 
-# ---------------- host/files: Files
+# ---------------------------------------------------------------- host/files
+# Files: small ones of the kernel, paths name by name, and files that are replaced or appended to.
 
 
 MOST_LINKS: Final = 40
@@ -1586,7 +1604,7 @@ def open_folder(real: str) -> int:
     return fd
 
 
-def replace_file(path: str, text: str, mode: int = 0o644) -> None:
+def replace_file(path: str, text: str) -> None:
     """Write beside it, then rename: a reader sees the old or the new one, never half."""
     folder_name, name = os.path.split(path)
     folder, new = open_folder(folder_name), f".{name}.{os.urandom(8).hex()}"
@@ -1595,7 +1613,7 @@ def replace_file(path: str, text: str, mode: int = 0o644) -> None:
         fd = os.open(new, flags, 0o600, dir_fd=folder)
         try:
             write_all(fd, text.encode())
-            os.fchmod(fd, mode)
+            os.fchmod(fd, 0o644)
             os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             os.unlink(new, dir_fd=folder)
@@ -1648,7 +1666,8 @@ def _open_log(folder: int, name: str) -> int:
     return fd
 
 
-# ---------------- host/clock: Clocks
+# ---------------------------------------------------------------- host/clock
+# Clocks and chance.
 
 
 def instant(at_s: float) -> str:
@@ -1674,7 +1693,8 @@ def random_below(seconds: float) -> float:
     return seconds * int.from_bytes(os.urandom(4), "little") / 2**32
 
 
-# ---------------- host/disk_watch: Counters of disks and pressure
+# ---------------------------------------------------------------- host/disk_watch
+# Counters of disks, and pressure on I/O and processors.
 
 
 def keeps_counters(disk: Disk) -> bool:
@@ -1774,7 +1794,8 @@ def cpu_pressure_pct() -> float:
     return parse_number(share, 101) or 0.0
 
 
-# ---------------- host/state_dirs: A directory in memory: locks, what was measured, the newest reading
+# ---------------------------------------------------------------- host/state_dirs
+# State directories in memory: locks, the newest readings; and the streams, which take a lock as well.
 
 
 class StateDirs:
@@ -2005,7 +2026,8 @@ def say(text: str) -> None:
     write_stream(2, text + "\n")
 
 
-# ---------------- host/lookup: From a path to its mount and disks
+# ---------------------------------------------------------------- host/lookup
+# Lookup: from a path to its mount and disks.
 
 
 def find_site(
@@ -2173,7 +2195,8 @@ def _describe(folder: str) -> dict[str, Any]:
     }
 
 
-# ---------------- host/memory: Memory of a host: medians and the allowance
+# ---------------------------------------------------------------- host/memory
+# Memory of earlier runs: healthy medians and the allowance of credits.
 
 
 HISTORY: Final = 31
@@ -2225,48 +2248,35 @@ class Memory:
 
     def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
         """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
-
-        def charge() -> None:
+        with self:
             self._left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
             self.credits_total += credits_spent
             self.classic_at_s = boot_clock() if climbed else self.classic_at_s
 
-        self._change(charge)
-
     def learn(self, healthy_s: dict[str, float]) -> None:
         """Remember how long each level took on the healthy disk."""
-
-        def add() -> None:
+        with self:
             for level, seconds in healthy_s.items():
                 self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
 
-        self._change(add)
-
     def keep_climb(self, took_s: float) -> None:
         """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
-
-        def keep() -> None:
+        with self:
             self.climb_s = took_s
 
-        self._change(keep)
+    def __enter__(self) -> None:
+        """Begin a change with what is remembered now; nobody else makes one meanwhile."""
+        self._lock = Lock(self._state_dirs, self._name)
+        for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
+            if self._lock.take():
+                break
+            time.sleep(0.005)
+        self.reload()
 
-    def _change(self, work: Callable[[], None]) -> None:
-        """Add to what is remembered now, and nobody else meanwhile."""
-        self._state_dirs.ensure()
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self._state_dirs.path(f"{self._name}.lock"), flags, 0o600)
-        try:
-            for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(0.005)
-            self.reload()
-            work()
-            self._save()
-        finally:
-            os.close(fd)
+    def __exit__(self, *_: object) -> None:
+        """End the change."""
+        self._save()
+        self._lock.close()
 
     def median_s(self, level: str) -> float | None:
         """Healthy median of a level, once there are enough to speak of one."""
@@ -2274,17 +2284,20 @@ class Memory:
         return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
 
     def _save(self) -> None:
+        credits_kept = (self._left, self._at_s, self.credits_total, self.classic_at_s)
         lines = [
-            f"{level} {' '.join(f'{value:.6f}' for value in known)}" for level, known in self.healthy.items()
+            *(
+                f"{level} {' '.join(f'{value:.6f}' for value in known)}"
+                for level, known in self.healthy.items()
+            ),
+            f"credits {' '.join(f'{value:.3f}' for value in credits_kept)}",
+            f"climb {self.climb_s:.6f}",
         ]
-        lines.append(
-            f"credits {self._left:.3f} {self._at_s:.3f} {self.credits_total:.3f} {self.classic_at_s:.3f}"
-        )
-        lines.append(f"climb {self.climb_s:.6f}")
         self._state_dirs.write(self._name, "\n".join(lines) + "\n")
 
 
-# ---------------- host/nvme: NVMe log page 0xD0
+# ---------------------------------------------------------------- host/nvme
+# NVMe log page 0xD0: the counters of an EBS volume.
 
 
 NVME_ADMIN_COMMAND: Final = 0xC0484E41
@@ -2393,7 +2406,8 @@ def nvme_delta(before: dict[str, int] | None, after: dict[str, int] | None) -> d
     return rises | {"volume_queue_length": after.get("volume_queue_length", 0)}
 
 
-# ---------------- host/observer: Looking for threads in state D
+# ---------------------------------------------------------------- host/observer
+# Observer: which threads are in state D.
 
 
 PAUSE_SHARE: Final = 25
@@ -2420,12 +2434,12 @@ class Observer:
         self._own_seen = self._own_in_d = 0
         self._own_wchans: list[str] = []
 
-    def watch(self, send: Callable[[object], None], until_s: float = 1e18) -> None:
+    def watch(self, send: Callable[[object], None]) -> NoReturn:
         """Pass after pass, with pauses that keep it below 4 % of one processor.
 
         The first pause is no longer than it takes to see who has not run since.
         """
-        while time.monotonic() < until_s:
+        while True:
             began_s = time.monotonic()
             self.one_pass()
             send(self.summary())
@@ -2601,19 +2615,17 @@ def _open_files(pid: int) -> Iterable[str]:
             yield target
 
 
-# ---------------- host/writer: The writer
+# ---------------------------------------------------------------- host/writer
+# Writer: one series of writes to the one file that is ours.
 
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_file(
-    plan: Plan, send: Callable[[object], None], lock: int | None = None, dd_output: int = 2
-) -> None:
+def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output: int) -> None:
     """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
     parent, fd = os.getppid(), -1
-    if lock is not None:
-        note_writer(lock, plan)
+    note_writer(lock, plan)
     send({"began_s": time.monotonic()})
     try:
         fd = open_own_file(plan)
@@ -2809,10 +2821,12 @@ def note_writer(fd: int, plan: Plan) -> None:
     note_holder(fd, plan.level, (boot_clock(), time.time()), plan.path)
 
 
-# ================ measure: One run on one path: look, write, judge
+# ================================================================ measure
+# One run on one path.
 
 
-# ---------------- measure/measurer: One look, and one series of writes
+# ---------------------------------------------------------------- measure/measurer
+# Measurer: one look, or one series of writes, within a deadline.
 
 
 OBSERVE_AFTER_S: Final = 0.2
@@ -2945,10 +2959,7 @@ class Measurer:
     ) -> None:
         """See how the writer ended. One that has not is killed, which takes effect when the disk lets it."""
         if plan.engine == "dd" and plan.level == "classic" and writer.over:
-            for _ in range(100):
-                if writer.has_ended():
-                    break
-                time.sleep(0.001)
+            writer.ends_within(0.1)
             if writer.status == 0 and progress.opened_s is not None:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
@@ -2990,7 +3001,8 @@ class Measurer:
         return cost_of(level, plan.writes, self.site.disks, bulk=plan.bulk)
 
 
-# ---------------- measure/reading: The record that every output is made from
+# ---------------------------------------------------------------- measure/reading
+# Parts of a reading, the record from which every output is made.
 
 
 VERSION: Final = "0.1.0"
@@ -3065,7 +3077,8 @@ def _volume_of(site: Site, disk: Delta | None) -> str | None:
     return (volume_ids.get(disk.disk) or first) if disk else first
 
 
-# ---------------- measure/probe: One run on one path
+# ---------------------------------------------------------------- measure/probe
+# Probe: how far a run goes, and what it reports.
 
 
 class Probe(Measurer):
@@ -3343,10 +3356,12 @@ def options_deadline(options: Options, started_s: float) -> float:
     return max(options.warn, options.deadline - (time.monotonic() - started_s))
 
 
-# ================ outputs: Where readings go
+# ================================================================ outputs
+# Where readings go.
 
 
-# ---------------- outputs/http_client: HTTP
+# ---------------------------------------------------------------- outputs/http_client
+# HTTP, with modules that are imported at the start.
 
 
 class HttpClient:
@@ -3434,7 +3449,8 @@ def _dechunk(raw: bytes) -> bytes:
     return bytes(body)
 
 
-# ---------------- outputs/aws: AWS: signed by hand
+# ---------------------------------------------------------------- outputs/aws
+# AWS: metrics and events as signed requests.
 
 
 EVENT_SCHEMA: Final = "burstwatch.probe/v1"
@@ -3610,7 +3626,8 @@ def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
         raise OSError(errno.EPROTO, f"{request.service} answered {status}: {plain(answer, 300)}")
 
 
-# ---------------- outputs/formats: Outputs on this host
+# ---------------------------------------------------------------- outputs/formats
+# Formats: Prometheus, Graphite, collectd.
 
 
 PROM_METRICS: Final = (
@@ -3711,7 +3728,8 @@ def collectd_text(reading: dict[str, Any], host: str, interval_s: float) -> str:
     )
 
 
-# ---------------- outputs/sender: AWS: sent by a child
+# ---------------------------------------------------------------- outputs/sender
+# Sender: readings to AWS, from a child.
 
 
 SEND_S: Final = 15.0
@@ -3813,7 +3831,8 @@ class Sender:
         call_aws(self._http, caller, request)
 
 
-# ---------------- outputs/outputs: Everything a reading goes to
+# ---------------------------------------------------------------- outputs/outputs
+# Outputs: everything that a reading goes to.
 
 
 OUTPUT_WAIT_S: Final = 4.0
@@ -3995,10 +4014,12 @@ class Outputs:
                     say(f"ddprobe: {name}: {fault}")
 
 
-# ================ commands: The modes of the command, and its help
+# ================================================================ commands
+# The modes of the command.
 
 
-# ---------------- commands/explain: Help, and what a run costs
+# ---------------------------------------------------------------- commands/explain
+# Help, and what a run costs.
 
 
 USD_PER_METRIC_MONTH: Final = 0.30
@@ -4056,10 +4077,10 @@ def help_text() -> str:
     return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
 
 
-def _wrap(text: str, indent: str, width: int = 80) -> list[str]:
+def _wrap(text: str, indent: str) -> list[str]:
     lines = [""]
     for word in text.split():
-        if len(indent) + len(lines[-1]) + 1 + len(word) > width:
+        if len(indent) + len(lines[-1]) + 1 + len(word) > 80:  # noqa: PLR2004 - columns of a terminal
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return [indent + line for line in lines]
@@ -4113,7 +4134,8 @@ def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
     return rows
 
 
-# ---------------- commands/resident: Resident
+# ---------------------------------------------------------------- commands/resident
+# Resident: the loop of ddprobe serve.
 
 
 class Stopping(Exception):  # noqa: N818 - not an error: what systemd asked for
@@ -4135,7 +4157,7 @@ class Notifier:
             self._socket.setblocking(False)
             self._address = "\0" + address[1:] if address.startswith("@") else address
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         if self._socket is not None:
             try:
                 self._socket.sendto(text.encode(), self._address)
@@ -4148,7 +4170,7 @@ class Notifier:
             raise Stopping
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + 1
-            self.tell("WATCHDOG=1")
+            self.notify("WATCHDOG=1")
 
 
 LOCK_CURRENT_AND_FUTURE: Final = 1 | 2
@@ -4202,18 +4224,17 @@ class Resident:
     def stop(self, *_: object) -> None:
         self._notifier.stopping = True
 
-    def serve(self, rounds: int | None = None) -> None:
+    def serve(self) -> None:
         """Go round until told to stop."""
-        self._notifier.tell("READY=1")
+        self._notifier.notify("READY=1")
         try:
-            while rounds != 0:
-                rounds = None if rounds is None else rounds - 1
+            while True:
                 self._run_cycle()
                 due_s = min(self._look_s, *self._write_s.values())
                 time.sleep(min(1.0, max(0.0, due_s - time.monotonic())))
         except Stopping:
             pass
-        self._notifier.tell("STOPPING=1")
+        self._notifier.notify("STOPPING=1")
 
     def _run_cycle(self) -> None:
         self._notifier.beat()
@@ -4225,7 +4246,7 @@ class Resident:
         for probe in self._probes:
             if time.monotonic() >= self._write_s[probe]:
                 self._write_s[probe] = time.monotonic() + self._options.interval
-                self._tell(probe, probe.run(time.monotonic(), skip_look=True))
+                self._report(probe, probe.run(time.monotonic(), skip_look=True))
         self._outputs.pump()
         reap()
 
@@ -4243,19 +4264,20 @@ class Resident:
         changed = SEVERITIES.index(judged.verdict) > known
         if changed or now_s - self._named_s.get(probe, -1e9) >= self._options.interval:
             self._named_s[probe] = now_s
-            self._tell(probe, probe.passive_reading())
+            self._report(probe, probe.passive_reading())
 
-    def _tell(self, probe: Probe, reading: dict[str, Any]) -> None:
+    def _report(self, probe: Probe, reading: dict[str, Any]) -> None:
         state = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
         if self._last.get(probe) != state:
             by_path = len(self._options.paths) > 1
             say(f"ddprobe: {headline(reading, by_path=by_path)}")
-            self._notifier.tell(f"STATUS={headline(reading, 200, by_path=by_path)}")
+            self._notifier.notify(f"STATUS={headline(reading, 200, by_path=by_path)}")
         self._last[probe] = state
         self._outputs.publish(reading, probe)
 
 
-# ---------------- commands/main: Main
+# ---------------------------------------------------------------- commands/main
+# Main.
 
 
 def main(argv: Sequence[str]) -> int:

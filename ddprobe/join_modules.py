@@ -67,8 +67,8 @@ class Joiner:
         if self.source.name in body:
             raise ValueError(f"{path}: {self.source.name} is imported below the top")
         name = path.relative_to(self.source).with_suffix("").as_posix().removesuffix("/__init__")
-        rule, body = ("-" * 16, f"\n\n{body}\n") if body else ("=" * 16, "")
-        self.sections[path] = f"\n\n# {rule} {name}: {first_line(text)}\n{body}"
+        rule, body = ("-" * 64, f"\n\n{body}\n") if body else ("=" * 64, "")
+        self.sections[path] = f"\n\n# {rule} {name}\n# {docstring_of(text)}\n{body}"
 
     def _add_import(self, node: ast.Import | ast.ImportFrom) -> None:
         if any(name.asname for name in node.names):
@@ -106,7 +106,7 @@ def join(source: Path, layers: Sequence[str]) -> str:
             joiner.add(path)
     names = joiner.names_for_types.items()
     header = HEADER.format(
-        docstring=ast.get_docstring(ast.parse((source / "__init__.py").read_text(encoding="utf-8"))),
+        docstring=docstring_of((source / "__init__.py").read_text(encoding="utf-8")),
         imports="\n".join(f"import {name}" for name in sorted(joiner.imports)),
         imports_for_types="\n    ".join(
             f"from {module} import {', '.join(sorted(of))}" for module, of in sorted(names)
@@ -115,9 +115,9 @@ def join(source: Path, layers: Sequence[str]) -> str:
     return header + "".join(joiner.sections.values())
 
 
-def first_line(text: str) -> str:
-    """First line of a module's docstring, as a heading."""
-    return (ast.get_docstring(ast.parse(text)) or "").partition("\n")[0].removesuffix(".")
+def docstring_of(text: str) -> str:
+    """Docstring of a module."""
+    return ast.get_docstring(ast.parse(text)) or ""
 
 
 if __name__ == "__main__":

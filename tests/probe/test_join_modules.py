@@ -80,33 +80,36 @@ def run() -> int:
     assert text.startswith(
         join_modules.HEADER.partition("{")[0] + "The program.\n\nAnd what it does.\n" + '"""'
     )
-    imports, _, sections = text.partition("# ---------------- ")
+    imports, _, sections = text.partition(f"# {'-' * 64} ")
     assert "import errno\nimport os\n\nTYPE_CHECKING" in imports
     assert "if TYPE_CHECKING:\n    from typing import Final\n" in imports
     assert (
         sections
         == """\
-values/b: Second
+values/b
+# Second.
 
 
 # why it is so
 NAME: Final = "b"
 
 
-# ---------------- values/a: First
+# {rule} values/a
+# First.
 
 
 PATH = os.path.join("/", NAME)
 
 
-# ---------------- work: The work
+# {rule} work
+# The work.
 
 
 def run() -> int:
     import json
 
     return errno.EIO
-"""
+""".replace("{rule}", "-" * 64)
     )
 
 

@@ -1,4 +1,4 @@
-"""The command line."""
+"""Options: the command line, read and checked."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The modes of the command, and its help."""
+"""The modes of the command."""

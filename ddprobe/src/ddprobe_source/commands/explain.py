@@ -67,10 +67,10 @@ def help_text() -> str:
     return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
 
 
-def _wrap(text: str, indent: str, width: int = 80) -> list[str]:
+def _wrap(text: str, indent: str) -> list[str]:
     lines = [""]
     for word in text.split():
-        if len(indent) + len(lines[-1]) + 1 + len(word) > width:
+        if len(indent) + len(lines[-1]) + 1 + len(word) > 80:  # noqa: PLR2004 - columns of a terminal
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()
     return [indent + line for line in lines]

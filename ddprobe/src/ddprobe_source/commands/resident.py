@@ -1,4 +1,4 @@
-"""Resident."""
+"""Resident: the loop of ddprobe serve."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Notifier:
             self._socket.setblocking(False)
             self._address = "\0" + address[1:] if address.startswith("@") else address
 
-    def tell(self, text: str) -> None:
+    def notify(self, text: str) -> None:
         if self._socket is not None:
             try:
                 self._socket.sendto(text.encode(), self._address)
@@ -51,7 +51,7 @@ class Notifier:
             raise Stopping
         if time.monotonic() >= self._next_s:
             self._next_s = time.monotonic() + 1
-            self.tell("WATCHDOG=1")
+            self.notify("WATCHDOG=1")
 
 
 LOCK_CURRENT_AND_FUTURE: Final = 1 | 2
@@ -105,18 +105,17 @@ class Resident:
     def stop(self, *_: object) -> None:
         self._notifier.stopping = True
 
-    def serve(self, rounds: int | None = None) -> None:
+    def serve(self) -> None:
         """Go round until told to stop."""
-        self._notifier.tell("READY=1")
+        self._notifier.notify("READY=1")
         try:
-            while rounds != 0:
-                rounds = None if rounds is None else rounds - 1
+            while True:
                 self._run_cycle()
                 due_s = min(self._look_s, *self._write_s.values())
                 time.sleep(min(1.0, max(0.0, due_s - time.monotonic())))
         except Stopping:
             pass
-        self._notifier.tell("STOPPING=1")
+        self._notifier.notify("STOPPING=1")
 
     def _run_cycle(self) -> None:
         self._notifier.beat()
@@ -128,7 +127,7 @@ class Resident:
         for probe in self._probes:
             if time.monotonic() >= self._write_s[probe]:
                 self._write_s[probe] = time.monotonic() + self._options.interval
-                self._tell(probe, probe.run(time.monotonic(), skip_look=True))
+                self._report(probe, probe.run(time.monotonic(), skip_look=True))
         self._outputs.pump()
         reap()
 
@@ -146,13 +145,13 @@ class Resident:
         changed = SEVERITIES.index(judged.verdict) > known
         if changed or now_s - self._named_s.get(probe, -1e9) >= self._options.interval:
             self._named_s[probe] = now_s
-            self._tell(probe, probe.passive_reading())
+            self._report(probe, probe.passive_reading())
 
-    def _tell(self, probe: Probe, reading: dict[str, Any]) -> None:
+    def _report(self, probe: Probe, reading: dict[str, Any]) -> None:
         state = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
         if self._last.get(probe) != state:
             by_path = len(self._options.paths) > 1
             say(f"ddprobe: {headline(reading, by_path=by_path)}")
-            self._notifier.tell(f"STATUS={headline(reading, 200, by_path=by_path)}")
+            self._notifier.notify(f"STATUS={headline(reading, 200, by_path=by_path)}")
         self._last[probe] = state
         self._outputs.publish(reading, probe)

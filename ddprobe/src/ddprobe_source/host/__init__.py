@@ -1,1 +1,1 @@
-"""What is read from this host and written to it, without waiting for a disk."""
+"""What is read from this host and written to it."""

@@ -1,4 +1,4 @@
-"""Child tasks."""
+"""Child tasks: what may block is done by a forked child, for which nobody waits beyond a deadline."""
 
 from __future__ import annotations
 
@@ -86,11 +86,15 @@ class ChildTask:
             self.fd, self.over = -1, True
         if not self.has_ended():
             kill(self.pid)
-        for _ in range(20):
-            if self.has_ended():
-                return
+        if not self.ends_within(0.02):
+            _left_behind.append(self.pid)
+
+    def ends_within(self, seconds: float) -> bool:
+        """Whether the process is gone by then, at the latest."""
+        until_s = time.monotonic() + seconds
+        while not self.has_ended() and time.monotonic() < until_s:
             time.sleep(0.001)
-        _left_behind.append(self.pid)
+        return self.has_ended()
 
 
 def _be_the_child(work: Callable[[Callable[[object], None]], None], fd: int, keep: Sequence[int]) -> NoReturn:

@@ -1,4 +1,4 @@
-"""Clocks."""
+"""Clocks and chance."""
 
 from __future__ import annotations
 

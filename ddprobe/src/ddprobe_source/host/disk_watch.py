@@ -1,4 +1,4 @@
-"""Counters of disks and pressure."""
+"""Counters of disks, and pressure on I/O and processors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files."""
+"""Files: small ones of the kernel, paths name by name, and files that are replaced or appended to."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def open_folder(real: str) -> int:
     return fd
 
 
-def replace_file(path: str, text: str, mode: int = 0o644) -> None:
+def replace_file(path: str, text: str) -> None:
     """Write beside it, then rename: a reader sees the old or the new one, never half."""
     folder_name, name = os.path.split(path)
     folder, new = open_folder(folder_name), f".{name}.{os.urandom(8).hex()}"
@@ -98,7 +98,7 @@ def replace_file(path: str, text: str, mode: int = 0o644) -> None:
         fd = os.open(new, flags, 0o600, dir_fd=folder)
         try:
             write_all(fd, text.encode())
-            os.fchmod(fd, mode)
+            os.fchmod(fd, 0o644)
             os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError:
             os.unlink(new, dir_fd=folder)

@@ -1,4 +1,4 @@
-"""From a path to its mount and disks."""
+"""Lookup: from a path to its mount and disks."""
 
 from __future__ import annotations
 

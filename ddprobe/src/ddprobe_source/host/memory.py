@@ -1,16 +1,13 @@
-"""Memory of a host: medians and the allowance."""
+"""Memory of earlier runs: healthy medians and the allowance of credits."""
 
 from __future__ import annotations
 
-import fcntl
-import os
 import time
-from collections.abc import Callable
 from typing import Final
 
 from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import read_text
-from ddprobe_source.host.state_dirs import StateDirs
+from ddprobe_source.host.state_dirs import Lock, StateDirs
 from ddprobe_source.judgement.text import median
 
 HISTORY: Final = 31
@@ -62,48 +59,35 @@ class Memory:
 
     def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
         """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
-
-        def charge() -> None:
+        with self:
             self._left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
             self.credits_total += credits_spent
             self.classic_at_s = boot_clock() if climbed else self.classic_at_s
 
-        self._change(charge)
-
     def learn(self, healthy_s: dict[str, float]) -> None:
         """Remember how long each level took on the healthy disk."""
-
-        def add() -> None:
+        with self:
             for level, seconds in healthy_s.items():
                 self.healthy[level] = [*self.healthy[level], seconds][-HISTORY:]
 
-        self._change(add)
-
     def keep_climb(self, took_s: float) -> None:
         """Remember the seconds of the last classic run of the ladder; 0 if it did not end."""
-
-        def keep() -> None:
+        with self:
             self.climb_s = took_s
 
-        self._change(keep)
+    def __enter__(self) -> None:
+        """Begin a change with what is remembered now; nobody else makes one meanwhile."""
+        self._lock = Lock(self._state_dirs, self._name)
+        for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
+            if self._lock.take():
+                break
+            time.sleep(0.005)
+        self.reload()
 
-    def _change(self, work: Callable[[], None]) -> None:
-        """Add to what is remembered now, and nobody else meanwhile."""
-        self._state_dirs.ensure()
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(self._state_dirs.path(f"{self._name}.lock"), flags, 0o600)
-        try:
-            for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
-                try:
-                    fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    time.sleep(0.005)
-            self.reload()
-            work()
-            self._save()
-        finally:
-            os.close(fd)
+    def __exit__(self, *_: object) -> None:
+        """End the change."""
+        self._save()
+        self._lock.close()
 
     def median_s(self, level: str) -> float | None:
         """Healthy median of a level, once there are enough to speak of one."""
@@ -111,11 +95,13 @@ class Memory:
         return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
 
     def _save(self) -> None:
+        credits_kept = (self._left, self._at_s, self.credits_total, self.classic_at_s)
         lines = [
-            f"{level} {' '.join(f'{value:.6f}' for value in known)}" for level, known in self.healthy.items()
+            *(
+                f"{level} {' '.join(f'{value:.6f}' for value in known)}"
+                for level, known in self.healthy.items()
+            ),
+            f"credits {' '.join(f'{value:.3f}' for value in credits_kept)}",
+            f"climb {self.climb_s:.6f}",
         ]
-        lines.append(
-            f"credits {self._left:.3f} {self._at_s:.3f} {self.credits_total:.3f} {self.classic_at_s:.3f}"
-        )
-        lines.append(f"climb {self.climb_s:.6f}")
         self._state_dirs.write(self._name, "\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""NVMe log page 0xD0."""
+"""NVMe log page 0xD0: the counters of an EBS volume."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Looking for threads in state D."""
+"""Observer: which threads are in state D."""
 
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from ddprobe_source.host.child_task import STEP_S
 from ddprobe_source.host.files import read_text
@@ -37,12 +37,12 @@ class Observer:
         self._own_seen = self._own_in_d = 0
         self._own_wchans: list[str] = []
 
-    def watch(self, send: Callable[[object], None], until_s: float = 1e18) -> None:
+    def watch(self, send: Callable[[object], None]) -> NoReturn:
         """Pass after pass, with pauses that keep it below 4 % of one processor.
 
         The first pause is no longer than it takes to see who has not run since.
         """
-        while time.monotonic() < until_s:
+        while True:
             began_s = time.monotonic()
             self.one_pass()
             send(self.summary())

@@ -1,4 +1,4 @@
-"""A directory in memory: locks, what was measured, the newest reading."""
+"""State directories in memory: locks, the newest readings; and the streams, which take a lock as well."""
 
 from __future__ import annotations
 

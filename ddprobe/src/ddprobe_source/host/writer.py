@@ -1,4 +1,4 @@
-"""The writer."""
+"""Writer: one series of writes to the one file that is ours."""
 
 from __future__ import annotations
 
@@ -25,13 +25,10 @@ from ddprobe_source.judgement.series import (
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def write_file(
-    plan: Plan, send: Callable[[object], None], lock: int | None = None, dd_output: int = 2
-) -> None:
+def write_file(plan: Plan, send: Callable[[object], None], lock: int, dd_output: int) -> None:
     """Do the writes and say when each was done. Runs in a child: any line of it may never return."""
     parent, fd = os.getppid(), -1
-    if lock is not None:
-        note_writer(lock, plan)
+    note_writer(lock, plan)
     send({"began_s": time.monotonic()})
     try:
         fd = open_own_file(plan)

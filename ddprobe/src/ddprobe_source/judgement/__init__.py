@@ -1,1 +1,1 @@
-"""Values in, values out: verdicts, thresholds, causes and text, without any I/O."""
+"""Values in, values out: what is read becomes facts, and facts become a verdict and a cause."""

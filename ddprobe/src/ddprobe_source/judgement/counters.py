@@ -1,4 +1,4 @@
-"""What the kernel counts."""
+"""A disk's counters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Mount, disk, volume."""
+"""Mounts, disks and volumes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of one look or one series of writes."""
+"""Facts: what is known of one look or one series of writes, and what follows for the classic dd."""
 
 from __future__ import annotations
 

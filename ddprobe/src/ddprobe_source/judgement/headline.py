@@ -1,4 +1,4 @@
-"""Words for people."""
+"""One line for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Values that do not change, and errors."""
+"""Records: named values that do not change; and the errors."""
 
 from __future__ import annotations
 

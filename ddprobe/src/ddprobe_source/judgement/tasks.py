@@ -1,4 +1,4 @@
-"""Who is in state D."""
+"""Tasks in state D, and what they wait for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text and numbers that others chose."""
+"""Text and numbers: JSON, names that others chose, durations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts and their causes: how bad it is, and what it is."""
+"""Verdicts: how bad it is, and what the cause is."""
 
 from __future__ import annotations
 

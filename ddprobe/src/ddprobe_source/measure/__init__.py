@@ -1,1 +1,1 @@
-"""One run on one path: look, write, judge."""
+"""One run on one path."""

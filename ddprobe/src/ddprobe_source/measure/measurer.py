@@ -1,4 +1,4 @@
-"""One look, and one series of writes."""
+"""Measurer: one look, or one series of writes, within a deadline."""
 
 from __future__ import annotations
 
@@ -164,10 +164,7 @@ class Measurer:
     ) -> None:
         """See how the writer ended. One that has not is killed, which takes effect when the disk lets it."""
         if plan.engine == "dd" and plan.level == "classic" and writer.over:
-            for _ in range(100):
-                if writer.has_ended():
-                    break
-                time.sleep(0.001)
+            writer.ends_within(0.1)
             if writer.status == 0 and progress.opened_s is not None:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:

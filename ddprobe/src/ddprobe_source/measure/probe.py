@@ -1,4 +1,4 @@
-"""One run on one path."""
+"""Probe: how far a run goes, and what it reports."""
 
 from __future__ import annotations
 

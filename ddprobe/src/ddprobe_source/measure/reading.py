@@ -1,4 +1,4 @@
-"""The record that every output is made from."""
+"""Parts of a reading, the record from which every output is made."""
 
 from __future__ import annotations
 

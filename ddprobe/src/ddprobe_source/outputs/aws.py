@@ -1,4 +1,4 @@
-"""AWS: signed by hand."""
+"""AWS: metrics and events as signed requests."""
 
 from __future__ import annotations
 

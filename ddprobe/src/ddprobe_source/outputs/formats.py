@@ -1,4 +1,4 @@
-"""Outputs on this host."""
+"""Formats: Prometheus, Graphite, collectd."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTTP."""
+"""HTTP, with modules that are imported at the start."""
 
 from __future__ import annotations
 

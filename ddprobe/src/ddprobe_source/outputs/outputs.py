@@ -1,4 +1,4 @@
-"""Everything a reading goes to."""
+"""Outputs: everything that a reading goes to."""
 
 from __future__ import annotations
 

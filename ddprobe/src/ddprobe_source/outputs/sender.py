@@ -1,4 +1,4 @@
-"""AWS: sent by a child."""
+"""Sender: readings to AWS, from a child."""
 
 from __future__ import annotations
 
