@@ -1543,6 +1543,11 @@ def read_text(path: str, most: int = 65536) -> str:
         os.close(fd)
 
 
+def read_mounts() -> tuple[Mount, ...]:
+    """Read the mounts as this process has them; empty where /proc is not mounted."""
+    return parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+
+
 def names_in(folder: str) -> list[str]:
     """List a directory; empty where there is none or we may not look."""
     try:
@@ -1803,7 +1808,7 @@ class StateDirs:
 
     def __init__(self, wanted: str | None) -> None:
         """Take the folder that is asked for, or the first usual one that is in memory and ours."""
-        self.mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self.mounts = read_mounts()
         if not self.mounts:
             raise ProbeError("/proc/self/mountinfo cannot be read: mount /proc")
         faults = []
@@ -2059,7 +2064,7 @@ class Lookup:
     def __init__(self, path: str, state_dirs: StateDirs | None = None, *, writes: bool = False) -> None:
         self.path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
         self._state_dirs, self._writes = state_dirs, writes
-        self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self._mounts = read_mounts()
         self._child: ChildTask | None = None
         self._said: dict[str, str] = {}
         if (stuck := self._known_to_be_stuck()) is not None:
@@ -3133,7 +3138,7 @@ class Probe(Measurer):
 
     def _follow_the_mount(self) -> None:
         """Look the path up again if it was refused, did not answer, or is now on another kind of mount."""
-        site, mounts = self.site, parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        site, mounts = self.site, read_mounts()
         mount = mount_of(site.path, mounts)
         known = (site.mount.dev, site.mount.read_only)
         if site.answered and not self.refusal and mount and (mount.dev, mount.read_only) == known:
@@ -4298,13 +4303,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         options = parse_command(argv)
         tag = read_text("/sys/class/dmi/id/board_asset_tag")
-        return _run(
-            options.replaced(
-                startup_ms=None if taken_s is None else 1000 * taken_s,
-                instance_id=plain(tag) if tag.startswith("i-") else None,
-            ),
-            began_s,
-        )
+        instance_id = plain(tag) if tag.startswith("i-") else None
+        startup_ms = None if taken_s is None else 1000 * taken_s
+        return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
         if style == "nagios" and argv[0] == "run":
             write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
@@ -4329,14 +4330,7 @@ def open_standard_streams() -> None:
 
 def _run(options: Options, began_s: float) -> int:
     if options.mode == "explain":
-        state_dirs = _state_dirs_if_possible(options.run_dir)
-        state_dirs_in_use[:] = [state_dirs] if state_dirs else []
-        for path in options.paths:
-            site = find_site(path, options.crit, options.volume_id, state_dirs)
-            write_stream(
-                1, json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
-            )
-        return 0
+        return _explain(options)
     if options.jitter and options.mode == "run":
         time.sleep(random_below(options.jitter))
         began_s = time.monotonic()
@@ -4375,6 +4369,16 @@ def _run(options: Options, began_s: float) -> int:
         _answer(options, reading, probes[0].thresholds)
     outputs.finish(FINISH_S if all(reading["completed"] for reading in readings) else 0.9)
     return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _explain(options: Options) -> int:
+    state_dirs = _state_dirs_if_possible(options.run_dir)
+    state_dirs_in_use[:] = [state_dirs] if state_dirs else []
+    for path in options.paths:
+        site = find_site(path, options.crit, options.volume_id, state_dirs)
+        text = json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
+        write_stream(1, text)
+    return 0
 
 
 def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:

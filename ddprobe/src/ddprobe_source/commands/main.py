@@ -46,13 +46,9 @@ def main(argv: Sequence[str]) -> int:
     try:
         options = parse_command(argv)
         tag = read_text("/sys/class/dmi/id/board_asset_tag")
-        return _run(
-            options.replaced(
-                startup_ms=None if taken_s is None else 1000 * taken_s,
-                instance_id=plain(tag) if tag.startswith("i-") else None,
-            ),
-            began_s,
-        )
+        instance_id = plain(tag) if tag.startswith("i-") else None
+        startup_ms = None if taken_s is None else 1000 * taken_s
+        return _run(options.replaced(startup_ms=startup_ms, instance_id=instance_id), began_s)
     except ProbeError as fault:
         if style == "nagios" and argv[0] == "run":
             write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
@@ -77,14 +73,7 @@ def open_standard_streams() -> None:
 
 def _run(options: Options, began_s: float) -> int:
     if options.mode == "explain":
-        state_dirs = _state_dirs_if_possible(options.run_dir)
-        state_dirs_in_use[:] = [state_dirs] if state_dirs else []
-        for path in options.paths:
-            site = find_site(path, options.crit, options.volume_id, state_dirs)
-            write_stream(
-                1, json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
-            )
-        return 0
+        return _explain(options)
     if options.jitter and options.mode == "run":
         time.sleep(random_below(options.jitter))
         began_s = time.monotonic()
@@ -123,6 +112,16 @@ def _run(options: Options, began_s: float) -> int:
         _answer(options, reading, probes[0].thresholds)
     outputs.finish(FINISH_S if all(reading["completed"] for reading in readings) else 0.9)
     return EXITS[options.exit_style][worst(reading["verdict"] for reading in readings)]
+
+
+def _explain(options: Options) -> int:
+    state_dirs = _state_dirs_if_possible(options.run_dir)
+    state_dirs_in_use[:] = [state_dirs] if state_dirs else []
+    for path in options.paths:
+        site = find_site(path, options.crit, options.volume_id, state_dirs)
+        text = json_text(_site_record(site)) + "\n" if options.json else explanation(options, site)
+        write_stream(1, text)
+    return 0
 
 
 def _state_dirs_if_possible(wanted: str | None) -> StateDirs | None:

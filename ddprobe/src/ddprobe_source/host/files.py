@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from ddprobe_source.judgement.disks import Mount
+from ddprobe_source.judgement.disks import Mount, parse_mounts
 from ddprobe_source.judgement.series import MIB
 
 MOST_LINKS: Final = 40
@@ -26,6 +26,11 @@ def read_text(path: str, most: int = 65536) -> str:
         return ""
     finally:
         os.close(fd)
+
+
+def read_mounts() -> tuple[Mount, ...]:
+    """Read the mounts as this process has them; empty where /proc is not mounted."""
+    return parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
 
 
 def names_in(folder: str) -> list[str]:

@@ -9,18 +9,9 @@ from typing import Any
 
 from ddprobe_source.host.child_task import STEP_S, ChildTask, wait_for
 from ddprobe_source.host.clock import boot_clock
-from ddprobe_source.host.files import follow, kind_of, name_of, names_in, read_text
+from ddprobe_source.host.files import follow, kind_of, name_of, names_in, read_mounts, read_text
 from ddprobe_source.host.state_dirs import Lock, StateDirs, Touch, note_holder
-from ddprobe_source.judgement.disks import (
-    NOWHERE,
-    Disk,
-    Mount,
-    Site,
-    mount_of,
-    parse_mounts,
-    refuse_foreign,
-    volume_id_of,
-)
+from ddprobe_source.judgement.disks import NOWHERE, Disk, Mount, Site, mount_of, refuse_foreign, volume_id_of
 from ddprobe_source.judgement.record import ProbeError, UsageError
 from ddprobe_source.judgement.tasks import STILL_S
 from ddprobe_source.judgement.text import plain, whole
@@ -56,7 +47,7 @@ class Lookup:
     def __init__(self, path: str, state_dirs: StateDirs | None = None, *, writes: bool = False) -> None:
         self.path = path if path.startswith("/") else os.path.join(os.getcwd(), path)
         self._state_dirs, self._writes = state_dirs, writes
-        self._mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self._mounts = read_mounts()
         self._child: ChildTask | None = None
         self._said: dict[str, str] = {}
         if (stuck := self._known_to_be_stuck()) is not None:

@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 
 from ddprobe_source.host.child_task import STEP_S, ChildTask
 from ddprobe_source.host.clock import boot_clock
-from ddprobe_source.host.files import kind_of, read_text, replace_file, write_all
-from ddprobe_source.judgement.disks import MEMORY_FS, Mount, mount_of, parse_mounts
+from ddprobe_source.host.files import kind_of, read_mounts, replace_file, write_all
+from ddprobe_source.judgement.disks import MEMORY_FS, Mount, mount_of
 from ddprobe_source.judgement.record import ProbeError, Record, UsageError
 from ddprobe_source.judgement.text import duration, parse_number, whole
 
@@ -22,7 +22,7 @@ class StateDirs:
 
     def __init__(self, wanted: str | None) -> None:
         """Take the folder that is asked for, or the first usual one that is in memory and ours."""
-        self.mounts = parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        self.mounts = read_mounts()
         if not self.mounts:
             raise ProbeError("/proc/self/mountinfo cannot be read: mount /proc")
         faults = []

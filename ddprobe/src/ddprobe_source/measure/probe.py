@@ -9,12 +9,12 @@ from typing import Any
 from ddprobe_source.host.child_task import STEP_S
 from ddprobe_source.host.clock import boot_clock, instant
 from ddprobe_source.host.disk_watch import Watches
-from ddprobe_source.host.files import name_of, read_text
+from ddprobe_source.host.files import name_of, read_mounts
 from ddprobe_source.host.lookup import Lookup, find_allowed_site
 from ddprobe_source.host.memory import ALLOWANCE_S
 from ddprobe_source.host.nvme import nvme_counters, nvme_delta
 from ddprobe_source.host.state_dirs import Lock, StateDirs
-from ddprobe_source.judgement.disks import Site, mount_of, parse_mounts
+from ddprobe_source.judgement.disks import Site, mount_of
 from ddprobe_source.judgement.facts import Facts, passive_facts
 from ddprobe_source.judgement.record import ProbeError
 from ddprobe_source.judgement.series import Cost
@@ -88,7 +88,7 @@ class Probe(Measurer):
 
     def _follow_the_mount(self) -> None:
         """Look the path up again if it was refused, did not answer, or is now on another kind of mount."""
-        site, mounts = self.site, parse_mounts(read_text("/proc/self/mountinfo", 1 << 20))
+        site, mounts = self.site, read_mounts()
         mount = mount_of(site.path, mounts)
         known = (site.mount.dev, site.mount.read_only)
         if site.answered and not self.refusal and mount and (mount.dev, mount.read_only) == known:
