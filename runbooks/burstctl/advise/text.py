@@ -2,19 +2,19 @@
 
 import shlex
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import STAY, Advice, Verdict, describe_period
-from burstctl.cli.output import print_error, print_info
+from burstctl.cli.output import print_failures, print_first_lines, print_info
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
 from burstctl.render.table import Cell, Table, render_plain, truncate
-from burstctl.render.volume import describe_volume, display_name_of, sanitise_aligned
+from burstctl.render.volume import describe_volume, display_name_of
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd, sanitise
+from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd
 
 MAX_ROWS: Final = 20
 """The most volumes of a fleet that are shown, sorted by risk, then by the dollars involved."""
@@ -23,9 +23,6 @@ _ALERTS_DIFFER_NOTE: Final = (
     "An alert may ask for other numbers: it sees only the last minutes, so it never proposes a gp3 slower"
     " than the gp2 at its best. These come from the days seen; `burstctl advise VOLUME` shows both."
 )
-# what fits on a terminal; --json has all of it
-_MAX_LINES: Final = 10
-_MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21
 _FULL_PCT: Final = 100.0
 
@@ -52,8 +49,7 @@ def render_advice(advice: Advice, report: AdviceReport) -> str:
         ("Beside", [line for name in advice.options for line in _option_lines(name, advice)]),
         ("Risk", advice.risks),
     ]
-    sanitised = [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
-    body = lay_out_topics(describe_volume(advice.volume), sanitised)
+    body = lay_out_topics(describe_volume(advice.volume), topics)
     return "\n".join([body, *_suggested_commands(advice, report)])
 
 
@@ -63,17 +59,24 @@ def print_notes(report: AdviceReport) -> None:
         print_info("")
     if not (report.advice or report.has_failed):
         print_info(f"there is no volume to advise on in {report.region}")
-    for fault in report.prices.faults:
-        print_info(f"prices: {sanitise(fault, _MAX_TEXT_LENGTH)}")
-    _print_lines("ignored by tag", report.ignored)
-    _print_lines("no advice", (f"{volume_id}: {reason}" for volume_id, reason in report.unsuited.items()))
+    print_first_lines("prices", report.prices.faults)
+    print_first_lines("ignored by tag", report.ignored)
+    print_first_lines(
+        "no advice", (f"{volume_id}: {reason}" for volume_id, reason in report.unsuited.items())
+    )
     calls = sum(report.api_calls.values())
     print_info(
         f"read {report.metrics_requested:,} metrics for"
         f" {format_usd(report.read_cost_usd, decimals=5)}, in {calls:,}"
         f" call{'' if calls == 1 else 's'} to AWS"
     )
-    _print_failures(report)
+    print_failures(
+        report.failures,
+        unread=report.unread,
+        unread_label="no advice on",
+        missing=report.missing,
+        region=report.region,
+    )
 
 
 def describe_prices(report: AdviceReport) -> str:
@@ -321,35 +324,3 @@ def _wrap_command(arguments: Sequence[str], context_options: Sequence[str]) -> l
     first, rest = f"  {shlex.join(arguments)}", shlex.join(context_options)
     full_line = f"{first} {rest}"
     return [full_line] if len(full_line) <= COLUMNS else [f"{first} \\", f"      {rest}"]
-
-
-def _print_lines(label: str, lines: Iterable[str]) -> None:
-    items = list(lines)
-    for line in items[:_MAX_LINES]:
-        print_info(f"{label}: {sanitise(line, _MAX_TEXT_LENGTH)}")
-    if len(items) > _MAX_LINES:
-        print_info(f"{label}: and {len(items) - _MAX_LINES:,} more, which --json shows")
-
-
-def _print_failures(report: AdviceReport) -> None:
-    for failure in dict.fromkeys(report.failures):
-        print_error(sanitise(failure, _MAX_TEXT_LENGTH))
-    by_reason: dict[str, list[str]] = {}
-    for volume_id, reason in sorted(report.unread.items()):
-        by_reason.setdefault(_without_subject(reason, volume_id), []).append(volume_id)
-    for reason, volume_ids in by_reason.items():
-        print_error(f"no advice on {_format_first(volume_ids)}: {sanitise(reason, _MAX_TEXT_LENGTH)}")
-    for volume_id in report.missing:
-        print_error(
-            f"there is no volume {volume_id} in {report.region}: check the id, the region, the account"
-        )
-
-
-def _without_subject(reason: str, volume_id: str) -> str:
-    return reason.replace(volume_id, "it")
-
-
-def _format_first(volume_ids: Sequence[str]) -> str:
-    hidden = len(volume_ids) - _MAX_LINES
-    listed = ", ".join(volume_ids[:_MAX_LINES])
-    return f"{listed} and {hidden:,} more" if hidden > 0 else listed

@@ -31,7 +31,7 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
 from burstctl.cli.output import print_error, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import COLUMNS, lay_out, wrap_hanging
 from burstctl.context.stacks import open_aws_session
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstwatch.adapters.aws.call_counter import CallCounter
@@ -226,10 +226,7 @@ class _CheckContext:
         return make_context
 
     def log(self, text: str) -> None:
-        print_info(
-            "\n".join(wrap_hanging(f"{format_clock(self.clock())} UTC: {text}", COLUMNS)),
-            is_preformatted=True,
-        )
+        print_info(lay_out(f"{format_clock(self.clock())} UTC: {text}"), is_preformatted=True)
 
     def path_of(self, run_id: str) -> Path:
         return self.directory / f"aws-check-{run_id}.json"
@@ -382,9 +379,7 @@ def _write_report(
     if request.options.json:
         print_output(to_json(document))
     else:
-        print_output(
-            "\n".join(line for item in summarise(run, facts) for line in wrap_hanging(item, COLUMNS))
-        )
+        print_output(lay_out(*summarise(run, facts)))
     print_info(f"the report, fit to be shared: {paths[0]} and {paths[1]}")
     if cleanup.remaining:
         print_error(_describe_remaining(cleanup))

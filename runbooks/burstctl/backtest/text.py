@@ -7,20 +7,17 @@ from typing import Final
 from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import MIN_RECORDED_S, Backtest
 from burstctl.backtest.scoring import Stalls, Tally, replayed_days
-from burstctl.cli.output import print_error, print_info
-from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
+from burstctl.cli.output import print_failures, print_first_lines, print_info
+from burstctl.cli.text_layout import COLUMNS, Topic, lay_out, lay_out_topics, sanitise_aligned, wrap_hanging
 from burstctl.history.render import HistoryEntry, layout_history, render_entries
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.table import COLUMN_GAP, Cell, Table, truncate
-from burstctl.render.volume import describe_volume, display_name_of, sanitise_aligned
-from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd, sanitise
+from burstctl.render.volume import describe_volume, display_name_of
+from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd
 
 MAX_ROWS: Final = 20
 """The most volumes of a fleet that are shown, those with most stalled minutes first, then most actions."""
 
-# what fits on a terminal; --json has all of it
-_MAX_LINES: Final = 10
-_MAX_TEXT_LENGTH: Final = 600
 _VOLUME_COLUMNS: Final = 21
 _UNDELIVERED_PREFIX: Final = "delivered to nobody"
 _TITLES: Final = ("VOLUME", "ALERTS", "FLIPS", "STALLED", "AVOIDED", "LEFT", "$ FLIPS")
@@ -31,10 +28,10 @@ def render_fleet(backtest: Backtest, *, shows_all: bool) -> str:
     eventful = [tally for tally in backtest.tallies if not tally.is_quiet]
     listed = backtest.tallies if shows_all else eventful[:MAX_ROWS]
     parts = [
-        _wrap_sentences([describe_totals(backtest)]),
+        lay_out(describe_totals(backtest)),
         "\n".join(_table_lines(backtest, listed)) if listed else "",
-        _wrap_sentences(_table_notes(backtest, listed, eventful)),
-        _wrap_sentences(_assumption_lines(backtest)),
+        lay_out(*_table_notes(backtest, listed, eventful)),
+        lay_out(*_assumption_lines(backtest)),
     ]
     return "\n\n".join(part for part in parts if part)
 
@@ -42,24 +39,13 @@ def render_fleet(backtest: Backtest, *, shows_all: bool) -> str:
 def render_volume(backtest: Backtest) -> str:
     """The totals, the result and the history of the only volume, and the assumptions."""
     [tally] = backtest.tallies
-    topics = [
-        (topic, [sanitise_aligned(line) for line in lines])
-        for topic, lines in _topics(tally, backtest)
-        if lines
-    ]
     parts = [
-        _wrap_sentences([describe_totals(backtest)]),
-        lay_out_topics(describe_volume(tally.volume), topics),
+        lay_out(describe_totals(backtest)),
+        lay_out_topics(describe_volume(tally.volume), _topics(tally, backtest)),
         layout_history(_without_deliveries(render_entries(tally.entries))),
-        _wrap_sentences(_assumption_lines(backtest)),
+        lay_out(*_assumption_lines(backtest)),
     ]
     return "\n\n".join(part for part in parts if part)
-
-
-def _wrap_sentences(sentences: Iterable[str]) -> str:
-    return "\n".join(
-        line for sentence in sentences for line in wrap_hanging(sanitise_aligned(sentence), COLUMNS)
-    )
 
 
 def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
@@ -77,19 +63,18 @@ def print_notes(backtest: Backtest) -> None:
     source = backtest.source
     if not backtest.tallies and not source.has_failed:
         print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
-    _print_lines("ignored by tag", source.ignored)
-    _print_lines(
+    print_first_lines("ignored by tag", source.ignored)
+    print_first_lines(
         "not replayed", (f"{unsuited_id}: {reason}" for unsuited_id, reason in source.unsuited.items())
     )
-    _print_lines("nothing recorded", source.unseen)
-    for failure in dict.fromkeys(source.failures):
-        print_error(sanitise(failure, _MAX_TEXT_LENGTH))
-    _print_unread(source.unread)
-    for volume_id in source.missing:
-        print_error(
-            f"there is no volume {volume_id} in {backtest.request.location.region}: check the id, the region,"
-            " the account"
-        )
+    print_first_lines("nothing recorded", source.unseen)
+    print_failures(
+        source.failures,
+        unread=source.unread,
+        unread_label="not replayed:",
+        missing=source.missing,
+        region=backtest.request.location.region,
+    )
     if source.metrics_requested:
         calls = sum(source.api_calls.values())
         price = format_usd(source.read_cost_usd, decimals=5)
@@ -285,21 +270,3 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
 def _assumption_lines(backtest: Backtest) -> list[str]:
     """What a recording does not contain, and what is assumed instead."""
     return ["It rests on this:", *(f"- {assumption}" for assumption in list_assumptions(backtest))]
-
-
-def _print_lines(label: str, lines: Iterable[str]) -> None:
-    items = list(lines)
-    for line in items[:_MAX_LINES]:
-        print_info(f"{label}: {sanitise(line, _MAX_TEXT_LENGTH)}")
-    if len(items) > _MAX_LINES:
-        print_info(f"{label}: and {len(items) - _MAX_LINES:,} more, which --json shows")
-
-
-def _print_unread(unread: Mapping[str, str]) -> None:
-    by_reason: dict[str, list[str]] = {}
-    for volume_id, reason in sorted(unread.items()):
-        by_reason.setdefault(reason.replace(volume_id, "it"), []).append(volume_id)
-    for reason, volume_ids in by_reason.items():
-        hidden = len(volume_ids) - _MAX_LINES
-        names = ", ".join(volume_ids[:_MAX_LINES]) + (f" and {hidden:,} more" if hidden > 0 else "")
-        print_error(f"not replayed: {names}: {reason}")

@@ -5,13 +5,16 @@ import json
 import os
 import sys
 import traceback
+from collections.abc import Iterable, Mapping, Sequence
 from shutil import get_terminal_size
 from typing import Any, Final
 
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import display_width, sanitise, wrap
 
 DEBUG_ENV: Final = "BURSTWATCH_DEBUG"
+MAX_LISTED: Final = 10  # what fits on a terminal; --json has all of it
 _MAX_TEXT_LENGTH: Final = 400  # an unexpected error may quote a whole response
 
 
@@ -66,6 +69,44 @@ def print_info(text: str, *, is_preformatted: bool = False) -> None:
 def print_error(text: str) -> None:
     """Say what is wrong, with the name of the command in front."""
     print_info(f"burstctl: {text}")
+
+
+def print_first_lines(label: str, lines: Iterable[str]) -> None:
+    """Print messages under a label, the first ones of very many."""
+    all_lines = list(lines)
+    for line in all_lines[:MAX_LISTED]:
+        print_info(f"{label}: {sanitise(line, MAX_SENTENCE_LENGTH)}")
+    if len(all_lines) > MAX_LISTED:
+        print_info(f"{label}: and {len(all_lines) - MAX_LISTED:,} more, which --json shows")
+
+
+def print_failures(
+    failures: Iterable[str],
+    *,
+    unread: Mapping[str, str] | None = None,
+    unread_label: str = "",
+    missing: Iterable[str] = (),
+    region: str = "",
+) -> None:
+    """Print each failure once, why volumes could not be read, and which do not exist in the region.
+
+    Volumes that are ``unread`` for the same reason share a message.
+    """
+    for failure in dict.fromkeys(failures):
+        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
+    by_reason: dict[str, list[str]] = {}
+    for volume_id, reason in sorted((unread or {}).items()):
+        by_reason.setdefault(reason.replace(volume_id, "it"), []).append(volume_id)
+    for reason, volume_ids in by_reason.items():
+        print_error(f"{unread_label} {list_first(volume_ids)}: {sanitise(reason, MAX_SENTENCE_LENGTH)}")
+    for volume_id in missing:
+        print_error(f"there is no volume {volume_id} in {region}: check the id, the region, the account")
+
+
+def list_first(names: Sequence[str]) -> str:
+    """``vol-1, vol-2 and 3 more``."""
+    more = len(names) - MAX_LISTED
+    return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def print_internal_error(error: Exception) -> None:

@@ -1,30 +1,44 @@
 """Topics with sentences, as they fit on a terminal of 80 columns."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from burstwatch.core.text import display_width, wrap
+from burstwatch.core.text import display_width, sanitise, wrap
 
 # the width of an ordinary terminal; wider paragraphs are harder to read
 COLUMNS: Final = 80
+MAX_SENTENCE_LENGTH: Final = 600  # no sentence of ours is longer; text from outside may be
 _LABEL_COLUMNS: Final = 10
+_SPACE_RUNS: Final = re.compile(r"( {2,})")
 
 Topic = tuple[str, Sequence[str]]
-"""A name and its sentences, fit to show."""
+"""A name and its sentences; they may quote text from outside."""
 
 
 def lay_out_topics(headline: str, topics: Iterable[Topic]) -> str:
-    """A paragraph for each topic: its name on the left, its sentences next to it."""
+    """A paragraph for each topic that has sentences: its name, and next to it the sentences, made safe."""
     lines = wrap(headline.split(), COLUMNS)
     for topic, sentences in topics:
         text_lines = [
-            line for sentence in sentences for line in wrap_hanging(sentence, COLUMNS - _LABEL_COLUMNS)
+            line
+            for sentence in sentences
+            for line in wrap_hanging(sanitise_aligned(sentence), COLUMNS - _LABEL_COLUMNS)
         ]
-        labels = [topic, *[""] * (len(text_lines) - 1)]
         lines += [
-            f"{label:{_LABEL_COLUMNS}}{line}".rstrip() for label, line in zip(labels, text_lines, strict=True)
+            f"{'' if index else topic:{_LABEL_COLUMNS}}{line}".rstrip()
+            for index, line in enumerate(text_lines)
         ]
     return "\n".join(lines)
+
+
+def lay_out(*sentences: str) -> str:
+    """The sentences, made safe, each from a new line on."""
+    return "\n".join(
+        line
+        for sentence in sentences
+        for line in wrap_hanging(sanitise(sentence, MAX_SENTENCE_LENGTH), COLUMNS)
+    )
 
 
 def wrap_hanging(sentence: str, width: int) -> list[str]:
@@ -35,4 +49,9 @@ def wrap_hanging(sentence: str, width: int) -> list[str]:
     return [first, *(f"  {line}" for line in rest)]
 
 
-MAX_SENTENCE_LENGTH: Final = 600  # no sentence of ours is longer; text from outside may be
+def sanitise_aligned(line: str) -> str:
+    """The line with nothing in it that acts instead of showing; blanks that align it stay."""
+    parts = _SPACE_RUNS.split(line)
+    return "".join(
+        part if _SPACE_RUNS.fullmatch(part) else sanitise(part, MAX_SENTENCE_LENGTH) for part in parts
+    )

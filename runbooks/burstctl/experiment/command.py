@@ -12,9 +12,9 @@ import click
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options, write_examples
-from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
-from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_modifying
 from burstctl.experiment.credit_reset import MAX_AWAY_S, MIN_AWAY_S
 from burstctl.experiment.journal import Journal, JournalStore, format_compact_instant
@@ -28,7 +28,7 @@ from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstctl.flip.command import TargetType
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.text import format_duration, sanitise
+from burstwatch.core.text import format_duration
 from burstwatch.wiring.settings import LedgerKind, Settings, SettingsError
 
 PAGE: Final = "runbooks/CreditResetExperiment.md"
@@ -148,8 +148,7 @@ def _start(context: CommandContext, store: JournalStore, request: ExperimentRequ
         preflight = run_preflight(context, request)
     finally:
         context.progress.end()
-    for failure in preflight.datapoints.failures:
-        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
+    print_failures(preflight.datapoints.failures)
     is_refused = bool(preflight.preflight_failures)
     is_final = is_refused or request.dry_run
     _show_plan(context, preflight, as_document=is_final, is_confirmation_due=not request.assumes_yes)
@@ -248,8 +247,7 @@ def _show_stage(context: CommandContext, journal: Journal) -> ExitCode:
     if context.options.json:
         print_output(to_json(to_document(result, ledger=context.ledger_location)))
     else:
-        text = f"{describe_stage(journal)}; {describe_resume(journal)}"
-        print_output("\n".join(wrap_hanging(sanitise(text, MAX_SENTENCE_LENGTH), COLUMNS)))
+        print_output(lay_out(f"{describe_stage(journal)}; {describe_resume(journal)}"))
     return ExitCode.OK
 
 
@@ -258,14 +256,7 @@ def _show_result(context: CommandContext, result: ExperimentResult) -> None:
     if context.options.json:
         print_output(to_json(to_document(result, ledger=context.ledger_location)))
     elif journal.is_over:
-        lines = describe_conclusion(result)
-        print_output(
-            "\n".join(
-                line
-                for sentence in lines
-                for line in wrap_hanging(sanitise(sentence, MAX_SENTENCE_LENGTH), COLUMNS)
-            )
-        )
+        print_output(lay_out(*describe_conclusion(result)))
     if result.conclusion is not None:
         print_info(f"the report, fit to be shared: {journal.report}")
 

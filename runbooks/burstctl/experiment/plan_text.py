@@ -9,7 +9,7 @@ from burstctl.experiment.credit_reset import MIN_RETURN_SPAN_S, Hypothesis, indi
 from burstctl.experiment.preflight import MODIFICATIONS_NEEDED, Outline, PreflightResult
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import PRICES
-from burstctl.render.volume import describe_volume, sanitise_aligned
+from burstctl.render.volume import describe_volume
 from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.text import format_clock, format_duration, format_usd
@@ -34,8 +34,7 @@ def render_outline(preflight: PreflightResult, policy: Policy) -> str:
     topics.append(
         ("Refused", [f"{failure.name}: {failure.reason}" for failure in preflight.preflight_failures])
     )
-    sanitised = [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
-    return lay_out_topics(describe_volume(preflight.volume), sanitised)
+    return lay_out_topics(describe_volume(preflight.volume), topics)
 
 
 def _now(preflight: PreflightResult) -> list[str]:

@@ -7,7 +7,7 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, VolumeId, common_options
-from burstctl.cli.output import print_info, print_output, to_json
+from burstctl.cli.output import print_failures, print_info, print_output, to_json
 from burstctl.cli.text_layout import lay_out_topics
 from burstctl.context.context import CommandContext, open_readonly
 from burstctl.context.on_demand_pass import assess_volumes
@@ -22,7 +22,7 @@ from burstctl.explain.explanation import (
 )
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
-from burstctl.render.pass_summary import print_failures, print_holds
+from burstctl.render.pass_summary import print_holds
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.volume import describe_volume
 from burstwatch.core.ebs.volume import can_burst
@@ -67,7 +67,7 @@ def explain(volume: str, options: Options, *, verbose: bool) -> ExitCode:
             body = lay_out_topics(describe_volume(explanation.assessment.volume), topics)
             print_output("\n".join([*urgent_lines(explanation), body]))
         print_holds(report.holds, report.now_s, {volume})
-        print_failures(report)
+        print_failures(report.failures, missing=report.missing, region=report.region)
         is_unread = explanation is not None and explanation.is_unread
         if is_unread:
             _drop_repeated_failure(context, volume)

@@ -8,8 +8,8 @@ from typing import Any
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_outcomes
-from burstctl.cli.output import print_error, print_info, print_output, to_json
-from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
+from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext
 from burstctl.flip.return_check import describe_last_pass, return_warning
 from burstctl.flip.select import FlipRequest, PlannedBatch, plan_request
@@ -24,7 +24,7 @@ from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.core.text import format_instant
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.flip_executor import WORKERS, execute_flips
 
@@ -56,7 +56,7 @@ def _show_plans(context: CommandContext, batch: PlannedBatch, *, is_confirmation
     """Print the plans to stdout; with ``--json`` only to stderr, and only if a person must confirm them."""
     planned = batch.planned
     texts = [render_plan(flip, is_alone=len(planned) == 1) for flip in planned]
-    text = "\n\n".join([*texts, "\n".join(wrap_hanging(describe_totals(planned), COLUMNS))])
+    text = "\n\n".join([*texts, lay_out(describe_totals(planned))])
     if planned and not context.options.json:
         print_output(text)
     elif planned and is_confirmation_due:
@@ -168,11 +168,7 @@ def _finish(
         print_output(to_json(_document(context, request, batch, all_outcomes)))
     elif outcomes:
         print_output(
-            "\n".join(
-                line
-                for flip in batch.to_execute
-                for line in _result_lines(flip, all_outcomes[flip.volume_id])
-            )
+            "\n".join(_describe_result(flip, all_outcomes[flip.volume_id]) for flip in batch.to_execute)
         )
     _print_problems(context, batch)
     _print_next_steps(context, outcomes)
@@ -181,7 +177,7 @@ def _finish(
     )
 
 
-def _result_lines(planned: PlannedFlip, outcome: Outcome) -> list[str]:
+def _describe_result(planned: PlannedFlip, outcome: Outcome) -> str:
     match outcome.status:
         case OutcomeStatus.FLIPPED | OutcomeStatus.FLIPPED_BACK:
             text = f"AWS has begun to make it {planned.plan.target}"
@@ -195,7 +191,7 @@ def _result_lines(planned: PlannedFlip, outcome: Outcome) -> list[str]:
         case _:
             text = f"failed: {outcome.reason}"
     volume = planned.plan.context.volume
-    return wrap_hanging(sanitise(f"{format_id_and_name(volume)}: {text}", MAX_SENTENCE_LENGTH), COLUMNS)
+    return lay_out(f"{format_id_and_name(volume)}: {text}")
 
 
 def _print_problems(context: CommandContext, batch: PlannedBatch) -> None:
@@ -210,8 +206,7 @@ def _print_problems(context: CommandContext, batch: PlannedBatch) -> None:
     for volume_id in batch.missing:
         region = context.services.location.region
         print_error(f"there is no volume {volume_id} in {region}: check the id, the region, the account")
-    for failure in batch.failures:
-        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))
+    print_failures(batch.failures)
 
 
 def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) -> None:

@@ -17,7 +17,7 @@ from burstctl.render.flip_text import describe_flip, describe_quota, flip_docume
 from burstctl.render.pass_summary import describe_hold, print_holds
 from burstctl.render.plan_json import hold_document, instant_or_none
 from burstctl.render.table import CHANGING_LABEL
-from burstctl.render.volume import UNREADABLE_STATE, describe_level, sanitise_aligned
+from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
@@ -125,7 +125,7 @@ def _topics(volume_history: _VolumeHistory) -> list[Topic]:
         modifications = state.modifications.within_day(volume_history.now_s)
         topics.append(("Quota", describe_quota(modifications, volume_history.now_s)))
     topics.append(("Hold", [describe_hold(hold, volume_history.now_s) for hold in volume_history.holds]))
-    return [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
+    return topics
 
 
 def _describe_level(state: VolumeState | None) -> str:

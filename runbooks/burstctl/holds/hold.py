@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Final
 
 import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, VolumeId, common_options
 from burstctl.cli.output import print_error, print_info, print_output
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
 from burstctl.context.context import CommandContext, open_operator
 from burstctl.holds.multi_region import (
     apply_in_regions,
@@ -23,8 +22,6 @@ from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import format_instant, format_until, sanitise
-
-_MAX_CHARS: Final = 600  # a reason has 200 characters at most; only a damaged record is longer
 
 
 @click.command(
@@ -91,18 +88,16 @@ def _place_holds(
         for item in replaced:
             description = f"the hold on {item.subject}, which cannot be read"
             text = description if item.damaged_volume_id else describe_hold(item, now_s)
-            print_info("\n".join(wrap_hanging(sanitise(f"no longer counts: {text}", _MAX_CHARS), COLUMNS)))
+            print_info(lay_out(f"no longer counts: {text}"))
         for item in placed:
-            print_output(
-                "\n".join(wrap_hanging(sanitise(_describe_placed(context, item), _MAX_CHARS), COLUMNS))
-            )
+            print_output(lay_out(_describe_placed(context, item)))
         if placed:
-            print_output("\n".join(wrap_hanging(sanitise(describe_reach(context), _MAX_CHARS), COLUMNS)))
+            print_output(lay_out(describe_reach(context)))
     _print_unaffected_flips(context, placed)
     for volume_id in missing:
         print_error(f"there is no volume {volume_id} in {context.services.location.region}: it is not held")
     for failure in failures:
-        print_info(sanitise(f"whether the volumes exist is not known: {failure}", _MAX_CHARS))
+        print_info(sanitise(f"whether the volumes exist is not known: {failure}", MAX_SENTENCE_LENGTH))
     document = _document(context, placed, replaced, missing, failures)
     return (ExitCode.FAILED if missing else ExitCode.OK), document
 

@@ -8,7 +8,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ALL_REGIONS, Options
 from burstctl.cli.output import print_output, to_json
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import COLUMNS, lay_out, wrap_hanging
 from burstctl.context.context import CommandContext
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
 from burstwatch.adapters.aws.errors import AwsError
@@ -61,9 +61,7 @@ def apply_in_regions(
     if options.json:
         print_output(to_json(to_document(documents, visit_result)))
     else:
-        print_output(
-            "\n" + "\n".join(wrap_hanging(_summary(result_word, documents, visit_result.failures), COLUMNS))
-        )
+        print_output("\n" + lay_out(_summary(result_word, documents, visit_result.failures)))
     return visit_result.exit_code
 
 

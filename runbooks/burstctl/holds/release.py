@@ -9,7 +9,7 @@ import click
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, VolumeId, common_options
 from burstctl.cli.output import print_info, print_output
-from burstctl.cli.text_layout import COLUMNS, wrap_hanging
+from burstctl.cli.text_layout import lay_out
 from burstctl.context.context import CommandContext, open_operator
 from burstctl.holds.multi_region import (
     apply_in_regions,
@@ -24,10 +24,9 @@ from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change, Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
-from burstwatch.core.text import format_instant, format_until, sanitise
+from burstwatch.core.text import format_instant, format_until
 
 _MAX_ATTEMPTS: Final = 5  # a watchdog changes a state once a minute: five losses in a row are a fault
-_MAX_CHARS: Final = 600  # a reason has 200 characters at most; only a damaged record is longer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,9 +80,7 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
                 for result in results:
                     _print_result(result, now_s)
                 if any(result.has_released for result in results):
-                    print_output(
-                        "\n".join(wrap_hanging(sanitise(describe_reach(context), _MAX_CHARS), COLUMNS))
-                    )
+                    print_output(lay_out(describe_reach(context)))
             print_holds(remaining, now_s, None if everything else set(volumes))
             return ExitCode.OK, _document(context, results, remaining)
 
@@ -178,18 +175,17 @@ def _print_result(result: ReleaseResult, now_s: float) -> None:
         text = f"{subject}: released; it would have been on hold {until}"
         if hold.damaged_volume_id:
             text = f"{subject}: released; its hold could not be read, so everything was held"
-        text = sanitise(text, _MAX_CHARS)
-        print_output("\n".join(wrap_hanging(text, COLUMNS)))
+        print_output(lay_out(text))
     if result.contested_at_s is not None:
         since = format_instant(result.contested_at_s)
         text = f"{subject}: in our care again; somebody else had changed it, seen {since}"
-        print_output("\n".join(wrap_hanging(text, COLUMNS)))
+        print_output(lay_out(text))
     if result.dropped_state is not None:
         text = (
             f"{subject}: what was remembered of it could not be read and is given up; it is new to the"
             " watchdog, so if it was flipped, nothing brings it back: look at its type"
         )
-        print_output("\n".join(wrap_hanging(text, COLUMNS)))
+        print_output(lay_out(text))
     if not result.has_released:
         print_info(f"{subject}: nothing to release, there is no hold on it")
 

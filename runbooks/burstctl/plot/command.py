@@ -8,17 +8,15 @@ import click
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options
-from burstctl.cli.output import print_error, print_output, to_json
+from burstctl.cli.output import print_failures, print_output, to_json
 from burstctl.context.context import open_readonly
 from burstctl.plot.json import to_document
 from burstctl.plot.load import MAX_SPAN, VolumePlot, load_plot
 from burstctl.plot.output_file import PictureFile
 from burstctl.plot.show import render_text
 from burstctl.render.pass_summary import print_holds
-from burstwatch.core.text import sanitise
 
 _MIN_SPAN: Final = timedelta(minutes=15)
-_MAX_FAILURE_CHARS: Final = 600  # a failure of AWS on a few lines
 
 
 @click.command(
@@ -67,5 +65,4 @@ def plot(volume: str, options: Options, *, last: timedelta, to: Path | None) -> 
 
 def _print_notes(volume_plot: VolumePlot) -> None:
     print_holds(volume_plot.holds, volume_plot.timeline.now_s)
-    for failure in volume_plot.failures:
-        print_error(sanitise(failure, _MAX_FAILURE_CHARS))
+    print_failures(volume_plot.failures)

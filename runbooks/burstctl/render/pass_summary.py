@@ -2,10 +2,10 @@
 
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from burstctl.cli.output import print_error, print_info
+from burstctl.cli.output import list_first, print_failures, print_first_lines, print_info
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.guard_override import runbook_hints
 from burstctl.render.table import CHANGING_LABEL, level_label
@@ -19,15 +19,11 @@ from burstwatch.core.text import (
     format_instant,
     format_until,
     format_usd,
-    sanitise,
 )
 from burstwatch.core.watch.api_cost import USD_PER_METRIC, usd_per_month_now
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 
-# what fits on a terminal; --json has all of it
-_MAX_LINES: Final = 10
-_MAX_CHARS: Final = 600
 _OUTCOME_LABELS: Final = {
     OutcomeStatus.FLIPPED: "flipped",
     OutcomeStatus.FLIPPED_BACK: "flipped back",
@@ -49,9 +45,9 @@ def print_summary(report: PassReport) -> None:
         print_info(_format_effort(report))
     print_holds(report.holds, report.now_s)
     if report.ignored:
-        print_info(f"ignored by tag: {_format_first(sorted(report.ignored))}")
+        print_info(f"ignored by tag: {list_first(sorted(report.ignored))}")
     _print_outcomes(report)
-    _print_lines(
+    print_first_lines(
         "tag",
         (
             _volume_line(decision, fault)
@@ -59,7 +55,7 @@ def print_summary(report: PassReport) -> None:
             for fault in decision.volume_settings.faults
         ),
     )
-    _print_lines(
+    print_first_lines(
         "fault",
         (
             _volume_line(decision, _unknown_reason(decision))
@@ -67,7 +63,7 @@ def print_summary(report: PassReport) -> None:
             if decision.assessment.is_fault
         ),
     )
-    print_failures(report)
+    print_failures(report.failures, missing=report.missing, region=report.region)
 
 
 def print_pass_line(report: PassReport, tick_at_s: int) -> None:
@@ -91,7 +87,7 @@ def print_holds(holds: Iterable[Hold], now_s: float, volume_ids: Collection[str]
         for candidate in holds
         if candidate.volume_id is None or volume_ids is None or candidate.volume_id in volume_ids
     ]
-    _print_lines("hold", (sanitise(describe_hold(hold, now_s), _MAX_CHARS) for hold in matching))
+    print_first_lines("hold", (describe_hold(hold, now_s) for hold in matching))
 
 
 def describe_hold(hold: Hold, now_s: float) -> str:
@@ -112,7 +108,7 @@ def _print_outcomes(report: PassReport) -> None:
         if status is OutcomeStatus.FAILED:
             continue
         outcomes = ((decision, report.outcome_of(decision)) for decision in report.decisions)
-        _print_lines(
+        print_first_lines(
             label,
             (
                 _volume_line(decision, outcome.reason or decision.reason)
@@ -125,7 +121,7 @@ def _print_outcomes(report: PassReport) -> None:
         for decision in report.decisions
         if decision.trigger and report.outcome_of(decision).status is OutcomeStatus.PROPOSED
     ]
-    _print_lines(
+    print_first_lines(
         "left undone without --act", (_volume_line(decision, decision.reason) for decision in proposed)
     )
 
@@ -137,16 +133,6 @@ def print_runbook_hints(report: PassReport, runbooks_url: str) -> None:
         {outcome.refusal.guard for outcome in outcomes if outcome.refusal}, runbooks_url
     ):
         print_info(hint)
-
-
-def print_failures(report: PassReport) -> None:
-    """Say what could not be done: each failure, and each volume that does not exist."""
-    for failure in report.failures:
-        print_error(sanitise(failure, _MAX_CHARS))
-    for volume_id in report.missing:
-        print_error(
-            f"there is no volume {volume_id} in {report.region}: check the id, the region, the account"
-        )
 
 
 def format_level_counts(decisions: Iterable[Decision]) -> str:
@@ -191,18 +177,4 @@ def _unknown_reason(decision: Decision) -> str:
 
 
 def _volume_line(decision: Decision, text: str) -> str:
-    return f"{format_id_and_name(decision.assessment.volume)}: {sanitise(text, _MAX_CHARS)}"
-
-
-def _print_lines(label: str, lines: Iterable[str]) -> None:
-    collected = list(lines)
-    for line in collected[:_MAX_LINES]:
-        print_info(f"{label}: {line}")
-    if len(collected) > _MAX_LINES:
-        print_info(f"{label}: and {len(collected) - _MAX_LINES:,} more, which --json shows")
-
-
-def _format_first(volume_ids: Sequence[str]) -> str:
-    listed = ", ".join(volume_ids[:_MAX_LINES])
-    hidden_count = len(volume_ids) - _MAX_LINES
-    return f"{listed} and {hidden_count:,} more" if hidden_count > 0 else listed
+    return f"{format_id_and_name(decision.assessment.volume)}: {text}"

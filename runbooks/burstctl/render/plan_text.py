@@ -5,7 +5,7 @@ from typing import Final
 
 from burstctl.cli.text_layout import Topic, lay_out_topics
 from burstctl.render.planned_flip import PRICES, DryRunResult, PlannedFlip, sum_prices
-from burstctl.render.volume import describe_volume, sanitise_aligned
+from burstctl.render.volume import describe_volume
 from burstwatch.adapters.aws.ec2_modify import DryRunAllowed
 from burstwatch.core.durations import format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration, VolumeType, usd_per_hour
@@ -44,8 +44,7 @@ def render_plan(planned: PlannedFlip, *, is_alone: bool) -> str:
         ("AWS", [_describe_dry_run(planned.dry_run_result)] if planned.dry_run_result else []),
         ("Undo", [planned.undo] if planned.undo else []),
     ]
-    sanitised = [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
-    return lay_out_topics(describe_volume(plan.context.volume), sanitised)
+    return lay_out_topics(describe_volume(plan.context.volume), topics)
 
 
 def _under_way(plan: FlipPlan) -> list[str]:

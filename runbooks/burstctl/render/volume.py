@@ -1,6 +1,5 @@
 """A volume in words."""
 
-import re
 from typing import Final
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
@@ -9,7 +8,6 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant, sanitise
 
-_SPACE_RUNS: Final = re.compile(r"( {2,})")
 MAX_NAME_CHARS: Final = display_name.MAX_NAME_WIDTH
 UNREADABLE_STATE: Final = "not known: the ledger's state cannot be read"
 
@@ -39,11 +37,3 @@ def describe_level(state: VolumeState) -> str:
     """The level that a volume is at, and since when it has been, where it ever changed."""
     since = f" since {format_instant(state.level_since_s)}" if state.level_since_s else ""
     return f"{state.level}{since}"
-
-
-def sanitise_aligned(line: str) -> str:
-    """The line with nothing in it that acts instead of showing; blanks that align it stay."""
-    parts = _SPACE_RUNS.split(line)
-    return "".join(
-        part if _SPACE_RUNS.fullmatch(part) else sanitise(part, MAX_SENTENCE_LENGTH) for part in parts
-    )

@@ -11,10 +11,10 @@ import click
 from burstctl.cli.atomic_file import check_writable, display_path, write_atomically
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Duration, Options, common_options
-from burstctl.cli.output import print_error, print_info, print_output, to_json
+from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.context.context import open_readonly
-from burstctl.render.pass_summary import print_failures, print_holds
+from burstctl.render.pass_summary import print_holds
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
@@ -67,7 +67,8 @@ def report(path: Path, options: Options, *, last: timedelta, yes: bool) -> ExitC
         check_writable(path, "--html")
     with open_readonly(options) as context:
         fleet_report = collect_report(context, lookback=last, assumes_yes=yes)
-        print_failures(fleet_report.pass_report)
+        pass_report = fleet_report.pass_report
+        print_failures(pass_report.failures, missing=pass_report.missing, region=pass_report.region)
         if fleet_report.is_empty:
             print_error(f"nothing could be read, so there is no page; {display_path(path)} is left as it was")
             return ExitCode.FAILED

@@ -8,11 +8,11 @@ from time import monotonic
 from typing import Final
 
 from burstctl.cli.exit_codes import ExitCode, exit_code_of
-from burstctl.cli.output import print_error, print_info, print_internal_error
+from burstctl.cli.output import print_error, print_failures, print_info, print_internal_error
 from burstctl.cli.signals import StopSignal
 from burstctl.context.active_policy import PolicyReloader
 from burstctl.context.context import CommandContext
-from burstctl.render.pass_summary import print_failures, print_pass_line, print_runbook_hints
+from burstctl.render.pass_summary import print_pass_line, print_runbook_hints
 from burstctl.render.show_report import print_pass_table
 from burstctl.watch.presence import PRESENCE_INTERVAL_S, presence_change
 from burstwatch.core.alerts.alert import make_policy_rejected
@@ -137,7 +137,7 @@ class WatchLoop:
         print_pass_table(report, as_json=self._as_json)
         print_pass_line(report, tick_at_s)
         print_runbook_hints(report, self._context.services.policy.alerts.runbooks_url)
-        print_failures(report)
+        print_failures(report.failures, missing=report.missing, region=report.region)
         return FinishedPass(
             status=PassStatus.PARTIAL if report.has_failed else PassStatus.COMPLETE,
             started_at_s=now_s,

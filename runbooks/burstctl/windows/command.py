@@ -10,8 +10,8 @@ import click
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ORDER_DURATION, Command, Options, common_options, write_examples
-from burstctl.cli.output import print_info, print_output, to_json
-from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
+from burstctl.cli.output import print_failures, print_info, print_output, to_json
+from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
 from burstctl.context.context import CommandContext, open_operator, open_readonly
 from burstctl.flip.cap_preview import check_caps
 from burstctl.flip.plan_orders import plan_orders
@@ -25,7 +25,6 @@ from burstctl.windows.status import (
     WindowSnapshot,
     WindowSnapshots,
     describe_occurrence,
-    print_read_failures,
     read_windows,
     render_window,
     window_document,
@@ -83,7 +82,7 @@ def list_windows(options: Options) -> ExitCode:
         else:
             print_info("there is no window: the policy defines none, and no volume's tag names one")
         print_holds(holds, now_s)
-        print_read_failures(failures)
+        print_failures(failures)
         return ExitCode.FAILED if failures else ExitCode.OK
 
 
@@ -116,7 +115,7 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
         print_holds(
             context.services.ledger.holds(now_s), now_s, {volume.volume_id for volume in snapshot.flippable}
         )
-        print_read_failures(failures)
+        print_failures(failures)
         for page in runbook_hints(refusing_guards(planned), context.services.policy.alerts.runbooks_url):
             print_info(page)
         if not confirm(f"Start the window {sanitise(name, 63)}?", assumes_yes=yes):
@@ -158,7 +157,7 @@ def stop(name: str, options: Options) -> ExitCode:
             print_output(to_json(_header(context, "burstwatch.window/v1") | result))
         else:
             print_output(_describe_stopped(snapshot, is_stopped=override is not None))
-        print_read_failures(snapshots.failures)
+        print_failures(snapshots.failures)
         return ExitCode.FAILED if snapshots.failures else ExitCode.OK
 
 
@@ -249,8 +248,7 @@ def _describe_flips(snapshot: WindowSnapshot, planned: Sequence[PlannedFlip]) ->
         sentences.append("no volume that it holds for lives on credits: it moves none")
     if planned:
         sentences.append(describe_totals(planned))
-    sanitised = (sanitise(sentence, MAX_SENTENCE_LENGTH) for sentence in sentences)
-    return "\n".join(line for sentence in sanitised for line in wrap_hanging(sentence, COLUMNS))
+    return lay_out(*sentences)
 
 
 def _describe_flip(planned: PlannedFlip) -> str:
@@ -278,7 +276,7 @@ def _describe_started(override: ManualWindowOverride) -> str:
     )
     text = f"window {override.name} runs from now on, {until}; to end it:"
     text = f"{text} burstctl window stop {shlex.quote(override.name)}"
-    return "\n".join(wrap_hanging(sanitise(text, MAX_SENTENCE_LENGTH), COLUMNS))
+    return lay_out(text)
 
 
 def _print_who_acts(context: CommandContext, planned: Sequence[PlannedFlip]) -> None:
@@ -300,4 +298,4 @@ def _describe_stopped(snapshot: WindowSnapshot, *, is_stopped: bool) -> str:
         upcoming = snapshot.state.upcoming
         next_start = f"; next: {describe_occurrence(upcoming[0], snapshot.zone)}" if upcoming else ""
         text = f"window {snapshot.name} is stopped, its volumes return when they are calm{next_start}"
-    return "\n".join(wrap_hanging(sanitise(text, MAX_SENTENCE_LENGTH), COLUMNS))
+    return lay_out(text)

@@ -6,11 +6,9 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from burstctl.cli.output import print_error
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, Topic, lay_out_topics
 from burstctl.context.context import CommandContext
 from burstctl.render.plan_json import instant_or_none
-from burstctl.render.volume import sanitise_aligned
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume, can_burst
@@ -178,8 +176,7 @@ def render_window(snapshot: WindowSnapshot) -> str:
         ("Volumes", [_describe_volumes(snapshot)]),
         ("By hand", [_describe_override(snapshot.override)] if snapshot.override else []),
     ]
-    sanitised = [(topic, [sanitise_aligned(line) for line in lines]) for topic, lines in topics if lines]
-    return lay_out_topics(sanitise(snapshot.name, MAX_SENTENCE_LENGTH), sanitised)
+    return lay_out_topics(sanitise(snapshot.name, MAX_SENTENCE_LENGTH), topics)
 
 
 def describe_occurrence(occurrence: Occurrence, zone: tzinfo = UTC) -> str:
@@ -259,9 +256,3 @@ def _override_document(override: ManualWindowOverride) -> dict[str, Any]:
         "at": format_instant(override.at_s),
         "until": instant_or_none(override.until_s),
     }
-
-
-def print_read_failures(failures: Sequence[str]) -> None:
-    """Report the volumes that could not be read, because the counts do not include them."""
-    for failure in failures:
-        print_error(sanitise(failure, MAX_SENTENCE_LENGTH))

@@ -4,11 +4,10 @@ import click
 import pytest
 
 from burstctl.cli.tag_filter import TagTerm, TagTermType, ec2_filters
-from burstctl.cli.text_layout import lay_out_topics
+from burstctl.cli.text_layout import lay_out_topics, sanitise_aligned
 from burstctl.context.operator_identity import name_operator
 from burstctl.flip.cap_preview import check_caps
 from burstctl.render.flip_status import describe_flip_status
-from burstctl.render.volume import sanitise_aligned
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
