@@ -97,7 +97,7 @@ def advise(
         elif report.advice:
             print_output(_render(report, iac, shows_all=everything))
         print_notes(report)
-        return ExitCode.FAILED if report.has_failed else ExitCode.OK
+        return ExitCode.FAILED if report.selection.has_failed else ExitCode.OK
 
 
 def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, shows_all: bool) -> ExitCode:
@@ -111,7 +111,7 @@ def _advise_regions(options: Options, request: AdviceRequest, *, as_csv: bool, s
             print_output(_render(report, None, shows_all=shows_all))
         reports.append(report)
         print_notes(report)
-        return ExitCode.FAILED if report.has_failed else ExitCode.OK
+        return ExitCode.FAILED if report.selection.has_failed else ExitCode.OK
 
     results = run_in_regions(options, advise_region)
     if options.json:

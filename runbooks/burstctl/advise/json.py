@@ -56,13 +56,7 @@ def to_document(report: AdviceReport) -> dict[str, Any]:
                 "usd_per_month_more_on_io2": report.fleet.usd_more_on_io2,
             },
         },
-        "unsuited": dict(report.unsuited),
-        "ignored": list(report.ignored),
-        "missing": list(report.missing),
-        "unread": dict(report.unread),
-        "failures": list(report.failures),
-        "cost": {"metrics_requested": report.metrics_requested, "usd": round(report.read_cost_usd, 6)},
-        "api_calls": dict(report.api_calls),
+        **report.selection.to_document(),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import STAY, Advice, Verdict, describe_period
-from burstctl.cli.output import print_failures, print_first_lines, print_info
+from burstctl.cli.output import print_first_lines, print_info
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
@@ -57,26 +57,17 @@ def print_notes(report: AdviceReport) -> None:
     """Print the notes that a person should read in addition to the advice."""
     if report.advice and sys.stdout.isatty() and sys.stderr.isatty():
         print_info("")
-    if not (report.advice or report.has_failed):
+    if not (report.advice or report.selection.has_failed):
         print_info(f"there is no volume to advise on in {report.region}")
     print_first_lines("prices", report.prices.faults)
-    print_first_lines("ignored by tag", report.ignored)
-    print_first_lines(
-        "no advice", (f"{volume_id}: {reason}" for volume_id, reason in report.unsuited.items())
-    )
-    calls = sum(report.api_calls.values())
+    report.selection.print_unused("no advice")
+    calls = sum(report.selection.api_calls.values())
     print_info(
-        f"read {report.metrics_requested:,} metrics for"
-        f" {format_usd(report.read_cost_usd, decimals=5)}, in {calls:,}"
+        f"read {report.selection.metrics_requested:,} metrics for"
+        f" {format_usd(report.selection.read_cost_usd, decimals=5)}, in {calls:,}"
         f" call{'' if calls == 1 else 's'} to AWS"
     )
-    print_failures(
-        report.failures,
-        unread=report.unread,
-        unread_label="no advice on",
-        missing=report.missing,
-        region=report.region,
-    )
+    report.selection.print_failures("no advice on", report.region)
 
 
 def describe_prices(report: AdviceReport) -> str:
@@ -223,9 +214,9 @@ def _closing_notes(report: AdviceReport) -> list[str]:
 def _describe_unjudged(report: AdviceReport) -> list[str]:
     counts = {
         "undecided": report.fleet.undecided,
-        "unread": len(report.unread),
-        "ignored by tag": len(report.ignored),
-        "calls to AWS that failed": len(report.failures),
+        "unread": len(report.selection.unread),
+        "ignored by tag": len(report.selection.ignored),
+        "calls to AWS that failed": len(report.selection.failures),
     }
     parts = [f"{count:,} {word}" for word, count in counts.items() if count]
     return parts or ["some stay on credits, because no other type will do"]

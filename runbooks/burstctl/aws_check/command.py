@@ -86,21 +86,10 @@ _MAX_CEILING_USD: Final = 10.0  # a mistyped ceiling must not allow more
     help="Do not begin if it could cost more.",
 )
 @click.option("--dry-run", is_flag=True, help="Show the plan; create nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
 @common_options
 def aws_check(
-    options: Options,
-    *,
-    only: tuple[str, ...],
-    lists: bool,
-    resume: bool,
-    cleans: bool,
-    report: Path | None,
-    with_account: bool,
-    subnet: str | None,
-    ceiling_usd: float,
-    dry_run: bool,
-    yes: bool,
+    options: Options, *, only: tuple[str, ...], lists: bool, resume: bool, cleans: bool, **values: Any
 ) -> ExitCode:
     """Measure what AWS does not document, in your own account, for less than a dollar.
 
@@ -115,25 +104,15 @@ def aws_check(
     facts = choose_facts(FACTS, only)
     if lists:
         plan = Plan(facts=facts)
-        print_output(
-            to_json(plan_document(plan, ceiling_usd=ceiling_usd)) if options.json else render_list(plan)
-        )
+        document = plan_document(plan, ceiling_usd=values["ceiling_usd"])
+        print_output(to_json(document) if options.json else render_list(plan))
         return ExitCode.OK
     if (resume and (only or cleans)) or (cleans and only):
         raise click.UsageError("--only, --resume and --clean-up exclude each other: give one")
-    request = _CheckRequest(
-        options=options,
-        facts=facts,
-        report=report,
-        with_account=with_account,
-        subnet=subnet,
-        ceiling_usd=ceiling_usd,
-        dry_run=dry_run,
-        assumes_yes=yes,
-    )
+    request = _CheckRequest(options=options, facts=facts, **values)
     if cleans:
         return _clean_region(_CheckContext.open(request))
-    if dry_run and not resume:
+    if request.dry_run and not resume:
         return _show_plan(request, Plan(facts=facts, region=open_aws_session(options).region_name))
     return _resume_run(_CheckContext.open(request)) if resume else _start_run(_CheckContext.open(request))
 

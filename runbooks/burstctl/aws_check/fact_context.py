@@ -22,6 +22,21 @@ from burstwatch.core.errors import BurstwatchError
 POLL_INTERVAL_S: Final = 10
 """Modifications take minutes; all facts poll at once and share the quota of the account."""
 
+GP3: Final[Mapping[str, Any]] = {"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}
+"""The least gp3 as a target of ModifyVolume."""
+
+VOLUME_ACTIONS: Final = (
+    "ec2:DescribeAvailabilityZones",
+    "ec2:CreateVolume",
+    "ec2:CreateTags",
+    "ec2:DescribeVolumes",
+    "ec2:DeleteVolume",
+)
+"""The IAM actions for volumes that a fact creates."""
+
+MODIFICATION_ACTIONS: Final = (*VOLUME_ACTIONS, "ec2:ModifyVolume", "ec2:DescribeVolumesModifications")
+"""The same for volumes that it modifies."""
+
 HOST_OWNER: Final = "host"
 """Who owns the shared instance and its volumes in the run's file."""
 
@@ -152,6 +167,11 @@ class FactContext:
         modifications = self.ec2.describe_volumes_modifications(Filters=filters)["VolumesModifications"]
         return dict(modifications[0]) if modifications else None
 
+    def modification_state(self, volume_id: str) -> str:
+        """The state of its newest modification; ``none`` if there is none."""
+        record = self.read_modification(volume_id)
+        return str(record["ModificationState"]) if record else "none"
+
     def read_datapoints(
         self, volume_id: str, start_s: float, metric: str = "BurstBalance", statistic: str = "Minimum"
     ) -> Series:
@@ -208,6 +228,15 @@ class FactContext:
             return Refusal.from_error(error)
         return None
 
+    def modify_volume_or_fail(self, volume_id: str, **parameters: Any) -> None:
+        """ModifyVolume of a volume of this run.
+
+        Raises:
+            NotMeasuredError: AWS refused it.
+        """
+        if (refusal := self.modify_volume(volume_id, **parameters)) is not None:
+            raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+
     def modify_and_wait(
         self, volume_id: str, **parameters: Any
     ) -> Generator[float, None, tuple[float, float]]:
@@ -217,8 +246,7 @@ class FactContext:
             NotMeasuredError: AWS refused it, or it failed.
         """
         previous = self.read_modification(volume_id)
-        if (refusal := self.modify_volume(volume_id, **parameters)) is not None:
-            raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+        self.modify_volume_or_fail(volume_id, **parameters)
         record = yield from self.wait_until_completed(volume_id, previous)
         return record["StartTime"].timestamp(), record["EndTime"].timestamp()
 

@@ -14,14 +14,6 @@ VOLUMES_PER_GROUP: Final = 6
 
 _MAX_PAGES: Final = 60  # 300 volumes: an account with more is not walked through to the end
 
-ACTIONS: Final = (
-    "ec2:DescribeAvailabilityZones",
-    "ec2:CreateVolume",
-    "ec2:CreateTags",
-    "ec2:DescribeVolumes",
-    "ec2:DeleteVolume",
-)
-
 
 class Page(NamedTuple):
     """The number of volumes on a page, and whether there was a token for another page."""

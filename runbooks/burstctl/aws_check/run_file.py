@@ -6,7 +6,7 @@ Each resource is written here before the call that creates it, so that a crash b
 import json
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -61,17 +61,9 @@ class RunFile:
         """
         document = {
             "schema": _SCHEMA,
-            "run_id": self.run_id,
-            "region": self.region,
-            "account": self.account,
-            "begun_s": self.begun_s,
-            "facts": self.facts,
-            "subnet": self.subnet,
-            "host_at_s": self.host_at_s,
-            "most_usd": self.most_usd,
+            **{item.name: getattr(self, item.name) for item in fields(self) if item.name != "path"},
             "resources": [asdict(resource) for resource in self.resources],
             "results": {name: result.to_document() for name, result in self.results.items()},
-            "is_over": self.is_over,
         }
         write_atomically(self.path, (json.dumps(document, indent=2) + "\n").encode())
 
@@ -154,7 +146,7 @@ def open_directory(directory: Path) -> Path:
 def _from_document(path: Path, document: Mapping[str, Any]) -> RunFile:
     if document["schema"] != _SCHEMA:
         raise ValueError(f"its schema is {document['schema']}")
-    fields = {name: value for name, value in document.items() if name != "schema"}
-    fields["resources"] = [Resource(**item) for item in document["resources"]]
-    fields["results"] = {name: Result.from_document(item) for name, item in document["results"].items()}
-    return RunFile(path=path, **fields)
+    values = {name: value for name, value in document.items() if name != "schema"}
+    values["resources"] = [Resource(**item) for item in document["resources"]]
+    values["results"] = {name: Result.from_document(item) for name, item in document["results"].items()}
+    return RunFile(path=path, **values)

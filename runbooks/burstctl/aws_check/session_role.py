@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from botocore.exceptions import ClientError
 
-from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, VOLUME_ACTIONS, FactContext, Refusal
 from burstctl.aws_check.resources import make_tags, role_path
 from burstctl.aws_check.result import NotMeasuredError
 
@@ -23,11 +23,7 @@ _PROPAGATION_TIMEOUT_S: Final = 180
 """IAM is eventually consistent: a new role may not be effective everywhere at once."""
 
 ACTIONS: Final = (
-    "ec2:DescribeAvailabilityZones",
-    "ec2:CreateVolume",
-    "ec2:CreateTags",
-    "ec2:DescribeVolumes",
-    "ec2:DeleteVolume",
+    *VOLUME_ACTIONS,
     "iam:CreateRole",
     "iam:TagRole",
     "iam:PutRolePolicy",
@@ -103,12 +99,24 @@ def dry_run_as(
         yield _POLL_INTERVAL_S
     ec2 = context.client_as("ec2", response["Credentials"])
     try:
-        ec2.modify_volume(VolumeId=volume_id, VolumeType="gp3", Iops=3000, Throughput=125, DryRun=True)
+        ec2.modify_volume(VolumeId=volume_id, **GP3, DryRun=True)
     except ClientError as error:
         if (answer := Refusal.from_error(error)).code not in (ALLOWED_CODE, DENIED_CODE):
             raise  # neither yes nor no
         return answer
     raise NotMeasuredError("AWS carried out a dry run")
+
+
+def check_effective(*, is_effective: bool) -> None:
+    """Refuse to conclude anything from a role that is not allowed anything.
+
+    Raises:
+        NotMeasuredError: it may not even modify without a condition.
+    """
+    if not is_effective:
+        raise NotMeasuredError(
+            "the role was refused without any condition too: look for an SCP or a boundary"
+        )
 
 
 def wait_until_allowed(

@@ -171,4 +171,4 @@ def _report(result: Backtest, options: Options, now_s: float, *, shows_all: bool
     elif result.tallies:
         print_output(render_fleet(result, shows_all=shows_all))
     print_notes(result)
-    return ExitCode.FAILED if result.source.has_failed else ExitCode.OK
+    return ExitCode.FAILED if result.source.selection.has_failed else ExitCode.OK

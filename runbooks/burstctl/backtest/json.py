@@ -32,7 +32,7 @@ def to_document(backtest: Backtest, generated_at_s: float) -> dict[str, Any]:
             "end": format_instant(source.end_s),
             "days": round(replayed_days(backtest.config), 4),
             "period_s": source.period_s,
-            "from": "cloudwatch" if source.metrics_requested else "csv",
+            "from": "cloudwatch" if source.selection.metrics_requested else "csv",
         },
         "metric_lag_s": backtest.config.lag_s,
         "assumptions": list_assumptions(backtest),
@@ -55,14 +55,8 @@ def to_document(backtest: Backtest, generated_at_s: float) -> dict[str, Any]:
         },
         "volumes": [_volume_document(item, policy) for item in backtest.tallies],
         "window_alerts": [_alert_document(item) for item in backtest.window_alerts],
-        "unsuited": dict(source.unsuited),
-        "ignored": list(source.ignored),
         "unseen": list(source.unseen),
-        "missing": list(source.missing),
-        "unread": dict(source.unread),
-        "failures": list(source.failures),
-        "cost": {"metrics_requested": source.metrics_requested, "usd": round(source.read_cost_usd, 6)},
-        "api_calls": dict(source.api_calls),
+        **source.selection.to_document(),
     }
 
 

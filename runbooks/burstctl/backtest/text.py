@@ -7,7 +7,7 @@ from typing import Final
 from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import MIN_RECORDED_S, Backtest
 from burstctl.backtest.scoring import Stalls, Tally, replayed_days
-from burstctl.cli.output import print_failures, print_first_lines, print_info
+from burstctl.cli.output import print_first_lines, print_info
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out, lay_out_topics, sanitise_aligned, wrap_hanging
 from burstctl.history.render import HistoryEntry, layout_history, render_entries
 from burstctl.render.plan_text import format_usd_difference
@@ -60,25 +60,16 @@ def _without_deliveries(entries: Iterable[HistoryEntry]) -> list[HistoryEntry]:
 
 def print_notes(backtest: Backtest) -> None:
     """Print the notes that a person should read in addition to the result."""
-    source = backtest.source
-    if not backtest.tallies and not source.has_failed:
+    source, selection = backtest.source, backtest.source.selection
+    if not backtest.tallies and not selection.has_failed:
         print_info(f"there is no recorded gp2 volume to replay in {backtest.request.location.region}")
-    print_first_lines("ignored by tag", source.ignored)
-    print_first_lines(
-        "not replayed", (f"{unsuited_id}: {reason}" for unsuited_id, reason in source.unsuited.items())
-    )
+    selection.print_unused("not replayed")
     print_first_lines("nothing recorded", source.unseen)
-    print_failures(
-        source.failures,
-        unread=source.unread,
-        unread_label="not replayed:",
-        missing=source.missing,
-        region=backtest.request.location.region,
-    )
-    if source.metrics_requested:
-        calls = sum(source.api_calls.values())
-        price = format_usd(source.read_cost_usd, decimals=5)
-        print_info(f"read {source.metrics_requested:,} metrics for {price}, in {calls:,} calls to AWS")
+    selection.print_failures("not replayed:", backtest.request.location.region)
+    if selection.metrics_requested:
+        calls = sum(selection.api_calls.values())
+        price = format_usd(selection.read_cost_usd, decimals=5)
+        print_info(f"read {selection.metrics_requested:,} metrics for {price}, in {calls:,} calls to AWS")
 
 
 def describe_totals(backtest: Backtest) -> str:
@@ -98,14 +89,14 @@ def describe_totals(backtest: Backtest) -> str:
 
 def _describe_period(backtest: Backtest) -> str:
     days = replayed_days(backtest.config)
-    if backtest.source.metrics_requested:
+    if backtest.source.selection.metrics_requested:
         return f"for the last {days:g} day{'' if days == 1 else 's'}"
     start, end = format_instant(backtest.config.start_s), format_instant(backtest.config.end_s)
     return f"from {start} to {end}"
 
 
 def _describe_region(backtest: Backtest) -> str:
-    return f" in {backtest.request.location.region}" if backtest.source.metrics_requested else ""
+    return f" in {backtest.request.location.region}" if backtest.source.selection.metrics_requested else ""
 
 
 def _describe_mode(backtest: Backtest) -> str:

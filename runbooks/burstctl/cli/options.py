@@ -40,6 +40,11 @@ class Options:
     json: bool = False
     exit_zero: bool = False
 
+    def arguments_in(self, region: str) -> list[str]:
+        """The options with which another command uses the same account and ledger, in this region."""
+        values = {"--region": region, "--profile": self.profile, "--ledger": self.ledger}
+        return [part for name, value in values.items() if value for part in (name, value)]
+
     @property
     def has_several_regions(self) -> bool:
         """Whether it is about more than one region, or may be."""

@@ -100,9 +100,7 @@ class PlannedFlip:
         return self._command("flip", self.volume_id, *flip_options(plan.current))
 
     def _command(self, *arguments: str) -> str:
-        global_options = {"--profile": self.options.profile, "--ledger": self.options.ledger}
-        options = [part for name, value in global_options.items() if value for part in (name, value)]
-        return shlex.join(["burstctl", *arguments, "--region", self.region, *options])
+        return shlex.join(["burstctl", *arguments, *self.options.arguments_in(self.region)])
 
 
 def flip_options(configuration: Configuration) -> list[str]:

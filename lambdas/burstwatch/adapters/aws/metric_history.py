@@ -26,7 +26,8 @@ _METRIC_AND_STAT: Final = {
     "write_bytes": ("VolumeWriteBytes", "Sum"),
     "balance": ("BurstBalance", "Minimum"),
 }
-METRICS_PER_VOLUME: Final = len(_METRIC_AND_STAT)
+ALL_METRICS: Final = tuple(_METRIC_AND_STAT)
+METRICS_PER_VOLUME: Final = len(ALL_METRICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +53,7 @@ class HistoryReader:
         *,
         period_s: int,
         workers: int = 8,
-        metrics: Sequence[str] = tuple(_METRIC_AND_STAT),
+        metrics: Sequence[str] = ALL_METRICS,
     ) -> None:
         self._period_s = period_s
         self._workers = workers

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 from botocore.exceptions import ClientError
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext, Refusal, is_unrelated
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal, is_unrelated
 from burstctl.aws_check.host import SPARE_DEVICES
 from burstctl.aws_check.message_template import to_template
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
@@ -54,13 +54,10 @@ def measure(context: FactContext) -> Steps:
     attempts: list[Attempt] = []
     for device in SPARE_DEVICES:
         volume_id = yield from context.create_volume(1, zone=host.zone)
-        if (
-            refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
-        ) is not None:
-            raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
-        state_before = _modification_state(context, volume_id)
+        context.modify_volume_or_fail(volume_id, **GP3)
+        state_before = context.modification_state(volume_id)
         refusal = _attach(context, volume_id, host.instance_id, device)
-        attempts.append(Attempt(state_before, refusal, _modification_state(context, volume_id)))
+        attempts.append(Attempt(state_before, refusal, context.modification_state(volume_id)))
         if was_modifying(attempts[-1]):
             break
     return judge(attempts)
@@ -78,26 +75,12 @@ def _attach(context: FactContext, volume_id: str, instance_id: str, device: str)
     return None
 
 
-def _modification_state(context: FactContext, volume_id: str) -> str:
-    record = context.read_modification(volume_id)
-    return str(record["ModificationState"]) if record else "none"
-
-
 FACT: Final = Fact(
     name="attach-while-modifying",
     question="Is AttachVolume refused while a modification of the volume is modifying, and in which words?",
     why="Users report it. A flip of a detached volume would then keep its instance from starting.",
     minutes=40,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:AttachVolume",
-        "ec2:DeleteVolume",
-    ),
+    actions=(*MODIFICATION_ACTIONS, "ec2:AttachVolume"),
     measure=measure,
     cost=Cost(gp3_gib=len(SPARE_DEVICES)),
     needs_host=True,

@@ -3,7 +3,7 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.fact_context import GP3, FactContext
 from burstctl.aws_check.host import DRAIN_S, RETURNED_DEVICE
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 from burstctl.experiment.credit_reset import (
@@ -52,9 +52,7 @@ def measure(context: FactContext) -> Steps:
         raise NotMeasuredError(
             f"its balance is {balance_text} after {DRAIN_S // 60} min of reads; at most 80 % is needed"
         )
-    left_at_s, arrived_at_s = yield from context.modify_and_wait(
-        volume_id, VolumeType="gp3", Iops=3000, Throughput=125
-    )
+    left_at_s, arrived_at_s = yield from context.modify_and_wait(volume_id, **GP3)
     yield MIN_AWAY_S / 2  # for CloudWatch to publish what was before
     bounds = credits_on_arrival(_read_round_trip(context, volume_id, left_at_s, arrived_at_s))
     required_away_s = bounds and min_away_s(

@@ -3,7 +3,7 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 ALLOWED_CODE: Final = "DryRunOperation"
@@ -34,8 +34,7 @@ def measure(context: FactContext) -> Steps:
     """Ask for a smaller size, and for a change while another one is in progress."""
     volume_id = yield from context.create_volume(2)
     parameters = _dry_run(context, volume_id, Size=1)
-    if (refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    context.modify_volume_or_fail(volume_id, **GP3)
     state = _dry_run(context, volume_id, VolumeType="gp2")
     record = context.read_modification(volume_id)
     is_in_progress = record is not None and record["ModificationState"] in ("modifying", "optimizing")
@@ -55,15 +54,7 @@ FACT: Final = Fact(
     question="Does ModifyVolume with DryRun check the parameters, or the state of the volume?",
     why="The documents promise a check of the permission only. burstctl doctor uses it for that.",
     minutes=20,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
-    ),
+    actions=MODIFICATION_ACTIONS,
     measure=measure,
     cost=Cost(gp3_gib=2),
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import POLL_INTERVAL_S, FactContext
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, POLL_INTERVAL_S, FactContext
 from burstctl.aws_check.queues import ACTIONS as QUEUE_ACTIONS
 from burstctl.aws_check.queues import create_queue, queue_arn, receive_messages
 from burstctl.aws_check.resources import make_tags
@@ -45,8 +45,7 @@ def measure(context: FactContext) -> Steps:
     volume_id = yield from context.create_volume(1)
     queue = _create_rule_and_queue(context)
     yield _RULE_PROPAGATION_S
-    if (refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    context.modify_volume_or_fail(volume_id, **GP3)
     ended_at_s, results = None, list[str]()
     while ended_at_s is None or context.now_s() < ended_at_s + _EVENT_DELAY_S:
         yield POLL_INTERVAL_S
@@ -88,13 +87,7 @@ FACT: Final = Fact(
     " never comes.",
     minutes=75,
     actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
+        *MODIFICATION_ACTIONS,
         "events:PutRule",
         "events:TagResource",
         "events:PutTargets",

@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.fact_context import MODIFICATION_ACTIONS, FactContext
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _SIZE_GIB: Final = 8  # small and cheap; its gp2 throughput of 128 MiB/s differs from gp3's default of 125
@@ -29,8 +29,7 @@ def judge(target: dict[str, Any]) -> Measurement:
 def measure(context: FactContext) -> Steps:
     """Ask for gp3 and nothing else, and read what AWS makes of it."""
     volume_id = yield from context.create_volume(_SIZE_GIB)
-    if (refusal := context.modify_volume(volume_id, VolumeType="gp3")) is not None:
-        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    context.modify_volume_or_fail(volume_id, VolumeType="gp3")
     yield from context.wait_until(
         lambda: context.read_modification(volume_id) is not None,
         _RECORD_TIMEOUT_S,
@@ -46,15 +45,7 @@ FACT: Final = Fact(
     why="AWS's guide and its API reference contradict each other. Somebody who changes a volume by hand may"
     " halve its throughput.",
     minutes=15,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
-    ),
+    actions=MODIFICATION_ACTIONS,
     measure=measure,
     cost=Cost(gp2_gib=_SIZE_GIB),
 )

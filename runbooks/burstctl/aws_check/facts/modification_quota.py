@@ -4,14 +4,14 @@ from datetime import datetime
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal
 from burstctl.aws_check.message_template import find_time, to_template
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MAX_MODIFICATIONS: Final = 6
 """Two more than the four that AWS documents; Source: EC2 API reference, ModifyVolume."""
 
-_TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})
+_TARGETS: Final = (GP3, {"VolumeType": "gp2"})
 
 
 def judge(accepted: int, refusal: Refusal | None, first_started_at_s: float) -> Measurement:
@@ -61,15 +61,7 @@ FACT: Final = Fact(
     why="The rule changed in 2026 from one in six hours to four in 24. The code is on no published list, and"
     " the new wording is known from an emulator only.",
     minutes=240,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
-    ),
+    actions=MODIFICATION_ACTIONS,
     measure=measure,
     cost=Cost(gp2_gib=1),
 )

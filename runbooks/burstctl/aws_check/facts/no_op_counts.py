@@ -3,13 +3,13 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext, Refusal
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MAX_MODIFICATIONS: Final = 5
 """One more than the four that AWS documents; Source: EC2 API reference, ModifyVolume."""
 
-_TARGETS: Final = ({"VolumeType": "gp3", "Iops": 3000, "Throughput": 125}, {"VolumeType": "gp2"})
+_TARGETS: Final = (GP3, {"VolumeType": "gp2"})
 _ANSWER_BY_ACCEPTED: Final = {3: "counts", 0: "counts", 4: "does not count", 1: "does not count"}
 """By how many more were accepted, of four in 24 hours or of one in six."""
 
@@ -58,15 +58,7 @@ FACT: Final = Fact(
     why="burstwatch reads back before it repeats a request whose answer was lost; if a repeat is free, less"
     " caution would do.",
     minutes=240,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
-    ),
+    actions=MODIFICATION_ACTIONS,
     measure=measure,
     cost=Cost(gp2_gib=1),
 )

@@ -3,7 +3,7 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext, Refusal
+from burstctl.aws_check.fact_context import VOLUME_ACTIONS, FactContext, Refusal
 from burstctl.aws_check.result import Measurement, Steps
 
 
@@ -27,14 +27,7 @@ FACT: Final = Fact(
     question="With which code does ModifyVolume refuse too many IOPS for the size?",
     why="The code is known for CreateVolume only. It decides whether a flip is tried again.",
     minutes=20,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DeleteVolume",
-    ),
+    actions=(*VOLUME_ACTIONS, "ec2:ModifyVolume"),
     measure=measure,
     cost=Cost(gp3_gib=1),
 )

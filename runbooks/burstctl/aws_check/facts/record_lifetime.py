@@ -3,7 +3,7 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext
 from burstctl.aws_check.result import Measurement, Steps
 
 _WATCHED_MINUTES: Final = 60  # a run that waited longer would cost more than the answer is worth
@@ -25,7 +25,7 @@ def judge(gone_after_s: float | None) -> Measurement:
 def measure(context: FactContext) -> Steps:
     """Look at the record of a completed modification once a minute."""
     volume_id = yield from context.create_volume(1)
-    _, ended_at_s = yield from context.modify_and_wait(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)
+    _, ended_at_s = yield from context.modify_and_wait(volume_id, **GP3)
     gone_after_s: float | None = None
     while (elapsed_s := context.now_s() - ended_at_s) < _WATCHED_MINUTES * 60:
         if context.read_modification(volume_id) is not None:
@@ -44,15 +44,7 @@ FACT: Final = Fact(
     why="The documents do not say. burstwatch learns from it when a flip was completed; this run can only say"
     f" whether it is gone within {_WATCHED_MINUTES} minutes.",
     minutes=120,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
-    ),
+    actions=MODIFICATION_ACTIONS,
     measure=measure,
     cost=Cost(gp3_gib=1),
 )

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext
+from burstctl.aws_check.fact_context import GP3, MODIFICATION_ACTIONS, FactContext
 from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
 
 _MOMENTS: Final = {"modifying": "accepted", "optimizing": "optimizing", "completed": "completed"}
@@ -51,13 +51,12 @@ def judge(observations: Sequence[Observation], original: str, target: str) -> Me
 def measure(context: FactContext) -> Steps:
     """Look at a volume and its modification every few seconds until it is completed."""
     volume_id = yield from context.create_volume(1)
-    if (refusal := context.modify_volume(volume_id, VolumeType="gp3", Iops=3000, Throughput=125)) is not None:
-        raise NotMeasuredError(f"ModifyVolume was refused ({refusal.code}): {refusal.message}")
+    context.modify_volume_or_fail(volume_id, **GP3)
     observations: list[Observation] = []
     while True:
-        state = _modification_state(context, volume_id)
+        state = context.modification_state(volume_id)
         volume_type = str(context.describe_volume(volume_id)["VolumeType"])
-        if state == _modification_state(context, volume_id) and state in _MOMENTS:
+        if state == context.modification_state(volume_id) and state in _MOMENTS:
             observations.append(Observation(state, volume_type))
             if state == "completed" and (volume_type == "gp3" or observations.count(observations[-1]) > 1):
                 return judge(observations, "gp2", "gp3")
@@ -66,26 +65,13 @@ def measure(context: FactContext) -> Steps:
         yield _POLL_INTERVAL_S
 
 
-def _modification_state(context: FactContext, volume_id: str) -> str:
-    record = context.read_modification(volume_id)
-    return str(record["ModificationState"]) if record else "none"
-
-
 FACT: Final = Fact(
     name="shown-while-modifying",
     question="When does DescribeVolumes show the new type: when it is accepted, in optimizing, or when it is"
     " completed?",
     why="burstwatch compares the type that it sees with the one that it asked for. Users have seen both.",
     minutes=60,
-    actions=(
-        "ec2:DescribeAvailabilityZones",
-        "ec2:CreateVolume",
-        "ec2:CreateTags",
-        "ec2:DescribeVolumes",
-        "ec2:ModifyVolume",
-        "ec2:DescribeVolumesModifications",
-        "ec2:DeleteVolume",
-    ),
+    actions=MODIFICATION_ACTIONS,
     measure=measure,
     cost=Cost(gp3_gib=1),
 )

@@ -4,10 +4,11 @@ from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
 from burstctl.aws_check.fact_context import FactContext
-from burstctl.aws_check.result import Measurement, NotMeasuredError, Steps
+from burstctl.aws_check.result import Measurement, Steps
 from burstctl.aws_check.session_role import (
     ACTIONS,
     ALLOWED_CODE,
+    check_effective,
     create_role,
     dry_run_as,
     make_policy,
@@ -21,10 +22,7 @@ def judge(*, is_effective: bool, as_gp2: bool, as_gp3: bool) -> Measurement:
     Raises:
         NotMeasuredError: the role may not even modify without a condition.
     """
-    if not is_effective:
-        raise NotMeasuredError(
-            "the role was refused without any condition too: look for an SCP or a boundary"
-        )
+    check_effective(is_effective=is_effective)
     answer = {
         (True, False): "current",
         (False, True): "requested",

@@ -3,8 +3,8 @@
 from typing import Final
 
 from burstctl.aws_check.fact import Cost, Fact
-from burstctl.aws_check.fact_context import FactContext
-from burstctl.aws_check.paging import ACTIONS, VOLUMES_PER_GROUP, judge, read_pages
+from burstctl.aws_check.fact_context import VOLUME_ACTIONS, FactContext
+from burstctl.aws_check.paging import VOLUMES_PER_GROUP, judge, read_pages
 from burstctl.aws_check.result import NotMeasuredError, Steps
 
 
@@ -25,7 +25,7 @@ FACT: Final = Fact(
     why="If before, a large Region can be listed zone by zone at the same time; if after, each such listing"
     " takes as many calls as the whole.",
     minutes=20,
-    actions=ACTIONS,
+    actions=VOLUME_ACTIONS,
     measure=measure,
     cost=Cost(gp2_gib=2 * VOLUMES_PER_GROUP),
 )

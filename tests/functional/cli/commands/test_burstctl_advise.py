@@ -10,9 +10,11 @@ import pytest
 from burstctl.advise import collect
 from burstctl.advise.usage import MIB
 from burstctl.context import metric_resolution
+from burstctl.context.volume_histories import check_read_cost
 from burstlab.fake_aws.faults import Fault
 from burstlab.model.volume import MetricFault
 from burstwatch.adapters.aws.metric_history import METRICS_PER_VOLUME
+from burstwatch.wiring.settings import SettingsError
 from support.cli_session import START, count_modify_calls, modification_targets, start_lab
 from support.cli_session import add_lab_volume as add_volume
 
@@ -391,9 +393,10 @@ def test_reads_over_five_dollars_need_confirmation(cli, lab, monkeypatch):
 
 
 def test_5_dollars_are_a_hundred_thousand_volumes():
-    collect._check_cost(100_000, collect.AdviceRequest())
-    with pytest.raises(collect.SettingsError, match=r"100,001 volumes costs \$5.00"):
-        collect._check_cost(100_001, collect.AdviceRequest())
+    limit = {"max_usd": collect.MAX_USD, "assumes_yes": False}
+    check_read_cost(100_000, METRICS_PER_VOLUME, **limit)
+    with pytest.raises(SettingsError, match=r"100,001 volumes costs \$5.00"):
+        check_read_cost(100_001, METRICS_PER_VOLUME, **limit)
 
 
 def test_a_volume_that_is_not_there_fails_and_the_others_are_advised_on(cli, lab):
