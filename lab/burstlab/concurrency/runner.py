@@ -18,6 +18,7 @@ from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
+from burstwatch.core.durations import HOUR_S
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Ledger
 
@@ -29,13 +30,12 @@ _TABLE: Final = "burstwatch-crowd"
 _PASS_OFFSET_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
 
 
-_HOUR_S: Final = 3_600.0
 _ACCURATE_STEP_S: Final = 0.05
 """No two clocks are the same."""
 _SKEW_RANGE_S: Final = 90.0
 """The first clock and the last: each is within two minutes of AWS's, which the watchdog insists on."""
 _JUMP_OFFSETS_S: Final = (
-    (0.0,) * 4 + (_HOUR_S,) * 3 + (0.0, -20.0, 0.0, 20.0) + (-_HOUR_S,) * 3 + (0.0, -75.0, 70.0)
+    (0.0,) * 4 + (HOUR_S,) * 3 + (0.0, -20.0, 0.0, 20.0) + (-HOUR_S,) * 3 + (0.0, -75.0, 70.0)
 )
 """An hour ahead for three minutes, steps of seconds, an hour behind for three, and a step of over two."""
 _JUMP_PHASE_MIN: Final = 3
@@ -78,9 +78,9 @@ class RunConfig:
             case ClockMode.SKEWED:
                 return number * _SKEW_RANGE_S / (self.watchdogs - 1) - _SKEW_RANGE_S / 2
             case ClockMode.AHEAD:
-                return _HOUR_S if is_last else number * _ACCURATE_STEP_S
+                return HOUR_S if is_last else number * _ACCURATE_STEP_S
             case ClockMode.BEHIND:
-                return -_HOUR_S if is_last else number * _ACCURATE_STEP_S
+                return -HOUR_S if is_last else number * _ACCURATE_STEP_S
             case ClockMode.JUMPING:
                 return _JUMP_OFFSETS_S[(minute + _JUMP_PHASE_MIN * number) % len(_JUMP_OFFSETS_S)]
         return number * _ACCURATE_STEP_S

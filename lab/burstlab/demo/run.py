@@ -19,7 +19,13 @@ from burstlab.model.simulated_volume import SimulatedVolume
 from burstlab.model.volume import LabVolume
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_hour, usd_per_month
+from burstwatch.core.ebs.pricing import (
+    US_EAST_1,
+    Configuration,
+    VolumeType,
+    usd_over,
+    usd_per_month,
+)
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
@@ -99,7 +105,7 @@ def billed_configuration(volume: SimulatedVolume) -> Configuration:
 
 def _usd_per_minute(configuration: Configuration, size_gib: int) -> float:
     """Dollars for a minute."""
-    return usd_per_hour(usd_per_month(configuration, size_gib, US_EAST_1)) * TICK_S / 3600
+    return usd_over(usd_per_month(configuration, size_gib, US_EAST_1), TICK_S)
 
 
 @dataclass(slots=True, kw_only=True)

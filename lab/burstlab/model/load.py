@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
+from burstwatch.core.durations import MINUTE_S
 from burstwatch.core.ebs.volume import BURST_IOPS
 from burstwatch.core.errors import BurstwatchError
 
@@ -18,7 +19,6 @@ OPERATION_KIB: Final = 16.0
 """The size of an operation, if a load does not specify it."""
 MAX_OPERATION_KIB: Final = 256
 """EBS counts more than this as several operations."""
-_MINUTE_S: Final = 60
 HOUR_S: Final = 3_600
 DAY_S: Final = 24 * HOUR_S
 
@@ -254,7 +254,7 @@ def repeats_every_minute(load: Load) -> bool:
     """Whether a load asks the same in every minute, so that like minutes can be worked out together."""
     while isinstance(load, ScaledLoad | SizedLoad):
         load = load.load
-    return isinstance(load, Cycle) and _MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
+    return isinstance(load, Cycle) and MINUTE_S % sum(seconds for seconds, _, _ in load.steps) == 0
 
 
 def parse_number(text: str, label: str, *, maximum: float) -> float:

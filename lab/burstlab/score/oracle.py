@@ -14,11 +14,11 @@ from burstlab.score.cases import Case
 from burstlab.score.ground_truth import START_S, GroundTruth, make_fleet
 from burstlab.score.record import AcceptedModification, CaseRecord, usd_over_gp2
 from burstlab.score.replay import GP2, advance_to, choose_configuration, replay, to_modify_request
+from burstwatch.core.durations import HOUR_S
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import baseline_iops
 
-_HOUR_S: Final = 3600
-_MIN_GP2_DURATIONS_S: Final = (2 * _HOUR_S, 6 * _HOUR_S, 12 * _HOUR_S)
+_MIN_GP2_DURATIONS_S: Final = (2 * HOUR_S, 6 * HOUR_S, 12 * HOUR_S)
 """The least times for which a return must be safe; each is tried, as AWS allows two round trips a day."""
 
 _RETURN_STEP_S: Final = 600  # each step is checked against all load to come, which takes time

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Final, NamedTuple
 
 from burstlab.model.modification import Modification
 from burstlab.score.cases import Case
 from burstlab.score.ground_truth import START_S
-from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
+from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_over, usd_per_month
 
-HOURS_PER_MONTH: Final = 730  # as AWS's pricing pages reckon a month
 METRIC_USD: Final = 0.01 / 1000
 """GetMetricData, for each requested metric."""
 
@@ -89,9 +87,7 @@ def usd_over_gp2(case: Case, modifications: Sequence[AcceptedModification]) -> f
     total_usd = 0.0
     for modification, end_at_s in zip(modifications, ended_at_s, strict=True):
         extra_usd = usd_per_month(modification.configuration, case.size_gib, US_EAST_1) - gp2_usd
-        total_usd += (
-            extra_usd * timedelta(seconds=end_at_s - modification.at_s) / timedelta(hours=HOURS_PER_MONTH)
-        )
+        total_usd += usd_over(extra_usd, end_at_s - modification.at_s)
     return total_usd
 
 

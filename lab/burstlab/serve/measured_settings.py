@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from burstlab.model.modification import STATES
+from burstwatch.core.durations import MINUTE_S
 from burstwatch.core.errors import BurstwatchError
 
 _SCHEMA: Final = "burstwatch.aws-check/v1"
-_MINUTE_S: Final = 60
 _RULES_BY_COUNT: Final = {4: "four_per_day", 1: "six_hours"}
 
 
@@ -70,7 +70,7 @@ _Converter = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 def _convert_delay(_: str, values: Mapping[str, Any]) -> dict[str, Any]:
     min_s, max_s = values["least_s"], values["most_s"]
     is_open = min_s < 0
-    shift_s = _MINUTE_S if is_open else 0
+    shift_s = MINUTE_S if is_open else 0
     return {
         "lag_s": float(min_s + shift_s),
         "lag_most_s": float(max_s + shift_s) if max_s > min_s else None,

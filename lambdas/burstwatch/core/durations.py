@@ -4,7 +4,10 @@ import re
 from datetime import timedelta
 from typing import Final
 
-_UNIT_SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+MINUTE_S: Final = 60
+HOUR_S: Final = 60 * MINUTE_S
+DAY_S: Final = 24 * HOUR_S
+_UNIT_SECONDS: Final = {"s": 1, "m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])")
 
 

@@ -19,6 +19,7 @@ from burstctl.context.volume_histories import (
     select_volumes,
 )
 from burstwatch.adapters.aws.metric_history import ALL_METRICS, METRICS_PER_VOLUME
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ebs.volume import Volume
@@ -28,8 +29,6 @@ from burstwatch.wiring.bootstrap import build_client
 
 MAX_USD: Final = 5.0
 """Reads that cost more than this need the operator's consent."""
-
-_DAY_S: Final = 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +107,7 @@ def _collect_advice(context: CommandContext, request: AdviceRequest) -> AdviceRe
     check_read_cost(volume_count, METRICS_PER_VOLUME, max_usd=MAX_USD, assumes_yes=request.assumes_yes)
     period_s = choose_period_s(volume_count, request.days)
     end_s = int(now_s - METRIC_LAG_S) // period_s * period_s
-    start_s = end_s - request.days * _DAY_S
+    start_s = end_s - request.days * DAY_S
     prices = _read_prices(context)
     instances = read_instance_limits(context, selection.volumes, selection.failures)
     usages: dict[str, Usage | None] = {}

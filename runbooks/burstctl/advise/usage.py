@@ -6,13 +6,12 @@ from math import ceil
 from typing import Final
 
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.sizing import EMPTY_PCT, THROTTLED_SHARE
 from burstwatch.core.ebs.volume import Volume, baseline_iops
 
 MIB: Final = 2**20
-_HOUR_S: Final = 3600
-_DAY_S: Final = 24 * _HOUR_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +60,7 @@ class Usage:
     @property
     def days(self) -> float:
         """Days whose operations are known; gaps do not count."""
-        return self.periods * self.period_s / _DAY_S
+        return self.periods * self.period_s / DAY_S
 
     @property
     def throttled_share(self) -> float:
@@ -154,10 +153,10 @@ def _busiest_hour(sums: Series, scale: int) -> Peak:
     """The highest mean of the known periods of one clock hour."""
     hours: dict[int, list[float]] = {}
     for start_at_s, value in _pairs(sums):
-        hours.setdefault(start_at_s // _HOUR_S, []).append(value)
+        hours.setdefault(start_at_s // HOUR_S, []).append(value)
     means = {hour: sum(values) / len(values) for hour, values in hours.items()}
     hour = max(means, key=lambda candidate: (means[candidate], -candidate))
-    return Peak(at_s=hour * _HOUR_S, value=means[hour] / scale)
+    return Peak(at_s=hour * HOUR_S, value=means[hour] / scale)
 
 
 def _percent_of(part: Series, whole: Series) -> float | None:

@@ -1,10 +1,9 @@
 """``burstctl aws-check``: measures in your own account what AWS does not document."""
 
-import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -25,7 +24,7 @@ from burstctl.aws_check.resources import is_run_id
 from burstctl.aws_check.result import Outcome
 from burstctl.aws_check.run_file import Resource, RunFile, open_directory, read_run, unfinished_runs
 from burstctl.aws_check.runner import measure_all
-from burstctl.cli.atomic_file import check_writable, write_atomically
+from burstctl.cli.atomic_file import check_writable, exclusive_lock, write_atomically
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
@@ -210,22 +209,13 @@ class _CheckContext:
     def path_of(self, run_id: str) -> Path:
         return self.directory / f"aws-check-{run_id}.json"
 
-    @contextmanager
-    def exclusive_lock(self) -> Iterator[None]:
-        """Keep other processes of this machine from the runs of this Region.
-
-        Raises:
-            BurstwatchError: another one is at it.
-        """
-        with (self.directory / f".aws-check-{self.region}.lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise BurstwatchError(
-                    f"another burstctl aws-check is running in {self.region}: wait for it, or end it with"
-                    " Ctrl-C, which cleans up"
-                ) from error
-            yield
+    def exclusive_lock(self) -> AbstractContextManager[None]:
+        """Keep other processes of this machine from the runs of this Region."""
+        return exclusive_lock(
+            self.directory / f".aws-check-{self.region}.lock",
+            f"another burstctl aws-check is running in {self.region}: wait for it, or end it with Ctrl-C,"
+            " which cleans up",
+        )
 
 
 def _corrected_clock(ahead_s: float) -> Callable[[], float]:

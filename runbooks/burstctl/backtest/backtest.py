@@ -8,13 +8,14 @@ from burstctl.backtest.load import BacktestInput
 from burstctl.backtest.recording import Recording
 from burstctl.backtest.replay import ReplayConfig, cost_of_calm_volume, is_calm_throughout, replay
 from burstctl.backtest.scoring import SentAlert, Tally, Totals, sent_alerts, sum_tallies, tally_volume
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.tag_keys import IGNORE, MODE
 
-MIN_RECORDED_S: Final = 24 * 3600
+MIN_RECORDED_S: Final = DAY_S
 """Of a volume that was seen for less than this, little can be said."""
 
 

@@ -18,6 +18,7 @@ from burstctl.context.volume_histories import (
     select_volumes,
 )
 from burstwatch.core.buckets.series import PERIOD_S
+from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
@@ -31,8 +32,7 @@ MAX_DAYS: Final = 62
 MAX_USD: Final = 1.0
 """Reads that cost more than this need the operator's consent."""
 
-_DAY_S: Final = 24 * 3600
-_LEAD_IN_S: Final = 2 * 3600
+_LEAD_IN_S: Final = 2 * HOUR_S
 """How much is read from before the replay, so that its first evaluation has a past like any other."""
 
 
@@ -84,7 +84,7 @@ def load_from_cloudwatch(
     days = "1 day" if request.days == 1 else f"{request.days} days"
     print_info(f"reading {days} of {volumes} by the {unit}: {format_usd(usd, decimals=5)}")
     end_s = int(now_s - METRIC_LAG_S) // period_s * period_s
-    start_s = end_s - request.days * _DAY_S
+    start_s = end_s - request.days * DAY_S
     records, _ = collector.modifications([volume.volume_id for volume in selection.volumes])
     recordings: list[Recording] = []
     unseen: list[str] = []
@@ -167,7 +167,7 @@ def load_from_files(
         min(recording.first_s for recording in recordings),
         max(recording.end_s for recording in recordings),
     )
-    start_s = first_s if days is None else max(first_s, end_s - days * _DAY_S)
+    start_s = first_s if days is None else max(first_s, end_s - days * DAY_S)
     known = [recording for recording in recordings if recording.known_minutes(start_s, end_s)]
     return BacktestInput(
         start_s=start_s,

@@ -15,6 +15,7 @@ from burstctl.backtest.recording import Recording
 from burstctl.backtest.replay_ledger import ReplayLedger
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.core.buckets.poll_interval import is_sweep_due
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.errors import BurstwatchError
@@ -38,7 +39,6 @@ _SHORTEST_HORIZON_S: Final = 180
 """Over this the shortest horizon of a forecast looks."""
 
 _MAX_GAP_MINUTES: Final = 5  # five-minute means have gaps of four minutes, and one minute may be lost
-_DAY_S: Final = 24 * 3600
 
 
 class ReplayError(BurstwatchError):
@@ -132,7 +132,7 @@ def replay(
     with ReplayLedger.in_memory() as ledger:
         services = _build_services(fleet, cloudwatch, ledger, config)
         sweep_tick_s = int(policy.cadence.sweep_tick.total_seconds())
-        days = -(-(config.end_s - config.start_s) // _DAY_S)
+        days = -(-(config.end_s - config.start_s) // DAY_S)
         tick_at_s = config.start_s // _TICK_S * _TICK_S
         while tick_at_s < config.end_s and fleet.volumes:
             fleet.now_s = tick_at_s + TICK_DURATION_S
@@ -144,7 +144,7 @@ def replay(
                 skips_idle_ticks and tick_at_s % sweep_tick_s and not due_in_focus(ledger.states(), tick_at_s)
             ):
                 tick_at_s += _TICK_S
-            report_progress((tick_at_s - config.start_s) // _DAY_S, days)
+            report_progress((tick_at_s - config.start_s) // DAY_S, days)
         fleet.now_s = config.end_s
         return _collect_results(fleet, cloudwatch, ledger, config)
 

@@ -7,17 +7,15 @@ from typing import Final
 
 from burstctl.backtest.recorded_volume import SimulatedModification
 from burstctl.backtest.replay import ReplayConfig, ReplayResult
+from burstctl.timeline.flip_costs import flip_costs
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.ebs.pricing import MIN_BILLED_DURATION, usd_per_hour
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.volume import Volume
-from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.policy.policy import LevelPolicy
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
-_HOUR_S: Final = 3600
-_DAY_S: Final = 24 * _HOUR_S
 _DRAIN_KINDS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
 
 
@@ -175,7 +173,7 @@ def tally_volume(result: ReplayResult, config: ReplayConfig) -> Tally:
         ),
         depletions=_find_depletions(result, alerts, config),
         stalls=_count_stalls(result, recording.stalled_minutes(*span)),
-        usd_over_gp2=_usd_over_gp2(result.entries, config.end_s),
+        usd_over_gp2=sum(cost.usd_within(0, config.end_s) for cost in flip_costs(result.entries, None)),
         usd_watching=result.metrics_read * USD_PER_METRIC,
         entries=result.entries,
     )
@@ -290,24 +288,6 @@ def _first_alert_at_s(
     return first_at_s
 
 
-def _usd_over_gp2(entries: Iterable[LedgerEntry], end_s: int) -> float:
-    """The cost of all flips above gp2, at the price that each flip was announced with."""
-    total, since_s, usd_per_month = 0.0, 0, 0.0
-    is_on_target = False
-    for entry in entries:
-        if entry.kind is not EntryKind.ACCEPTED:
-            continue
-        if entry.body["direction"] == Direction.FLIP:
-            is_on_target, since_s, usd_per_month = True, entry.at_s, entry.body["usd_per_month_more"]
-        elif is_on_target:
-            is_on_target, total = False, total + _stay_usd(usd_per_month, entry.at_s - since_s)
-    return total + _stay_usd(usd_per_month, end_s - since_s) if is_on_target else total
-
-
-def _stay_usd(usd_per_month: float, duration_s: float) -> float:
-    return usd_per_hour(usd_per_month) * max(duration_s, MIN_BILLED_DURATION.total_seconds()) / _HOUR_S
-
-
 def replayed_days(config: ReplayConfig) -> float:
     """How many days were replayed."""
-    return (config.end_s - config.start_s) / _DAY_S
+    return (config.end_s - config.start_s) / DAY_S

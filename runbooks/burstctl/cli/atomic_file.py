@@ -1,6 +1,9 @@
 """Writes a file that the user named so that it is never half-written."""
 
+import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from secrets import token_hex
 
@@ -56,6 +59,21 @@ def write_atomically(path: Path, content: bytes) -> None:
         ) from error
 
 
+@contextmanager
+def exclusive_lock(path: Path, message: str) -> Iterator[None]:
+    """Lock a file, which is created; the end of this process frees it.
+
+    Raises:
+        BurstwatchError: another process has the lock; with the ``message``.
+    """
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise BurstwatchError(message) from error
+        yield
+
+
 def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(f".burstctl-{token_hex(6)}")
     try:
@@ -63,7 +81,10 @@ def _replace(path: Path, content: bytes) -> None:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         if path.exists():
             temporary.chmod(mode)  # what the umask took away
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -167,6 +167,18 @@ class Command(click.Command):
         write_examples(formatter, self.examples, self.page)
 
 
+class CommandGroup(click.Group):
+    """A group of commands with the same end of its help."""
+
+    def __init__(self, *args: Any, examples: Sequence[tuple[str, str]], page: str, **rest: Any) -> None:
+        super().__init__(*args, **{**rest, "invoke_without_command": True})
+        self.examples = examples
+        self.page = page
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        write_examples(formatter, self.examples, self.page)
+
+
 def write_examples(formatter: click.HelpFormatter, examples: Sequence[tuple[str, str]], page: str) -> None:
     """The end of a help text."""
     with formatter.section("Examples"):

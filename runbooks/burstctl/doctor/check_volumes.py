@@ -21,7 +21,7 @@ from burstctl.render.datapoint_spacing import describe_spacing, recommended_metr
 from burstctl.render.volume import format_id_and_name
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.buckets.series import PERIOD_S
-from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
@@ -269,7 +269,7 @@ def check_modifications(context: DoctorContext) -> Iterator[Finding]:
     }
     exhausted = {key: recent for key, recent in modifications.items() if len(recent) >= AUTOMATIC_QUOTA}
     for volume_id, recent in list(exhausted.items())[:_MAX_FINDINGS]:
-        free_at = format_instant(recent[len(recent) - AUTOMATIC_QUOTA].at_s + 24 * 3600)
+        free_at = format_instant(recent[len(recent) - AUTOMATIC_QUOTA].at_s + DAY_S)
         summary = (
             f"{len(recent)} of AWS's {QUOTA} modifications in 24 h are used: none by itself before {free_at}"
         )

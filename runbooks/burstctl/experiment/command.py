@@ -5,13 +5,20 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from secrets import token_hex
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Duration, Options, VolumeId, common_options, write_examples
+from burstctl.cli.options import (
+    Command,
+    CommandGroup,
+    Duration,
+    Options,
+    VolumeId,
+    common_options,
+)
 from burstctl.cli.output import print_error, print_failures, print_info, print_output, to_json
 from burstctl.cli.signals import StopSignal
 from burstctl.cli.text_layout import lay_out
@@ -26,7 +33,6 @@ from burstctl.experiment.runner import ExperimentRunner
 from burstctl.experiment.stages import describe_resume, describe_stage
 from burstctl.experiment.waiting import MAX_SLEEP_S, Interrupted, Waiter
 from burstctl.flip.command import TargetType
-from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_duration
 from burstwatch.wiring.settings import LedgerKind, Settings, SettingsError
@@ -50,12 +56,7 @@ _PLAN_VALID_FOR_S: Final = 900
 _AWAY_RANGE: Final = Duration(timedelta(seconds=MIN_AWAY_S), timedelta(seconds=MAX_AWAY_S))
 
 
-class _ExperimentGroup(click.Group):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        write_examples(formatter, EXAMPLES[:2], PAGE)
-
-
-@click.group(cls=_ExperimentGroup, invoke_without_command=True)
+@click.group(cls=CommandGroup, examples=EXAMPLES[:2], page=PAGE)
 @click.pass_context
 def experiment(context: click.Context) -> None:
     """Measure what nobody documents, with a volume that you name.
@@ -78,6 +79,7 @@ def experiment(context: click.Context) -> None:
 )
 @click.option(
     "--away",
+    "min_away",
     type=_AWAY_RANGE,
     metavar="SPAN",
     help="At least so long, 15m to 12h; longer where it takes that to tell.",
@@ -88,23 +90,12 @@ def experiment(context: click.Context) -> None:
     metavar="FILE",
     help="Where the report goes. Default: a file beside the ledger.",
 )
-@click.option("--tell-id", "tells_id", is_flag=True, help="Write the volume's id into the report.")
+@click.option("--tell-id", "includes_volume_id", is_flag=True, help="Write the volume's id into the report.")
 @click.option("--abandon", is_flag=True, help="Bring the volume home and end it, without an answer.")
 @click.option("--dry-run", is_flag=True, help="Show the plan, or how far it has come; do nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
+@click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; needed where there is no terminal.")
 @common_options
-def credit_reset(
-    volume_id: str,
-    options: Options,
-    *,
-    target: VolumeType,
-    away: timedelta | None,
-    report: Path | None,
-    tells_id: bool,
-    abandon: bool,
-    dry_run: bool,
-    yes: bool,
-) -> ExitCode:
+def credit_reset(options: Options, *, abandon: bool, **values: Any) -> ExitCode:
     """Find out what becomes of a burst balance on the way from gp2 to io1 and back.
 
     Nobody knows whether it is kept, refilled, reset or emptied. For a volume whose burst nobody minds losing:
@@ -116,19 +107,12 @@ def credit_reset(
     Exits 0 with any conclusion, 1 if there is none, 4 if something speaks against it, 130 if the answer is no
     or it was interrupted.
     """
-    request = ExperimentRequest(
-        volume_id=volume_id,
-        target=target,
-        min_away=away,
-        report=report,
-        includes_volume_id=tells_id,
-        dry_run=dry_run,
-        assumes_yes=yes,
-    )
+    request = ExperimentRequest(**values)
+    volume_id = request.volume_id
     with open_modifying(options) as context:
         store = JournalStore(_state_directory(context))
         journal = _find_open_journal(context, store, volume_id)
-        if journal is not None and dry_run:
+        if journal is not None and request.dry_run:
             return _show_stage(context, journal)
         if journal is not None:
             return _resume(context, store, request, is_abandoned=abandon)

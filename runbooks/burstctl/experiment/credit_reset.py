@@ -38,6 +38,7 @@ from burstctl.experiment.credit_bounds import (
     metric_period_s,
 )
 from burstwatch.core.buckets.series import PERIOD_S, Sample, Series
+from burstwatch.core.durations import HOUR_S, MINUTE_S
 from burstwatch.core.ebs.volume import CREDITS_PER_PCT, baseline_iops
 from burstwatch.core.text import format_duration, format_instant
 
@@ -45,7 +46,7 @@ MAX_START_BALANCE_PCT: Final = 80.0
 """Above it, a bucket that refills is full too soon to be distinguished from one that is reset."""
 
 MIN_AWAY_S: Final = 15 * 60  # CloudWatch publishes the last balance before the change some minutes late
-MAX_AWAY_S: Final = 12 * 3600  # enough for the smallest volumes to earn 80 % of a bucket
+MAX_AWAY_S: Final = 12 * HOUR_S  # enough for the smallest volumes to earn 80 % of a bucket
 LOOKBACK_S: Final = 30 * 60
 """How much of the balance before the volume leaves is used."""
 
@@ -55,7 +56,6 @@ MIN_RETURN_SPAN_S: Final = 15 * 60
 UNCLEAR: Final = "unclear"
 
 _MIN_DATAPOINTS: Final = 3  # two could be of one period; see also MIN_RETURN_SPAN_S
-_MINUTE_S: Final = 60
 
 
 class Hypothesis(StrEnum):
@@ -232,7 +232,7 @@ def min_away_s(on_arrival: Bounds, *, size_gib: int, iops: float, modify_s: floa
         )
         return not predictions[Hypothesis.KEPT].overlaps(predictions[Hypothesis.REFILLED])
 
-    choices = range(MIN_AWAY_S, MAX_AWAY_S + 1, _MINUTE_S)
+    choices = range(MIN_AWAY_S, MAX_AWAY_S + 1, MINUTE_S)
     index = bisect_left(choices, True, key=is_distinguishable)
     return choices[index] if index < len(choices) else None
 
@@ -248,7 +248,7 @@ def indistinguishable_pairs(predictions: Mapping[Hypothesis, Bounds]) -> list[tu
 
 def pct_per_minute(size_gib: int) -> float:
     """What the bucket of an idle gp2 earns in a minute, in per cent."""
-    return baseline_iops(size_gib) * _MINUTE_S / CREDITS_PER_PCT
+    return baseline_iops(size_gib) * MINUTE_S / CREDITS_PER_PCT
 
 
 def _inconclusive(reason: str) -> Verdict:
@@ -363,7 +363,7 @@ def _explain_arithmetic(
     )
     earnings = (
         f"{round_trip.size_gib:,} GiB earn {baseline_iops(round_trip.size_gib):,} credits a second,"
-        f" {rate:.3f} % a minute: refilling while away adds {rate * away_s / _MINUTE_S:.1f} % where nothing"
+        f" {rate:.3f} % a minute: refilling while away adds {rate * away_s / MINUTE_S:.1f} % where nothing"
         " is served"
     )
     observation = f"The datapoint of {format_instant(first_sample.start_at_s)} is {first_sample.value:.2f} %"

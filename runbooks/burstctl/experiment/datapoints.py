@@ -8,9 +8,10 @@ from burstctl.experiment.credit_reset import LOOKBACK_S, RoundTrip
 from burstctl.experiment.journal import Journal
 from burstwatch.adapters.aws.cloudwatch import MetricQuery
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.durations import DAY_S
 from burstwatch.engine.services import Services
 
-_MINUTE_RETENTION_S: Final = 14 * 24 * 3600
+_MINUTE_RETENTION_S: Final = 14 * DAY_S
 """So far back CloudWatch has single minutes, with a day to spare."""
 
 _METRICS: Final = (

@@ -1,15 +1,14 @@
 """What an experiment has done so far, in a file that survives its process."""
 
-import fcntl
 import json
-import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Self
 
+from burstctl.cli.atomic_file import exclusive_lock, write_atomically
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import configuration_from_document, configuration_to_document
@@ -135,56 +134,41 @@ class JournalStore:
         """Write it whole, or leave the one before.
 
         Raises:
-            JournalError: it cannot be written.
+            BurstwatchError: it cannot be written.
         """
+        self._make_directory()
         path = self.directory / f"{journal.file_stem}.json"
-        write_atomically(path, json.dumps(journal.to_document(), indent=2) + "\n")
+        write_atomically(path, (json.dumps(journal.to_document(), indent=2) + "\n").encode())
 
     @contextmanager
     def lock(self, volume_id: str) -> Iterator[None]:
         """Keep other processes from the experiment with this volume; the end of this one frees it.
 
         Raises:
-            JournalError: another process is at it.
+            BurstwatchError: another process is at it.
         """
-        path = self.directory / f".{_FILE_PREFIX}-{volume_id}.lock"
-        with _wrap_os_errors(path):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            file = path.open("a")
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise JournalError(
-                    f"another process is at the experiment with {volume_id}: wait for it, or end it with"
-                    " Ctrl-C; this command goes on where it stopped"
-                ) from error
+        self._make_directory()
+        message = (
+            f"another process is at the experiment with {volume_id}: wait for it, or end it with Ctrl-C; this"
+            " command goes on where it stopped"
+        )
+        with exclusive_lock(self.directory / f".{_FILE_PREFIX}-{volume_id}.lock", message):
             yield
+
+    def _make_directory(self) -> None:
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise JournalError(
+                f"{self.directory} cannot be written ({reason}): free or repair its place, then run this"
+                " again"
+            ) from error
 
 
 def format_compact_instant(at_s: float) -> str:
     """The instant, fit for the name of a file."""
     return format_instant(at_s).replace("-", "").replace(":", "")
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that readers see either the old one or the whole new one.
-
-    Raises:
-        JournalError: it cannot be written.
-    """
-    draft = path.with_name(f".{path.name}.{os.urandom(4).hex()}")
-    with _wrap_os_errors(path):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        try:
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        finally:
-            with suppress(FileNotFoundError):
-                draft.unlink()
 
 
 def _read_journal(path: Path) -> Journal:
@@ -194,15 +178,4 @@ def _read_journal(path: Path) -> Journal:
         raise JournalError(
             f"the journal {path} cannot be read ({error}): see what burstctl history says of the volume, flip"
             " it back and release it by hand, then move the file away"
-        ) from error
-
-
-@contextmanager
-def _wrap_os_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise JournalError(
-            f"{path} cannot be written ({reason}): free or repair its place, then run this again"
         ) from error

@@ -28,6 +28,7 @@ from burstctl.experiment.datapoints import Datapoints, read_datapoints
 from burstctl.flip.select import FlipRequest, plan_request
 from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.core.buckets.series import PERIOD_S, Sample
+from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.ebs.volume import Volume, can_burst
@@ -46,7 +47,7 @@ MODIFICATIONS_NEEDED: Final = 2
 
 _MAX_DATAPOINT_AGE_S: Final = 600  # two datapoints at five minutes: the balance is current
 _SLACK_S: Final = 1800  # for late datapoints, late ticks and a modification that is slower than expected
-_SIX_HOURS_S: Final = 6 * 3600  # the older rule of AWS: one modification in six hours
+_SIX_HOURS_S: Final = 6 * HOUR_S  # the older rule of AWS: one modification in six hours
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,7 +272,7 @@ class _Preflight:
             f"{len(modifications)} of AWS's {QUOTA} modifications in 24 h are used; it takes"
             f" {MODIFICATIONS_NEEDED}, and one is kept for people"
         )
-        free_at_s = modifications[-(QUOTA - MODIFICATIONS_NEEDED - 1) - 1].at_s + 24 * 3600
+        free_at_s = modifications[-(QUOTA - MODIFICATIONS_NEEDED - 1) - 1].at_s + DAY_S
         yield PreflightFailure(name="quota_reserve", reason=f"{reason}; it ends {format_instant(free_at_s)}")
 
     def _telemetry_failures(self) -> Iterator[PreflightFailure]:

@@ -6,9 +6,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
+from burstctl.cli.atomic_file import write_atomically
 from burstctl.experiment.credit_bounds import EARNING_ERROR, NOISE_PCT, SPENDING_ERROR
 from burstctl.experiment.credit_reset import UNCLEAR, Hypothesis, RoundTrip, Verdict
-from burstctl.experiment.journal import Journal, ModificationTimes, write_atomically
+from burstctl.experiment.journal import Journal, ModificationTimes
 from burstctl.render.plan_json import instant_or_none
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import baseline_iops
@@ -59,9 +60,9 @@ def write_report(result: ExperimentResult, path: str) -> None:
     """Write the page.
 
     Raises:
-        JournalError: it cannot be written.
+        WriteError: it cannot be written.
     """
-    write_atomically(Path(path), render_markdown(result))
+    write_atomically(Path(path), render_markdown(result).encode())
 
 
 def render_markdown(result: ExperimentResult) -> str:

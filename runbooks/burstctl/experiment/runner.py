@@ -25,6 +25,7 @@ from burstctl.experiment.journal import Journal, JournalStore, ModificationTimes
 from burstctl.experiment.preflight import MODIFICATIONS_NEEDED
 from burstctl.experiment.report import ExperimentResult, write_report
 from burstctl.experiment.waiting import Waiter
+from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import TargetOverride, configuration_of
 from burstwatch.core.ebs.volume import Volume
@@ -43,16 +44,15 @@ from burstwatch.engine.flip_executor import execute_flips
 
 _POLL_INTERVAL_S: Final = 60  # a datapoint comes at most once a minute
 _SLOW_POLL_INTERVAL_S: Final = 300  # nothing is expected for hours; an interruption must still be noticed
-_DATAPOINT_TIMEOUT_S: Final = 3600
+_DATAPOINT_TIMEOUT_S: Final = HOUR_S
 """How long to wait for datapoints after the return while CloudWatch responds."""
 
-_LEDGER_OUTAGE_LIMIT_S: Final = 6 * 3600
+_LEDGER_OUTAGE_LIMIT_S: Final = 6 * HOUR_S
 """How long to wait for a ledger that could be used before."""
 
-_DAY_S: Final = 24 * 3600
-_HOLD_RENEWAL_S: Final = 12 * 3600  # half of the day that a hold is placed ahead
+_HOLD_RENEWAL_S: Final = 12 * HOUR_S  # half of the day that a hold is placed ahead
 _MAX_ATTEMPTS: Final = 5  # AWS refuses for a passing reason now and then, but not five times
-_CONFIRMATION_VALID_FOR_S: Final = 2 * 3600
+_CONFIRMATION_VALID_FOR_S: Final = 2 * HOUR_S
 """A person's confirmation is based on a reading of the volume, and is valid for this long."""
 
 _RETURN_DURATION_FACTOR: Final = 1.25
@@ -285,7 +285,7 @@ class ExperimentRunner:
         now_s, round_trip = self._now_s, result.round_trip
         assert round_trip is not None
         returned_at_s = self.journal.back.ended_s
-        is_last = now_s >= returned_at_s + (_DAY_S if failures else _DATAPOINT_TIMEOUT_S)
+        is_last = now_s >= returned_at_s + (DAY_S if failures else _DATAPOINT_TIMEOUT_S)
         if is_last or (round_trip.has_enough_datapoints and not failures):
             write_report(result, self.journal.report)
             self._result = result
@@ -477,7 +477,7 @@ class ExperimentRunner:
 
     def _hold_until_s(self) -> int:
         journal = self.journal
-        return max(journal.begun_s + journal.lasts_s, int(self._now_s)) + _DAY_S
+        return max(journal.begun_s + journal.lasts_s, int(self._now_s)) + DAY_S
 
     def _own_hold(self) -> Hold | None:
         holds = self.context.services.ledger.holds(self._now_s)

@@ -65,7 +65,7 @@ _SHARED_OPTIONS: Final = (
         "--reason", type=ReasonText(), metavar="TEXT", help="Why: it stands in the ledger and in alerts."
     ),
     click.option("--dry-run", is_flag=True, help="Show the plan and ask AWS whether it may; do nothing."),
-    click.option("--yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
+    click.option("--yes", "assumes_yes", is_flag=True, help="Do not ask; needed where there is no terminal."),
 )
 
 
@@ -159,10 +159,7 @@ def _request(
     terms: Sequence[TagTerm],
     overridden: Sequence[Guard],
     reason: str | None,
-    dry_run: bool,
-    yes: bool,
-    target_override: TargetOverride | None = None,
-    duration: timedelta | None = None,
+    **values: Any,
 ) -> FlipRequest:
     """The request, if the options agree with each other."""
     if bool(volumes) == bool(terms):
@@ -173,10 +170,7 @@ def _request(
         direction=direction,
         volume_ids=list(dict.fromkeys(volumes)),
         terms=list(dict.fromkeys(terms)),
-        target_override=target_override,
-        duration=duration,
         overridden=frozenset(overridden),
         reason=reason,
-        dry_run=dry_run,
-        assumes_yes=yes,
+        **values,
     )

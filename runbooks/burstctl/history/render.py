@@ -10,13 +10,11 @@ from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
 from burstctl.render.flip_text import format_extra_cost
 from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock, format_duration, format_until, sanitise
-
-FLEET: Final = "*"
-"""The subject under which the ledger files what concerns every volume."""
 
 _INDENT: Final = "  "
 # layout: the width of "HH:MM:SS ", and the beginning of a state that could not be read

@@ -11,13 +11,12 @@ from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInter
 from burstctl.timeline.timeline import DataGap, DataGapReason, IopsLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.durations import DAY_S, format_duration_literal
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import Flip, FlipStatus
 from burstwatch.core.text import display_width, format_clock, format_rounded_duration, format_time, sanitise
 
 MAX_LABEL_CHARS: Final = 60  # about the width of the picture at its font size
-_DAY_S: Final = 24 * 3600
 
 GAP_LABELS: Final = {
     DataGapReason.NOT_CREATED: ("not created yet", "none yet"),
@@ -32,7 +31,7 @@ GAP_LABELS: Final = {
 
 def format_event_time(at_s: float, timeline: Timeline) -> str:
     """The hour and minute, with the day if the picture has more than one."""
-    if timeline.end_s - timeline.start_s <= _DAY_S:
+    if timeline.end_s - timeline.start_s <= DAY_S:
         return format_clock(at_s)
     return _format_day_and_time(at_s)
 

@@ -7,14 +7,14 @@ from typing import Final
 
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.timeline.intervals import FLEET
 from burstctl.timeline.timeline import DataGapReason, Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.adapters.aws.metric_history import HistoryReader
-from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
@@ -30,10 +30,10 @@ METRICS: Final = ("balance", "read_ops", "write_ops")
 MAX_SPAN: Final = timedelta(days=454)
 """CloudWatch keeps means of an hour for 455 days."""
 
-_PERIOD_LIMITS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (MAX_SPAN, 3600))
+_PERIOD_LIMITS: Final = ((timedelta(days=14), 60), (timedelta(days=62), 300), (MAX_SPAN, HOUR_S))
 """Up to how far back CloudWatch still has which period, a day less than it says."""
 
-_LEDGER_LOOKBACK_S: Final = 30 * 24 * 3600
+_LEDGER_LOOKBACK_S: Final = 30 * DAY_S
 """How much earlier the ledger is read: no hold lasts longer, and few flips do."""
 
 _MAX_FAILURE_CHARS: Final = 600  # a failure of AWS on a few lines

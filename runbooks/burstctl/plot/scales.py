@@ -11,14 +11,12 @@ from typing import Final
 from burstctl.timeline.intervals import TimelineEvent
 from burstctl.timeline.timeline import Timeline
 from burstwatch.core.buckets.series import Series
+from burstwatch.core.durations import DAY_S, HOUR_S, MINUTE_S
 
-_MINUTE_S: Final = 60
-_HOUR_S: Final = 3600
-_DAY_S: Final = 24 * _HOUR_S
 _STEPS_S: Final = (
-    *(_MINUTE_S * minutes for minutes in (1, 2, 5, 10, 15, 30)),
-    *(_HOUR_S * hours for hours in (1, 2, 3, 6, 12)),
-    *(_DAY_S * days for days in (1, 2, 7, 14, 28, 56, 112)),
+    *(MINUTE_S * minutes for minutes in (1, 2, 5, 10, 15, 30)),
+    *(HOUR_S * hours for hours in (1, 2, 3, 6, 12)),
+    *(DAY_S * days for days in (1, 2, 7, 14, 28, 56, 112)),
 )
 _LETTERS_BY_IMPORTANCE: Final = "EC!XSFBTGOWR?"
 """The letters of marks, those that matter most first."""
@@ -73,7 +71,7 @@ class TimeScale:
         at_s = ceil(self.start_s / step_s) * step_s
         while at_s < self.end_s:
             at = datetime.fromtimestamp(at_s, UTC)
-            is_day = step_s >= _DAY_S or (at_s % _DAY_S == 0)
+            is_day = step_s >= DAY_S or (at_s % DAY_S == 0)
             yield self.column(at_s), at.strftime("%d %b" if is_day else "%H:%M")
             at_s += step_s
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import Command, Options, common_options, write_examples
+from burstctl.cli.options import Command, CommandGroup, Options, common_options
 from burstctl.cli.output import print_error, print_info, print_output, to_json
 from burstctl.context.active_policy import PolicySource, find_file_source, find_policy_source, is_policy_named
 from burstctl.context.stack_policy import StackPolicySource, StackPolicyStore
@@ -28,12 +28,7 @@ WITHDRAW: Final = ("burstctl policy push --withdraw", "back to the policy it was
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
-class _PolicyGroup(click.Group):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        write_examples(formatter, (CHECK, SHOW, PUSH), PAGE)
-
-
-@click.group(cls=_PolicyGroup, invoke_without_command=True)
+@click.group(cls=CommandGroup, examples=(CHECK, SHOW, PUSH), page=PAGE)
 @click.pass_context
 def policy(context: click.Context) -> None:
     """Check a policy, show the one in force, or push one to a deployed stack."""

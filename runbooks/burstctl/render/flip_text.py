@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from burstctl.render.plan_json import instant_or_none
 from burstctl.render.plan_text import format_usd_difference
-from burstwatch.core.ebs.pricing import HOURS_PER_MONTH, PRICE_SOURCE
+from burstwatch.core.ebs.pricing import PRICE_SOURCE, usd_over
 from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.ledger.flip_state import (
     QUOTA_PERIOD_S,
@@ -64,7 +64,7 @@ def _cost_so_far(flip: Flip, now_s: float) -> str:
 
 def format_extra_cost(usd_per_month_more: float, duration_s: float) -> str:
     """The additional cost of a flip of this duration."""
-    return format_usd_difference(usd_per_month_more * max(0.0, duration_s) / 3600 / HOURS_PER_MONTH)
+    return format_usd_difference(usd_over(usd_per_month_more, duration_s))
 
 
 def describe_quota(modifications: Sequence[ModificationUse], now_s: float) -> list[str]:

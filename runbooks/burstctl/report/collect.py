@@ -9,15 +9,10 @@ from typing import Any, Final
 
 from burstctl.context.context import CommandContext
 from burstctl.context.on_demand_pass import assess_volumes
-from burstctl.history.render import FLEET
 from burstctl.render.flip_status import is_flip_active
 from burstctl.report.activity import Activity, read_activities
 from burstctl.report.costs import (
-    FLIP_ENTRY_KINDS,
     CostSummary,
-    FlipCost,
-    begins_mid_interval,
-    flip_costs,
     summarise_costs,
 )
 from burstctl.report.series import (
@@ -30,12 +25,14 @@ from burstctl.report.series import (
     choose_axis,
     read_metric_series,
 )
+from burstctl.timeline.flip_costs import FLIP_ENTRY_KINDS, FlipCost, begins_mid_interval, flip_costs
 from burstctl.timeline.timeline import Timeline, TimelineInput, build_timeline
 from burstctl.timeline.window_intervals import WindowInterval, manual_overrides, window_intervals
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import VolumeType
+from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState

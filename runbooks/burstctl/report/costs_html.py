@@ -5,14 +5,16 @@ from datetime import timedelta
 from typing import Any, Final
 
 from burstctl.render.flip_status import format_configuration
+from burstctl.render.planned_flip import PRICES
 from burstctl.report.collect import FleetReport
-from burstctl.report.costs import PRICES, CostSummary, FlipCost
+from burstctl.report.costs import CostSummary
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
     format_volume_count,
     volume_labels,
 )
+from burstctl.timeline.flip_costs import FlipCost
 from burstwatch.core.text import format_usd
 from burstwatch.core.watch.api_cost import usd_per_month_now
 

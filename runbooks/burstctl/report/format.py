@@ -1,14 +1,11 @@
 """Words of the page: instants, spans, dollars, and what a volume is called in it."""
 
 from datetime import UTC, datetime, timedelta
-from typing import Final
 
 from burstctl.render.volume import display_name_of
 from burstctl.report.collect import FleetReport
+from burstwatch.core.durations import DAY_S, HOUR_S
 from burstwatch.core.watch.decision import Decision
-
-_DAY_S: Final = 86_400
-_HOUR_S: Final = 3_600
 
 
 def format_full_instant(at_s: float) -> str:
@@ -19,9 +16,9 @@ def format_full_instant(at_s: float) -> str:
 def format_lookback(lookback: timedelta) -> str:
     """``24 h``, ``90 min``, ``7 days``."""
     seconds = int(lookback.total_seconds())
-    if seconds % _DAY_S == 0 and seconds > _DAY_S:
-        return f"{seconds // _DAY_S} days"
-    return f"{seconds // _HOUR_S} h" if seconds % _HOUR_S == 0 else f"{seconds // 60} min"
+    if seconds % DAY_S == 0 and seconds > DAY_S:
+        return f"{seconds // DAY_S} days"
+    return f"{seconds // HOUR_S} h" if seconds % HOUR_S == 0 else f"{seconds // 60} min"
 
 
 def format_volume_count(count: int, adjective: str = "") -> str:

@@ -6,6 +6,7 @@ from math import ceil
 from typing import Any, Final
 
 from burstwatch.adapters.aws.metric_history import HistoryReader
+from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 
 MAX_OVERVIEW_POINTS: Final = 72
@@ -18,7 +19,7 @@ OVERVIEW_METRICS: Final = ("balance",)
 DETAIL_METRICS: Final = ("balance", "read_ops", "write_ops")
 
 _PERIODS_S: Final = (60, 300, 900, 1_800, 3_600, 7_200, 14_400, 21_600, 43_200, 86_400)
-_MINUTE_RETENTION_S: Final = 15 * 86_400  # Source: CloudWatch API reference, GetMetricData
+_MINUTE_RETENTION_S: Final = 15 * DAY_S  # Source: CloudWatch API reference, GetMetricData
 _FIVE_MINUTES_S: Final = 300
 
 

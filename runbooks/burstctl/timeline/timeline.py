@@ -26,6 +26,7 @@ from burstctl.timeline.intervals import (
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.buckets.series import PERIOD_S, Series
+from burstwatch.core.durations import HOUR_S
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
@@ -41,7 +42,7 @@ _LAST_MINUTE_DELAY_S: Final = 120
 _RETURN_GAP_S: Final = 900
 """How long after a return the balance may be missing because of it."""
 
-_MAX_SWEEP_INTERVAL_S: Final = 3600
+_MAX_SWEEP_INTERVAL_S: Final = HOUR_S
 """The sweep's longest interval: a calm volume that begins to drain is noticed within this time."""
 
 # 8 % leave room for "now" and its label; beyond 75 % the past could not be read any more

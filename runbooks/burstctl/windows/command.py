@@ -9,7 +9,13 @@ import click
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
-from burstctl.cli.options import ORDER_DURATION, Command, Options, common_options, write_examples
+from burstctl.cli.options import (
+    ORDER_DURATION,
+    Command,
+    CommandGroup,
+    Options,
+    common_options,
+)
 from burstctl.cli.output import print_failures, print_info, print_output, to_json
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, lay_out
 from burstctl.context.context import CommandContext, open_operator, open_readonly
@@ -42,12 +48,7 @@ STOP: Final = ("burstctl window stop release", "ends it now; its volumes return 
 _MAX_NAMED: Final = 20  # what fits on a terminal; --json has all of it
 
 
-class _WindowGroup(click.Group):
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        write_examples(formatter, (LIST, START, STOP), PAGE)
-
-
-@click.group(cls=_WindowGroup, invoke_without_command=True)
+@click.group(cls=CommandGroup, examples=(LIST, START, STOP), page=PAGE)
 @click.pass_context
 def window(context: click.Context) -> None:
     """Show the windows, and start or stop one by hand.

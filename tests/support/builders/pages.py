@@ -5,9 +5,10 @@ from datetime import timedelta
 
 from burstctl.report.activity import Activity, ActivityKind
 from burstctl.report.collect import FleetReport, VolumeDetail
-from burstctl.report.costs import FlipCost, summarise_costs
+from burstctl.report.costs import summarise_costs
 from burstctl.report.page import render_page
 from burstctl.report.series import MAX_DETAIL_POINTS, MAX_OVERVIEW_POINTS, choose_axis
+from burstctl.timeline.flip_costs import FlipCost
 from burstctl.timeline.timeline import TimelineInput, build_timeline
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory

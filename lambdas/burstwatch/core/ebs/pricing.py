@@ -16,6 +16,8 @@ from itertools import pairwise
 from math import inf
 from typing import Final
 
+from burstwatch.core.durations import HOUR_S
+
 HOURS_PER_MONTH: Final = 730
 """AWS's own convention: 365 * 24 / 12."""
 MIN_BILLED_DURATION: Final = timedelta(minutes=1)
@@ -139,6 +141,11 @@ def usd_per_hour(per_month: float) -> float:
     return per_month / HOURS_PER_MONTH
 
 
+def usd_over(per_month: float, duration_s: float) -> float:
+    """Dollars for so many seconds, from dollars a month."""
+    return usd_per_hour(per_month) * max(0.0, duration_s) / HOUR_S
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceChange:
     """What a volume costs before and after a change."""
@@ -152,6 +159,4 @@ class PriceChange:
 
     def difference_usd_over(self, duration: timedelta) -> float:
         """Dollars that a change for this long adds to the bill; negative if it saves money."""
-        return usd_per_hour(self.difference_usd_per_month) * (
-            max(duration, MIN_BILLED_DURATION) / timedelta(hours=1)
-        )
+        return usd_over(self.difference_usd_per_month, max(duration, MIN_BILLED_DURATION).total_seconds())

@@ -6,11 +6,12 @@ from datetime import timedelta
 import pytest
 
 from burstctl.report.activity import ActivityKind, count_activities, read_activities
-from burstctl.report.costs import begins_mid_interval, flip_costs, summarise_costs
+from burstctl.report.costs import summarise_costs
 from burstctl.report.format import format_lookback
 from burstctl.report.page import escape_json
 from burstctl.report.page_data import align_to_axis, encode_runs
 from burstctl.report.series import Axis, choose_axis
+from burstctl.timeline.flip_costs import begins_mid_interval, flip_costs
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ledger.flip_state import EXTERNAL, configuration_to_document
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
