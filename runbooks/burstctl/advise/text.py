@@ -8,10 +8,11 @@ from typing import Final
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import STAY, Advice, Verdict, describe_period
 from burstctl.cli.output import print_first_lines, print_info
+from burstctl.cli.styled_text import StyledText
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out_topics, wrap_hanging
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.planned_flip import flip_options
-from burstctl.render.table import Cell, Table, render_plain, truncate
+from burstctl.render.table import Table, render_plain, truncate
 from burstctl.render.volume import describe_volume, display_name_of
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd
@@ -88,20 +89,20 @@ def _flip_options(advice: Advice) -> list[str]:
     return flip_options(advice.target) if advice.verdict is Verdict.MOVE else []
 
 
-def _table_lines(advice: Advice) -> list[list[Cell]]:
+def _table_lines(advice: Advice) -> list[list[StyledText]]:
     first = [
-        Cell(advice.volume.volume_id),
-        Cell(_describe_briefly(advice.inputs.current, advice.volume.size_gib)),
-        Cell(_describe_target(advice)),
-        Cell(format_signed_usd(advice.price.difference_usd_per_month)),
+        StyledText(advice.volume.volume_id),
+        StyledText(_describe_briefly(advice.inputs.current, advice.volume.size_gib)),
+        StyledText(_describe_target(advice)),
+        StyledText(format_signed_usd(advice.price.difference_usd_per_month)),
     ]
     name = display_name_of(advice.volume) or advice.volume.instance_id or ""
     second = [
-        Cell(truncate(name, _VOLUME_COLUMNS)),
-        Cell(_describe_drain(advice)),
-        Cell(_describe_history(advice)),
+        StyledText(truncate(name, _VOLUME_COLUMNS)),
+        StyledText(_describe_drain(advice)),
+        StyledText(_describe_history(advice)),
     ]
-    return [first, [*second, Cell("")]]
+    return [first, [*second, StyledText("")]]
 
 
 def _describe_briefly(configuration: Configuration, size_gib: int) -> str:

@@ -8,10 +8,11 @@ from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import MIN_RECORDED_S, Backtest
 from burstctl.backtest.scoring import Stalls, Tally, replayed_days
 from burstctl.cli.output import print_first_lines, print_info
+from burstctl.cli.styled_text import StyledText
 from burstctl.cli.text_layout import COLUMNS, Topic, lay_out, lay_out_topics, sanitise_aligned, wrap_hanging
 from burstctl.history.render import HistoryEntry, layout_history, render_entries
 from burstctl.render.plan_text import format_usd_difference
-from burstctl.render.table import COLUMN_GAP, Cell, Table, truncate
+from burstctl.render.table import Table, render_plain, truncate
 from burstctl.render.volume import describe_volume, display_name_of
 from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd
 
@@ -131,7 +132,7 @@ def _table_lines(backtest: Backtest, listed: Sequence[Tally]) -> list[str]:
         lines=[_table_line(tally) for tally in listed],
         right_aligned=frozenset(_TITLES[1:]),
     )
-    header, *lines = (COLUMN_GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
+    header, *lines = render_plain(table).splitlines()
     output = [header]
     for line, tally in zip(lines, listed, strict=True):
         output += [line, *_wrap_indented(sanitise_aligned(_describe_details(tally, backtest)))]
@@ -142,7 +143,7 @@ def _wrap_indented(sentence: str) -> list[str]:
     return [f"  {line}" for line in wrap_hanging(sentence, COLUMNS - 2)]
 
 
-def _table_line(tally: Tally) -> list[Cell]:
+def _table_line(tally: Tally) -> list[StyledText]:
     stalls = tally.stalls
     flips = f"{tally.flips}/{tally.returns}" if tally.modifications else "0"
     texts = (
@@ -154,7 +155,7 @@ def _table_line(tally: Tally) -> list[Cell]:
         f"{stalls.left:,}",
         f"{tally.usd_over_gp2:+,.2f}" if tally.flips else "",
     )
-    return [Cell(text) for text in texts]
+    return [StyledText(text) for text in texts]
 
 
 def _describe_details(tally: Tally, backtest: Backtest) -> str:

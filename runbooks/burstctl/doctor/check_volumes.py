@@ -131,14 +131,7 @@ def check_volumes(context: DoctorContext) -> Iterator[Finding]:
 def judge_unreadable(fleet: Fleet) -> Iterator[Finding]:
     """Volumes that EC2 describes in a way that cannot be read."""
     for volume_id, failure in list(fleet.failures.items())[:_MAX_FINDINGS]:
-        finding = from_failure(failure)
-        yield Finding(
-            verdict=finding.verdict,
-            summary=finding.summary,
-            subject=volume_id,
-            fix=finding.fix,
-            trouble=finding.trouble,
-        )
+        yield replace(from_failure(failure), subject=volume_id)
 
 
 def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Finding]:

@@ -10,11 +10,12 @@ from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import Command, Options, common_options
 from burstctl.cli.output import print_info, print_output, to_json
 from burstctl.cli.progress import ProgressBar
+from burstctl.cli.styled_text import render_styled
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import exit_code_of_findings
 from burstctl.doctor.json import all_findings, to_document
 from burstctl.doctor.runner import run_checks
-from burstctl.doctor.text import describe_totals, render, to_lines
+from burstctl.doctor.text import describe_totals, to_lines
 
 
 @click.command(
@@ -45,7 +46,7 @@ def doctor(options: Options) -> ExitCode:
     finally:
         progress.end()
         context.close()
-    print_output(to_json(document) if options.json else render(to_lines(results)))
+    print_output(to_json(document) if options.json else render_styled(to_lines(results)))
     print_info(f"{describe_totals(results)}; {_describe_effort(context)}")
     return exit_code_of_findings(all_findings(results), exit_zero=options.exit_zero)
 

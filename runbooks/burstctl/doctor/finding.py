@@ -1,8 +1,9 @@
 """What a check found: a verdict, what was observed, and how to fix it."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from burstctl.cli.exit_codes import ExitCode
@@ -28,7 +29,7 @@ class Trouble(StrEnum):
     MISUSED = "misused"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Finding:
     """One thing that was checked, and how to fix it.
 
@@ -38,9 +39,10 @@ class Finding:
 
     verdict: Verdict
     summary: str
+    _: KW_ONLY
     subject: str = ""
     fix: str = ""
-    commands: Sequence[str] = ()
+    commands: tuple[str, ...] = ()
     page: str | None = None
     trouble: Trouble | None = None
 
@@ -58,49 +60,17 @@ class CheckTimeoutError(BurstwatchError):
     """There was no response in time."""
 
 
-def ok(summary: str, *, subject: str = "", fix: str = "") -> Finding:
-    """All is well; a ``fix`` here says why there is nothing to do."""
-    return Finding(verdict=Verdict.OK, summary=summary, subject=subject, fix=fix)
+ok: Final = partial(Finding, Verdict.OK)
+"""All is well; a ``fix`` here says why there is nothing to do."""
 
+skipped: Final = partial(Finding, Verdict.SKIPPED)
+"""It is not known, or does not apply, and why."""
 
-def skipped(summary: str, *, subject: str = "", fix: str = "") -> Finding:
-    """It is not known, or does not apply, and why."""
-    return Finding(verdict=Verdict.SKIPPED, summary=summary, subject=subject, fix=fix)
+warning: Final = partial(Finding, Verdict.WARNING)
+"""It works, but the operator should know about it."""
 
-
-def warning(
-    summary: str, *, fix: str, subject: str = "", commands: Sequence[str] = (), page: str | None = None
-) -> Finding:
-    """It works, but the operator should know about it."""
-    return Finding(
-        verdict=Verdict.WARNING,
-        summary=summary,
-        subject=subject,
-        fix=fix,
-        commands=tuple(commands),
-        page=page,
-    )
-
-
-def broken(
-    summary: str,
-    *,
-    fix: str,
-    subject: str = "",
-    commands: Sequence[str] = (),
-    page: str | None = None,
-    trouble: Trouble | None = None,
-) -> Finding:
-    """It does not work."""
-    return Finding(
-        verdict=Verdict.BROKEN,
-        summary=summary,
-        subject=subject,
-        fix=fix,
-        commands=tuple(commands),
-        page=page,
-        trouble=trouble,
-    )
+broken: Final = partial(Finding, Verdict.BROKEN)
+"""It does not work."""
 
 
 def from_error(error: Exception) -> Finding:

@@ -1,15 +1,14 @@
 """The findings as text: faults first, each with its fix, then the others by group."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final
+from typing import Final, TypeAlias
 
-from burstctl.cli.output import supports_colour
+from burstctl.cli.styled_text import StyledText
 from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstctl.doctor.finding import Finding, Verdict
-from burstctl.doctor.line import StyledLine
 from burstctl.doctor.runner import CheckResult
 from burstwatch.core.text import display_width, sanitise, wrap
 
@@ -39,6 +38,9 @@ _WORD_PATTERN: Final = re.compile(r"(?:'[^']*'|[^ '])+")
 """A word of a command: blanks inside quotes belong to it."""
 
 
+_Line: TypeAlias = Sequence[StyledText]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _MergedFinding:
     """Findings that differ only in what they are about, or in the check that made them."""
@@ -48,29 +50,20 @@ class _MergedFinding:
     subjects: Sequence[str]
 
 
-def to_lines(results: Sequence[CheckResult]) -> list[StyledLine]:
+def to_lines(results: Sequence[CheckResult]) -> list[_Line]:
     """Everything, in lines of at most 80 columns but for what is to be pasted."""
     merged = _merge(results)
-    lines: list[StyledLine] = []
+    lines: list[_Line] = []
     for verdict in _URGENT:
         for item in merged:
             if item.finding.verdict is verdict:
-                lines += [*_urgent_lines(item), StyledLine("")]
+                lines += [*_urgent_lines(item), _styled("")]
     groups = {item.check.name: str(item.check.group) for item in results}
     not_urgent = [item for item in merged if item.finding.verdict not in _URGENT]
     for group, members in groupby(not_urgent, key=lambda item: groups[item.checks[0]]):
-        lines += [StyledLine(group.capitalize(), "bold", len(group))]
+        lines += [_styled(group.capitalize(), "bold", len(group))]
         lines += [line for item in members for line in _other_lines(item)]
-    return lines[:-1] if lines and not lines[-1].text else lines
-
-
-def render(lines: Iterable[StyledLine]) -> str:
-    """The lines, styled for this terminal, or plain if there is none."""
-    if not supports_colour():
-        return "\n".join(line.text for line in lines)
-    from burstctl.doctor.colours import render_colours  # noqa: PLC0415 - rich is for screens only
-
-    return render_colours(lines)
+    return lines[:-1] if lines and not any(part.text for part in lines[-1]) else lines
 
 
 def describe_totals(results: Sequence[CheckResult]) -> str:
@@ -80,6 +73,11 @@ def describe_totals(results: Sequence[CheckResult]) -> str:
     words = {Verdict.WARNING: "warning" if counts[Verdict.WARNING] == 1 else "warnings"}
     parts = [f"{count:,} {words.get(verdict, verdict)}" for verdict, count in counts.items() if count]
     return ", ".join(parts)
+
+
+def _styled(text: str, style: str = "", styled_chars: int = 0) -> _Line:
+    """A line whose first characters have a style."""
+    return StyledText(text[:styled_chars], style), StyledText(text[styled_chars:])
 
 
 def _merge(results: Sequence[CheckResult]) -> list[_MergedFinding]:
@@ -102,21 +100,21 @@ def _append_new(items: Sequence[str], item: str) -> Sequence[str]:
     return items if not item or item in items else (*items, item)
 
 
-def _urgent_lines(merged: _MergedFinding) -> Iterator[StyledLine]:
+def _urgent_lines(merged: _MergedFinding) -> Iterator[_Line]:
     label = _VERDICT_LABELS[merged.finding.verdict]
     head = f"{label:{_LABEL_COLUMNS}}{', '.join(merged.checks)}"
     for index, line in enumerate(wrap_hanging(head, COLUMNS)):
-        yield StyledLine(line, _VERDICT_STYLES[merged.finding.verdict] if not index else "", len(label))
+        yield _styled(line, _VERDICT_STYLES[merged.finding.verdict] if not index else "", len(label))
     yield from _indent(_describe(merged), 4)
     if merged.finding.fix:
         yield from _indent(f"To mend it: {_sanitise(merged.finding.fix)}", 4)
     for command in merged.finding.commands:
-        yield from (StyledLine(f"      {line}") for line in _wrap_command(command))
+        yield from (_styled(f"      {line}") for line in _wrap_command(command))
     if merged.finding.page:
-        yield StyledLine(f"      see {merged.finding.page}")
+        yield _styled(f"      see {merged.finding.page}")
 
 
-def _other_lines(merged: _MergedFinding) -> Iterator[StyledLine]:
+def _other_lines(merged: _MergedFinding) -> Iterator[_Line]:
     label, sentence = _VERDICT_LABELS[merged.finding.verdict], _describe(merged)
     first = f"  {label:{_LABEL_COLUMNS}}"
     if len(merged.checks) == 1:
@@ -127,14 +125,14 @@ def _other_lines(merged: _MergedFinding) -> Iterator[StyledLine]:
     if (
         max(map(display_width, words), default=0) > COLUMNS - indent
     ):  # a path, which is of no use in two pieces
-        yield StyledLine(first.rstrip(), style, len(label) + 2)
+        yield _styled(first.rstrip(), style, len(label) + 2)
         first, style, indent = " " * _DEEP_INDENT, "", _DEEP_INDENT
     lines = wrap(words, COLUMNS - indent)
     if merged.finding.fix:
         lines += wrap_hanging(f"-> {_sanitise(merged.finding.fix)}", COLUMNS - indent)
-    yield StyledLine(f"{first}{lines[0]}", style, len(label) + 2)
+    yield _styled(f"{first}{lines[0]}", style, len(label) + 2)
     for line in lines[1:]:
-        yield StyledLine(f"{'':{indent}}{line}")
+        yield _styled(f"{'':{indent}}{line}")
 
 
 def _describe(merged: _MergedFinding) -> str:
@@ -150,9 +148,9 @@ def _sanitise(text: str) -> str:
     return sanitise(text, _MAX_TEXT_LENGTH)
 
 
-def _indent(text: str, indent: int) -> Iterator[StyledLine]:
+def _indent(text: str, indent: int) -> Iterator[_Line]:
     for line in wrap(text.split(), COLUMNS - indent):
-        yield StyledLine(f"{' ' * indent}{line}")
+        yield _styled(f"{' ' * indent}{line}")
 
 
 def _wrap_command(command: str) -> list[str]:

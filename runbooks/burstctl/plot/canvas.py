@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from itertools import groupby
 from typing import Final
 
+from burstctl.cli.styled_text import StyledText
 from burstwatch.core.text import display_width
 
 
@@ -40,14 +41,6 @@ ASCII_GLYPHS: Final = Glyphs(
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class StyledRun:
-    """Adjacent characters of one style."""
-
-    text: str
-    style: str = ""
-
-
 class Canvas:
     """A grid of characters with row 0 at the top; what is outside is not drawn."""
 
@@ -81,16 +74,16 @@ class Canvas:
         """Whether these columns of a row are empty."""
         return all(character == " " for character, _ in self._cells[row][max(0, first) : end])
 
-    def lines(self) -> list[list[StyledRun]]:
+    def lines(self) -> list[list[StyledText]]:
         """The rows, blanks at their ends left out."""
         return [_styled_runs(row) for row in self._cells]
 
 
-def _styled_runs(cells: Sequence[tuple[str, str]]) -> list[StyledRun]:
+def _styled_runs(cells: Sequence[tuple[str, str]]) -> list[StyledText]:
     length = max(
         (number for number, (character, _) in enumerate(cells, start=1) if character != " "), default=0
     )
     return [
-        StyledRun("".join(character for character, _ in group), style)
+        StyledText("".join(character for character, _ in group), style)
         for style, group in groupby(cells[:length], key=lambda cell: cell[1])
     ]

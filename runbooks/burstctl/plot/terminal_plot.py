@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
-from burstctl.plot.canvas import Canvas, Glyphs, StyledRun
+from burstctl.cli.styled_text import StyledText
+from burstctl.plot.canvas import Canvas, Glyphs
 from burstctl.plot.labels import (
     describe_event,
     describe_extremes,
@@ -72,7 +73,7 @@ class _BarSeries:
     style_of: Callable[[float, float], str]
 
 
-def draw_text(volume_plot: VolumePlot, *, width: int, height: int, glyphs: Glyphs) -> list[list[StyledRun]]:
+def draw_text(volume_plot: VolumePlot, *, width: int, height: int, glyphs: Glyphs) -> list[list[StyledText]]:
     """The whole picture as lines; on a low terminal there are more of them than fit."""
     timeline, width = volume_plot.timeline, max(MIN_WIDTH, width)
     header, lanes = _draw_header(volume_plot, width), build_lanes(timeline)
@@ -81,16 +82,16 @@ def draw_text(volume_plot: VolumePlot, *, width: int, height: int, glyphs: Glyph
     chart_rows = min(_MAX_CHART_ROWS, max(_MIN_BALANCE_ROWS + _MIN_IOPS_ROWS, rows - listed_count))
     sheet = _draw(timeline, lanes, width=width, chart_rows=chart_rows, glyphs=glyphs)
     lines = [*header, *sheet.lines(), *_list_events(volume_plot, listed_count, width)]
-    return [[StyledRun(run.text.replace("…", glyphs.ellipsis), run.style) for run in line] for line in lines]
+    return [[StyledText(run.text.replace("…", glyphs.ellipsis), run.style) for run in line] for line in lines]
 
 
-def _draw_header(volume_plot: VolumePlot, width: int) -> list[list[StyledRun]]:
+def _draw_header(volume_plot: VolumePlot, width: int) -> list[list[StyledText]]:
     decision = volume_plot.decision
     style = STYLES[decision.level] if decision else _DIM
     header_texts = ((describe_state(volume_plot), style), (describe_extremes(volume_plot), _DIM))
     return [
-        [StyledRun(truncate(describe_volume(volume_plot.timeline.volume), width), _BOLD)],
-        *([StyledRun(line, style)] for text, style in header_texts for line in wrap(text.split(), width)),
+        [StyledText(truncate(describe_volume(volume_plot.timeline.volume), width), _BOLD)],
+        *([StyledText(line, style)] for text, style in header_texts for line in wrap(text.split(), width)),
     ]
 
 
@@ -335,19 +336,19 @@ def _draw_axis(sheet: Canvas, time_scale: TimeScale, glyphs: Glyphs) -> None:
             sheet.write(column, row, f"{glyphs.tick}{label}", _DIM)
 
 
-def _list_events(volume_plot: VolumePlot, max_lines: int, width: int) -> list[list[StyledRun]]:
+def _list_events(volume_plot: VolumePlot, max_lines: int, width: int) -> list[list[StyledText]]:
     """The legend of the letters, the newest last."""
     timeline = volume_plot.timeline
     events, omitted = newest_events(timeline.events, max_lines)
     lines = [
         [
-            StyledRun(f"{format_event_time(event.at_s, timeline)} ", _DIM),
-            StyledRun(event.letter, _EMPTY_STYLE if event.letter in _URGENT_LETTERS else _BOLD),
-            StyledRun(f" {truncate(describe_event(event), width - 14)}"),
+            StyledText(f"{format_event_time(event.at_s, timeline)} ", _DIM),
+            StyledText(event.letter, _EMPTY_STYLE if event.letter in _URGENT_LETTERS else _BOLD),
+            StyledText(f" {truncate(describe_event(event), width - 14)}"),
         ]
         for event in events
     ]
     if omitted:
         text = f"and {omitted} earlier: burstctl history {timeline.volume.volume_id}"
-        lines.insert(0, [StyledRun(text, _DIM)])
+        lines.insert(0, [StyledText(text, _DIM)])
     return lines

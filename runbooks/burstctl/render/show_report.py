@@ -2,12 +2,18 @@
 
 import sys
 from dataclasses import replace
+from shutil import get_terminal_size
+from typing import Final
 
 from burstctl.cli.output import print_output, to_json
+from burstctl.cli.styled_text import can_encode, render_styled
 from burstctl.render.flip_status import is_flip_active
-from burstctl.render.table import render_plain, wide_table
+from burstctl.render.table import WIDE_TABLE_COLUMNS, narrow_table, render_plain, wide_table
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.watch.pass_report import PassReport
+
+_BLOCKS: Final = "░▏▎▍▌▋▊▉█"
+_ASCII: Final = ".#"
 
 
 def print_report(report: PassReport, *, as_json: bool, shows_all: bool = False) -> None:
@@ -35,8 +41,12 @@ def print_pass_table(report: PassReport, *, as_json: bool) -> None:
 
 
 def _render_table(report: PassReport, *, shows_all: bool) -> str:
+    """The table as this terminal can show it: its width, its colours, its characters."""
     if not sys.stdout.isatty():
         return render_plain(wide_table(report, width=None, shows_all=shows_all, bar=None))
-    from burstctl.render.rich_table import render_for_terminal  # noqa: PLC0415 - rich is for screens only
-
-    return render_for_terminal(report, shows_all=shows_all)
+    width = get_terminal_size().columns
+    bar = _BLOCKS if can_encode(_BLOCKS) else _ASCII
+    table = wide_table(report, width=width, shows_all=shows_all, bar=bar)
+    if width < WIDE_TABLE_COLUMNS or table.width() > width:
+        table = narrow_table(report, shows_all=shows_all, bar=bar)
+    return render_styled(table.to_lines())

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import compress
 from operator import not_
-from typing import Final, NamedTuple
+from typing import Final
 
+from burstctl.cli.styled_text import StyledText, to_plain_text
 from burstctl.render.flip_status import describe_flip_status, is_flip_active
 from burstctl.render.volume import MAX_NAME_CHARS, display_name_of
 from burstwatch.core.assessment.assess import Assessment, UnknownReason
@@ -34,7 +35,7 @@ _FORECAST_COLUMNS: Final = 31
 _BAR_CELLS: Final = 5
 _NAME_INDEX: Final = 2
 _FLIP_INDEX: Final = 5
-COLUMN_GAP: Final = "  "
+_COLUMN_GAP: Final = "  "
 
 STYLES: Final = {
     Level.EXHAUSTED: "bold white on red",
@@ -61,19 +62,12 @@ UNKNOWN_REASON_LABELS: Final = {
 }
 
 
-class Cell(NamedTuple):
-    """The content of one column in one line; ``style`` is a style of rich."""
-
-    text: str
-    style: str = ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
     """Lines of cells under titles; ``notes`` are below and state what is not shown."""
 
     titles: Sequence[str]
-    lines: Sequence[Sequence[Cell]]
+    lines: Sequence[Sequence[StyledText]]
     right_aligned: frozenset[str]
     notes: Sequence[str] = ()
 
@@ -84,18 +78,18 @@ class Table:
 
     def width(self) -> int:
         """How many columns of the terminal a line takes."""
-        return sum(self.widths()) + text_width(COLUMN_GAP) * (len(self.titles) - 1)
+        return sum(self.widths()) + text_width(_COLUMN_GAP) * (len(self.titles) - 1)
 
-    def padded(self) -> list[list[Cell]]:
-        """Titles and lines with every cell but the last filled up to its column's width."""
-        widths = self.widths()
-        header = [Cell(title, "bold") for title in self.titles]
+    def to_lines(self) -> list[list[StyledText]]:
+        """Titles, lines and notes; every cell is filled up to its column's width."""
+        header = [StyledText(title, "bold") for title in self.titles]
+        columns = [
+            (width, title in self.right_aligned)
+            for width, title in zip(self.widths(), self.titles, strict=True)
+        ]
         return [
-            [
-                Cell(_pad(cell.text, width, is_right_aligned=title in self.right_aligned), cell.style)
-                for cell, width, title in zip(line, widths, self.titles, strict=True)
-            ]
-            for line in [header, *self.lines]
+            *(_to_line(cells, columns) for cells in [header, *self.lines]),
+            *([StyledText(note, "dim")] for note in self.notes),
         ]
 
 
@@ -136,14 +130,16 @@ def _with_flip_column(table: Table, flip_statuses: Iterable[str]) -> Table:
         table,
         titles=[*table.titles[:_FLIP_INDEX], "FLIP", *table.titles[_FLIP_INDEX:]],
         lines=[
-            [*line[:_FLIP_INDEX], Cell(flip_status, FLIP_STYLE), *line[_FLIP_INDEX:]]
+            [*line[:_FLIP_INDEX], StyledText(flip_status, FLIP_STYLE), *line[_FLIP_INDEX:]]
             for line, flip_status in zip(table.lines, flip_statuses, strict=True)
         ],
     )
 
 
-def _with_truncated_name(line: Sequence[Cell], decision: Decision, name_columns: int) -> list[Cell]:
-    return [*line[:_NAME_INDEX], Cell(format_name(decision, name_columns)), *line[_NAME_INDEX + 1 :]]
+def _with_truncated_name(
+    line: Sequence[StyledText], decision: Decision, name_columns: int
+) -> list[StyledText]:
+    return [*line[:_NAME_INDEX], StyledText(format_name(decision, name_columns)), *line[_NAME_INDEX + 1 :]]
 
 
 def narrow_table(report: PassReport, *, shows_all: bool, bar: str | None) -> Table:
@@ -156,8 +152,7 @@ def narrow_table(report: PassReport, *, shows_all: bool, bar: str | None) -> Tab
 
 def render_plain(table: Table) -> str:
     """Aligned text, no colour."""
-    lines = (COLUMN_GAP.join(cell.text for cell in line).rstrip() for line in table.padded())
-    return "\n".join([*lines, *table.notes])
+    return to_plain_text(table.to_lines())
 
 
 def text_width(text: str) -> int:
@@ -267,26 +262,28 @@ def _format_lowest(decisions: Iterable[Decision]) -> str:
     )
 
 
-def _wide_line(decision: Decision, now_s: float, bar: str | None, forecast_columns: int | None) -> list[Cell]:
+def _wide_line(
+    decision: Decision, now_s: float, bar: str | None, forecast_columns: int | None
+) -> list[StyledText]:
     assessment = decision.assessment
     drain = assessment.forecast.drain_per_s if assessment.forecast else None
     style = _level_style(decision)
     return [
-        Cell(level_label(decision), style),
-        Cell(assessment.volume.volume_id),
-        Cell(format_name(decision)),
-        Cell(_format_balance(decision, bar), _bar_style(style)),
-        Cell(
+        StyledText(level_label(decision), style),
+        StyledText(assessment.volume.volume_id),
+        StyledText(format_name(decision)),
+        StyledText(_format_balance(decision, bar), _bar_style(style)),
+        StyledText(
             describe_depletion(decision, now_s, forecast_columns), "" if decision.level.is_alerting else "dim"
         ),
-        Cell("" if drain is None else f"{drain:,.0f}".replace("-0", "0")),
-        Cell(f"{assessment.baseline_iops:,}" if assessment.volume.is_gp2 else ""),
-        Cell(f"{assessment.volume.size_gib:,}"),
-        Cell(assessment.volume.instance_id or "", "dim"),
+        StyledText("" if drain is None else f"{drain:,.0f}".replace("-0", "0")),
+        StyledText(f"{assessment.baseline_iops:,}" if assessment.volume.is_gp2 else ""),
+        StyledText(f"{assessment.volume.size_gib:,}"),
+        StyledText(assessment.volume.instance_id or "", "dim"),
     ]
 
 
-def _narrow_lines(decision: Decision, report: PassReport, bar: str | None) -> list[list[Cell]]:
+def _narrow_lines(decision: Decision, report: PassReport, bar: str | None) -> list[list[StyledText]]:
     assessment = decision.assessment
     style, name = _level_style(decision), format_name(decision)
     depletion = describe_depletion(decision, report.now_s, _FORECAST_COLUMNS)
@@ -295,23 +292,23 @@ def _narrow_lines(decision: Decision, report: PassReport, bar: str | None) -> li
     if is_calm and name:
         depletion = f"{depletion} ({format_name(decision, _FORECAST_COLUMNS - len(depletion) - 3)})"
     first_line = [
-        Cell(level_label(decision), style),
-        Cell(assessment.volume.volume_id),
-        Cell(_format_balance(decision, bar), _bar_style(style)),
-        Cell(truncate(depletion, _FORECAST_COLUMNS), "" if decision.level.is_alerting else "dim"),
+        StyledText(level_label(decision), style),
+        StyledText(assessment.volume.volume_id),
+        StyledText(_format_balance(decision, bar), _bar_style(style)),
+        StyledText(truncate(depletion, _FORECAST_COLUMNS), "" if decision.level.is_alerting else "dim"),
     ]
     if is_calm:
         return [first_line]
     second_line = [
-        Cell(""),
-        Cell(
+        StyledText(""),
+        StyledText(
             format_name(decision, _VOLUME_COLUMNS)
             or truncate(assessment.volume.instance_id or "", _VOLUME_COLUMNS)
         ),
-        Cell(f"{assessment.volume.size_gib:,} GiB", "dim"),
-        Cell(truncate(flip_status, _FORECAST_COLUMNS), FLIP_STYLE)
+        StyledText(f"{assessment.volume.size_gib:,} GiB", "dim"),
+        StyledText(truncate(flip_status, _FORECAST_COLUMNS), FLIP_STYLE)
         if flip_status
-        else Cell(_describe_flow(decision), "dim"),
+        else StyledText(_describe_flow(decision), "dim"),
     ]
     return [first_line, second_line]
 
@@ -358,6 +355,11 @@ def _format_percent(balance_pct: float) -> str:
     return f"{balance_pct:.1f} %"
 
 
-def _pad(text: str, width: int, *, is_right_aligned: bool) -> str:
-    blank = " " * (width - text_width(text))
-    return blank + text if is_right_aligned else text + blank
+def _to_line(cells: Sequence[StyledText], columns: Sequence[tuple[int, bool]]) -> list[StyledText]:
+    """The cells with blanks between them; a column has its width, and whether it is aligned to the right."""
+    line: list[StyledText] = []
+    for cell, (width, is_right_aligned) in zip(cells, columns, strict=True):
+        blank = " " * (width - text_width(cell.text))
+        text = f"{blank}{cell.text}" if is_right_aligned else f"{cell.text}{blank}"
+        line += [StyledText(text, cell.style), StyledText(_COLUMN_GAP)]
+    return line

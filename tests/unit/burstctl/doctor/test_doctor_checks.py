@@ -9,6 +9,7 @@ from urllib.error import URLError
 import pytest
 
 from burstctl.cli.exit_codes import ExitCode
+from burstctl.cli.styled_text import to_plain_text
 from burstctl.doctor import check_alerts, check_permissions
 from burstctl.doctor.check_alerts import judge_subscriptions, probe_webhook
 from burstctl.doctor.check_credentials import judge_clock, judge_credentials
@@ -543,10 +544,8 @@ def check_results(*findings, name="odd"):
 
 def test_a_command_is_continued_between_its_words_and_never_inside_quotes():
     command = f"aws scheduler get-schedule --name {'n' * 40} --query '{{A: B, {'C: D, ' * 12}}}' > s.json"
-    lines = [
-        line.text
-        for line in to_lines(check_results(broken("it is off", fix="enable it", commands=(command,))))
-    ]
+    checked = check_results(broken("it is off", fix="enable it", commands=(command,)))
+    lines = to_plain_text(to_lines(checked)).split("\n")
 
     pasted = " ".join(line.strip().removesuffix("\\").strip() for line in lines[3:])
     assert pasted == " ".join(command.split())
@@ -560,7 +559,7 @@ def test_equal_findings_are_merged_with_all_their_subjects():
         *check_results(broken("no answer", fix="wait", subject="ec2:C"), name="two"),
     ]
 
-    lines = [line.text for line in to_lines(checked)]
+    lines = to_plain_text(to_lines(checked)).split("\n")
 
     assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To mend it: wait"]
     assert describe_totals(checked) == "3 broken"
@@ -592,7 +591,7 @@ def test_the_path_of_a_ledger_is_in_one_piece():
     path = "sqlite:/home/anna/.local/state/burstwatch/ledger-us-east-1.sqlite"
     checked = CheckResult(check=a_check("ledger"), findings=[ok(f"{path}, schema 2, 0.1 MiB")])
 
-    lines = [line.text for line in to_lines([checked])]
+    lines = to_plain_text(to_lines([checked])).split("\n")
 
     assert lines[1:] == ["  ok       ledger", f"      {path}, schema", "      2, 0.1 MiB"]
     assert max(map(len, lines)) <= 80

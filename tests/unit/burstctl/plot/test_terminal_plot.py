@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from burstctl.plot.canvas import ASCII_GLYPHS, UNICODE_GLYPHS, Canvas, StyledRun
+from burstctl.cli.styled_text import StyledText, to_plain_text
+from burstctl.plot.canvas import ASCII_GLYPHS, UNICODE_GLYPHS, Canvas
 from burstctl.plot.labels import (
     describe_forecast_cone,
     describe_state,
@@ -18,7 +19,6 @@ from burstctl.plot.labels import (
 from burstctl.plot.lanes import SegmentStyle, build_lanes
 from burstctl.plot.load import VolumePlot
 from burstctl.plot.scales import Panel, TimeScale, iops_scale, place_events, values_in
-from burstctl.plot.show import to_plain_text
 from burstctl.plot.terminal_plot import _FILL_CHARACTERS, _SEGMENT_STYLES, MIN_WIDTH, draw_text
 from burstctl.timeline.intervals import EVENT_LETTERS, TimelineEvent
 from burstctl.timeline.timeline import TimelineInput, build_timeline
@@ -356,10 +356,10 @@ def test_a_value_lies_in_the_row_that_it_reaches(value, row):
 def test_a_wide_character_takes_two_columns_and_is_cut_whole():
     canvas = Canvas(6, 1)
     canvas.write(0, 0, "a窓窓b", "bold")
-    assert canvas.lines() == [[StyledRun("a窓窓b", "bold")]]
+    assert canvas.lines() == [[StyledText("a窓窓b", "bold")]]
     canvas = Canvas(4, 1)
     canvas.write(0, 0, "a窓窓b")
-    assert canvas.lines() == [[StyledRun("a窓")]]
+    assert canvas.lines() == [[StyledText("a窓")]]
 
 
 def test_what_lies_outside_is_not_drawn():
