@@ -1,32 +1,14 @@
-"""What was done to a volume and what was refused, according to the ledger."""
+"""What was refused to a volume, and what happened last, according to the ledger."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ledger.flip_state import Direction, configuration_from_document
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetInterval:
-    """The flip of a volume, and its return if there was one.
-
-    Instants are epoch seconds, each None until it is there.
-    """
-
-    target: Configuration
-    requested_at_s: int
-    reason: str
-    is_permanent: bool
-    reached_at_s: int | None = None
-    return_requested_at_s: int | None = None
-    restored_at_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,32 +18,6 @@ class RefusedFlip:
     at_s: int
     guard: str
     reason: str
-
-
-def target_intervals(entries: Iterable[LedgerEntry]) -> list[TargetInterval]:
-    """The flips of a volume that AWS took, oldest first."""
-    intervals: list[TargetInterval] = []
-    for entry in entries:
-        match entry.kind:
-            case EntryKind.ACCEPTED if entry.body["direction"] == Direction.FLIP:
-                intervals.append(_start_interval(entry))
-            case EntryKind.ACCEPTED:
-                intervals[-1] = replace(intervals[-1], return_requested_at_s=entry.at_s)
-            case EntryKind.REACHED:
-                intervals[-1] = replace(intervals[-1], reached_at_s=entry.at_s)
-            case EntryKind.RESTORED:
-                intervals[-1] = replace(intervals[-1], restored_at_s=entry.at_s)
-    return intervals
-
-
-def _start_interval(accepted: LedgerEntry) -> TargetInterval:
-    body = accepted.body
-    return TargetInterval(
-        target=configuration_from_document(body["to"]),
-        requested_at_s=accepted.at_s,
-        reason=body["because"],
-        is_permanent=body["stays"],
-    )
 
 
 def refused_flips(entries: Iterable[LedgerEntry]) -> list[RefusedFlip]:

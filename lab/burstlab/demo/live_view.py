@@ -9,13 +9,15 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from burstlab.demo.activity import TargetInterval, describe_last_event
+from burstctl.timeline.intervals import TargetInterval
+from burstlab.demo.activity import describe_last_event
 from burstlab.demo.run import DemoRun, VolumeHistory, VolumeRun
 from burstlab.demo.scenario import STARTS_AT, VOLUMES
+from burstlab.wrapped_text import COLUMNS, print_wrapped
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.text import format_clock, format_duration, format_usd, sanitise, wrap
+from burstwatch.core.text import format_clock, format_duration, format_usd, sanitise
 from burstwatch.core.watch.api_cost import USD_PER_METRIC
 
 COLOURS: Final = {
@@ -27,7 +29,6 @@ COLOURS: Final = {
     "unknown": "magenta",
 }
 # layout of the board on a terminal of 80 columns
-_COLUMNS: Final = 80
 _INDENT: Final = " " * 7
 _BAR_WIDTH: Final = 8
 _SHOWN_ALERTS: Final = 6
@@ -45,7 +46,7 @@ def print_introduction(console: Console, *, hours: float, seconds: float, is_dep
         f" The lab plays AWS on loopback; {watchdog}, and flips what is tagged auto."
         " A flip takes as long as AWS's documents say: up to 6 h for a TiB."
     )
-    _print_wrapped(console, text)
+    print_wrapped(console, text)
     console.print()
 
 
@@ -66,7 +67,7 @@ def _make_line_printer(console: Console) -> Callable[[DemoRun], None]:
         nonlocal printed
         notifications = demo_run.watchdog.notifications
         for notification in notifications[printed:]:
-            _print_wrapped(console, notification.headline, lead=f"{format_clock(notification.at_s)}  ")
+            print_wrapped(console, notification.headline, lead=f"{format_clock(notification.at_s)}  ")
         printed = len(notifications)
 
     return show
@@ -94,7 +95,7 @@ def _render(demo_run: DemoRun) -> Group:
         )
     alert_lines = [
         Text(
-            sanitise(f"{format_clock(notification.at_s)} {notification.headline}", _COLUMNS - 1),
+            sanitise(f"{format_clock(notification.at_s)} {notification.headline}", COLUMNS - 1),
             style=COLOURS[notification.level],
         )
         for notification in demo_run.watchdog.notifications[-_SHOWN_ALERTS:]
@@ -131,7 +132,8 @@ def print_summary(console: Console, demo_run: DemoRun) -> None:
     runs = list(demo_run.volume_runs.values())
     _print_comparison(console, demo_run.compared_runs)
     intervals = sorted(
-        ((interval, run) for run in runs for interval in run.target_intervals), key=_requested_at_s
+        ((interval, run) for run in runs for interval in run.target_intervals),
+        key=lambda pair: pair[0].start_s,
     )
     if intervals:
         _print_heading(console, "What was done, and what it cost above gp2")
@@ -148,10 +150,6 @@ def print_summary(console: Console, demo_run: DemoRun) -> None:
     _print_totals(console, demo_run, runs)
 
 
-def _requested_at_s(pair: tuple[TargetInterval, VolumeRun]) -> int:
-    return pair[0].requested_at_s
-
-
 def _print_comparison(console: Console, runs: list[VolumeRun]) -> None:
     first = runs[0].spec
     _print_heading(console, f"The twins: {first.description}, on {first.size_gib} GiB of gp2 each")
@@ -162,9 +160,7 @@ def _print_comparison(console: Console, runs: list[VolumeRun]) -> None:
         (
             "flipped",
             *(
-                _format_clock_or_never(
-                    next((interval.requested_at_s for interval in run.target_intervals), None)
-                )
+                _format_clock_or_never(next((interval.start_s for interval in run.target_intervals), None))
                 for run in runs
             ),
         ),
@@ -188,10 +184,10 @@ def _first_critical_at_s(run: VolumeRun) -> int | None:
 
 def _print_interval(console: Console, run: VolumeRun, interval: TargetInterval) -> None:
     end = ", to stay" if interval.is_permanent else ""
-    line = f"{format_clock(interval.requested_at_s)}  {run.spec.name} to {interval.target}{end}"
-    usd = run.history.extra_usd(interval.requested_at_s, interval.return_requested_at_s)
+    line = f"{format_clock(interval.start_s)}  {run.spec.name} to {interval.target}{end}"
+    usd = run.history.extra_usd(interval.start_s, interval.return_requested_at_s)
     console.print(Text(f"{line:<68}{_format_usd(usd):>11}"))
-    _print_wrapped(console, interval.reason, lead=_INDENT)
+    print_wrapped(console, interval.reason, lead=_INDENT)
     notes = [
         f"asked back {format_clock(interval.return_requested_at_s)}"
         if interval.return_requested_at_s
@@ -200,27 +196,25 @@ def _print_interval(console: Console, run: VolumeRun, interval: TargetInterval) 
         f"left alone: {_describe_depletion(run.unwatched)}" if run.unwatched.empty_at_s else "",
     ]
     if any(notes):
-        _print_wrapped(console, "; ".join(filter(None, notes)), lead=_INDENT)
+        print_wrapped(console, "; ".join(filter(None, notes)), lead=_INDENT)
 
 
 def _print_refusal(console: Console, run: VolumeRun) -> None:
     refused = run.refused_flips[0]
     lead = f"{format_clock(refused.at_s)}  "
-    _print_wrapped(console, f"{run.spec.name}, {refused.guard}: {refused.reason}", lead=lead)
-    later_intervals = [
-        interval for interval in run.target_intervals if interval.requested_at_s > refused.at_s
-    ]
+    print_wrapped(console, f"{run.spec.name}, {refused.guard}: {refused.reason}", lead=lead)
+    later_intervals = [interval for interval in run.target_intervals if interval.start_s > refused.at_s]
     if later_intervals:
-        _print_wrapped(
+        print_wrapped(
             console,
-            f"flipped {format_clock(later_intervals[0].requested_at_s)}, when that was over",
+            f"flipped {format_clock(later_intervals[0].start_s)}, when that was over",
             lead=_INDENT,
         )
     elif run.history.empty_at_s:
         warning = (
             "" if run.warning_time_s is None else f"; announced {format_duration(run.warning_time_s)} before"
         )
-        _print_wrapped(console, f"{_describe_depletion(run.history)}{warning}", lead=_INDENT)
+        print_wrapped(console, f"{_describe_depletion(run.history)}{warning}", lead=_INDENT)
 
 
 def _describe_depletion(history: VolumeHistory) -> str:
@@ -230,9 +224,9 @@ def _describe_depletion(history: VolumeHistory) -> str:
 def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) -> None:
     histories, unwatched = [run.history for run in runs], [run.unwatched for run in runs]
     usd = sum(history.extra_usd() for history in histories)
-    _print_wrapped(console, f"Left alone, {_summarise(unwatched)}.")
+    print_wrapped(console, f"Left alone, {_summarise(unwatched)}.")
     more = "more" if usd >= 0 else "less"
-    _print_wrapped(
+    print_wrapped(
         console,
         f"Watched, {_summarise(histories)}; the flips cost {format_usd(abs(usd), decimals=4)} {more}"
         f" than gp2.",
@@ -240,7 +234,7 @@ def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) ->
     calls = ", ".join(f"{count} {action}" for action, count in sorted(demo_run.api_calls.items()))
     metrics = demo_run.endpoint.metrics_requested
     price = f"{format_usd(metrics * USD_PER_METRIC, decimals=4)} at CloudWatch's price"
-    _print_wrapped(console, f"{demo_run.ticks} ticks; {metrics:,} metrics read, {price}; {calls}.")
+    print_wrapped(console, f"{demo_run.ticks} ticks; {metrics:,} metrics read, {price}; {calls}.")
 
 
 def _summarise(histories: list[VolumeHistory]) -> str:
@@ -260,10 +254,3 @@ def _format_usd(usd: float) -> str:
 def _print_heading(console: Console, text: str) -> None:
     console.print()
     console.print(Text(text, style="bold"))
-
-
-def _print_wrapped(console: Console, text: str, *, lead: str = "") -> None:
-    """Words in lines of 80 columns after ``lead``, which the later lines leave blank."""
-    first, *rest = wrap(text.split(), _COLUMNS - len(lead))
-    for line in (lead + first, *(" " * len(lead) + line for line in rest)):
-        console.print(Text(line), soft_wrap=True)

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from burstlab.demo.activity import TargetInterval, is_only_about_type
+from burstctl.timeline.intervals import TargetInterval
+from burstlab.demo.activity import is_only_about_type
 from burstlab.demo.run import MinuteSample, VolumeHistory, VolumeRun
 from burstlab.demo.scenario import STARTS_AT
 from burstwatch.core.alerts.alert import AlertKind
@@ -152,7 +153,7 @@ def _shade_interval(axes: Any, interval: TargetInterval, ends_at: datetime) -> N
     restored_at = _to_datetime(interval.restored_at_s) if interval.restored_at_s else ends_at
     axes.axvspan(reached_at, return_requested_at, color=TARGET, alpha=0.17, lw=0)
     for from_at, to_at in (
-        (_to_datetime(interval.requested_at_s), reached_at),
+        (_to_datetime(interval.start_s), reached_at),
         (return_requested_at, restored_at),
     ):
         axes.axvspan(from_at, to_at, fc="white", ec=MODIFYING, hatch="....", lw=0)
@@ -218,9 +219,7 @@ def _draw_windows(panels: Iterable[Any], run: VolumeRun, windows: Windows) -> No
 
 def _draw_interval(axes: Any, run: VolumeRun, interval: TargetInterval) -> None:
     """Where it went, and what that cost."""
-    axes.plot(
-        _to_datetime(interval.requested_at_s), _ACTIONS_Y, marker="^", color=TARGET, ms=9, clip_on=False
-    )
+    axes.plot(_to_datetime(interval.start_s), _ACTIONS_Y, marker="^", color=TARGET, ms=9, clip_on=False)
     if interval.return_requested_at_s is not None:
         axes.plot(
             _to_datetime(interval.return_requested_at_s),
@@ -230,10 +229,10 @@ def _draw_interval(axes: Any, run: VolumeRun, interval: TargetInterval) -> None:
             ms=9,
             clip_on=False,
         )
-    if interval.reached_at_s is None:
+    if interval.reached_at_s is None or interval.target is None:
         return
     end_at_s = interval.return_requested_at_s or run.history.samples[-1].at_s
-    usd = run.history.extra_usd(interval.requested_at_s, interval.return_requested_at_s)
+    usd = run.history.extra_usd(interval.start_s, interval.return_requested_at_s)
     suffix = ", to stay" if interval.is_permanent else ""
     sign = "+" if usd >= 0 else "\N{MINUS SIGN}"
     label = (

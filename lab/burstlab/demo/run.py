@@ -9,7 +9,8 @@ from math import inf
 from pathlib import Path
 from typing import Final
 
-from burstlab.demo.activity import RefusedFlip, TargetInterval, refused_flips, target_intervals
+from burstctl.timeline.intervals import TargetInterval, target_intervals
+from burstlab.demo.activity import RefusedFlip, refused_flips
 from burstlab.demo.scenario import COMPARED_NAMES, STARTS_AT, VOLUMES, DemoVolume
 from burstlab.demo.watchdogs import Watchdog, deployed_watchdog, local_watchdog
 from burstlab.fake_aws.server import Endpoint

@@ -12,12 +12,12 @@ from rich.text import Text
 from burstlab.disk.live_view import mean_iops, render_balance
 from burstlab.incident.probe import Reading
 from burstlab.incident.run import PHASES, SIZE_GIB, DiskUnderTest, IncidentRun
+from burstlab.wrapped_text import COLUMNS, print_wrapped
 from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.ebs.volume import BURST_IOPS, baseline_iops
-from burstwatch.core.text import format_clock, sanitise, wrap
+from burstwatch.core.text import format_clock, sanitise
 
 # layout of the board on a terminal of 80 columns
-_COLUMNS: Final = 80
 _LABEL_WIDTH: Final = 12
 _BAR_WIDTH: Final = 16
 _SLOW_FACTOR: Final = 5
@@ -44,7 +44,7 @@ def print_introduction(console: Console, *, speed: float, balance_pct: float) ->
         f" jobs. One second is {speed:g} s of the volumes' time, and the bucket so much smaller. It takes a"
         " minute or two."
     )
-    _print_wrapped(console, text)
+    print_wrapped(console, text)
     console.print()
 
 
@@ -56,7 +56,7 @@ def open_view(console: Console) -> Iterator[Callable[[IncidentRun], None]]:
 
         def print_news(incident_run: IncidentRun) -> None:
             for at_s, text in reporter.new_events(incident_run):
-                _print_wrapped(console, text, lead=f"{at_s:5.1f} s  ")
+                print_wrapped(console, text, lead=f"{at_s:5.1f} s  ")
 
         yield print_news
         return
@@ -171,13 +171,13 @@ def render(incident_run: IncidentRun, events: Sequence[tuple[float, str]]) -> Gr
         Text(""),
     ]
     event_lines = [
-        Text(sanitise(f"{at_s:5.1f} s  {text}", _COLUMNS - 1)) for at_s, text in events[-_SHOWN_EVENTS:]
+        Text(sanitise(f"{at_s:5.1f} s  {text}", COLUMNS - 1)) for at_s, text in events[-_SHOWN_EVENTS:]
     ]
     return Group(*rows, *event_lines)
 
 
 def _render_row(label: str, *cells: Text) -> Text:
-    width = (_COLUMNS - _LABEL_WIDTH) // len(cells)
+    width = (COLUMNS - _LABEL_WIDTH) // len(cells)
     row = Text(f"{label:<{_LABEL_WIDTH}}")
     for cell in cells:
         cell.truncate(width - 1, pad=True)
@@ -279,11 +279,11 @@ def print_summary(console: Console, incident_run: IncidentRun) -> None:
         console.print(Text(f"{label:<24}" + "".join(f"{cell:<28}" for cell in cells).rstrip()))
     console.print()
     worst = max(unwatched.readings_in("in"), key=lambda reading: reading.total_s)
-    _print_wrapped(console, f"Left alone, at the worst, ddprobe said {_describe_reading(worst)}.")
+    print_wrapped(console, f"Left alone, at the worst, ddprobe said {_describe_reading(worst)}.")
     if watched.empty_at_s is None and watched.flip is not None:
         lead_s = (unwatched.empty_at_s or 0) - watched.flip.requested_at_s
         lead_min = lead_s * incident_run.time_scale.speed / 60
-        _print_wrapped(
+        print_wrapped(
             console,
             f"Watched, it was flipped {lead_s:.1f} s ({lead_min:.0f} min of its time)"
             f" before the other ran dry; its slowest job took {watched.slowest_job_s:.2f} s.",
@@ -308,10 +308,3 @@ def _describe_probe_durations(disk: DiskUnderTest, phase: str) -> str:
         return "-"
     worst = max(readings, key=lambda reading: reading.total_s)
     return f"{median([reading.total_s for reading in readings]):.2f} s, {worst.verdict}"
-
-
-def _print_wrapped(console: Console, text: str, *, lead: str = "") -> None:
-    """Words in lines of 80 columns after ``lead``, which the later lines leave blank."""
-    first, *rest = wrap(text.split(), _COLUMNS - len(lead))
-    for line in (lead + first, *(" " * len(lead) + line for line in rest)):
-        console.print(Text(line), soft_wrap=True)

@@ -85,6 +85,11 @@ def format_usd(usd: float, *, decimals: int | None = None) -> str:
     return f"{'-' if usd < 0 else ''}${abs(usd):,.{digits}f}"
 
 
+def format_count(count: int, noun: str) -> str:
+    """``1 volume``, ``3,000 volumes``; for nouns with a regular plural."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def sanitise(text: str, limit: int) -> str:
     """The text on one line, without anything that a terminal acts on; at most ``limit`` characters.
 

@@ -15,7 +15,7 @@ from burstctl.render.planned_flip import flip_options
 from burstctl.render.table import Table, render_plain, truncate
 from burstctl.render.volume import describe_volume, display_name_of
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd
+from burstwatch.core.text import HALF_CENT_USD, format_count, format_duration, format_instant, format_usd
 
 MAX_ROWS: Final = 20
 """The most volumes of a fleet that are shown, sorted by risk, then by the dollars involved."""
@@ -62,11 +62,10 @@ def print_notes(report: AdviceReport) -> None:
         print_info(f"there is no volume to advise on in {report.region}")
     print_first_lines("prices", report.prices.faults)
     report.selection.print_unused("no advice")
-    calls = sum(report.selection.api_calls.values())
+    calls = format_count(sum(report.selection.api_calls.values()), "call")
     print_info(
         f"read {report.selection.metrics_requested:,} metrics for"
-        f" {format_usd(report.selection.read_cost_usd, decimals=5)}, in {calls:,}"
-        f" call{'' if calls == 1 else 's'} to AWS"
+        f" {format_usd(report.selection.read_cost_usd, decimals=5)}, in {calls} to AWS"
     )
     report.selection.print_failures("no advice on", report.region)
 
@@ -169,7 +168,7 @@ def describe_totals(report: AdviceReport) -> str:
     counts += [f"{fleet.undecided:,} undecided"] if fleet.undecided else []
     price = fleet.price
     return (
-        f"{fleet.count:,} volume{'' if fleet.count == 1 else 's'} in {report.region}: {', '.join(counts)};"
+        f"{format_count(fleet.count, 'volume')} in {report.region}: {', '.join(counts)};"
         f" {format_usd(price.before_usd_per_month)} -> {format_usd(price.after_usd_per_month)} a month,"
         f" {format_usd_difference(price.difference_usd_per_month)} ({describe_prices(report)})."
     )

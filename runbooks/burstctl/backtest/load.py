@@ -23,7 +23,7 @@ from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.sizing import InstanceLimits
 from burstwatch.core.ebs.volume import BURST_IOPS, Volume, baseline_iops
-from burstwatch.core.text import format_instant, format_usd
+from burstwatch.core.text import format_count, format_instant, format_usd
 
 METRICS: Final = ("balance", "read_ops", "write_ops")
 MAX_DAYS: Final = 62
@@ -80,9 +80,10 @@ def load_from_cloudwatch(
     period_s = choose_period_s(volume_count, request.days)
     usd = check_read_cost(volume_count, len(METRICS), max_usd=MAX_USD, assumes_yes=request.assumes_yes)
     unit = "minute" if period_s == PERIOD_S else "five minutes"
-    volumes = "1 volume" if volume_count == 1 else f"{volume_count:,} volumes"
-    days = "1 day" if request.days == 1 else f"{request.days} days"
-    print_info(f"reading {days} of {volumes} by the {unit}: {format_usd(usd, decimals=5)}")
+    print_info(
+        f"reading {format_count(request.days, 'day')} of {format_count(volume_count, 'volume')}"
+        f" by the {unit}: {format_usd(usd, decimals=5)}"
+    )
     end_s = int(now_s - METRIC_LAG_S) // period_s * period_s
     start_s = end_s - request.days * DAY_S
     records, _ = collector.modifications([volume.volume_id for volume in selection.volumes])

@@ -14,7 +14,7 @@ from burstctl.history.render import HistoryEntry, layout_history, render_entries
 from burstctl.render.plan_text import format_usd_difference
 from burstctl.render.table import Table, render_plain, truncate
 from burstctl.render.volume import describe_volume, display_name_of
-from burstwatch.core.text import HALF_CENT_USD, format_duration, format_instant, format_usd
+from burstwatch.core.text import HALF_CENT_USD, format_count, format_duration, format_instant, format_usd
 
 MAX_ROWS: Final = 20
 """The most volumes of a fleet that are shown, those with most stalled minutes first, then most actions."""
@@ -76,12 +76,12 @@ def print_notes(backtest: Backtest) -> None:
 def describe_totals(backtest: Backtest) -> str:
     """The whole answer in a sentence."""
     totals = backtest.totals
-    alerts = _count(sum(totals.alerts.values()), "alert")
-    flips = f"{_count(totals.flips, 'flip')} and {_count(totals.returns, 'return')}"
+    alerts = format_count(sum(totals.alerts.values()), "alert")
+    flips = f"{format_count(totals.flips, 'flip')} and {format_count(totals.returns, 'return')}"
     refused = sum(totals.refused.values())
     return (
         f"Had this policy run {_describe_period(backtest)} on"
-        f" {_count(totals.volumes, 'volume')}{_describe_region(backtest)}{_describe_mode(backtest)}:"
+        f" {format_count(totals.volumes, 'volume')}{_describe_region(backtest)}{_describe_mode(backtest)}:"
         f" {alerts}, {flips}, {refused:,} refused; {_describe_avoided(totals.stalls)};"
         f" {format_usd_difference(totals.usd_over_gp2)}{_comparison_word(totals.usd_over_gp2)} gp2,"
         f" {_format_small_usd(totals.usd_watching)} for watching."
@@ -113,11 +113,7 @@ def _comparison_word(usd_more: float) -> str:
 def _describe_avoided(stalls: Stalls) -> str:
     if not stalls.seen:
         return "no stalled minute was seen"
-    return f"{stalls.avoided:,} of {_count(stalls.seen, 'stalled minute')} avoided"
-
-
-def _count(count: int, word: str) -> str:
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
+    return f"{stalls.avoided:,} of {format_count(stalls.seen, 'stalled minute')} avoided"
 
 
 def _format_small_usd(amount: float) -> str:
@@ -223,7 +219,7 @@ def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
         )
     if stalls.added:
         minutes.append(f"{stalls.added:,} of those left are new: after its return it had fewer credits")
-    counts = [f"{_count(tally.flips, 'flip')}, {_count(tally.returns, 'return')}"]
+    counts = [f"{format_count(tally.flips, 'flip')}, {format_count(tally.returns, 'return')}"]
     flipped = f"flips: {format_usd_difference(tally.usd_over_gp2)}{_comparison_word(tally.usd_over_gp2)} gp2"
     cost = [flipped, f"watching: {_format_small_usd(tally.usd_watching)}"]
     cut_because = tally.cut_because
@@ -250,7 +246,7 @@ def _table_notes(backtest: Backtest, listed: Sequence[Tally], eventful: Sequence
     if hidden:
         notes.append(f"and {hidden:,} more with something to tell (--all shows them, --json has them)")
     if quiet and len(listed) <= len(eventful):
-        notes.append(f"{_count(quiet, 'volume')} stayed calm: nothing would have been told or done")
+        notes.append(f"{format_count(quiet, 'volume')} stayed calm: nothing would have been told or done")
     if listed:
         notes.append(
             "STALLED minutes: recorded without credits, and with no more served than the baseline. FLIPS: out"

@@ -81,9 +81,8 @@ def _replace(path: Path, content: bytes) -> None:
         os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
         if path.exists():
             temporary.chmod(mode)  # what the umask took away
-        with temporary.open("wb") as file:
-            file.write(content)
-            file.flush()
+        temporary.write_bytes(content)
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
         temporary.replace(path)
     finally:

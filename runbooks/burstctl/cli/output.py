@@ -103,10 +103,10 @@ def print_failures(
         print_error(f"there is no volume {volume_id} in {region}: check the id, the region, the account")
 
 
-def list_first(names: Sequence[str]) -> str:
+def list_first(names: Sequence[str], limit: int = MAX_LISTED) -> str:
     """``vol-1, vol-2 and 3 more``."""
-    more = len(names) - MAX_LISTED
-    return ", ".join(names[:MAX_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    more = len(names) - limit
+    return ", ".join(names[:limit]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def print_internal_error(error: Exception) -> None:

@@ -1,6 +1,9 @@
 """The completion scripts for shells, and the completions themselves.
 
 Each script hands over the line up to the cursor, and takes a line for each thing on offer: kind, value, help.
+
+click finds what to offer. Its own scripts would not do: after ``--option=`` they offer nothing in bash and
+fish, in zsh they replace ``--to=g`` by ``gp3``, and in fish they show neither the help nor our order.
 """
 
 import os

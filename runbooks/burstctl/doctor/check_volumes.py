@@ -6,6 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from burstctl.cli.output import list_first
 from burstctl.doctor.context import DoctorContext, Fleet
 from burstctl.doctor.finding import (
     Finding,
@@ -26,7 +27,7 @@ from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.flips.guards import AUTOMATIC_QUOTA, QUOTA
 from burstwatch.core.policy.policy import CadencePolicy, Mode, Policy
 from burstwatch.core.policy.volume_tags import read_tags
-from burstwatch.core.text import format_duration, format_instant, format_usd
+from burstwatch.core.text import format_count, format_duration, format_instant, format_usd
 from burstwatch.core.watch.pass_report import PassReport
 
 # a fault of a whole fleet has one cause: a few volumes show it, assess lists all
@@ -64,7 +65,7 @@ def judge_spacing(report: PassReport, cadence: CadencePolicy) -> Iterator[Findin
         seconds for decision in report.decisions if (seconds := decision.assessment.spacing_s) is not None
     )
     distribution = ", ".join(
-        f"{format_duration(spacing)}: {_count_volumes(count)}"
+        f"{format_duration(spacing)}: {format_count(count, 'volume')}"
         for spacing, count in sorted(spacings.items())[:_MAX_NAMED]
     )
     lag = recommended_metric_lag(spacing_s, report.worst_datapoint_age_s or 0.0)
@@ -148,24 +149,24 @@ def judge_watched(context: DoctorContext, report: PassReport) -> Iterator[Findin
         yield _unwatched_finding(context, reason, cause, volumes)
     watched = len(report.decisions) - sum(map(len, (*faults.values(), *by_reason.values())))
     if report.decisions:
-        yield ok(f"{_count_volumes(watched)} watched")
+        yield ok(f"{format_count(watched, 'volume')} watched")
     elif not report.failures:
         summary = f"there is no gp2 volume in {report.region}: nothing is watched"
         yield skipped(summary, fix="if there should be some, see --region and --profile")
     for reason, volumes in sorted(by_reason.items()):
         words = str(reason).replace("_", " ")
         yield ok(
-            f"{_count_volumes(len(volumes))} {words}: {_format_first(volumes)}",
+            f"{format_count(len(volumes), 'volume')} {words}: {_format_first(volumes)}",
             fix=_EXPECTED_UNKNOWN_NOTES.get(reason, ""),
         )
     if report.ignored:
-        yield ok(f"{_count_volumes(len(report.ignored))} ignored by tag")
+        yield ok(f"{format_count(len(report.ignored), 'volume')} ignored by tag")
 
 
 def _unwatched_finding(
     context: DoctorContext, reason: UnknownReason, cause: str, volumes: Sequence[Volume]
 ) -> Finding:
-    subject = f"{_count_volumes(len(volumes))} that nobody can judge, {_format_first(volumes)}"
+    subject = f"{format_count(len(volumes), 'volume')} that nobody can judge, {_format_first(volumes)}"
     first = volumes[0].volume_id
     commands = (context.burstctl_command("explain", first),)
     if first in context.ledger().states_of({first}).unreadable:
@@ -225,7 +226,7 @@ def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool | Non
     """Volumes with the opt-in tag, against the policy and the stack; ``flips`` is None without one."""
     key, value = policy.mode.opt_in_tag
     opted_in = [volume for volume in volumes if volume.tags.get(key) == value]
-    summary = f"{_count_volumes(len(opted_in))} with the opt-in tag {key}={value}"
+    summary = f"{format_count(len(opted_in), 'volume')} with the opt-in tag {key}={value}"
     if not opted_in:
         yield ok(f"{summary}: nothing is flipped by itself")
         return
@@ -247,7 +248,7 @@ def judge_opt_in(volumes: Iterable[Volume], policy: Policy, *, flips: bool | Non
     unmodifiable = [volume for volume in opted_in if volume.managed_by or volume.multi_attach_enabled]
     if unmodifiable:
         summary = (
-            f"{_count_volumes(len(unmodifiable))} opted in and can never be flipped:"
+            f"{format_count(len(unmodifiable), 'volume')} opted in and can never be flipped:"
             f" {_format_first(unmodifiable)}"
         )
         fix = "take the tag away: what a service manages, or several instances share, is left alone"
@@ -273,11 +274,5 @@ def check_modifications(context: DoctorContext) -> Iterator[Finding]:
         yield ok(f"every volume has some left of AWS's {QUOTA} in 24 h, as far as the ledger knows")
 
 
-def _count_volumes(number: int) -> str:
-    return f"{number:,} volume" if number == 1 else f"{number:,} volumes"
-
-
 def _format_first(volumes: Sequence[Volume]) -> str:
-    hidden = len(volumes) - _MAX_NAMED
-    named = ", ".join(format_id_and_name(volume) for volume in volumes[:_MAX_NAMED])
-    return f"{named} and {hidden:,} more" if hidden > 0 else named
+    return list_first([format_id_and_name(volume) for volume in volumes], _MAX_NAMED)

@@ -16,6 +16,7 @@ from burstctl.doctor.finding import exit_code_of_findings
 from burstctl.doctor.json import all_findings, to_document
 from burstctl.doctor.runner import run_checks
 from burstctl.doctor.text import describe_totals, to_lines
+from burstwatch.core.text import format_count
 
 
 @click.command(
@@ -53,4 +54,4 @@ def doctor(options: Options) -> ExitCode:
 
 def _describe_effort(context: DoctorContext) -> str:
     calls, metrics = sum(context.calls.calls.values()), context.calls.metrics_requested
-    return f"{calls:,} call{'' if calls == 1 else 's'} to AWS, {metrics:,} metrics read"
+    return f"{format_count(calls, 'call')} to AWS, {metrics:,} metrics read"

@@ -5,7 +5,6 @@ from datetime import timedelta
 from typing import Any, Final, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from burstctl.cli.exit_codes import ExitCode
 from burstctl.cli.options import ORDER_DURATION, Command, Options, ReasonText, VolumeId, common_options
@@ -22,10 +21,13 @@ from burstwatch.core.ledger.flip_state import Direction
 _Decorated = TypeVar("_Decorated", bound=Callable[..., Any])
 
 
-class TargetType(click.ParamType[VolumeType]):
+class TargetType(click.Choice[str]):
     """A type to flip to."""
 
     name = "type"
+
+    def __init__(self) -> None:
+        super().__init__([str(volume_type) for volume_type in TYPE_LIMITS])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> VolumeType:
         if str(value) == VolumeType.GP2:
@@ -33,14 +35,6 @@ class TargetType(click.ParamType[VolumeType]):
         if str(value) not in TYPE_LIMITS:
             self.fail(f"{str(value)!r} is no target: give {', '.join(TYPE_LIMITS)}.", param, ctx)
         return VolumeType(str(value))
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 - click's signature
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem[str]]:
-        return [CompletionItem(str(kind)) for kind in TYPE_LIMITS if kind.startswith(incomplete)]
 
 
 _SHARED_OPTIONS: Final = (

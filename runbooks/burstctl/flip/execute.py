@@ -203,10 +203,7 @@ def _print_problems(context: CommandContext, batch: PlannedBatch) -> None:
         print_info(page)
     for volume_id, outcome in batch.unplanned.items():
         print_error(f"{volume_id}: {outcome.reason}")
-    for volume_id in batch.missing:
-        region = context.services.location.region
-        print_error(f"there is no volume {volume_id} in {region}: check the id, the region, the account")
-    print_failures(batch.failures)
+    print_failures(batch.failures, missing=batch.missing, region=context.services.location.region)
 
 
 def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) -> None:

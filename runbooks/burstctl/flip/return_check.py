@@ -1,9 +1,10 @@
 """Whether anything will return a volume that is flipped for a time, and what to do if nothing will."""
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
+from burstctl.cli.output import list_first
 from burstctl.context.context import CommandContext
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.watch.presence import PRESENCE_SUBJECT, PRESENCE_TIMEOUT_S, is_watchdog_present
@@ -31,7 +32,9 @@ def return_warning(context: CommandContext, planned: Sequence[PlannedFlip], now_
     by_policy = [flip for flip in unreturned.values() if not flip.returns_by_itself]
     reasons = [reason] if reason is not None and len(by_policy) < len(unreturned) else []
     reasons += dict.fromkeys(_stay_reason(flip) for flip in by_policy)
-    returns_nothing = f"WARNING: nothing will return {_format_volume_ids(unreturned)} when the time is over"
+    returns_nothing = (
+        f"WARNING: nothing will return {list_first(list(unreturned), _MAX_NAMED)} when the time is over"
+    )
     lines = [f"{returns_nothing}: {'; '.join(reasons)}"]
     volume_ids, region = " ".join(unreturned), context.services.location.region
     if not can_tag_help and len(by_policy) < len(unreturned):
@@ -80,9 +83,3 @@ def _is_opted_in(planned: PlannedFlip) -> bool:
 def _stay_reason(planned: PlannedFlip) -> str:
     decision = planned.plan.return_decision
     return decision.reason if decision else "it stays"
-
-
-def _format_volume_ids(flips: Mapping[str, PlannedFlip]) -> str:
-    volume_ids = list(flips)
-    hidden_count = len(volume_ids) - _MAX_NAMED
-    return ", ".join(volume_ids[:_MAX_NAMED]) + (f" and {hidden_count} more" if hidden_count > 0 else "")

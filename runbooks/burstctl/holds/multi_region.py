@@ -13,6 +13,7 @@ from burstctl.context.context import CommandContext
 from burstctl.context.multi_region import print_heading, run_in_regions, to_document
 from burstwatch.adapters.aws.errors import AwsError
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.text import format_count
 from burstwatch.wiring.settings import LEDGER
 
 RegionAction: TypeAlias = Callable[[Options], tuple[ExitCode, Mapping[str, Any]]]
@@ -84,7 +85,7 @@ def _has_released(document: Mapping[str, Any]) -> bool:
 
 def _format_regions(regions: Sequence[str]) -> str:
     names = f" ({', '.join(regions)})" if regions else ""
-    return f"{len(regions)} region{'' if len(regions) == 1 else 's'}{names}"
+    return f"{format_count(len(regions), 'region')}{names}"
 
 
 def check_reaches_watchdog(context: CommandContext, action: str, result_word: str) -> None:

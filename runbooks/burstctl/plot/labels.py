@@ -8,7 +8,7 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.plot.load import VolumePlot
 from burstctl.render.table import CHANGING_LABEL, describe_depletion, truncate
 from burstctl.timeline.intervals import HoldInterval, StallInterval, TargetInterval, TimelineEvent
-from burstctl.timeline.timeline import DataGap, DataGapReason, IopsLimit, Timeline
+from burstctl.timeline.timeline import GAP_LABELS, DataGap, IopsLimit, Timeline
 from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.durations import DAY_S, format_duration_literal
@@ -17,16 +17,6 @@ from burstwatch.core.ledger.flip_state import Flip, FlipStatus
 from burstwatch.core.text import display_width, format_clock, format_rounded_duration, format_time, sanitise
 
 MAX_LABEL_CHARS: Final = 60  # about the width of the picture at its font size
-
-GAP_LABELS: Final = {
-    DataGapReason.NOT_CREATED: ("not created yet", "none yet"),
-    DataGapReason.FLIPPED: ("flipped: no balance", "flipped"),
-    DataGapReason.OTHER_TYPE: ("no burst credits", "none"),
-    DataGapReason.CANNOT_RUN_DRY: ("cannot run dry", "never dry"),
-    DataGapReason.DETACHED: ("detached",),
-    DataGapReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
-    DataGapReason.GAP: ("no datapoint", "gap"),
-}
 
 
 def format_event_time(at_s: float, timeline: Timeline) -> str:

@@ -4,7 +4,6 @@ from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 import click
-from click.shell_completion import CompletionItem
 
 from burstctl.render.planned_flip import PlannedFlip
 from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
@@ -14,10 +13,13 @@ OVERRIDABLE: Final = tuple(
 )
 
 
-class GuardName(click.ParamType[Guard]):
+class GuardName(click.Choice[str]):
     """A guard that a person may override."""
 
     name = "guard"
+
+    def __init__(self) -> None:
+        super().__init__([str(guard) for guard in OVERRIDABLE])
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Guard:
         if str(value) not in list(Guard):
@@ -31,14 +33,6 @@ class GuardName(click.ParamType[Guard]):
                 f"{guard} cannot be overridden: it would use up a modification for nothing.", param, ctx
             )
         return guard
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002 - click's signature
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem[str]]:
-        return [CompletionItem(str(guard)) for guard in OVERRIDABLE if guard.startswith(incomplete)]
 
 
 def override_hint(planned: Iterable[PlannedFlip]) -> str | None:

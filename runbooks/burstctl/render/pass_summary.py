@@ -15,6 +15,7 @@ from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.text import (
     format_clock,
+    format_count,
     format_duration,
     format_instant,
     format_until,
@@ -143,7 +144,7 @@ def format_level_counts(decisions: Iterable[Decision]) -> str:
 
 def _format_totals(report: PassReport) -> str:
     count = len(report.decisions)
-    volumes = f"{count:,} volume{'' if count == 1 else 's'} in {report.region}"
+    volumes = f"{format_count(count, 'volume')} in {report.region}"
     levels = f": {format_level_counts(report.decisions)}" if count else ""
     return f"{volumes} at {format_instant(report.now_s)}{levels}{_format_outcome_counts(report)}"
 
@@ -165,7 +166,7 @@ def _format_effort(report: PassReport) -> str:
     call_count, metric_count = sum(report.api_calls.values()), report.metrics_requested
     idle_usd, now_usd = report.usd_per_month_idle, usd_per_month_now(report.decisions)
     return (
-        f"{datapoint_age}; {call_count:,} call{'' if call_count == 1 else 's'} to AWS, {metric_count:,}"
+        f"{datapoint_age}; {format_count(call_count, 'call')} to AWS, {metric_count:,}"
         f" metrics read for {format_usd(metric_count * USD_PER_METRIC, decimals=5)}; watching costs"
         f" {format_usd(idle_usd)} a month"
         f" while all are calm, {format_usd(now_usd)} as they are now"

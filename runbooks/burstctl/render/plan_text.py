@@ -16,7 +16,7 @@ from burstwatch.core.flips.guards import QUOTA
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.policy.windows import describe_flip_duration
-from burstwatch.core.text import format_relative_time, format_until, format_usd
+from burstwatch.core.text import format_count, format_relative_time, format_until, format_usd
 
 _NO_DIFFERENCE_USD: Final = 0.0001  # less is rounding of prices per month
 
@@ -69,7 +69,7 @@ def describe_totals(planned: Sequence[PlannedFlip]) -> str:
         f", {kept_count} kept as they are" if kept_count > 1 else ", 1 kept as it is" if kept_count else ""
     )
     volumes_text = (
-        f"{count} volume{'' if count == 1 else 's'}: {wanted_count - kept_count} to be"
+        f"{format_count(count, 'volume')}: {wanted_count - kept_count} to be"
         f" modified{kept_text}{refused_text}"
     )
     if wanted_count == kept_count:

@@ -15,7 +15,7 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
 from burstwatch.core.ebs.volume import BUCKET_CREDITS
 from burstwatch.core.text import display_width as display_columns
-from burstwatch.core.text import format_relative_time, format_rounded_duration, format_time
+from burstwatch.core.text import format_count, format_relative_time, format_rounded_duration, format_time
 from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport, sort_by_urgency
 
@@ -241,15 +241,11 @@ def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
         if decision.assessment.unknown_reason is not None
     )
     notes = [f"and {len(at_watch):,} more at watch, lowest {_format_lowest(at_watch)}"] if at_watch else []
-    notes += [f"and {_format_volume_count(len(calm), 'calm')}, lowest {_format_lowest(calm)}"] if calm else []
+    notes += [f"and {format_count(len(calm), 'calm volume')}, lowest {_format_lowest(calm)}"] if calm else []
     if unwatched_reasons:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in unwatched_reasons.most_common())
-        notes.append(f"and {_format_volume_count(unwatched_reasons.total(), 'unwatched')}: {reasons}")
+        notes.append(f"and {format_count(unwatched_reasons.total(), 'unwatched volume')}: {reasons}")
     return [*notes, "(--all shows everything)"]
-
-
-def _format_volume_count(count: int, adjective: str) -> str:
-    return f"{count:,} {adjective} volume{'' if count == 1 else 's'}"
 
 
 def _format_lowest(decisions: Iterable[Decision]) -> str:

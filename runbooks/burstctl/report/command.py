@@ -18,7 +18,7 @@ from burstctl.render.pass_summary import print_holds
 from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
-from burstwatch.core.text import format_instant, format_usd, sanitise
+from burstwatch.core.text import format_count, format_instant, format_usd, sanitise
 
 SCHEMA: Final = "burstwatch.page/v1"
 STDOUT: Final = Path("-")
@@ -102,7 +102,7 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
         )
     size = len(page.encode())
     destination = "stdout" if path == STDOUT else display_path(path)
-    volumes = f"{len(fleet_report.decisions):,} volume{'' if len(fleet_report.decisions) == 1 else 's'}"
+    volumes = format_count(len(fleet_report.decisions), "volume")
     print_info(
         f"{destination}: {volumes} on {size / 1e6:,.2f} MB; {sum(fleet_report.api_calls.values()):,} calls to"
         f" AWS, {fleet_report.metrics_requested:,} metrics read for"

@@ -11,11 +11,10 @@ from burstctl.report.costs import CostSummary
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
-    format_volume_count,
     volume_labels,
 )
 from burstctl.timeline.flip_costs import FlipCost
-from burstwatch.core.text import format_usd
+from burstwatch.core.text import format_count, format_usd
 from burstwatch.core.watch.api_cost import usd_per_month_now
 
 MAX_FLIP_COSTS: Final = 100  # a longer table is not read; the totals count all flips
@@ -49,7 +48,7 @@ def _cost_lines(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
             " again."
         )
     lines.append(
-        f"{format_volume_count(costs.on_target)} away of {costs.fleet_cap:,} that the policy allows, for"
+        f"{format_count(costs.on_target, 'volume')} away of {costs.fleet_cap:,} that the policy allows, for"
         f" {format_usd(costs.on_target_usd_per_month)} a month more of {format_usd(costs.spend_cap_usd)}."
     )
     idle_usd, now_usd = fleet_report.pass_report.usd_per_month_idle, usd_per_month_now(fleet_report.decisions)
@@ -72,7 +71,7 @@ def _gp3_line(costs: CostSummary) -> str:
         return "None of these volumes would cost less as gp3 with the same throughput."
     return (
         f"Not saved yet: {format_usd(savings.usd_per_month)} a month, which {savings.volumes:,} of"
-        f" {format_volume_count(savings.gp2_volumes, 'gp2 ')} would cost less as gp3 with the same throughput"
+        f" {format_count(savings.gp2_volumes, 'gp2 volume')} would cost less as gp3 with the same throughput"
         " and no fewer IOPS than their baseline: by size alone; burstctl advise tells it from what they"
         " serve."
     )

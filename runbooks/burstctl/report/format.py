@@ -21,11 +21,6 @@ def format_lookback(lookback: timedelta) -> str:
     return f"{seconds // HOUR_S} h" if seconds % HOUR_S == 0 else f"{seconds // 60} min"
 
 
-def format_volume_count(count: int, adjective: str = "") -> str:
-    """``1 volume``, ``3 gp2 volumes``."""
-    return f"{count:,} {adjective}volume{'' if count == 1 else 's'}"
-
-
 def format_short_instant(at_s: float) -> str:
     """``21 Nov 18:00``, for lists that state the year and UTC once."""
     return f"{datetime.fromtimestamp(at_s, UTC):%d %b %H:%M}"

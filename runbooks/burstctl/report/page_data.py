@@ -16,7 +16,7 @@ from burstctl.render.volume import display_name_of
 from burstctl.report.activity import Activity
 from burstctl.report.collect import FleetReport, VolumeDetail
 from burstctl.report.series import Axis
-from burstctl.timeline.timeline import DataGapReason, ForecastCone, Timeline, downsample
+from burstctl.timeline.timeline import GAP_LABELS, ForecastCone, Timeline, downsample
 from burstwatch.core.alerts.alert import is_command
 from burstwatch.core.assessment.severity import Level, explain_level
 from burstwatch.core.buckets.series import Series
@@ -43,15 +43,6 @@ _MAX_TAG_CHARS: Final = 120
 _MAX_TAGS: Final = 50
 _MAX_LABEL_CHARS: Final = 60
 UNREAD: Final = "could not be read"
-_GAP_LABELS: Final = {
-    DataGapReason.NOT_CREATED: "not created yet",
-    DataGapReason.FLIPPED: "flipped: no balance",
-    DataGapReason.OTHER_TYPE: "no burst credits",
-    DataGapReason.CANNOT_RUN_DRY: "cannot run dry",
-    DataGapReason.DETACHED: "detached",
-    DataGapReason.INSTANCE_STOPPED: "instance stopped",
-    DataGapReason.GAP: "no datapoint",
-}
 
 
 def build_page_data(fleet_report: FleetReport) -> dict[str, Any]:
@@ -210,7 +201,7 @@ def _interval_documents(timeline: Timeline, *, is_unread: bool) -> dict[str, Any
     """Intervals: start, end and label; a read failure is not a gap in the data."""
     end_s = timeline.end_s
     gaps = [
-        [round(interval.start_s), round(interval.end_s), _GAP_LABELS[interval.reason]]
+        [round(interval.start_s), round(interval.end_s), GAP_LABELS[interval.reason][0]]
         for interval in timeline.gaps
     ]
     return {

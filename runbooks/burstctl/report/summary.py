@@ -15,12 +15,11 @@ from burstctl.report.costs_html import cost_context
 from burstctl.report.format import (
     format_full_instant,
     format_lookback,
-    format_volume_count,
     volume_label,
 )
 from burstctl.report.page_data import FAULT, LEVELS, level_counts
 from burstctl.report.urgent_cards import urgent_context
-from burstwatch.core.text import format_duration, format_instant, format_usd, sanitise
+from burstwatch.core.text import format_count, format_duration, format_instant, format_usd, sanitise
 from burstwatch.core.watch.api_cost import usd_per_month_now
 
 MAX_NOTES: Final = 30  # more are usually one cause, such as a missing permission
@@ -56,7 +55,7 @@ def build_summary(fleet_report: FleetReport, *, lookback: timedelta, runbooks_ur
     now_s, region = fleet_report.pass_report.now_s, fleet_report.pass_report.region
     counts = level_counts(fleet_report.decisions)
     level_texts = [f"{counts[level]:,} {level}" for level in LEVELS if counts[level]]
-    volumes = format_volume_count(len(fleet_report.decisions))
+    volumes = format_count(len(fleet_report.decisions), "volume")
     return {
         "title": f"burstwatch: {volumes} in {region}, {format_instant(now_s)}",
         "region": region,
@@ -188,8 +187,8 @@ def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
     notes += [f"{spacing[0].upper()}{spacing[1:]}."] if spacing else []
     if len(fleet_report.details) < len(fleet_report.decisions):
         notes.append(
-            f"{format_volume_count(len(fleet_report.details))} that matter most ({MAX_DETAILED_VOLUMES:,} at"
-            " most) are told at length; of the others there is the balance by"
+            f"{format_count(len(fleet_report.details), 'volume')} that matter most"
+            f" ({MAX_DETAILED_VOLUMES:,} at most) are told at length; of the others there is the balance by"
             f" {format_duration(fleet_report.axis.period_s)}."
         )
     notes.append(
@@ -198,7 +197,7 @@ def _notes(fleet_report: FleetReport, lookback: timedelta) -> list[str]:
     notes.append("What volumes that are gone by now did is in the ledger still, and not here.")
     notes += [describe_hold(hold, pass_report.now_s) for hold in pass_report.holds]
     if pass_report.ignored:
-        notes.append(f"{format_volume_count(len(pass_report.ignored))} ignored by tag.")
+        notes.append(f"{format_count(len(pass_report.ignored), 'volume')} ignored by tag.")
     missing = _unread_notes(fleet_report)
     notes += [f"Not read: {failure}" for failure in missing[:MAX_NOTES]]
     if len(missing) > MAX_NOTES:

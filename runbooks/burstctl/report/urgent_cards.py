@@ -7,10 +7,10 @@ from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.render.table import CHANGING_LABEL, describe_depletion
 from burstctl.render.volume import display_name_of
 from burstctl.report.collect import FleetReport
-from burstctl.report.format import format_short_instant, format_volume_count
+from burstctl.report.format import format_short_instant
 from burstctl.report.page_data import FAULT, level_of, suggested_action, volume_facts
 from burstwatch.core.alerts.alert import AlertKind, is_command, runbook_link
-from burstwatch.core.text import sanitise
+from burstwatch.core.text import format_count, sanitise
 from burstwatch.core.watch.decision import Decision
 
 MAX_CARDS: Final = 12
@@ -40,7 +40,7 @@ def urgent_context(fleet_report: FleetReport, counts: Mapping[str, int], runbook
         "cards": cards[:MAX_CARDS],
         "more_cards": cards[MAX_CARDS:],
         "beyond_cards": f"{len(urgent) - len(cards):,}" if len(urgent) > len(cards) else "",
-        "urgent_said": f"{format_volume_count(len(urgent))}, most urgent first",
+        "urgent_said": f"{format_count(len(urgent), 'volume')}, most urgent first",
     }
 
 
@@ -50,7 +50,7 @@ def _headline_sentence(counts: Mapping[str, int], *, is_partial: bool) -> str:
     empty, emptying = counts["exhausted"], counts["critical"] + counts["warning"]
     parts = []
     if empty:
-        parts.append(f"{format_volume_count(empty)} {'is' if empty == 1 else 'are'} dry")
+        parts.append(f"{format_count(empty, 'volume')} {'is' if empty == 1 else 'are'} dry")
     if emptying:
         parts.append(f"{emptying:,}{' more' if empty else ''} {'runs' if emptying == 1 else 'run'} dry soon")
     if counts[FAULT]:

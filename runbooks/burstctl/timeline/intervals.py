@@ -120,8 +120,14 @@ class TargetInterval:
     restored_at_s: float | None = None
     target: Configuration | None = None
     by: str = ""
+    reason: str = ""
     is_permanent: bool = False
     intent_ids: tuple[str, ...] = ()
+
+    @property
+    def start_s(self) -> float:
+        """When it was requested; 0 for an interval that began before the first entry."""
+        return self.requested_at_s or 0.0
 
 
 def level_intervals(
@@ -276,6 +282,8 @@ def _apply_entry(intervals: list[TargetInterval], entry: LedgerEntry) -> None:
                     requested_at_s=at_s,
                     target=_parse_configuration(body.get("to")),
                     by=str(body.get("by")),
+                    reason=str(body.get("because", "")),
+                    is_permanent=bool(body.get("stays")),
                     intent_ids=(intent_id,),
                 )
             )

@@ -4,7 +4,7 @@ This module draws nothing and interpolates nothing: a missing datapoint is a gap
 future is the forecast by which the watchdog decides.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -63,6 +63,17 @@ class DataGapReason(StrEnum):
     INSTANCE_STOPPED = "instance_stopped"
     GAP = "gap"
 
+
+GAP_LABELS: Final[Mapping[DataGapReason, tuple[str, ...]]] = {
+    DataGapReason.NOT_CREATED: ("not created yet", "none yet"),
+    DataGapReason.FLIPPED: ("flipped: no balance", "flipped"),
+    DataGapReason.OTHER_TYPE: ("no burst credits", "none"),
+    DataGapReason.CANNOT_RUN_DRY: ("cannot run dry", "never dry"),
+    DataGapReason.DETACHED: ("detached",),
+    DataGapReason.INSTANCE_STOPPED: ("instance is stopped", "stopped"),
+    DataGapReason.GAP: ("no datapoint", "gap"),
+}
+"""Each reason in words, and shorter for narrow places."""
 
 _CURRENT_REASONS: Final = {
     UnknownReason.DETACHED: DataGapReason.DETACHED,
