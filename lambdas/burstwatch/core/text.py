@@ -21,6 +21,11 @@ def format_instant(at_s: float) -> str:
     return datetime.fromtimestamp(int(at_s), tz=UTC).isoformat().replace("+00:00", "Z")
 
 
+def instant_or_none(at_s: float | None) -> str | None:
+    """The instant as ``format_instant`` writes it; None if there is none."""
+    return None if at_s is None else format_instant(at_s)
+
+
 def format_clock(at_s: float) -> str:
     """The hour and minute, UTC."""
     return datetime.fromtimestamp(at_s, tz=UTC).strftime("%H:%M")

@@ -8,6 +8,7 @@ from typing import Final
 from burstctl.backtest.recorded_volume import SimulatedModification
 from burstctl.backtest.replay import ReplayConfig, ReplayResult
 from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.ebs.pricing import MIN_BILLED_DURATION, usd_per_hour
 from burstwatch.core.ebs.volume import Volume
@@ -27,7 +28,7 @@ class SentAlert:
 
     at_s: int
     kind: AlertKind
-    level: str
+    level: Level
     is_reminder: bool
 
 
@@ -211,7 +212,7 @@ def sent_alerts(entries: Iterable[LedgerEntry]) -> list[SentAlert]:
     """The alerts among lines of the ledger."""
     alerts = (Alert.from_document(entry.body) for entry in entries if entry.kind is EntryKind.ALERT)
     return [
-        SentAlert(at_s=alert.at_s, kind=alert.kind, level=str(alert.level), is_reminder=alert.is_reminder)
+        SentAlert(at_s=alert.at_s, kind=alert.kind, level=alert.level, is_reminder=alert.is_reminder)
         for alert in alerts
     ]
 
