@@ -10,7 +10,7 @@ from burstctl.advise.rightsizing import Advice, Option, Verdict
 from burstctl.advise.text import flip_command
 from burstctl.advise.usage import Peak, RateSummary, Usage
 from burstwatch.core.ledger.flip_state import configuration_to_document
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.core.text import format_instant, sanitise, tenths_or_none
 
 if TYPE_CHECKING:
     from documents.advice import (
@@ -191,10 +191,10 @@ def _csv_row(advice: Advice, report: AdviceReport) -> Mapping[str, Any]:
         advice.drain_risk,
         usage.empty_s if usage else None,
         round(min_balance.value, 2) if min_balance else None,
-        _round_or_none(iops.at_percentile if iops else None),
-        _round_or_none(iops.busiest.value if iops else None),
-        _round_or_none(mib_s.at_percentile if mib_s else None),
-        _round_or_none(mib_s.busiest.value if mib_s else None),
+        tenths_or_none(iops.at_percentile if iops else None),
+        tenths_or_none(iops.busiest.value if iops else None),
+        tenths_or_none(mib_s.at_percentile if mib_s else None),
+        tenths_or_none(mib_s.busiest.value if mib_s else None),
         round(usage.days, 2) if usage else None,
         advice.confidence,
         " ".join(advice.reasons),
@@ -202,10 +202,6 @@ def _csv_row(advice: Advice, report: AdviceReport) -> Mapping[str, Any]:
         flip_command(advice, report) if advice.verdict is Verdict.MOVE else None,
     )
     return dict(zip(_COLUMNS, values, strict=True))
-
-
-def _round_or_none(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 _COLUMNS: Final = (

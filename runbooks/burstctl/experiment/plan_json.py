@@ -19,9 +19,7 @@ def outline_document(context: CommandContext, preflight: PreflightResult) -> "Ex
     newest = preflight.newest
     return {
         "schema": SCHEMA,
-        "generated_at": format_instant(context.services.clock()),
-        "region": context.services.location.region,
-        "ledger": context.ledger_location,
+        **context.document_header(),
         "volume_id": preflight.volume.volume_id,
         "burst_balance_pct": newest.value if newest else None,
         "burst_balance_at": format_instant(newest.start_at_s) if newest else None,

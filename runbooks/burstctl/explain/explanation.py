@@ -37,6 +37,7 @@ from burstwatch.core.text import (
     format_relative_time,
     format_time,
     instant_or_none,
+    rounded_or_none,
     sanitise,
 )
 from burstwatch.core.watch.decision import Action, Decision
@@ -201,7 +202,7 @@ def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
             {
                 "span_s": drain.duration_s,
                 "drain_per_s": round(drain.credits_per_s, 1),
-                "empty_in_s": _rounded(_empty_in_s(assessment, drain)),
+                "empty_in_s": rounded_or_none(_empty_in_s(assessment, drain)),
                 "believed_for_s": EXTRAPOLATION_FACTOR * drain.duration_s,
                 "counts": _is_within_extrapolation(assessment, drain),
                 "speaks": drain is selected,
@@ -209,8 +210,8 @@ def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
             for drain in (forecast.drain_rates if forecast else ())
         ],
         "is_believed": forecast is not None and forecast.is_within_extrapolation,
-        "consumed_read_iops": _rounded(assessment.consumed_read_iops),
-        "consumed_write_iops": _rounded(assessment.consumed_write_iops),
+        "consumed_read_iops": rounded_or_none(assessment.consumed_read_iops),
+        "consumed_write_iops": rounded_or_none(assessment.consumed_write_iops),
         "next": _next_levels(explanation.decision.level, explanation.policy) if forecast else [],
         "look": {
             "interval_s": explanation.decision.poll_interval_s,
@@ -611,7 +612,3 @@ def _is_within_extrapolation(assessment: Assessment, drain: DrainRate) -> bool:
 def _credits_left(assessment: Assessment) -> float:
     assert assessment.credits_left is not None
     return assessment.credits_left
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)

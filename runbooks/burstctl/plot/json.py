@@ -4,8 +4,9 @@ from typing import TYPE_CHECKING, Final
 
 from burstctl.plot.labels import describe_state
 from burstctl.plot.load import VolumePlot
-from burstctl.timeline.intervals import TargetInterval
-from burstctl.timeline.timeline import ForecastCone, Timeline
+from burstctl.timeline.intervals import HoldInterval, LevelInterval, StallInterval, TargetInterval
+from burstctl.timeline.timeline import DataGap, ForecastCone, IopsLimit, Timeline
+from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ledger.flip_state import configuration_to_document
 from burstwatch.core.text import format_instant, instant_or_none
@@ -89,53 +90,37 @@ def _forecast_document(cone: ForecastCone | None) -> "ForecastConeDocument | Non
 def _interval_documents(timeline: Timeline) -> "IntervalsDocument":
     """All intervals, each with its start and end."""
     return {
-        "absences": [
-            {**_bounds_document(gap.start_s, gap.end_s), "reason": gap.reason} for gap in timeline.gaps
-        ],
+        "absences": [{**_bounds(gap), "reason": gap.reason} for gap in timeline.gaps],
         "limits": [
-            {
-                **_bounds_document(limit.start_s, limit.end_s),
-                "sustained_iops": limit.sustained_iops,
-                "most_iops": limit.max_iops,
-            }
+            {**_bounds(limit), "sustained_iops": limit.sustained_iops, "most_iops": limit.max_iops}
             for limit in timeline.limits
         ],
-        "levels": [
-            {**_bounds_document(interval.start_s, interval.end_s), "level": interval.level}
-            for interval in timeline.levels
-        ],
+        "levels": [{**_bounds(interval), "level": interval.level} for interval in timeline.levels],
         "flips": [_flip_document(target_interval) for target_interval in timeline.target_intervals],
         "windows": [
-            {
-                **_bounds_document(window_interval.start_s, window_interval.end_s),
-                "window": window_interval.window,
-                "by_hand": window_interval.is_manual,
-            }
-            for window_interval in timeline.windows
+            {**_bounds(window), "window": window.window, "by_hand": window.is_manual}
+            for window in timeline.windows
         ],
         "holds": [
-            {
-                **_bounds_document(interval.start_s, interval.end_s),
-                "by": interval.by,
-                "reason": interval.reason,
-                "of_everything": interval.is_fleet_wide,
-            }
-            for interval in timeline.holds
+            {**_bounds(hold), "by": hold.by, "reason": hold.reason, "of_everything": hold.is_fleet_wide}
+            for hold in timeline.holds
         ],
         "stalls": [
             {
-                **_bounds_document(interval.start_s, interval.end_s),
-                "instance_id": interval.instance_id,
-                "verdict": interval.verdict,
-                "cause": interval.cause,
+                **_bounds(stall),
+                "instance_id": stall.instance_id,
+                "verdict": stall.verdict,
+                "cause": stall.cause,
             }
-            for interval in timeline.stalls
+            for stall in timeline.stalls
         ],
     }
 
 
-def _bounds_document(start_s: float, end_s: float) -> "IntervalDocument":
-    return {"starts_at": format_instant(start_s), "ends_at": format_instant(end_s)}
+def _bounds(
+    interval: DataGap | IopsLimit | LevelInterval | WindowInterval | HoldInterval | StallInterval,
+) -> "IntervalDocument":
+    return {"starts_at": format_instant(interval.start_s), "ends_at": format_instant(interval.end_s)}
 
 
 def _flip_document(interval: TargetInterval) -> "TargetIntervalDocument":

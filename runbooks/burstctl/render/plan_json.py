@@ -13,7 +13,7 @@ from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.refusal import Refusal
 from burstwatch.core.ledger.flip_state import Hold, configuration_to_document
 from burstwatch.core.policy.windows import expected_flip_duration
-from burstwatch.core.text import format_instant, instant_or_none
+from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none
 from burstwatch.core.watch.pass_report import describe_outcome, describe_standing_hold
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _duration_document(planned: PlannedFlip) -> "ExpectedDurationDocument":
     return {
         "expected_least_s": round(planned.lead.least.total_seconds()),
         "expected_most_s": round(expected.total_seconds()),
-        "time_to_empty_s": None if plan.order.time_to_empty_s is None else round(plan.order.time_to_empty_s),
+        "time_to_empty_s": rounded_or_none(plan.order.time_to_empty_s),
     }
 
 

@@ -17,7 +17,14 @@ from burstwatch.core.buckets.sparkline import describe_balance_history
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of, format_attachment
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.location import AwsLocation
-from burstwatch.core.text import format_instant, format_relative_time, format_rounded_duration, format_time
+from burstwatch.core.text import (
+    format_instant,
+    format_relative_time,
+    format_rounded_duration,
+    format_time,
+    rounded_or_none,
+    tenths_or_none,
+)
 
 if TYPE_CHECKING:
     from documents.alert import AlertReadingDocument, AlertVolumeDocument, ForecastDocument
@@ -242,10 +249,10 @@ def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
     sample = assessment.sample
     return {
         "burst_balance_pct": assessment.balance_pct,
-        "credits": _rounded(assessment.credits_left),
+        "credits": rounded_or_none(assessment.credits_left),
         "baseline_iops": assessment.baseline_iops,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
-        "datapoint_age_s": _rounded(assessment.age_s),
+        "datapoint_age_s": rounded_or_none(assessment.age_s),
         "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
     }
@@ -254,26 +261,21 @@ def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
 def describe_forecast(assessment: Assessment, now_s: float) -> "ForecastDocument":
     """When the volume's credits are exhausted, in seconds from ``now_s`` and as instants."""
     forecast = assessment.forecast
-    rate = forecast.drain_per_s if forecast else None
     time_to_empty_s = forecast.time_to_empty_s if forecast else None
     soonest_empty_s = forecast.soonest_empty_s if forecast else None
     earliest_s = forecast.earliest_s if forecast else None
     latest_s = forecast.latest_s if forecast else None
     return {
-        "drain_per_s": None if rate is None else round(rate, 1),
-        "time_to_empty_s": _rounded(time_to_empty_s),
-        "soonest_empty_s": _rounded(soonest_empty_s),
-        "earliest_s": _rounded(earliest_s),
-        "latest_s": _rounded(latest_s),
+        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast else None),
+        "time_to_empty_s": rounded_or_none(time_to_empty_s),
+        "soonest_empty_s": rounded_or_none(soonest_empty_s),
+        "earliest_s": rounded_or_none(earliest_s),
+        "latest_s": rounded_or_none(latest_s),
         "time_to_empty_at": _instant_in(time_to_empty_s, now_s),
         "soonest_empty_at": _instant_in(soonest_empty_s, now_s),
         "earliest_at": _instant_in(earliest_s, now_s),
         "latest_at": _instant_in(latest_s, now_s),
     }
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)
 
 
 def _instant_in(duration_s: float | None, now_s: float) -> str | None:
@@ -284,13 +286,12 @@ def describe_evidence(assessment: Assessment, episode: DrainEpisode | None = Non
     """What the alert rests on: how the balance went, the drain over each horizon, the operations served."""
     forecast = assessment.forecast
     drain_rates = forecast.drain_rates if forecast else ()
-    reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     return {
         "drain_per_s_by_horizon": {
             f"{rate.duration_s // 60}m": round(rate.credits_per_s, 1) for rate in drain_rates
         },
-        "consumed_read_iops": None if reads is None else round(reads, 1),
-        "consumed_write_iops": None if writes is None else round(writes, 1),
+        "consumed_read_iops": tenths_or_none(assessment.consumed_read_iops),
+        "consumed_write_iops": tenths_or_none(assessment.consumed_write_iops),
         "course": describe_balance_history(assessment.balance),
         "drain": describe_drain(episode),
     }

@@ -10,7 +10,7 @@ from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_document
 from burstwatch.core.policy.policy import CadencePolicy
-from burstwatch.core.text import format_instant, instant_or_none
+from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decision import Decision, VolumeEvaluation
@@ -160,8 +160,8 @@ class PassReport:
                 "usd_per_month_idle": round(self.usd_per_month_idle, 2),
                 "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
             },
-            "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
-            "worst_datapoint_age_s": _rounded(self.worst_datapoint_age_s),
+            "newest_datapoint_age_s": rounded_or_none(self.newest_datapoint_age_s),
+            "worst_datapoint_age_s": rounded_or_none(self.worst_datapoint_age_s),
             "datapoint_spacing_s": self.datapoint_spacing_s,
             "holds": [describe_standing_hold(hold) for hold in self.holds],
             "missing": list(self.missing),
@@ -210,13 +210,13 @@ def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> "Vo
         "device": volume.device,
         "baseline_iops": assessment.baseline_iops,
         "burst_balance_pct": assessment.balance_pct,
-        "credits": _rounded(assessment.credits_left),
+        "credits": rounded_or_none(assessment.credits_left),
         "drain_per_s": forecast["drain_per_s"],
         "time_to_empty_s": forecast["time_to_empty_s"],
         "time_to_empty_earliest_s": forecast["earliest_s"],
         "time_to_empty_latest_s": forecast["latest_s"],
         "soonest_empty_s": forecast["soonest_empty_s"],
-        "datapoint_age_s": _rounded(assessment.age_s),
+        "datapoint_age_s": rounded_or_none(assessment.age_s),
         "datapoint_spacing_s": assessment.spacing_s,
         "level": decision.level,
         "unknown_reason": assessment.unknown_reason,
@@ -270,7 +270,3 @@ def describe_standing_hold(hold: Hold) -> "StandingHoldDocument":
         "reason": hold.reason,
         "until": format_instant(hold.until_s),
     }
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)
