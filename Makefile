@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean
+.PHONY: setup demo test format lint schemas types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -50,6 +50,12 @@ lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
+	$(BIN)/python -m documents.generate
+	git diff --exit-code --stat docs/schemas
+
+# docs/schemas, from the types in documents/
+schemas: setup
+	$(BIN)/python -m documents.generate
 
 types: setup
 	$(BIN)/mypy

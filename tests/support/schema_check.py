@@ -12,8 +12,8 @@ from support.paths import ROOT
 SCHEMAS = ROOT / "docs" / "schemas"
 SUFFIX = ".schema.json"
 HOW_TO_ADD = (
-    "no schema is published for {name}: put docs/schemas/{file} there (docs/schemas/README.md tells how,"
-    " and test_schemas.py checks it)"
+    "no schema is published for {name}: add its type to documents/, and make schemas writes {file}"
+    " (docs/schemas/README.md says how)"
 )
 
 

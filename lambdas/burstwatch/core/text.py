@@ -21,6 +21,21 @@ def format_instant(at_s: float) -> str:
     return datetime.fromtimestamp(int(at_s), tz=UTC).isoformat().replace("+00:00", "Z")
 
 
+def instant_or_none(at_s: float | None) -> str | None:
+    """The instant as ``format_instant`` writes it; None if there is none."""
+    return None if at_s is None else format_instant(at_s)
+
+
+def rounded_or_none(value: float | None) -> int | None:
+    """The nearest whole number; None if there is no value."""
+    return None if value is None else round(value)
+
+
+def tenths_or_none(value: float | None) -> float | None:
+    """Rounded to one digit; None if there is no value."""
+    return None if value is None else round(value, 1)
+
+
 def format_clock(at_s: float) -> str:
     """The hour and minute, UTC."""
     return datetime.fromtimestamp(at_s, tz=UTC).strftime("%H:%M")

@@ -3,14 +3,24 @@
 import csv
 from collections.abc import Mapping
 from io import StringIO
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from burstctl.advise.collect import AdviceReport
 from burstctl.advise.rightsizing import Advice, Option, Verdict
 from burstctl.advise.text import flip_command
 from burstctl.advise.usage import Peak, RateSummary, Usage
 from burstwatch.core.ledger.flip_state import configuration_to_document
-from burstwatch.core.text import format_instant, sanitise
+from burstwatch.core.text import format_instant, sanitise, tenths_or_none
+
+if TYPE_CHECKING:
+    from documents.advice import (
+        AdviceDocument,
+        AdvisedVolumeDocument,
+        OptionDocument,
+        PeakDocument,
+        RateDocument,
+        UsageDocument,
+    )
 
 SCHEMA: Final = "burstwatch.advice/v1"
 
@@ -20,7 +30,7 @@ _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uf
 _MAX_CELL_LENGTH: Final = 1000  # a spreadsheet cell; texts of AWS are shorter
 
 
-def to_document(report: AdviceReport) -> dict[str, Any]:
+def to_document(report: AdviceReport) -> "AdviceDocument":
     """As JSON; keys never disappear."""
     table, price = report.prices.table, report.fleet.price
     return {
@@ -60,7 +70,7 @@ def to_document(report: AdviceReport) -> dict[str, Any]:
     }
 
 
-def _volume_document(advice: Advice, report: AdviceReport) -> dict[str, Any]:
+def _volume_document(advice: Advice, report: AdviceReport) -> "AdvisedVolumeDocument":
     volume, price, original = advice.volume, advice.price, advice.inputs.flipped_from
     return {
         "volume_id": volume.volume_id,
@@ -71,13 +81,13 @@ def _volume_document(advice: Advice, report: AdviceReport) -> dict[str, Any]:
         "critical": advice.inputs.is_critical,
         "now": configuration_to_document(advice.inputs.current),
         "flipped_from": configuration_to_document(original) if original is not None else None,
-        "verdict": str(advice.verdict),
+        "verdict": advice.verdict,
         "advised": configuration_to_document(advice.target),
         "usd_per_month_now": price.before_usd_per_month,
         "usd_per_month_advised": price.after_usd_per_month,
         "usd_per_month_difference": price.difference_usd_per_month,
-        "danger": str(advice.drain_risk),
-        "confidence": str(advice.confidence),
+        "danger": advice.drain_risk,
+        "confidence": advice.confidence,
         "usd_per_month_more_on_io2": advice.usd_more_on_io2,
         "reasons": list(advice.reasons),
         "risks": list(advice.risks),
@@ -94,12 +104,12 @@ def _volume_document(advice: Advice, report: AdviceReport) -> dict[str, Any]:
     }
 
 
-def _option_document(option: Option) -> dict[str, Any]:
+def _option_document(option: Option) -> "OptionDocument":
     document = configuration_to_document(option.configuration)
     return {**document, "usd_per_month": option.usd_per_month, "short": option.shortfall}
 
 
-def _usage_document(usage: Usage | None) -> dict[str, Any] | None:
+def _usage_document(usage: Usage | None) -> "UsageDocument | None":
     if usage is None:
         return None
     return {
@@ -115,7 +125,7 @@ def _usage_document(usage: Usage | None) -> dict[str, Any] | None:
     }
 
 
-def _rate_document(rate: RateSummary | None) -> dict[str, Any] | None:
+def _rate_document(rate: RateSummary | None) -> "RateDocument | None":
     if rate is None:
         return None
     return {
@@ -126,7 +136,7 @@ def _rate_document(rate: RateSummary | None) -> dict[str, Any] | None:
     }
 
 
-def _peak_document(peak: Peak | None) -> dict[str, Any] | None:
+def _peak_document(peak: Peak | None) -> "PeakDocument | None":
     return None if peak is None else {"at": format_instant(peak.at_s), "value": peak.value}
 
 
@@ -175,10 +185,10 @@ def _csv_row(advice: Advice, report: AdviceReport) -> Mapping[str, Any]:
         advice.drain_risk,
         usage.empty_s if usage else None,
         round(min_balance.value, 2) if min_balance else None,
-        _round_or_none(iops.at_percentile if iops else None),
-        _round_or_none(iops.busiest.value if iops else None),
-        _round_or_none(mib_s.at_percentile if mib_s else None),
-        _round_or_none(mib_s.busiest.value if mib_s else None),
+        tenths_or_none(iops.at_percentile if iops else None),
+        tenths_or_none(iops.busiest.value if iops else None),
+        tenths_or_none(mib_s.at_percentile if mib_s else None),
+        tenths_or_none(mib_s.busiest.value if mib_s else None),
         round(usage.days, 2) if usage else None,
         advice.confidence,
         " ".join(advice.reasons),
@@ -186,10 +196,6 @@ def _csv_row(advice: Advice, report: AdviceReport) -> Mapping[str, Any]:
         flip_command(advice, report) if advice.verdict is Verdict.MOVE else None,
     )
     return dict(zip(_COLUMNS, values, strict=True))
-
-
-def _round_or_none(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
 
 
 _COLUMNS: Final = (

@@ -1,7 +1,7 @@
 """``burstctl assess``: which volumes will be empty, and when."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,6 +14,9 @@ from burstctl.context.on_demand_pass import assess_volumes
 from burstctl.render.pass_summary import print_summary
 from burstctl.render.show_report import print_report
 from burstwatch.core.watch.pass_report import PassReport
+
+if TYPE_CHECKING:
+    from documents.report import ReportDocument
 
 
 @click.command(
@@ -60,7 +63,7 @@ def _assess_region(options: Options, volumes: tuple[str, ...] = ()) -> PassRepor
 
 
 def _assess_regions(options: Options, *, shows_all: bool) -> ExitCode:
-    reports: list[dict[str, Any]] = []
+    reports: list[ReportDocument] = []
 
     def assess_region(region_options: Options) -> ExitCode:
         report = _assess_region(region_options)

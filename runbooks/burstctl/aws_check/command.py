@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -44,6 +44,9 @@ from burstwatch.wiring.bootstrap import (
     get_caller_identity,
 )
 from burstwatch.wiring.settings import CLOCK, Clock, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from documents.aws_check import AwsCheckCleanUpDocument
 
 SCHEMA: Final = "burstwatch.aws-check-clean-up/v1"
 DEFAULT_CEILING_USD: Final = 1.0  # a run of all facts costs less in every Region
@@ -460,7 +463,7 @@ def _print_cleanup(
     context: _CheckContext, results: Mapping[str, CleanupResult], *, has_failed: bool
 ) -> ExitCode:
     if context.request.options.json:
-        document = {
+        document: AwsCheckCleanUpDocument = {
             "schema": SCHEMA,
             "region": context.region,
             "runs": [

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.host import ACTIONS as HOST_ACTIONS
@@ -15,6 +15,9 @@ from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, US_EAST_1
 from burstwatch.core.text import format_duration, format_usd
 from burstwatch.wiring.settings import SettingsError
+
+if TYPE_CHECKING:
+    from documents.aws_check import AwsCheckPlanDocument
 
 SCHEMA: Final = "burstwatch.aws-check-plan/v1"
 NEVER_RUN_NOTICE: Final = (
@@ -69,7 +72,7 @@ def choose_facts(facts: Sequence[Fact], names: Sequence[str]) -> list[Fact]:
     return [fact for fact in facts if not names or fact.name in names]
 
 
-def to_document(plan: Plan, *, ceiling_usd: float) -> dict[str, Any]:
+def to_document(plan: Plan, *, ceiling_usd: float) -> "AwsCheckPlanDocument":
     """As JSON."""
     return {
         "schema": SCHEMA,
@@ -93,7 +96,7 @@ def to_document(plan: Plan, *, ceiling_usd: float) -> dict[str, Any]:
             }
             for fact in plan.facts
         ],
-        "not_tried": [item._asdict() for item in NOT_TRIED],
+        "not_tried": [{"name": item.name, "reason": item.reason} for item in NOT_TRIED],
     }
 
 

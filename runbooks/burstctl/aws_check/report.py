@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from burstctl.aws_check.fact import Fact
 from burstctl.aws_check.not_tried import NOT_TRIED
@@ -18,6 +18,9 @@ from burstctl.aws_check.result import Outcome, Result
 from burstctl.aws_check.run_file import RunFile
 from burstctl.aws_check.runner import describe_result
 from burstwatch.core.text import format_instant
+
+if TYPE_CHECKING:
+    from documents.aws_check import AwsCheckDocument, FactDocument
 
 SCHEMA: Final = "burstwatch.aws-check/v1"
 _PRINCIPAL_PATTERN: Final = re.compile(r"arn:[\w-]+:(?:sts|iam)::[^\s\"']*")
@@ -40,10 +43,10 @@ class FinishedRun:
     left: Sequence[tuple[str, str, str]] = ()
 
 
-def to_document(finished: FinishedRun, *, with_account: bool) -> dict[str, Any]:
+def to_document(finished: FinishedRun, *, with_account: bool) -> "AwsCheckDocument":
     """As JSON; keys never disappear, and what is not known is null."""
     run = finished.run
-    document = {
+    document: AwsCheckDocument = {
         "schema": SCHEMA,
         "run_id": run.run_id,
         "version": version("burstwatch"),
@@ -54,21 +57,21 @@ def to_document(finished: FinishedRun, *, with_account: bool) -> dict[str, Any]:
         "ended_at": format_instant(finished.ended_at_s),
         "most_usd": round(finished.most_usd, 4),
         "facts": [_fact_document(fact, run.results.get(fact.name)) for fact in finished.facts],
-        "not_tried": [item._asdict() for item in NOT_TRIED],
+        "not_tried": [{"name": item.name, "reason": item.reason} for item in NOT_TRIED],
         "left": [{"kind": kind, "id": key, "reason": reason} for kind, key, reason in finished.left],
     }
     if with_account:
         return document
-    redacted: dict[str, Any] = _redact(document, run.account)
+    redacted: AwsCheckDocument = _redact(document, run.account)
     return {**redacted, "account": None}
 
 
-def _fact_document(fact: Fact, result: Result | None) -> dict[str, Any]:
+def _fact_document(fact: Fact, result: Result | None) -> "FactDocument":
     measurement = result.measurement if result else None
     return {
         "name": fact.name,
         "question": fact.question,
-        "outcome": str(result.outcome if result else Outcome.NOT_MEASURED),
+        "outcome": result.outcome if result else Outcome.NOT_MEASURED,
         "answer": measurement.answer if measurement else None,
         "values": dict(measurement.values) if measurement else {},
         "evidence": dict(measurement.evidence) if measurement else {},
@@ -89,7 +92,7 @@ def _redact(value: Any, account: str) -> Any:
     return [_redact(item, account) for item in value] if isinstance(value, list) else value
 
 
-def to_markdown(document: dict[str, Any]) -> str:
+def to_markdown(document: "AwsCheckDocument") -> str:
     """The document as Markdown."""
     is_aws = document["endpoint"] == "aws"
     run = f"Run `{document['run_id']}`, {document['began_at']} to {document['ended_at']}"
@@ -120,8 +123,8 @@ def to_markdown(document: dict[str, Any]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _markdown_cell(fact: dict[str, Any]) -> str:
-    text: str = fact["answer"] or f"{fact['outcome'].replace('_', ' ')}: {fact['grant'] or fact['reason']}"
+def _markdown_cell(fact: "FactDocument") -> str:
+    text = fact["answer"] or f"{fact['outcome'].replace('_', ' ')}: {fact['grant'] or fact['reason']}"
     return text.replace("|", "\\|").replace("\n", " ")
 
 

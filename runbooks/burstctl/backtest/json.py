@@ -1,21 +1,30 @@
 """A backtest as ``--json`` prints it, in the schema ``burstwatch.backtest/v1``."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.backtest.assumptions import list_assumptions
 from burstctl.backtest.backtest import Backtest
 from burstctl.backtest.recorded_volume import SimulatedModification
 from burstctl.backtest.scoring import Depletion, SentAlert, Stalls, Tally, replayed_days
-from burstctl.render.plan_json import instant_or_none
-from burstwatch.core.ledger.flip_state import configuration_to_document
+from burstwatch.core.ledger.flip_state import Direction, configuration_to_document
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import expected_flip_duration
-from burstwatch.core.text import format_instant
+from burstwatch.core.text import format_instant, instant_or_none
+
+if TYPE_CHECKING:
+    from documents.backtest import (
+        BacktestDocument,
+        DepletionDocument,
+        ReplayedVolumeDocument,
+        SentAlertDocument,
+        SimulatedModificationDocument,
+        StalledMinutesDocument,
+    )
 
 SCHEMA: Final = "burstwatch.backtest/v1"
 
 
-def to_document(backtest: Backtest, generated_at_s: float) -> dict[str, Any]:
+def to_document(backtest: Backtest, generated_at_s: float) -> "BacktestDocument":
     """As JSON; instants in ISO 8601, absent values null, keys never disappear."""
     request, source, totals = backtest.request, backtest.source, backtest.totals
     policy: Policy = backtest.config.policy
@@ -24,9 +33,9 @@ def to_document(backtest: Backtest, generated_at_s: float) -> dict[str, Any]:
         "generated_at": format_instant(generated_at_s),
         "region": request.location.region,
         "policy": request.policy_location,
-        "mode_highest": str(policy.mode.highest),
+        "mode_highest": policy.mode.highest,
         "as_tagged": request.as_tagged,
-        "target": str(policy.flip.target),
+        "target": policy.flip.target,
         "history": {
             "start": format_instant(source.start_s),
             "end": format_instant(source.end_s),
@@ -60,7 +69,7 @@ def to_document(backtest: Backtest, generated_at_s: float) -> dict[str, Any]:
     }
 
 
-def _volume_document(tally: Tally, policy: Policy) -> dict[str, Any]:
+def _volume_document(tally: Tally, policy: Policy) -> "ReplayedVolumeDocument":
     volume = tally.volume
     return {
         "volume_id": volume.volume_id,
@@ -84,7 +93,7 @@ def _volume_document(tally: Tally, policy: Policy) -> dict[str, Any]:
     }
 
 
-def _stalls_document(stalls: Stalls) -> dict[str, int]:
+def _stalls_document(stalls: Stalls) -> "StalledMinutesDocument":
     return {
         "seen": stalls.seen,
         "avoided": stalls.avoided,
@@ -94,25 +103,25 @@ def _stalls_document(stalls: Stalls) -> dict[str, int]:
     }
 
 
-def _alert_document(alert: SentAlert) -> dict[str, Any]:
+def _alert_document(alert: SentAlert) -> "SentAlertDocument":
     return {
         "at": format_instant(alert.at_s),
-        "kind": str(alert.kind),
+        "kind": alert.kind,
         "level": alert.level,
         "reminder": alert.is_reminder,
     }
 
 
-def _modification_document(modification: SimulatedModification) -> dict[str, Any]:
+def _modification_document(modification: SimulatedModification) -> "SimulatedModificationDocument":
     return {
-        "direction": "out" if modification.is_flip else "back",
+        "direction": Direction.FLIP if modification.is_flip else Direction.FLIP_BACK,
         "target": configuration_to_document(modification.target),
         "started_at": format_instant(modification.started_at_s),
         "completed_at": format_instant(modification.completed_at_s),
     }
 
 
-def _depletion_document(depletion: Depletion) -> dict[str, Any]:
+def _depletion_document(depletion: Depletion) -> "DepletionDocument":
     return {
         "dry_at": format_instant(depletion.empty_at_s),
         "alerted_at": instant_or_none(depletion.alerted_at_s),

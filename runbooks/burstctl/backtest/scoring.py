@@ -9,6 +9,7 @@ from burstctl.backtest.recorded_volume import SimulatedModification
 from burstctl.backtest.replay import ReplayConfig, ReplayResult
 from burstctl.timeline.flip_costs import flip_costs
 from burstwatch.core.alerts.alert import Alert, AlertKind
+from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import PERIOD_S
 from burstwatch.core.durations import DAY_S
 from burstwatch.core.ebs.volume import Volume
@@ -25,7 +26,7 @@ class SentAlert:
 
     at_s: int
     kind: AlertKind
-    level: str
+    level: Level
     is_reminder: bool
 
 
@@ -209,7 +210,7 @@ def sent_alerts(entries: Iterable[LedgerEntry]) -> list[SentAlert]:
     """The alerts among lines of the ledger."""
     alerts = (Alert.from_document(entry.body) for entry in entries if entry.kind is EntryKind.ALERT)
     return [
-        SentAlert(at_s=alert.at_s, kind=alert.kind, level=str(alert.level), is_reminder=alert.is_reminder)
+        SentAlert(at_s=alert.at_s, kind=alert.kind, level=alert.level, is_reminder=alert.is_reminder)
         for alert in alerts
     ]
 

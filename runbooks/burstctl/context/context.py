@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.options import Options
 from burstctl.cli.output import print_info
@@ -29,7 +29,7 @@ from burstwatch.adapters.notify.channel import AlertChannel, ChannelError
 from burstwatch.adapters.policy.deployments import Deployment
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
 from burstwatch.core.policy.policy import Policy, PolicyError
-from burstwatch.core.text import sanitise
+from burstwatch.core.text import format_instant, sanitise
 from burstwatch.engine.services import Services
 from burstwatch.wiring.bootstrap import (
     AwsSession,
@@ -44,6 +44,9 @@ from burstwatch.wiring.bootstrap import (
     open_ledger,
 )
 from burstwatch.wiring.settings import LEDGER, Clock, LedgerAddress, LedgerKind, Settings, SettingsError
+
+if TYPE_CHECKING:
+    from documents.shared import HeaderDocument
 
 _MAX_TEXT_LENGTH: Final = 1_000  # a fault of a policy may quote a long value
 
@@ -69,6 +72,14 @@ class CommandContext:
     clock: Clock
     operator: str = ""
     origin: str | None = None
+
+    def document_header(self) -> "HeaderDocument":
+        """From when and where a document is."""
+        return {
+            "generated_at": format_instant(self.services.clock()),
+            "region": self.services.location.region,
+            "ledger": self.ledger_location,
+        }
 
     @contextmanager
     def with_writable_ledger(self) -> Iterator["CommandContext"]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.exit_codes import ExitCode, worst_exit_code
 from burstctl.cli.options import ALL_REGIONS, Options
@@ -14,6 +14,9 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.policy.policy import PolicyError
 from burstwatch.wiring.bootstrap import build_client
 from burstwatch.wiring.settings import SettingsError
+
+if TYPE_CHECKING:
+    from documents.report import RegionDocument, ReportsDocument
 
 SCHEMA: Final = "burstwatch.reports/v1"
 _FALLBACK_REGION: Final = "us-east-1"
@@ -61,7 +64,7 @@ def print_heading(region: str, *, is_first: bool) -> None:
     print_output(f"{'' if is_first else chr(10)}{region}")
 
 
-def to_document(reports: Sequence[dict[str, Any]], results: RegionResults) -> dict[str, Any]:
+def to_document(reports: "Sequence[RegionDocument]", results: RegionResults) -> "ReportsDocument":
     """The reports of several regions as one object."""
     return {"schema": SCHEMA, "reports": list(reports), "failures": list(results.failures)}
 

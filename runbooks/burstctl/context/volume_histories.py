@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.output import print_failures, print_first_lines
 from burstctl.context.context import CommandContext
@@ -18,6 +18,9 @@ from burstwatch.core.watch.api_cost import USD_PER_METRIC
 from burstwatch.engine.collector import Collector
 from burstwatch.wiring.bootstrap import WORKERS, build_client
 from burstwatch.wiring.settings import SettingsError
+
+if TYPE_CHECKING:
+    from documents.shared import VolumeSelectionDocument
 
 METRIC_LAG_S: Final = 120  # the last two minutes may be incomplete; AWS documents no delay
 
@@ -52,7 +55,7 @@ class VolumeSelection:
         """Note what was called so far."""
         self.metrics_requested, self.api_calls = calls.metrics_requested, calls.calls
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> "VolumeSelectionDocument":
         """As JSON."""
         return {
             "unsuited": self.unsuited,

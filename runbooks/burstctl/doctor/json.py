@@ -2,19 +2,22 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.doctor.context import DoctorContext
 from burstctl.doctor.finding import Finding, Trouble, Verdict, worst_verdict
 from burstctl.doctor.runner import CheckResult
 from burstwatch.core.text import format_instant
 
+if TYPE_CHECKING:
+    from documents.doctor import DoctorDocument, FindingDocument
+
 SCHEMA: Final = "burstwatch.doctor/v1"
 
 
 def to_document(
     context: DoctorContext, results: Sequence[CheckResult], *, generated_at_s: float
-) -> dict[str, Any]:
+) -> "DoctorDocument":
     """As JSON; keys never disappear, and what is not known is null."""
     caller, settings = context.caller.get_if_ready(), context.settings.get_if_ready()
     session, stacks = context.session.get_if_ready(), context.stacks.get_if_ready()
@@ -29,10 +32,14 @@ def to_document(
         "arn": caller.identity.arn if caller else None,
         "stack": stacks.active.name if stacks and stacks.active else None,
         "ledger": str(settings.ledger) if settings else None,
-        "verdict": str(worst_verdict(findings)),
+        "verdict": worst_verdict(findings),
         "totals": {
-            **{str(verdict): verdicts[verdict] for verdict in Verdict},
-            **{str(trouble): troubles[trouble] for trouble in Trouble},
+            "broken": verdicts[Verdict.BROKEN],
+            "warning": verdicts[Verdict.WARNING],
+            "ok": verdicts[Verdict.OK],
+            "skipped": verdicts[Verdict.SKIPPED],
+            "failed": troubles[Trouble.FAILED],
+            "misused": troubles[Trouble.MISUSED],
         },
         "findings": [_finding_document(result, finding) for result in results for finding in result.findings],
         "cost": {"metrics_requested": context.calls.metrics_requested},
@@ -45,15 +52,15 @@ def all_findings(results: Sequence[CheckResult]) -> list[Finding]:
     return [finding for result in results for finding in result.findings]
 
 
-def _finding_document(result: CheckResult, finding: Finding) -> dict[str, Any]:
+def _finding_document(result: CheckResult, finding: Finding) -> "FindingDocument":
     return {
         "check": result.check.name,
-        "group": str(result.check.group),
+        "group": result.check.group,
         "about": finding.subject or None,
-        "verdict": str(finding.verdict),
+        "verdict": finding.verdict,
         "seen": finding.summary,
         "fix": finding.fix or None,
         "commands": list(finding.commands),
         "page": finding.page,
-        "trouble": finding.trouble and str(finding.trouble),
+        "trouble": finding.trouble,
     }

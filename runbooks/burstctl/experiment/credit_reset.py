@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from burstctl.experiment.credit_bounds import (
     ANY_CREDITS,
@@ -139,7 +139,7 @@ class Verdict:
     first_sample: Sample | None = None
 
     @property
-    def conclusion(self) -> str:
+    def conclusion(self) -> Hypothesis | Literal["unclear"]:
         """One word or two: an answer, or ``unclear``."""
         return self.hypothesis or UNCLEAR
 

@@ -4,17 +4,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from burstctl.cli.atomic_file import write_atomically
 from burstctl.experiment.credit_bounds import EARNING_ERROR, NOISE_PCT, SPENDING_ERROR
 from burstctl.experiment.credit_reset import UNCLEAR, Hypothesis, RoundTrip, Verdict
 from burstctl.experiment.journal import Journal, ModificationTimes
-from burstctl.render.plan_json import instant_or_none
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import baseline_iops
 from burstwatch.core.ledger.flip_state import configuration_to_document
-from burstwatch.core.text import format_duration, format_instant
+from burstwatch.core.text import format_duration, format_instant, instant_or_none
+
+if TYPE_CHECKING:
+    from documents.experiment import DatapointDocument, ExperimentDocument, ModificationTimesDocument
 
 SCHEMA: Final = "burstwatch.experiment/v1"
 _MEANINGS: Final = {
@@ -38,7 +40,7 @@ class ExperimentResult:
     verdict: Verdict | None = None
 
     @property
-    def conclusion(self) -> str | None:
+    def conclusion(self) -> Hypothesis | Literal["unclear"] | None:
         return self.verdict.conclusion if self.verdict else None
 
     @property
@@ -86,7 +88,7 @@ def render_markdown(result: ExperimentResult) -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def to_document(result: ExperimentResult, *, ledger: str) -> dict[str, Any]:
+def to_document(result: ExperimentResult, *, ledger: str) -> "ExperimentDocument":
     """The same as JSON; absent values are null, keys never disappear."""
     journal, verdict, round_trip = result.journal, result.verdict, result.round_trip
     return {
@@ -100,7 +102,7 @@ def to_document(result: ExperimentResult, *, ledger: str) -> dict[str, Any]:
         "baseline_iops": baseline_iops(journal.size_gib),
         "original": configuration_to_document(journal.original),
         "target": configuration_to_document(journal.target),
-        "stage": str(journal.stage),
+        "stage": journal.stage,
         "begun_at": format_instant(journal.begun_s),
         "away_s": journal.away_s if journal.stay_s is None else journal.stay_s,
         "modifications": {name: _times_document(times) for name, times in _modification_times(journal)},
@@ -108,9 +110,9 @@ def to_document(result: ExperimentResult, *, ledger: str) -> dict[str, Any]:
         "failed": journal.failed,
         "conclusion": result.conclusion,
         "because": list(verdict.reasoning) if verdict else [],
-        "fits": [str(hypothesis) for hypothesis in verdict.consistent] if verdict else [],
+        "fits": list(verdict.consistent) if verdict else [],
         "allowed_pct": {
-            str(hypothesis): list(bounds)
+            hypothesis: (bounds.low, bounds.high)
             for hypothesis, bounds in ((verdict and verdict.predictions) or {}).items()
         },
         "datapoints": _datapoint_rows(round_trip) if round_trip else [],
@@ -200,7 +202,7 @@ def _datapoint_table(round_trip: RoundTrip) -> list[str]:
     ]
 
 
-def _datapoint_rows(round_trip: RoundTrip) -> list[dict[str, Any]]:
+def _datapoint_rows(round_trip: RoundTrip) -> "list[DatapointDocument]":
     balance, iops = _by_start(round_trip.balance), _by_start(round_trip.operations)
     period_s = round_trip.period_s
     return [
@@ -233,7 +235,7 @@ def _format_number(value: float | None) -> str:
     return "" if value is None else f"{value:.2f}"
 
 
-def _times_document(times: ModificationTimes | None) -> dict[str, Any]:
+def _times_document(times: ModificationTimes | None) -> "ModificationTimesDocument":
     return {
         "started_at": instant_or_none(times.started_s if times else None),
         "completed_at": instant_or_none(times.ended_s if times else None),

@@ -1,7 +1,7 @@
 """``burstctl explain``: the decision about one volume, and every number behind it."""
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,6 +35,9 @@ from burstwatch.core.watch.decision import Decision
 from burstwatch.core.watch.pass_report import PassReport
 from burstwatch.core.watch.window_status import WindowSchedule
 from burstwatch.engine.collector import Collector
+
+if TYPE_CHECKING:
+    from documents.explanation import ExplainedDocument, NotExplainedDocument, SkippedDocument
 
 
 @click.command(
@@ -137,6 +140,14 @@ def _plan_flip(context: CommandContext, decision: Decision, collector: Collector
     )
 
 
-def _document(explanation: Explanation | None, report: PassReport) -> dict[str, Any]:
-    failures = {"ignored": report.ignored, "missing": report.missing, "failures": report.failures}
-    return (to_document(explanation) if explanation else {"schema": SCHEMA, "volume": None}) | failures
+def _document(
+    explanation: Explanation | None, report: PassReport
+) -> "ExplainedDocument | NotExplainedDocument":
+    skipped: SkippedDocument = {
+        "ignored": list(report.ignored),
+        "missing": list(report.missing),
+        "failures": list(report.failures),
+    }
+    if explanation is None:
+        return {"schema": SCHEMA, "volume": None, **skipped}
+    return {**to_document(explanation), **skipped}

@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from burstctl.cli.text_layout import COLUMNS, wrap_hanging
 from burstctl.render.datapoint_spacing import describe_spacing
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.guard_override import refusing_guards, runbook_hints
 from burstctl.render.pass_summary import describe_hold
-from burstctl.render.plan_json import hold_document, instant_or_none, plan_document
+from burstctl.render.plan_json import hold_document, plan_document
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
 from burstctl.render.table import CHANGING_LABEL, UNKNOWN_REASON_LABELS, describe_depletion
@@ -31,9 +31,20 @@ from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Mode, Policy
 from burstwatch.core.policy.windows import WindowState, describe_flip_duration
 from burstwatch.core.tag_keys import MODE
-from burstwatch.core.text import format_duration, format_instant, format_relative_time, format_time, sanitise
+from burstwatch.core.text import (
+    format_duration,
+    format_instant,
+    format_relative_time,
+    format_time,
+    instant_or_none,
+    rounded_or_none,
+    sanitise,
+)
 from burstwatch.core.watch.decision import Action, Decision
 from burstwatch.core.watch.pass_report import describe_decision
+
+if TYPE_CHECKING:
+    from documents.explanation import ExplainedVolumeDocument, VolumeWindowsDocument
 
 SCHEMA: Final = "burstwatch.explanation/v1"
 # layout: what fits on a screen; `burstctl history` shows every entry
@@ -174,7 +185,7 @@ def _external_change(state: VolumeState | None) -> list[str]:
     return [f"somebody else changed it after our flip, seen {seen_at}; it is left to people until: {command}"]
 
 
-def to_document(explanation: Explanation) -> dict[str, Any]:
+def to_document(explanation: Explanation) -> "ExplainedVolumeDocument":
     """The explanation as ``--json`` prints it."""
     assessment, forecast = explanation.assessment, explanation.assessment.forecast
     selected = _selected_drain(assessment, forecast) if forecast else None
@@ -184,14 +195,14 @@ def to_document(explanation: Explanation) -> dict[str, Any]:
         "volume": describe_decision(
             explanation.decision, explanation.now_s, Outcome(status=OutcomeStatus.NONE)
         ),
-        "previous_level": str(explanation.decision.previous_level),
+        "previous_level": explanation.decision.previous_level,
         "because": explain_level(assessment, explanation.decision.level, explanation.policy),
         "worst_drain_per_s": highest_drain_per_s(assessment.baseline_iops),
         "drains": [
             {
                 "span_s": drain.duration_s,
                 "drain_per_s": round(drain.credits_per_s, 1),
-                "empty_in_s": _rounded(_empty_in_s(assessment, drain)),
+                "empty_in_s": rounded_or_none(_empty_in_s(assessment, drain)),
                 "believed_for_s": EXTRAPOLATION_FACTOR * drain.duration_s,
                 "counts": _is_within_extrapolation(assessment, drain),
                 "speaks": drain is selected,
@@ -199,8 +210,8 @@ def to_document(explanation: Explanation) -> dict[str, Any]:
             for drain in (forecast.drain_rates if forecast else ())
         ],
         "is_believed": forecast is not None and forecast.is_within_extrapolation,
-        "consumed_read_iops": _rounded(assessment.consumed_read_iops),
-        "consumed_write_iops": _rounded(assessment.consumed_write_iops),
+        "consumed_read_iops": rounded_or_none(assessment.consumed_read_iops),
+        "consumed_write_iops": rounded_or_none(assessment.consumed_write_iops),
         "next": _next_levels(explanation.decision.level, explanation.policy) if forecast else [],
         "look": {
             "interval_s": explanation.decision.poll_interval_s,
@@ -538,12 +549,12 @@ def _windows(explanation: Explanation) -> list[str]:
     ]
 
 
-def _windows_document(explanation: Explanation) -> dict[str, Any] | None:
+def _windows_document(explanation: Explanation) -> "VolumeWindowsDocument | None":
     if explanation.windows is None:
         return None
     return {
         "names": list(explanation.window_names),
-        "phase": str(explanation.windows.phase),
+        "phase": explanation.windows.phase,
         "running": [occurrence_document(occurrence) for occurrence in explanation.windows.running],
         "next": [occurrence_document(occurrence) for occurrence in explanation.windows.upcoming],
     }
@@ -601,7 +612,3 @@ def _is_within_extrapolation(assessment: Assessment, drain: DrainRate) -> bool:
 def _credits_left(assessment: Assessment) -> float:
     assert assessment.credits_left is not None
     return assessment.credits_left
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)

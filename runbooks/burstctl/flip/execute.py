@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode, exit_code_of_outcomes
@@ -24,9 +24,11 @@ from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.text import format_instant
 from burstwatch.engine.alert_delivery import deliver
 from burstwatch.engine.flip_executor import WORKERS, execute_flips
+
+if TYPE_CHECKING:
+    from documents.plan import PlansDocument
 
 
 def modify(context: CommandContext, request: FlipRequest) -> ExitCode:
@@ -226,14 +228,12 @@ def _print_next_steps(context: CommandContext, outcomes: Mapping[str, Outcome]) 
 
 def _document(
     context: CommandContext, request: FlipRequest, batch: PlannedBatch, outcomes: Mapping[str, Outcome]
-) -> dict[str, Any]:
+) -> "PlansDocument":
     services = context.services
     now_s = services.clock()
     return {
         "schema": PLAN_SCHEMA,
-        "generated_at": format_instant(now_s),
-        "region": services.location.region,
-        "ledger": context.ledger_location,
+        **context.document_header(),
         "by": context.operator,
         "dry_run": request.dry_run,
         "plans": [plan_document(flip, outcomes.get(flip.volume_id)) for flip in batch.planned],

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -15,13 +15,16 @@ from burstctl.context.context import CommandContext, open_readonly
 from burstctl.history.render import layout_history, read_history, render_entries
 from burstctl.render.flip_text import describe_flip, describe_quota, flip_document, quota_document
 from burstctl.render.pass_summary import describe_hold, print_holds
-from burstctl.render.plan_json import hold_document, instant_or_none
+from burstctl.render.plan_json import hold_document
 from burstctl.render.table import CHANGING_LABEL
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger_entry import LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.text import format_instant, format_relative_time
+from burstwatch.core.text import format_instant, format_relative_time, instant_or_none
+
+if TYPE_CHECKING:
+    from documents.history import HistoryDocument
 
 SCHEMA: Final = "burstwatch.history/v1"
 _MAX_LOOKBACK: Final = timedelta(days=9999)
@@ -138,7 +141,7 @@ def _describe_level(state: VolumeState | None) -> str:
     return describe_level(state)
 
 
-def _document(volume_history: _VolumeHistory, ledger: str) -> dict[str, Any]:
+def _document(volume_history: _VolumeHistory, ledger: str) -> "HistoryDocument":
     state = volume_history.state
     modifications = state.modifications.within_day(volume_history.now_s) if state else ()
     return {
@@ -150,17 +153,15 @@ def _document(volume_history: _VolumeHistory, ledger: str) -> dict[str, Any]:
             {
                 "at": format_instant(entry.at_s),
                 "subject": entry.volume_id,
-                "kind": str(entry.kind),
+                "kind": entry.kind,
                 "revision": entry.revision,
                 "body": dict(entry.body),
             }
             for entry in volume_history.entries
         ],
         "now": {
-            "level": str(state.level) if state else None,
-            "unknown_reason": str(state.reading.unknown_reason)
-            if state and state.reading.unknown_reason
-            else None,
+            "level": state.level if state else None,
+            "unknown_reason": state.reading.unknown_reason if state else None,
             "flip": flip_document(state.flip) if state and state.flip else None,
             "contested_since": instant_or_none(state.modifications.contested_at_s) if state else None,
             "retry_at": instant_or_none(state.modifications.retry_at_s) if state else None,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,7 +22,10 @@ from burstctl.holds.multi_region import (
 from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document
 from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.text import format_instant, format_until, sanitise
+from burstwatch.core.text import format_until, sanitise
+
+if TYPE_CHECKING:
+    from documents.hold import HoldsDocument
 
 
 @click.command(
@@ -61,7 +65,7 @@ def hold(
         raise click.UsageError("Say what to hold: either volume ids, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
 
-    def place_in_region(region_options: Options) -> tuple[ExitCode, dict[str, object]]:
+    def place_in_region(region_options: Options) -> "tuple[ExitCode, HoldsDocument]":
         with open_operator(region_options, needs_policy=False) as context:
             check_reaches_watchdog(context, "this hold", "held")
             if is_idle_region(context, options):
@@ -77,7 +81,7 @@ def hold(
 
 def _place_holds(
     context: CommandContext, subjects: Sequence[str | None], duration: timedelta, reason: str
-) -> tuple[ExitCode, dict[str, object]]:
+) -> "tuple[ExitCode, HoldsDocument]":
     """Place the holds of one region, and say so."""
     missing, failures = _find_missing(context, [item for item in subjects if item is not None])
     placed, replaced = _record_holds(
@@ -166,10 +170,9 @@ def _document(
     replaced: Sequence[Hold],
     missing: Sequence[str],
     failures: Sequence[str],
-) -> dict[str, object]:
+) -> "HoldsDocument":
     return {
         "schema": "burstwatch.hold/v1",
-        "generated_at": format_instant(context.services.clock()),
         **reach_document(context),
         "placed": [hold_document(hold) for hold in placed],
         "replaced": [hold_document(hold) for hold in replaced],

@@ -1,7 +1,7 @@
 """The scope of an operator's hold or release: one region or several, and who obeys it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
@@ -16,7 +16,10 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.text import format_count
 from burstwatch.wiring.settings import LEDGER
 
-RegionAction: TypeAlias = Callable[[Options], tuple[ExitCode, Mapping[str, Any]]]
+if TYPE_CHECKING:
+    from documents.hold import HoldsDocument, ReachDocument, ReleaseDocument
+
+RegionAction: TypeAlias = Callable[[Options], tuple[ExitCode, "HoldsDocument | ReleaseDocument"]]
 """Executes the order in one region, reports it, and returns the exit code and the document."""
 
 _OTHER_REGIONS_NOTE: Final = "Other regions are not affected."
@@ -44,13 +47,13 @@ def apply_in_regions(
         return code
     if has_volumes:
         raise click.UsageError("VOLUMEs are in one region: give --region once, with its name.")
-    documents: list[dict[str, Any]] = []
+    documents: list[HoldsDocument | ReleaseDocument] = []
 
     def apply_in_region(region_options: Options) -> ExitCode:
         if not options.json:
             print_heading(region_options.regions[0], is_first=not documents)
         code, document = action(region_options)
-        documents.append(dict(document))
+        documents.append(document)
         return code
 
     try:
@@ -160,13 +163,12 @@ def describe_reach(context: CommandContext) -> str:
     return f"{scope}; no stack is deployed there. {_OTHER_REGIONS_NOTE}"
 
 
-def reach_document(context: CommandContext) -> dict[str, Any]:
+def reach_document(context: CommandContext) -> "ReachDocument":
     """Where an order was placed, for programs; ``stack`` is null if no stack obeys it."""
     return {
-        "region": context.services.location.region,
+        **context.document_header(),
         "account": context.services.location.account,
         "stack": context.reach.stack,
-        "ledger": context.ledger_location,
     }
 
 

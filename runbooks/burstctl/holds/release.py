@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -18,13 +18,16 @@ from burstctl.holds.multi_region import (
     reach_document,
 )
 from burstctl.render.pass_summary import print_holds
-from burstctl.render.plan_json import hold_document, instant_or_none
+from burstctl.render.plan_json import hold_document
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Change, Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import UnreadableItem
-from burstwatch.core.text import format_instant, format_until
+from burstwatch.core.text import format_instant, format_until, instant_or_none
+
+if TYPE_CHECKING:
+    from documents.hold import ReleaseDocument
 
 _MAX_ATTEMPTS: Final = 5  # a watchdog changes a state once a minute: five losses in a row are a fault
 
@@ -70,7 +73,7 @@ def release(volumes: Sequence[str], options: Options, *, everything: bool) -> Ex
         raise click.UsageError("Say what to release: either volume ids, or --all.")
     subjects: Sequence[str | None] = [None] if everything else list(dict.fromkeys(volumes))
 
-    def release_in_region(region_options: Options) -> tuple[ExitCode, dict[str, Any]]:
+    def release_in_region(region_options: Options) -> "tuple[ExitCode, ReleaseDocument]":
         with open_operator(region_options, needs_policy=False) as context:
             check_reaches_watchdog(context, "this release", "released")
             results = _release(context, subjects)
@@ -192,10 +195,9 @@ def _print_result(result: ReleaseResult, now_s: float) -> None:
 
 def _document(
     context: CommandContext, results: Sequence[ReleaseResult], remaining: Sequence[Hold]
-) -> dict[str, Any]:
+) -> "ReleaseDocument":
     return {
         "schema": "burstwatch.release/v1",
-        "generated_at": format_instant(context.services.clock()),
         **reach_document(context),
         "released": [
             {

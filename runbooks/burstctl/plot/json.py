@@ -1,20 +1,30 @@
 """A chronology as ``--json`` prints it, in the schema ``burstwatch.plot/v1``."""
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.plot.labels import describe_state
 from burstctl.plot.load import VolumePlot
-from burstctl.render.plan_json import instant_or_none
-from burstctl.timeline.intervals import TargetInterval
-from burstctl.timeline.timeline import ForecastCone, Timeline
+from burstctl.timeline.intervals import HoldInterval, LevelInterval, StallInterval, TargetInterval
+from burstctl.timeline.timeline import DataGap, ForecastCone, IopsLimit, Timeline
+from burstctl.timeline.window_intervals import WindowInterval
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ledger.flip_state import configuration_to_document
-from burstwatch.core.text import format_instant
+from burstwatch.core.text import format_instant, instant_or_none
+
+if TYPE_CHECKING:
+    from documents.plot import (
+        ForecastConeDocument,
+        IntervalDocument,
+        IntervalsDocument,
+        PlotDocument,
+        Points,
+        TargetIntervalDocument,
+    )
 
 SCHEMA: Final = "burstwatch.plot/v1"
 
 
-def to_document(volume_plot: VolumePlot) -> dict[str, Any]:
+def to_document(volume_plot: VolumePlot) -> "PlotDocument":
     """The values behind the picture; instants in ISO 8601, absent values null, keys never disappear.
 
     A series is pairs of when a period began, in seconds since the epoch, and its value: a period that is not
@@ -30,7 +40,7 @@ def to_document(volume_plot: VolumePlot) -> dict[str, Any]:
         "name": timeline.volume.name,
         "volume_type": timeline.volume.volume_type,
         "size_gib": timeline.volume.size_gib,
-        "level": str(decision.level) if decision else None,
+        "level": decision.level if decision else None,
         "state": describe_state(volume_plot),
         "starts_at": format_instant(timeline.start_s),
         "ends_at": format_instant(timeline.end_s),
@@ -44,7 +54,7 @@ def to_document(volume_plot: VolumePlot) -> dict[str, Any]:
         "marks": [
             {
                 "at": format_instant(event.at_s),
-                "kind": str(event.kind),
+                "kind": event.kind,
                 "letter": event.letter,
                 "says": event.text,
                 "told": event.is_alerted,
@@ -58,11 +68,11 @@ def to_document(volume_plot: VolumePlot) -> dict[str, Any]:
     }
 
 
-def _to_pairs(series: Series) -> list[list[float]]:
-    return [[at_s, round(value, 3)] for at_s, value in zip(series.starts_at_s, series.values, strict=True)]
+def _to_pairs(series: Series) -> "Points":
+    return [(at_s, round(value, 3)) for at_s, value in zip(series.starts_at_s, series.values, strict=True)]
 
 
-def _forecast_document(cone: ForecastCone | None) -> dict[str, Any] | None:
+def _forecast_document(cone: ForecastCone | None) -> "ForecastConeDocument | None":
     if cone is None:
         return None
     return {
@@ -77,45 +87,43 @@ def _forecast_document(cone: ForecastCone | None) -> dict[str, Any] | None:
     }
 
 
-def _interval_documents(timeline: Timeline) -> dict[str, Any]:
+def _interval_documents(timeline: Timeline) -> "IntervalsDocument":
     """All intervals, each with its start and end."""
     return {
-        "absences": [
-            _bounds_document(gap.start_s, gap.end_s) | {"reason": str(gap.reason)} for gap in timeline.gaps
-        ],
+        "absences": [{**_bounds(gap), "reason": gap.reason} for gap in timeline.gaps],
         "limits": [
-            _bounds_document(limit.start_s, limit.end_s)
-            | {"sustained_iops": limit.sustained_iops, "most_iops": limit.max_iops}
+            {**_bounds(limit), "sustained_iops": limit.sustained_iops, "most_iops": limit.max_iops}
             for limit in timeline.limits
         ],
-        "levels": [
-            _bounds_document(interval.start_s, interval.end_s) | {"level": str(interval.level)}
-            for interval in timeline.levels
-        ],
+        "levels": [{**_bounds(interval), "level": interval.level} for interval in timeline.levels],
         "flips": [_flip_document(target_interval) for target_interval in timeline.target_intervals],
         "windows": [
-            _bounds_document(window_interval.start_s, window_interval.end_s)
-            | {"window": window_interval.window, "by_hand": window_interval.is_manual}
-            for window_interval in timeline.windows
+            {**_bounds(window), "window": window.window, "by_hand": window.is_manual}
+            for window in timeline.windows
         ],
         "holds": [
-            _bounds_document(interval.start_s, interval.end_s)
-            | {"by": interval.by, "reason": interval.reason, "of_everything": interval.is_fleet_wide}
-            for interval in timeline.holds
+            {**_bounds(hold), "by": hold.by, "reason": hold.reason, "of_everything": hold.is_fleet_wide}
+            for hold in timeline.holds
         ],
         "stalls": [
-            _bounds_document(interval.start_s, interval.end_s)
-            | {"instance_id": interval.instance_id, "verdict": interval.verdict, "cause": interval.cause}
-            for interval in timeline.stalls
+            {
+                **_bounds(stall),
+                "instance_id": stall.instance_id,
+                "verdict": stall.verdict,
+                "cause": stall.cause,
+            }
+            for stall in timeline.stalls
         ],
     }
 
 
-def _bounds_document(start_s: float, end_s: float) -> dict[str, Any]:
-    return {"starts_at": format_instant(start_s), "ends_at": format_instant(end_s)}
+def _bounds(
+    interval: DataGap | IopsLimit | LevelInterval | WindowInterval | HoldInterval | StallInterval,
+) -> "IntervalDocument":
+    return {"starts_at": format_instant(interval.start_s), "ends_at": format_instant(interval.end_s)}
 
 
-def _flip_document(interval: TargetInterval) -> dict[str, Any]:
+def _flip_document(interval: TargetInterval) -> "TargetIntervalDocument":
     return {
         "asked_at": instant_or_none(interval.requested_at_s),
         "reached_at": instant_or_none(interval.reached_at_s),

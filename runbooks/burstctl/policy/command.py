@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -19,6 +19,9 @@ from burstwatch.adapters.policy.yaml_file import render_policy
 from burstwatch.core.policy.policy import SCHEMA, PolicyError
 from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client
 from burstwatch.wiring.settings import SettingsError
+
+if TYPE_CHECKING:
+    from documents.policy import PolicyCheckDocument
 
 PAGE: Final = "runbooks/PolicyRejected.md"
 CHECK: Final = ("burstctl policy check policy.yaml", "every fault at once, each with its line")
@@ -59,9 +62,12 @@ def check(file: Path | None, options: Options, *, stack_name: str | None) -> Exi
     else:
         faults = []
     if options.json:
-        print_output(
-            to_json({"schema": "burstwatch.policy-check/v1", "policy": source.location, "faults": faults})
-        )
+        document: PolicyCheckDocument = {
+            "schema": "burstwatch.policy-check/v1",
+            "policy": source.location,
+            "faults": faults,
+        }
+        print_output(to_json(document))
     elif faults:
         count = "1 fault" if len(faults) == 1 else f"{len(faults)} faults"
         print_output("\n".join(faults))

@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.cli.confirm import confirm, require_terminal_or_yes
 from burstctl.cli.exit_codes import ExitCode
@@ -28,6 +28,9 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.core.text import format_instant, sanitise
 from burstwatch.wiring.bootstrap import AwsSession, build_parameters_client, get_caller_identity
 from burstwatch.wiring.settings import SettingsError
+
+if TYPE_CHECKING:
+    from documents.policy import ActivePolicyDocument, PolicyPushDocument, SettingChangeDocument
 
 SCHEMA: Final = "burstwatch.policy-push/v1"
 _STANDARD_PARAMETER_BYTES: Final = 4 * 1024  # Source: Systems Manager user guide, "Managing parameter tiers"
@@ -249,7 +252,7 @@ def _describe_next_steps(change: _PolicyChange) -> str:
     )
 
 
-def _document(policy_change: _PolicyChange, request: PushRequest) -> dict[str, Any]:
+def _document(policy_change: _PolicyChange, request: PushRequest) -> "PolicyPushDocument":
     changes = policy_change.changes
     return {
         "schema": SCHEMA,
@@ -269,7 +272,7 @@ def _document(policy_change: _PolicyChange, request: PushRequest) -> dict[str, A
     }
 
 
-def _active_policy_document(current: StackPolicy) -> dict[str, Any] | None:
+def _active_policy_document(current: StackPolicy) -> "ActivePolicyDocument | None":
     active = current.current
     if active is None:
         return None
@@ -284,5 +287,5 @@ def _active_policy_document(current: StackPolicy) -> dict[str, Any] | None:
     }
 
 
-def _change_document(change: SettingChange) -> dict[str, str | None]:
+def _change_document(change: SettingChange) -> "SettingChangeDocument":
     return {"setting": change.setting, "before": change.before, "after": change.after}

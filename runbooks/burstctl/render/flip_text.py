@@ -1,9 +1,8 @@
 """A flip in words: how far it is, what it was, why it stays or what it waits for; and AWS's quota."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-from burstctl.render.plan_json import instant_or_none
 from burstctl.render.plan_text import format_usd_difference
 from burstwatch.core.ebs.pricing import PRICE_SOURCE, usd_over
 from burstwatch.core.flips.guards import QUOTA
@@ -12,7 +11,6 @@ from burstwatch.core.ledger.flip_state import (
     Flip,
     FlipStatus,
     ModificationUse,
-    configuration_to_document,
 )
 from burstwatch.core.text import (
     format_duration,
@@ -20,7 +18,12 @@ from burstwatch.core.text import (
     format_relative_time,
     format_time,
     format_until,
+    instant_or_none,
 )
+from burstwatch.core.watch.pass_report import describe_standing_flip
+
+if TYPE_CHECKING:
+    from documents.shared import FlipDocument, QuotaDocument
 
 _MIN_COST_SPAN_S: Final = 60  # AWS bills EBS by the second, at least one minute
 
@@ -96,26 +99,17 @@ def next_modification_at_s(modifications: Sequence[ModificationUse]) -> int | No
     )
 
 
-def flip_document(flip: Flip) -> dict[str, Any]:
+def flip_document(flip: Flip) -> "FlipDocument":
     """A flip as JSON."""
     return {
-        "phase": str(flip.status),
-        "direction": str(flip.direction),
-        "cause": str(flip.cause),
-        "by": flip.by,
-        "original": configuration_to_document(flip.original),
-        "target": configuration_to_document(flip.target),
-        "asked_at": format_instant(flip.requested_at_s),
+        **describe_standing_flip(flip),
         "started_at": instant_or_none(flip.started_at_s),
         "reached_at": instant_or_none(flip.reached_at_s),
         "return_after": instant_or_none(flip.return_after_s),
-        "stays": flip.is_permanent,
-        "because": flip.reason,
-        "usd_per_month_more": flip.usd_per_month,
     }
 
 
-def quota_document(modifications: Sequence[ModificationUse]) -> dict[str, Any]:
+def quota_document(modifications: Sequence[ModificationUse]) -> "QuotaDocument":
     """AWS's quota as JSON."""
     return {
         "used": len(modifications),
@@ -125,7 +119,7 @@ def quota_document(modifications: Sequence[ModificationUse]) -> dict[str, Any]:
             {
                 "at": format_instant(modification.at_s),
                 "by": modification.by,
-                "direction": modification.direction and str(modification.direction),
+                "direction": modification.direction,
             }
             for modification in modifications
         ],

@@ -1,24 +1,38 @@
 """A plan as ``--json`` prints it, in the schema ``burstwatch.plan/v1``."""
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from burstctl.render.plan_text import plan_reasons
 from burstctl.render.planned_flip import PRICES, DryRunResult, PlannedFlip, sum_prices
 from burstwatch.adapters.aws.ec2_modify import DryRunAllowed
 from burstwatch.core.ebs.pricing import PriceChange, usd_per_hour
-from burstwatch.core.ebs.sizing import TargetRefusal
+from burstwatch.core.ebs.sizing import Candidate, TargetRefusal
 from burstwatch.core.flips.flip_plan import FlipPlan
 from burstwatch.core.flips.outcome import Outcome
 from burstwatch.core.flips.refusal import Refusal
 from burstwatch.core.ledger.flip_state import Hold, configuration_to_document
 from burstwatch.core.policy.windows import expected_flip_duration
-from burstwatch.core.text import format_instant
+from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none
+from burstwatch.core.watch.pass_report import describe_outcome, describe_standing_hold
+
+if TYPE_CHECKING:
+    from documents.shared import (
+        DryRunDocument,
+        ExpectedDurationDocument,
+        HoldDocument,
+        PlanDocument,
+        PriceDocument,
+        PricedTargetDocument,
+        RefusalDocument,
+        RefusedTargetDocument,
+        TotalsDocument,
+    )
 
 PLAN_SCHEMA: Final = "burstwatch.plan/v1"
 
 
-def plan_document(planned: PlannedFlip, outcome: Outcome | None = None) -> dict[str, Any]:
+def plan_document(planned: PlannedFlip, outcome: Outcome | None = None) -> "PlanDocument":
     """The plan for one volume with its outcome; absent values are null, and all keys are present."""
     plan, order, volume = planned.plan, planned.plan.order, planned.plan.context.volume
     return {
@@ -26,7 +40,7 @@ def plan_document(planned: PlannedFlip, outcome: Outcome | None = None) -> dict[
         "name": volume.name,
         "size_gib": volume.size_gib,
         "instance_id": volume.instance_id,
-        "direction": str(order.direction),
+        "direction": order.direction,
         "now": configuration_to_document(plan.current) if plan.current else None,
         "target": configuration_to_document(plan.target) if plan.target else None,
         "extends": plan.is_extension,
@@ -40,27 +54,27 @@ def plan_document(planned: PlannedFlip, outcome: Outcome | None = None) -> dict[
         "return_after": instant_or_none(order.return_after_s),
         "modifications_used": len(planned.recent_modifications),
         "refusals": [refusal_document(refusal) for refusal in plan.refusals],
-        "overridden": [str(guard) for guard in plan.overridden],
+        "overridden": list(plan.overridden),
         "undo": planned.undo,
         "dry_run": _dry_run_document(planned.dry_run_result),
-        "outcome": outcome_document(outcome) if outcome else None,
+        "outcome": describe_outcome(outcome) if outcome else None,
     }
 
 
-def _duration_document(planned: PlannedFlip) -> dict[str, Any]:
+def _duration_document(planned: PlannedFlip) -> "ExpectedDurationDocument":
     """How long AWS is expected to take and how long the credits last; null where nothing is changed."""
     plan = planned.plan
     if plan.target is None or plan.is_extension:
-        return dict.fromkeys(("expected_least_s", "expected_most_s", "time_to_empty_s"))
+        return {"expected_least_s": None, "expected_most_s": None, "time_to_empty_s": None}
     expected = expected_flip_duration(plan.context.volume.size_gib, planned.lead)
     return {
         "expected_least_s": round(planned.lead.least.total_seconds()),
         "expected_most_s": round(expected.total_seconds()),
-        "time_to_empty_s": None if plan.order.time_to_empty_s is None else round(plan.order.time_to_empty_s),
+        "time_to_empty_s": rounded_or_none(plan.order.time_to_empty_s),
     }
 
 
-def totals_document(planned: Sequence[PlannedFlip]) -> dict[str, Any]:
+def totals_document(planned: Sequence[PlannedFlip]) -> "TotalsDocument":
     """How many volumes would be modified or kept as they are, and what that costs together."""
     wanted_count = sum(flip.is_wanted for flip in planned)
     kept_count = sum(flip.is_wanted and flip.plan.is_extension for flip in planned)
@@ -74,43 +88,21 @@ def totals_document(planned: Sequence[PlannedFlip]) -> dict[str, Any]:
     }
 
 
-def refusal_document(refusal: Refusal) -> dict[str, Any]:
+def refusal_document(refusal: Refusal) -> "RefusalDocument":
     """A refusal as JSON."""
     return {
-        "guard": str(refusal.guard),
+        "guard": refusal.guard,
         "reason": refusal.reason,
         "ends_at": instant_or_none(refusal.ends_at_s),
     }
 
 
-def outcome_document(outcome: Outcome) -> dict[str, Any]:
-    """What was done, as JSON."""
-    return {
-        "action": str(outcome.status),
-        "because": outcome.reason,
-        "error_code": outcome.error_code,
-        "refusal": str(outcome.refusal.guard) if outcome.refusal else None,
-        "retry_at": instant_or_none(outcome.retry_at_s),
-    }
-
-
-def hold_document(hold: Hold) -> dict[str, Any]:
+def hold_document(hold: Hold) -> "HoldDocument":
     """A hold as JSON; without a volume it is on everything."""
-    return {
-        "volume_id": hold.volume_id,
-        "by": hold.by,
-        "reason": hold.reason,
-        "placed_at": format_instant(hold.placed_at_s),
-        "until": format_instant(hold.until_s),
-    }
+    return {**describe_standing_hold(hold), "placed_at": format_instant(hold.placed_at_s)}
 
 
-def instant_or_none(at_s: float | None) -> str | None:
-    """The instant as text; None if there is none."""
-    return None if at_s is None else format_instant(at_s)
-
-
-def _price_document(price: PriceChange) -> dict[str, Any]:
+def _price_document(price: PriceChange) -> "PriceDocument":
     extra_usd = price.difference_usd_per_month
     return {
         "usd_per_month_now": price.before_usd_per_month,
@@ -126,18 +118,23 @@ def _usd_for_duration(planned: PlannedFlip) -> float | None:
     return None if planned.duration is None else round(planned.price.difference_usd_over(planned.duration), 4)
 
 
-def _alternatives_document(plan: FlipPlan) -> dict[str, Any] | None:
+def _alternatives_document(
+    plan: FlipPlan,
+) -> "dict[str, RefusedTargetDocument | PricedTargetDocument] | None":
     if plan.sizing is None:
         return None
-    return {
-        name: {"refusal": candidate.reason}
-        if isinstance(candidate, TargetRefusal)
-        else configuration_to_document(candidate.configuration) | {"usd_per_month": candidate.usd_per_month}
-        for name, candidate in plan.sizing.alternatives.items()
-    }
+    return {name: _alternative_document(target) for name, target in plan.sizing.alternatives.items()}
 
 
-def _dry_run_document(result: DryRunResult | None) -> dict[str, Any] | None:
+def _alternative_document(
+    target: Candidate | TargetRefusal,
+) -> "RefusedTargetDocument | PricedTargetDocument":
+    if isinstance(target, TargetRefusal):
+        return {"refusal": target.reason}
+    return {**configuration_to_document(target.configuration), "usd_per_month": target.usd_per_month}
+
+
+def _dry_run_document(result: DryRunResult | None) -> "DryRunDocument | None":
     if result is None:
         return None
     if isinstance(result, DryRunAllowed):

@@ -4,7 +4,7 @@ import sys
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +19,9 @@ from burstctl.report.activity import count_activities
 from burstctl.report.collect import MAX_USD, FleetReport, collect_report
 from burstctl.report.page import render_page, require_templates
 from burstwatch.core.text import format_count, format_instant, format_usd, sanitise
+
+if TYPE_CHECKING:
+    from documents.report import PageDocument
 
 SCHEMA: Final = "burstwatch.page/v1"
 STDOUT: Final = Path("-")
@@ -110,7 +113,7 @@ def _print_result(fleet_report: FleetReport, path: Path, page: str) -> None:
     )
 
 
-def _document(fleet_report: FleetReport, path: Path, page: str) -> dict[str, Any]:
+def _document(fleet_report: FleetReport, path: Path, page: str) -> "PageDocument":
     """The JSON document about a page that was written; the volumes are in ``assess --json``."""
     costs = fleet_report.costs
     return {
@@ -122,7 +125,7 @@ def _document(fleet_report: FleetReport, path: Path, page: str) -> dict[str, Any
         "file": str(path),
         "bytes": len(page.encode()),
         "volumes": len(fleet_report.decisions),
-        "by_level": dict(Counter(str(decision.level) for decision in fleet_report.decisions)),
+        "by_level": dict(Counter(decision.level for decision in fleet_report.decisions)),
         "faults": sum(decision.assessment.is_fault for decision in fleet_report.decisions),
         "told_at_length": len(fleet_report.details),
         "without_picture": len(fleet_report.unread),

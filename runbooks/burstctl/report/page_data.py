@@ -23,7 +23,7 @@ from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import active_hold
 from burstwatch.core.policy.policy import Policy
-from burstwatch.core.text import format_duration, sanitise
+from burstwatch.core.text import format_duration, rounded_or_none, sanitise, tenths_or_none
 from burstwatch.core.watch.decision import Decision
 
 FAULT: Final = "fault"
@@ -151,11 +151,11 @@ def _row(decision: Decision, fleet_report: FleetReport) -> dict[str, Any]:
         "instance": volume.instance_id or "",
         "device": sanitise(volume.device or "", _MAX_LABEL_CHARS),
         "level": level_of(decision),
-        "balance": _round_to_tenth(assessment.balance_pct),
-        "least": _round_to_tenth(min(balances, default=None)),
+        "balance": tenths_or_none(assessment.balance_pct),
+        "least": tenths_or_none(min(balances, default=None)),
         "dry_words": describe_depletion(decision, fleet_report.pass_report.now_s),
-        "dry_s": _round_to_int(forecast.time_to_empty_s if forecast else None),
-        "drain": _round_to_int(forecast.drain_per_s if forecast else None),
+        "dry_s": rounded_or_none(forecast.time_to_empty_s if forecast else None),
+        "drain": rounded_or_none(forecast.drain_per_s if forecast else None),
         "baseline": assessment.baseline_iops,
         "mode": str(decision.volume_settings.mode),
         "mark": describe_flip_status(decision, fleet_report.pass_report),
@@ -249,10 +249,10 @@ def _cone_document(cone: ForecastCone | None) -> dict[str, Any] | None:
     return {
         "from": cone.start_at_s,
         "pct": round(cone.start_pct, 1),
-        "soonest": _round_to_int(cone.soonest_empty_at_s),
-        "earliest": _round_to_int(cone.earliest_empty_at_s),
-        "about": _round_to_int(cone.estimated_empty_at_s),
-        "latest": _round_to_int(cone.latest_empty_at_s),
+        "soonest": rounded_or_none(cone.soonest_empty_at_s),
+        "earliest": rounded_or_none(cone.earliest_empty_at_s),
+        "about": rounded_or_none(cone.estimated_empty_at_s),
+        "latest": rounded_or_none(cone.latest_empty_at_s),
     }
 
 
@@ -269,11 +269,3 @@ def suggested_action(decision: Decision, region: str) -> str:
 
 def _sanitise_label(text: str, limit: int = _MAX_LABEL_CHARS) -> str:
     return sanitise(text, limit)
-
-
-def _round_to_tenth(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)
-
-
-def _round_to_int(value: float | None) -> int | None:
-    return None if value is None else round(value)

@@ -3,7 +3,7 @@
 import shlex
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -41,6 +41,9 @@ from burstwatch.core.policy.windows import manual_stop_at
 from burstwatch.core.text import format_instant, format_until, sanitise
 from burstwatch.wiring.settings import SettingsError
 
+if TYPE_CHECKING:
+    from documents.plan import WindowsDocument, WindowStartDocument, WindowStopDocument
+
 PAGE: Final = "runbooks/WindowStarting.md"
 LIST: Final = ("burstctl window list", "every window: what runs, what comes next, for how many volumes")
 START: Final = ("burstctl window start release --for 4h", "keeps its volumes flipped for four hours")
@@ -72,7 +75,9 @@ def list_windows(options: Options) -> ExitCode:
         holds = context.services.ledger.holds(now_s)
         failures = [*snapshots.failures, *map(str, context.services.ledger.take_unreadable())]
         if options.json:
-            document = _header(context, "burstwatch.windows/v1") | {
+            document: WindowsDocument = {
+                "schema": "burstwatch.windows/v1",
+                **context.document_header(),
                 "windows": [window_document(snapshot) for snapshot in snapshots.by_name.values()],
                 "holds": [hold_document(hold) for hold in holds],
                 "failures": failures,
@@ -123,7 +128,9 @@ def start(name: str, options: Options, *, lasts: timedelta | None, yes: bool) ->
             return ExitCode.INTERRUPTED
         override = _record_start(context, name, lasts)
         if options.json:
-            document = _header(context, "burstwatch.window/v1") | {
+            document: WindowStartDocument = {
+                "schema": "burstwatch.window/v1",
+                **context.document_header(),
                 "window": window_document(snapshots.with_override(override)),
                 "plans": [plan_document(flip) for flip in planned],
                 "totals": totals_document(planned),
@@ -154,8 +161,13 @@ def stop(name: str, options: Options) -> ExitCode:
                 writable_context.services.ledger.record_manual_override(override)
             snapshot = snapshots.with_override(override)
         if options.json:
-            result = {"window": window_document(snapshot), "stopped": override is not None}
-            print_output(to_json(_header(context, "burstwatch.window/v1") | result))
+            document: WindowStopDocument = {
+                "schema": "burstwatch.window/v1",
+                **context.document_header(),
+                "window": window_document(snapshot),
+                "stopped": override is not None,
+            }
+            print_output(to_json(document))
         else:
             print_output(_describe_stopped(snapshot, is_stopped=override is not None))
         print_failures(snapshots.failures)
@@ -183,15 +195,6 @@ def _stop_override(
     return ManualWindowOverride(
         name=snapshot.name, is_start=False, by=context.operator, at_s=now_s, until_s=until_s
     )
-
-
-def _header(context: CommandContext, schema: str) -> dict[str, Any]:
-    return {
-        "schema": schema,
-        "generated_at": format_instant(context.services.clock()),
-        "region": context.services.location.region,
-        "ledger": context.ledger_location,
-    }
 
 
 def _find_window(snapshots: WindowSnapshots, name: str) -> WindowSnapshot:

@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH, Topic, lay_out_topics
 from burstctl.context.context import CommandContext
-from burstctl.render.plan_json import instant_or_none
 from burstwatch.adapters.aws.errors import AwsFailure
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.volume import Volume, can_burst
@@ -27,8 +26,11 @@ from burstwatch.core.policy.windows import (
     window_names_in_tags,
     window_state,
 )
-from burstwatch.core.text import format_duration, format_instant, sanitise
+from burstwatch.core.text import format_duration, format_instant, instant_or_none, sanitise
 from burstwatch.core.watch.window_status import WindowSchedule
+
+if TYPE_CHECKING:
+    from documents.shared import ManualOverrideDocument, OccurrenceDocument, WindowDocument
 
 PHASE_DESCRIPTIONS: Final = {
     WindowPhase.OUTSIDE: "does not run",
@@ -221,13 +223,13 @@ def _describe_override(override: ManualWindowOverride) -> str:
     return f"started by {override.by} at {at}, {until}"
 
 
-def window_document(snapshot: WindowSnapshot) -> dict[str, Any]:
+def window_document(snapshot: WindowSnapshot) -> "WindowDocument":
     """A window as JSON, its times in UTC."""
     state = snapshot.state
     return {
         "name": snapshot.name,
         "is_defined": snapshot.window is not None,
-        "phase": str(state.phase),
+        "phase": state.phase,
         "zone": str(snapshot.zone),
         "settings": dict(snapshot.window.settings) if snapshot.window else {},
         "running": [occurrence_document(occurrence) for occurrence in state.running],
@@ -239,7 +241,7 @@ def window_document(snapshot: WindowSnapshot) -> dict[str, Any]:
     }
 
 
-def occurrence_document(occurrence: Occurrence) -> dict[str, Any]:
+def occurrence_document(occurrence: Occurrence) -> "OccurrenceDocument":
     """When it starts and ends, as JSON; null while it is to be stopped."""
     end_at = occurrence.interval.end_at
     return {
@@ -249,7 +251,7 @@ def occurrence_document(occurrence: Occurrence) -> dict[str, Any]:
     }
 
 
-def _override_document(override: ManualWindowOverride) -> dict[str, Any]:
+def _override_document(override: ManualWindowOverride) -> "ManualOverrideDocument":
     return {
         "starts": override.is_start,
         "by": override.by,

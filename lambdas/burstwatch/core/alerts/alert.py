@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
@@ -17,7 +17,18 @@ from burstwatch.core.buckets.sparkline import describe_balance_history
 from burstwatch.core.ebs.display_name import claim_of, cluster_of, display_name_of, format_attachment
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.location import AwsLocation
-from burstwatch.core.text import format_instant, format_relative_time, format_rounded_duration, format_time
+from burstwatch.core.text import (
+    format_instant,
+    format_relative_time,
+    format_rounded_duration,
+    format_time,
+    rounded_or_none,
+    tenths_or_none,
+)
+
+if TYPE_CHECKING:
+    from documents.alert import AlertReadingDocument, AlertVolumeDocument, ForecastDocument
+    from documents.shared import NamesDocument
 
 SCHEMA: Final = "burstwatch.alert/v1"
 _MAX_NAMED_IN_DIGEST: Final = 20
@@ -206,7 +217,7 @@ def make_alert_id(subject: str, kind: AlertKind, revision: int) -> str:
     return sha256(f"{subject}\n{kind}\n{revision}".encode()).hexdigest()[:32]
 
 
-def describe_volume(volume: Volume, location: AwsLocation) -> dict[str, Any]:
+def describe_volume(volume: Volume, location: AwsLocation) -> "AlertVolumeDocument":
     """The volume as alerts carry it; ``name`` is its Name tag, ``display_name_in`` what people call it."""
     return {
         "volume_id": volume.volume_id,
@@ -221,7 +232,7 @@ def describe_volume(volume: Volume, location: AwsLocation) -> dict[str, Any]:
     }
 
 
-def describe_names(volume: Volume) -> dict[str, Any]:
+def describe_names(volume: Volume) -> "NamesDocument":
     """The names of the volume, for programs: each name by itself, and the one that people use."""
     claim = claim_of(volume)
     return {
@@ -233,49 +244,54 @@ def describe_names(volume: Volume) -> dict[str, Any]:
     }
 
 
-def describe_reading(assessment: Assessment) -> dict[str, Any]:
+def describe_reading(assessment: Assessment) -> "AlertReadingDocument":
     """What was read of the volume, as alerts carry it."""
     sample = assessment.sample
     return {
         "burst_balance_pct": assessment.balance_pct,
-        "credits": None if assessment.credits_left is None else round(assessment.credits_left),
+        "credits": rounded_or_none(assessment.credits_left),
         "baseline_iops": assessment.baseline_iops,
         "datapoint_at": format_instant(sample.end_at_s) if sample else None,
-        "datapoint_age_s": None if assessment.age_s is None else round(assessment.age_s),
+        "datapoint_age_s": rounded_or_none(assessment.age_s),
         "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
     }
 
 
-def describe_forecast(assessment: Assessment, now_s: float) -> dict[str, Any]:
+def describe_forecast(assessment: Assessment, now_s: float) -> "ForecastDocument":
     """When the volume's credits are exhausted, in seconds from ``now_s`` and as instants."""
     forecast = assessment.forecast
-    values_s = {
-        "time_to_empty": forecast.time_to_empty_s if forecast else None,
-        "soonest_empty": forecast.soonest_empty_s if forecast else None,
-        "earliest": forecast.earliest_s if forecast else None,
-        "latest": forecast.latest_s if forecast else None,
+    time_to_empty_s = forecast.time_to_empty_s if forecast else None
+    soonest_empty_s = forecast.soonest_empty_s if forecast else None
+    earliest_s = forecast.earliest_s if forecast else None
+    latest_s = forecast.latest_s if forecast else None
+    return {
+        "drain_per_s": tenths_or_none(forecast.drain_per_s if forecast else None),
+        "time_to_empty_s": rounded_or_none(time_to_empty_s),
+        "soonest_empty_s": rounded_or_none(soonest_empty_s),
+        "earliest_s": rounded_or_none(earliest_s),
+        "latest_s": rounded_or_none(latest_s),
+        "time_to_empty_at": _instant_in(time_to_empty_s, now_s),
+        "soonest_empty_at": _instant_in(soonest_empty_s, now_s),
+        "earliest_at": _instant_in(earliest_s, now_s),
+        "latest_at": _instant_in(latest_s, now_s),
     }
-    seconds = {f"{name}_s": None if value_s is None else round(value_s) for name, value_s in values_s.items()}
-    instants = {
-        f"{name}_at": None if value_s is None else format_instant(now_s + value_s)
-        for name, value_s in values_s.items()
-    }
-    rate = forecast.drain_per_s if forecast else None
-    return {"drain_per_s": None if rate is None else round(rate, 1), **seconds, **instants}
+
+
+def _instant_in(duration_s: float | None, now_s: float) -> str | None:
+    return None if duration_s is None else format_instant(now_s + duration_s)
 
 
 def describe_evidence(assessment: Assessment, episode: DrainEpisode | None = None) -> dict[str, Any]:
     """What the alert rests on: how the balance went, the drain over each horizon, the operations served."""
     forecast = assessment.forecast
     drain_rates = forecast.drain_rates if forecast else ()
-    reads, writes = assessment.consumed_read_iops, assessment.consumed_write_iops
     return {
         "drain_per_s_by_horizon": {
             f"{rate.duration_s // 60}m": round(rate.credits_per_s, 1) for rate in drain_rates
         },
-        "consumed_read_iops": None if reads is None else round(reads, 1),
-        "consumed_write_iops": None if writes is None else round(writes, 1),
+        "consumed_read_iops": tenths_or_none(assessment.consumed_read_iops),
+        "consumed_write_iops": tenths_or_none(assessment.consumed_write_iops),
         "course": describe_balance_history(assessment.balance),
         "drain": describe_drain(episode),
     }

@@ -13,7 +13,7 @@ from burstwatch.core.assessment.drain_cause import (
     find_drain,
     measure_operations,
 )
-from burstwatch.core.text import format_instant, format_time
+from burstwatch.core.text import format_instant, format_time, tenths_or_none
 
 _EXACT_BELOW_KIB: Final = 10
 """A judgement: below this, a decimal place makes a difference."""
@@ -49,7 +49,10 @@ def describe_drain_cause(episode: DrainEpisode, metrics: DrainMetrics, *, now_s:
     if served is not None:
         document["served_min"] = served.minutes
         document |= {"read_iops": round(served.read_iops, 1), "write_iops": round(served.write_iops, 1)}
-        document |= {"read_kib": _rounded(served.read_kib), "write_kib": _rounded(served.write_kib)}
+        document |= {
+            "read_kib": tenths_or_none(served.read_kib),
+            "write_kib": tenths_or_none(served.write_kib),
+        }
     if (days := compare_same_hour(metrics.balance_history, episode)) is not None:
         document |= {
             "days_asked": COMPARED_DAYS,
@@ -163,7 +166,3 @@ def _same_hour_sentence(drain: Mapping[str, Any]) -> str | None:
     )
     suffix = "" if drain["is_particular"] else ", and as often at other hours"
     return f"It did the same at this hour on {label}{suffix}."
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 1)

@@ -25,9 +25,10 @@ from burstwatch.core.policy.windows import (
 )
 from burstwatch.core.text import (
     HALF_CENT_USD,
-    format_instant,
     format_relative_time,
     format_usd,
+    instant_or_none,
+    rounded_or_none,
 )
 
 REQUEST_IN_FLIGHT_S: Final = 60
@@ -70,7 +71,7 @@ def accepted_event(
         | {
             "expected_least_s": round(lead.least.total_seconds()),
             "expected_most_s": round(expected_flip_duration(flip.size_gib, lead).total_seconds()),
-            "time_to_empty_s": None if time_to_empty_s is None else round(time_to_empty_s),
+            "time_to_empty_s": rounded_or_none(time_to_empty_s),
         },
     )
 
@@ -140,5 +141,5 @@ def _format_cost_change(usd_per_month: float) -> str:
 
 def failure_facts(reason: str, retry_at_s: float | None, *, code: str | None = None) -> dict[str, Any]:
     """A modification that was not made, for programs; ``code`` is the error code of AWS."""
-    retry_at = None if retry_at_s is None else format_instant(retry_at_s)
+    retry_at = instant_or_none(retry_at_s)
     return {"reason": reason, "error_code": code, "retry_at": retry_at}

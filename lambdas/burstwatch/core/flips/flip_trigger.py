@@ -5,6 +5,7 @@ The guards decide whether it is allowed.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.sizing import Target, return_decision
@@ -14,6 +15,9 @@ from burstwatch.core.policy.policy import ActAt, Policy
 from burstwatch.core.policy.volume_tags import VolumeSettings
 from burstwatch.core.policy.windows import UNTIL_STOPPED, Occurrence, WindowState
 from burstwatch.core.text import format_instant, format_relative_time, format_until
+
+if TYPE_CHECKING:
+    from documents.explanation import ActRuleDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,15 +34,15 @@ class FlipTrigger:
 class ActRule:
     """The level from which a draining volume is flipped, and why at this level."""
 
-    level: Level
+    level: Literal[Level.WARNING, Level.CRITICAL]
     reason: str
 
     def __str__(self) -> str:
         return f"flips at {self.level}: {self.reason}"
 
-    def to_document(self) -> dict[str, str]:
+    def to_document(self) -> "ActRuleDocument":
         """As JSON."""
-        return {"level": str(self.level), "because": self.reason}
+        return {"level": self.level, "because": self.reason}
 
 
 def choose_act_rule(settled_target: Target | None, policy: Policy) -> ActRule:
@@ -48,8 +52,10 @@ def choose_act_rule(settled_target: Target | None, policy: Policy) -> ActRule:
     ``critical``: nothing is lost if the drain ends by itself.
     """
     act_at = policy.flip.act_at
-    if act_at is not ActAt.AUTO:
-        return ActRule(level=Level(act_at), reason=f"flip.act_at is {act_at}")
+    if act_at is ActAt.WARNING:
+        return ActRule(level=Level.WARNING, reason=f"flip.act_at is {act_at}")
+    if act_at is ActAt.CRITICAL:
+        return ActRule(level=Level.CRITICAL, reason=f"flip.act_at is {act_at}")
     if settled_target is None:
         return ActRule(level=Level.CRITICAL, reason="its target is not settled")
     kind = settled_target.configuration.volume_type

@@ -25,7 +25,7 @@ from burstwatch.core.ledger.flip_state import Direction, configuration_to_docume
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.windows import LeadPolicy
-from burstwatch.core.text import format_instant, format_relative_time
+from burstwatch.core.text import format_relative_time, instant_or_none
 
 
 def record_accepted(
@@ -74,7 +74,7 @@ def refused_event(plan: FlipPlan, refusal: Refusal) -> Event:
 
 
 def _guard_facts(guard: str, ends_at_s: float | None) -> dict[str, Any]:
-    return {"guard": str(guard), "ends_at": None if ends_at_s is None else format_instant(ends_at_s)}
+    return {"guard": str(guard), "ends_at": instant_or_none(ends_at_s)}
 
 
 def _plan_facts(plan: FlipPlan) -> dict[str, Any]:

@@ -4,10 +4,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from burstwatch.core import stored_values
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
+
+if TYPE_CHECKING:
+    from documents.shared import ConfigurationDocument
 
 WATCHDOG: Final = "watchdog"
 """Who requests a modification when no person does."""
@@ -155,10 +158,10 @@ _FIELD_DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
-def configuration_to_document(configuration: Configuration) -> dict[str, Any]:
+def configuration_to_document(configuration: Configuration) -> "ConfigurationDocument":
     """A configuration as JSON."""
     return {
-        "volume_type": str(configuration.volume_type),
+        "volume_type": configuration.volume_type,
         "iops": configuration.iops,
         "throughput_mib_s": configuration.throughput_mib_s,
     }

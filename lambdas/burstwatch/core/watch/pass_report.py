@@ -3,18 +3,22 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from burstwatch.core.alerts.alert import describe_forecast, describe_names
 from burstwatch.core.assessment.assess import UnknownReason
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
 from burstwatch.core.ledger.flip_state import Flip, Hold, configuration_to_document
 from burstwatch.core.policy.policy import CadencePolicy
-from burstwatch.core.text import format_instant
+from burstwatch.core.text import format_instant, instant_or_none, rounded_or_none
 from burstwatch.core.watch.api_cost import usd_per_month_idle, usd_per_month_now
 from burstwatch.core.watch.cadence import sweep_interval_s
 from burstwatch.core.watch.decision import Decision, VolumeEvaluation
 from burstwatch.core.watch.fleet_summary import FleetSummary
+
+if TYPE_CHECKING:
+    from documents.report import ReportDocument
+    from documents.shared import OutcomeDocument, StandingFlipDocument, StandingHoldDocument, VolumeDocument
 
 SCHEMA: Final = "burstwatch.report/v1"
 _MIN_FULL_VOLUMES: Final = 10
@@ -129,9 +133,9 @@ class PassReport:
         polled_assessments = (d.assessment for d in self.decisions if d.poll_interval_s)
         return usd_per_month_idle(sweep_interval_s(a.baseline_iops, cadence) for a in polled_assessments)
 
-    def to_document(self) -> dict[str, Any]:
+    def to_document(self) -> "ReportDocument":
         """The report as ``--json`` prints it; absent numbers are null, keys never disappear."""
-        by_level = Counter(str(d.level) for d in self.decisions)
+        by_level = Counter(d.level for d in self.decisions)
         return {
             "schema": SCHEMA,
             "generated_at": format_instant(self.now_s),
@@ -156,10 +160,10 @@ class PassReport:
                 "usd_per_month_idle": round(self.usd_per_month_idle, 2),
                 "usd_per_month_now": round(usd_per_month_now(self.decisions), 2),
             },
-            "newest_datapoint_age_s": _rounded(self.newest_datapoint_age_s),
-            "worst_datapoint_age_s": _rounded(self.worst_datapoint_age_s),
+            "newest_datapoint_age_s": rounded_or_none(self.newest_datapoint_age_s),
+            "worst_datapoint_age_s": rounded_or_none(self.worst_datapoint_age_s),
             "datapoint_spacing_s": self.datapoint_spacing_s,
-            "holds": [_hold(hold) for hold in self.holds],
+            "holds": [describe_standing_hold(hold) for hold in self.holds],
             "missing": list(self.missing),
             "failures": list(self.failures),
             "api_calls": dict(self.api_calls),
@@ -190,11 +194,12 @@ def urgency_of(decision: Decision | VolumeEvaluation) -> tuple[Any, ...]:
     )
 
 
-def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> dict[str, Any]:
+def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> "VolumeDocument":
     """One volume of the report."""
     assessment = decision.assessment
     volume = assessment.volume
     forecast = describe_forecast(assessment, now_s)
+    target = decision.recommendation.target if decision.recommendation else None
     return {
         "volume_id": volume.volume_id,
         **describe_names(volume),
@@ -205,40 +210,48 @@ def describe_decision(decision: Decision, now_s: float, outcome: Outcome) -> dic
         "device": volume.device,
         "baseline_iops": assessment.baseline_iops,
         "burst_balance_pct": assessment.balance_pct,
-        "credits": _rounded(assessment.credits_left),
+        "credits": rounded_or_none(assessment.credits_left),
         "drain_per_s": forecast["drain_per_s"],
         "time_to_empty_s": forecast["time_to_empty_s"],
         "time_to_empty_earliest_s": forecast["earliest_s"],
         "time_to_empty_latest_s": forecast["latest_s"],
         "soonest_empty_s": forecast["soonest_empty_s"],
-        "datapoint_age_s": _rounded(assessment.age_s),
+        "datapoint_age_s": rounded_or_none(assessment.age_s),
         "datapoint_spacing_s": assessment.spacing_s,
-        "level": str(decision.level),
-        "unknown_reason": assessment.unknown_reason and str(assessment.unknown_reason),
+        "level": decision.level,
+        "unknown_reason": assessment.unknown_reason,
         "unknown_because": assessment.unknown_because,
         "fault": assessment.is_fault,
-        "mode": str(decision.volume_settings.mode),
+        "mode": decision.volume_settings.mode,
         "tag_faults": list(decision.volume_settings.faults),
         "look_interval_s": decision.poll_interval_s,
-        "decision": {"action": str(decision.action), "reason": decision.reason, "target": _target(decision)},
-        "flip": _flip(decision.flip),
-        "outcome": {
-            "action": str(outcome.status),
-            "because": outcome.reason,
-            "error_code": outcome.error_code,
-            "refusal": outcome.refusal and str(outcome.refusal.guard),
-            "retry_at": None if outcome.retry_at_s is None else format_instant(outcome.retry_at_s),
+        "decision": {
+            "action": decision.action,
+            "reason": decision.reason,
+            "target": configuration_to_document(target) if target else None,
         },
+        "flip": describe_standing_flip(decision.flip) if decision.flip else None,
+        "outcome": describe_outcome(outcome),
     }
 
 
-def _flip(flip: Flip | None) -> dict[str, Any] | None:
-    if flip is None:
-        return None
+def describe_outcome(outcome: Outcome) -> "OutcomeDocument":
+    """What was done."""
     return {
-        "phase": str(flip.status),
-        "direction": str(flip.direction),
-        "cause": str(flip.cause),
+        "action": outcome.status,
+        "because": outcome.reason,
+        "error_code": outcome.error_code,
+        "refusal": outcome.refusal.guard if outcome.refusal else None,
+        "retry_at": instant_or_none(outcome.retry_at_s),
+    }
+
+
+def describe_standing_flip(flip: Flip) -> "StandingFlipDocument":
+    """A flip without its times."""
+    return {
+        "phase": flip.status,
+        "direction": flip.direction,
+        "cause": flip.cause,
         "by": flip.by,
         "original": configuration_to_document(flip.original),
         "target": configuration_to_document(flip.target),
@@ -249,21 +262,11 @@ def _flip(flip: Flip | None) -> dict[str, Any] | None:
     }
 
 
-def _hold(hold: Hold) -> dict[str, Any]:
+def describe_standing_hold(hold: Hold) -> "StandingHoldDocument":
+    """A hold without when it was placed; without a volume it is on everything."""
     return {
         "volume_id": hold.volume_id,
         "by": hold.by,
         "reason": hold.reason,
         "until": format_instant(hold.until_s),
     }
-
-
-def _target(decision: Decision) -> dict[str, Any] | None:
-    target = decision.recommendation.target if decision.recommendation else None
-    if target is None:
-        return None
-    return configuration_to_document(target)
-
-
-def _rounded(value: float | None) -> int | None:
-    return None if value is None else round(value)
