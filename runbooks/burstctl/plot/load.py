@@ -17,7 +17,7 @@ from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.core.ledger.ledger_entry import LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decision import Decision
