@@ -17,7 +17,7 @@ from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, 
 from burstwatch.adapters.ledger.dynamodb_notes import KeyValueStore
 from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
-from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, make_policy_rejected
+from burstwatch.core.alerts.alert import AlertKind, make_alert_id, make_policy_rejected
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.location import AwsLocation
@@ -94,29 +94,19 @@ class PolicyProblem:
             at_s=int(now_s),
             body={"faults": list(self.faults)},
         )
-        alert = self._to_alert(policy, location, now_s, revision)
-        alert_entry = replace(entry, kind=EntryKind.ALERT, body=alert.to_document())
-        return Change(
-            volume_id=SUBJECT,
-            expected_revision=None,
-            state=None,
-            entries=(entry, alert_entry),
-            alerts=(alert,),
-        )
-
-    def _to_alert(self, policy: Policy, location: AwsLocation, now_s: float, revision: int) -> Alert:
         alert = make_policy_rejected(
             self.faults,
             in_force=self.active_source,
+            summary=_SUMMARIES[self.kind],
+            alert_id=make_alert_id(SUBJECT, AlertKind.POLICY_REJECTED, revision),
             action=self.action,
             location=location,
             runbooks_url=policy.alerts.runbooks_url,
             now_s=int(now_s),
         )
-        return replace(
-            alert,
-            alert_id=make_alert_id(SUBJECT, AlertKind.POLICY_REJECTED, revision),
-            evidence={**alert.evidence, "summary": _SUMMARIES[self.kind]},
+        # The change makes the entry about the alert itself.
+        return Change(
+            volume_id=SUBJECT, expected_revision=None, state=None, entries=(entry,), alerts=(alert,)
         )
 
 
