@@ -27,9 +27,6 @@ from burstwatch.core.text import format_duration, format_rounded_duration
 UNTIL_STOPPED: Final = datetime.max.replace(tzinfo=UTC)
 """The end of a window that was started by hand without one."""
 
-MAX_UNION_SEARCH: Final = timedelta(days=14)
-"""How far the end of overlapping occurrences is searched: a window that always runs has none."""
-
 ManualStarts = Mapping[str, tuple[datetime, datetime | None]]
 """Windows started by hand: name to (start, end); with an end of None it lasts until it is stopped."""
 
@@ -339,33 +336,6 @@ def _window_phase(
     if ended and next_at - ended.interval.end_at <= lead + margin:
         return WindowPhase.BETWEEN
     return WindowPhase.OVER if ended else WindowPhase.OUTSIDE
-
-
-def windows_end_at(
-    windows: Windows,
-    names: Collection[str],
-    now: datetime,
-    *,
-    pause: timedelta,
-    manual_starts: ManualStarts,
-    manual_stops: ManualStops = NO_MANUAL_STOPS,
-) -> datetime | None:
-    """When the occurrences that run now, or come next, end; pauses of up to ``pause`` are included.
-
-    None if none comes, or if they go on for ``MAX_UNION_SEARCH``. The result may be ``UNTIL_STOPPED``.
-    """
-    end_at: datetime | None = None
-    limit_at = now + MAX_UNION_SEARCH
-    for occurrence in _merge_occurrences(windows, names, manual_starts, manual_stops, since=now):
-        interval = occurrence.interval
-        if end_at is None:
-            end_at, limit_at = interval.end_at, max(now, interval.start_at) + MAX_UNION_SEARCH
-        elif end_at == UNTIL_STOPPED or interval.start_at - end_at > pause:
-            break
-        elif interval.start_at > limit_at:
-            return None
-        end_at = max(end_at, interval.end_at)
-    return end_at
 
 
 def manual_stop_at(
