@@ -86,7 +86,7 @@ def _volume_document(tally: Tally, policy: Policy) -> dict[str, Any]:
 
 def _stalls_document(stalls: Stalls) -> dict[str, int]:
     return {
-        "seen": stalls.seen,
+        "seen": stalls.recorded,
         "avoided": stalls.avoided,
         "left": stalls.left,
         "eased": stalls.eased,

@@ -13,7 +13,7 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, to_aws_failure
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, to_aws_failure
 from burstwatch.adapters.ledger.dynamodb_notes import KeyValueStore
 from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
@@ -35,7 +35,6 @@ SUBJECT: Final = "policy"
 
 _LAST_GOOD_KEY: Final = "policy"
 _PUSHED_OVER_PATTERN: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
-_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 _REVISION_DIGITS: Final = 15  # 60 bits: the most whole hexadecimal digits in SQLite's signed 64-bit integer
 
 
@@ -286,7 +285,7 @@ class PolicyParameter:
             active_source=source,
             action=f"deploy the stack {self._deployment} again; to see what is there: burstctl policy show",
             fingerprint=f"{source} {failure.code if failure else ''}",
-            is_transient=failure is not None and failure.kind in _TRANSIENT_KINDS,
+            is_transient=failure is not None and failure.is_transient,
         )
         return ActivePolicy(policy=policy, source=source, problem=problem)
 
