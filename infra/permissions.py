@@ -4,7 +4,7 @@ A wildcard is used only where AWS requires it. The reason is next to it, and cdk
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aws_cdk import Acknowledgment, Aws, Validations
@@ -26,10 +26,6 @@ class Permission:
     conditions: Mapping[str, Any] = field(default_factory=dict)
     wildcard_reason: str | None = None
     """Why AWS requires a wildcard in ``resources``."""
-
-    def with_conditions(self, **conditions: Mapping[str, Any]) -> "Permission":
-        """The same permission, limited by these conditions."""
-        return replace(self, conditions={**self.conditions, **conditions})
 
 
 READ_VOLUMES: Final = Permission(

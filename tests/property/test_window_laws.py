@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 
 from burstwatch.core.policy.change_hours import ChangeHours, parse_change_hours
 from burstwatch.core.policy.windows import (
-    MAX_UNION_SEARCH,
     Window,
     WindowPhase,
     manual_stop_at,
@@ -28,7 +27,6 @@ from burstwatch.core.policy.windows import (
     parse_windows,
     to_mapping,
     window_state,
-    windows_end_at,
 )
 
 DAY_MIN = 24 * 60
@@ -236,22 +234,6 @@ def test_the_state_at_any_instant_is_what_the_clocks_say_minute_by_minute(plan, 
             manual_starts=plan.by_hand,
         )
         assert state.phase is expected_window_phase(plan.inside, now, lead, margin), now
-
-
-@settings(max_examples=40, deadline=None)
-@given(plans(), st.integers(0, 2 * DAY_MIN), st.integers(0, WEEKS_MIN - 1))
-def test_a_union_is_kept_until_the_first_pause_that_is_long_enough(plan, pause, earliest):
-    rest = [minute for minute in plan.inside if minute >= earliest]
-    now = rest[0] if rest else earliest
-    now_at = plan.begin + now * MINUTE
-    until = windows_end_at(plan.windows, NAMES, now_at, pause=pause * MINUTE, manual_starts=plan.by_hand)
-    end = next((item + 1 for item, other in pairwise([*rest, inf]) if other - item - 1 > pause), inf)
-    if end >= WEEKS_MIN:
-        return  # the oracle does not look so far
-    if until is None:
-        assert end - now > MAX_UNION_SEARCH / MINUTE
-    else:
-        assert until == plan.begin + end * MINUTE
 
 
 @settings(max_examples=100, deadline=None)

@@ -21,8 +21,8 @@ from burstwatch.core.assessment.severity import Level, classify
 from burstwatch.core.buckets.series import PERIOD_S, Series
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.volume import Volume, baseline_iops, can_burst
+from burstwatch.core.flips.observed_state import ObservedState, is_on_target
 from burstwatch.core.flips.outcome import Outcome
-from burstwatch.core.flips.reconcile import ObservedState, is_on_target
 from burstwatch.core.flips.return_trigger import is_demand_known
 from burstwatch.core.flips.volume_context import VolumeContext
 from burstwatch.core.ledger.flip_state import Direction, FlipStatus, Hold, active_hold

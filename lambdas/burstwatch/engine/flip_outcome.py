@@ -16,10 +16,10 @@ from burstwatch.adapters.aws.ec2_modify import (
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind, OutOfTimeError
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.modification import Modification
+from burstwatch.core.flips.attempts import should_alert_failure
 from burstwatch.core.flips.flip_plan import FlipPlan, modifications_used
 from burstwatch.core.flips.guards import quota_retry_at_s
 from burstwatch.core.flips.outcome import Outcome, OutcomeStatus
-from burstwatch.core.flips.reconcile import should_alert_failure
 from burstwatch.core.flips.record_outcome import (
     describe_unavailable_type,
     record_accepted,

@@ -39,7 +39,6 @@ _VOLUME_ARN_PATTERN: Final = re.compile(r".*:volume/(vol-[0-9a-f]{8,17})")
 # a log line quotes the beginning of an event and ten of the up to a hundred volumes of a batch
 _MAX_SHOWN_CHARS: Final = 80
 _MAX_VOLUMES_SHOWN: Final = 10
-_REPEATED: Final = "there was another one of the same volume less than a minute before"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

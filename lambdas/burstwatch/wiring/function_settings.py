@@ -1,12 +1,12 @@
 """The settings of the deployed functions: what the stack writes into their environment, validated."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Any, Final, Self
 
-from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
+from burstwatch.core.parsing import DocumentReader
 from burstwatch.wiring.settings import CLOCK, LEDGER, TOPIC_ARN, SettingsError
 
 POLICY: Final = "BURSTWATCH_POLICY"
@@ -16,15 +16,6 @@ SLACK_SECRET: Final = "BURSTWATCH_SLACK_SECRET"  # noqa: S105 - where the secret
 CHAT_TOPIC_ARN: Final = "BURSTWATCH_CHAT_TOPIC_ARN"
 REGION: Final = "AWS_REGION"
 """Set by Lambda, like every variable that begins with AWS_."""
-
-_TABLE_PATTERN: Final = re.compile(r"dynamodb:([A-Za-z0-9_.-]{3,255})")
-_TOPIC_PATTERN: Final = re.compile(r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}")
-_PARAMETER_PATTERN: Final = re.compile(r"/[A-Za-z0-9_./-]{1,1000}")
-_NAME_PATTERN: Final = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,127}")
-_QUEUE_PATTERN: Final = re.compile(r"https?://\S{1,1000}\.fifo")
-_SECRET_PATTERN: Final = re.compile(
-    r"(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}"
-)
 
 
 class FunctionClock(StrEnum):
@@ -46,11 +37,6 @@ class FunctionSettings:
     deployment: str
     flip_queue_url: str | None = None
 
-    @property
-    def pushed_policy_parameter(self) -> str:
-        """The parameter to which ``burstctl policy push`` writes, which takes precedence."""
-        return pushed_parameter_name(self.policy_parameter)
-
     @classmethod
     def from_env(cls, environ: Mapping[str, str]) -> Self:
         """Read the settings.
@@ -58,20 +44,9 @@ class FunctionSettings:
         Raises:
             SettingsError: naming every fault.
         """
-        reader = _EnvironmentReader(environ)
-        settings = cls(
-            region=reader.read_region(),
-            table=reader.read_table(),
-            clock=reader.read_clock(),
-            topic_arn=reader.read_required(TOPIC_ARN, _TOPIC_PATTERN, "the ARN of the alerts topic"),
-            policy_parameter=reader.read_required(
-                POLICY, _PARAMETER_PATTERN, "the name of the policy's SSM parameter"
-            ),
-            deployment=reader.read_required(DEPLOYMENT, _NAME_PATTERN, "the name of the stack"),
-            flip_queue_url=reader.read_optional(FLIP_QUEUE_URL, _QUEUE_PATTERN, "the URL of a FIFO queue"),
-        )
-        reader.raise_faults()
-        return settings
+        required = ("region", "table", "topic_arn", "policy_parameter", "deployment")
+        values = _read_environment(environ, required, optional=("clock", "flip_queue_url"))
+        return cls(**values | {"clock": FunctionClock(values["clock"] or FunctionClock.WALL)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,67 +66,69 @@ class NotifySettings:
         Raises:
             SettingsError: naming every fault.
         """
-        reader = _EnvironmentReader(environ)
-        settings = cls(
-            region=reader.read_region(),
-            table=reader.read_table(),
-            deployment=reader.read_required(DEPLOYMENT, _NAME_PATTERN, "the name of the stack"),
-            slack_secret=reader.read_optional(
-                SLACK_SECRET, _SECRET_PATTERN, "the name or ARN of a secret", is_shown=False
-            ),
-            chat_topic_arn=reader.read_optional(
-                CHAT_TOPIC_ARN, _TOPIC_PATTERN, "the ARN of the chat service's topic"
-            ),
-        )
-        reader.raise_faults()
-        return settings
+        required = ("region", "table", "deployment")
+        return cls(**_read_environment(environ, required, optional=("slack_secret", "chat_topic_arn")))
 
 
-class _EnvironmentReader:
-    """Reads variables and collects their faults; a missing variable counts as empty meanwhile."""
+@dataclass(frozen=True, slots=True)
+class _Variable:
+    """A variable and what it must be; a group of the pattern is its value.
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-        self._faults: list[str] = []
+    An error does not show a value that may be a secret by mistake.
+    """
 
-    def read_optional(
-        self, name: str, pattern: re.Pattern[str], expectation: str, *, is_shown: bool = True
-    ) -> str | None:
-        """An optional variable; an error does not show its value, which may be a secret by mistake."""
-        value = self._environ.get(name) or None
-        if value is not None and not pattern.fullmatch(value):
-            self._faults.append(f"{name}{f'={value!r}' if is_shown else ''} is not {expectation}")
-        return value
+    name: str
+    pattern: str
+    expectation: str
+    is_shown: bool = True
 
-    def read_required(self, name: str, pattern: re.Pattern[str], expectation: str) -> str:
-        value = self.read_optional(name, pattern, expectation)
-        if value is None:
-            self._faults.append(f"{name} is not set: it is {expectation}")
-        return value or ""
+    def parse(self, text: str) -> str:
+        match = re.fullmatch(self.pattern, text)
+        if not match:
+            raise ValueError(f"{f'={text!r}' if self.is_shown else ''} is not {self.expectation}")
+        return match.groupdict().get("value", text)
 
-    def read_table(self) -> str:
-        ledger = self.read_required(LEDGER, _TABLE_PATTERN, "the ledger, written dynamodb:TABLE")
-        return ledger.partition(":")[2]
 
-    def read_region(self) -> str:
-        return self.read_required(
-            REGION, re.compile(r"[a-z]{2,4}(-[a-z]+)+-[0-9]+"), "the region, set by Lambda"
-        )
+_TOPIC_PATTERN: Final = r"arn:[a-z-]+:sns:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_.-]{1,256}"
+_VARIABLES: Final = {
+    "region": _Variable(REGION, r"[a-z]{2,4}(-[a-z]+)+-[0-9]+", "the region, set by Lambda"),
+    "table": _Variable(
+        LEDGER, r"dynamodb:(?P<value>[A-Za-z0-9_.-]{3,255})", "the ledger, written dynamodb:TABLE"
+    ),
+    "clock": _Variable(CLOCK, "|".join(FunctionClock), "a clock of a function: wall or event"),
+    "topic_arn": _Variable(TOPIC_ARN, _TOPIC_PATTERN, "the ARN of the alerts topic"),
+    "policy_parameter": _Variable(
+        POLICY, r"/[A-Za-z0-9_./-]{1,1000}", "the name of the policy's SSM parameter"
+    ),
+    "deployment": _Variable(DEPLOYMENT, r"[A-Za-z][A-Za-z0-9-]{0,127}", "the name of the stack"),
+    "flip_queue_url": _Variable(FLIP_QUEUE_URL, r"https?://\S{1,1000}\.fifo", "the URL of a FIFO queue"),
+    "slack_secret": _Variable(
+        SLACK_SECRET,
+        r"(arn:[a-z-]+:secretsmanager:[a-z0-9-]+:[0-9]{12}:secret:)?[A-Za-z0-9/_+=.@-]{1,512}",
+        "the name or ARN of a secret",
+        is_shown=False,
+    ),
+    "chat_topic_arn": _Variable(CHAT_TOPIC_ARN, _TOPIC_PATTERN, "the ARN of the chat service's topic"),
+}
 
-    def read_clock(self) -> FunctionClock:
-        value = self._environ.get(CLOCK) or FunctionClock.WALL
-        if value not in list(FunctionClock):
-            self._faults.append(f"{CLOCK}={value!r} is no clock of a function: wall or event")
-            return FunctionClock.WALL
-        return FunctionClock(value)
 
-    def raise_faults(self) -> None:
-        """Report every fault at once.
+def _read_environment(
+    environ: Mapping[str, str], required: Sequence[str], *, optional: Sequence[str]
+) -> dict[str, Any]:
+    """The settings by their names; an empty variable counts as missing.
 
-        Raises:
-            SettingsError: there is a fault.
-        """
-        if self._faults:
-            raise SettingsError(
-                f"the function's environment is wrong: {'; '.join(self._faults)}. Deploy the stack again"
-            )
+    Raises:
+        SettingsError: naming every fault.
+    """
+    reader = DocumentReader({name: text for name, text in environ.items() if text})
+    values: dict[str, Any] = {}
+    for setting in required:
+        variable = _VARIABLES[setting]
+        missing = f" is not set: it is {variable.expectation}"
+        values[setting] = reader.parse_required(variable.name, variable.parse, missing)
+    for setting in optional:
+        values[setting] = reader.parse_optional(_VARIABLES[setting].name, _VARIABLES[setting].parse)
+    if reader.faults:
+        faults = "; ".join(f"{fault.path}{fault.message}" for fault in reader.faults)
+        raise SettingsError(f"the function's environment is wrong: {faults}. Deploy the stack again")
+    return values

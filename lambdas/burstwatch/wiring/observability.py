@@ -84,7 +84,6 @@ class Field(StrEnum):
     ALERT_ID = "alert_id"
     CHANNEL = "channel"
     DECISION = "decision"
-    DURATION_MS = "duration_ms"
     ERROR_CODE = "error_code"
     KIND = "kind"
     LATE_S = "late_s"

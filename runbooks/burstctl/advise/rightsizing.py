@@ -191,8 +191,8 @@ class Advice:
 class FleetAdvice:
     """The sum of the advice: what all cost now and then, and whether anything is left to watch.
 
-    ``critical`` and ``others`` split ``price``, by the tag. ``usd_more_on_io2`` is what the critical volumes
-    for which io2 is an option cost more a month on it.
+    ``critical`` and ``not_critical`` split ``price``, by the tag. ``usd_more_on_io2`` is what the critical
+    volumes for which io2 is an option cost more a month on it.
     """
 
     count: int
@@ -202,7 +202,7 @@ class FleetAdvice:
     needs_no_watch: bool
     critical_count: int
     critical: PriceChange
-    others: PriceChange
+    not_critical: PriceChange
     usd_more_on_io2: float
 
 
@@ -256,7 +256,7 @@ def summarise(advice: Sequence[Advice]) -> FleetAdvice:
         needs_no_watch=bool(advice) and all(item.is_off_credits for item in advice),
         critical_count=sum(item.inputs.is_critical for item in advice),
         critical=_sum_prices([item for item in advice if item.inputs.is_critical]),
-        others=_sum_prices([item for item in advice if not item.inputs.is_critical]),
+        not_critical=_sum_prices([item for item in advice if not item.inputs.is_critical]),
         usd_more_on_io2=round(sum(item.usd_more_on_io2 or 0.0 for item in advice), 6),
     )
 

@@ -183,7 +183,7 @@ def _describe_split(report: AdviceReport) -> list[str]:
     parts = [
         f"{count:,} {label} {format_usd_difference(price.difference_usd_per_month)}"
         for count, label, price in (
-            (other_count, "not critical", fleet.others),
+            (other_count, "not critical", fleet.not_critical),
             (critical_count, "critical", fleet.critical),
         )
         if count

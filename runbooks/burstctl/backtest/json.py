@@ -95,7 +95,7 @@ def _volume_document(tally: Tally, policy: Policy) -> "ReplayedVolumeDocument":
 
 def _stalls_document(stalls: Stalls) -> "StalledMinutesDocument":
     return {
-        "seen": stalls.seen,
+        "seen": stalls.recorded,
         "avoided": stalls.avoided,
         "left": stalls.left,
         "eased": stalls.eased,

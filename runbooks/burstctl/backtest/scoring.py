@@ -55,11 +55,11 @@ class Depletion:
 class Stalls:
     """Minutes in which a volume was throttled.
 
-    ``seen`` in the recording; of these ``avoided`` on the target, ``eased`` while AWS was changing it.
+    ``recorded`` as it was; of these ``avoided`` on the target, ``eased`` while AWS was changing it.
     ``added`` are those after a return for which the balance would not have been enough.
     """
 
-    seen: int = 0
+    recorded: int = 0
     avoided: int = 0
     eased: int = 0
     added: int = 0
@@ -67,11 +67,11 @@ class Stalls:
     @property
     def left(self) -> int:
         """All that would have been there nevertheless; an eased one counts in full."""
-        return self.seen - self.avoided + self.added
+        return self.recorded - self.avoided + self.added
 
     def __add__(self, other: "Stalls") -> "Stalls":
         return Stalls(
-            seen=self.seen + other.seen,
+            recorded=self.recorded + other.recorded,
             avoided=self.avoided + other.avoided,
             eased=self.eased + other.eased,
             added=self.added + other.added,
@@ -131,12 +131,12 @@ class Tally:
     @property
     def is_quiet(self) -> bool:
         """Whether there was no alert, no modification and no stall."""
-        return not (self.alerts or self.modifications or self.refused or self.stalls.seen)
+        return not (self.alerts or self.modifications or self.refused or self.stalls.recorded)
 
     @property
     def urgency(self) -> tuple[int, int, int, str]:
         """A key that sorts the most affected volumes first."""
-        return (-self.stalls.seen, -len(self.modifications), -len(self.alerts), self.volume.volume_id)
+        return (-self.stalls.recorded, -len(self.modifications), -len(self.alerts), self.volume.volume_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +218,7 @@ def sent_alerts(entries: Iterable[LedgerEntry]) -> list[SentAlert]:
 def _count_stalls(result: ReplayResult, recorded_stalls: Sequence[int]) -> Stalls:
     recorded_set = set(recorded_stalls)
     return Stalls(
-        seen=len(recorded_stalls),
+        recorded=len(recorded_stalls),
         avoided=sum(_is_on_target(result.modifications, at_s) for at_s in recorded_stalls),
         eased=sum(_is_in_progress(result.modifications, at_s) for at_s in recorded_stalls),
         added=sum(at_s not in recorded_set for at_s in result.stalls),

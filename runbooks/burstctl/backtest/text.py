@@ -111,9 +111,9 @@ def _comparison_word(usd_more: float) -> str:
 
 
 def _describe_avoided(stalls: Stalls) -> str:
-    if not stalls.seen:
+    if not stalls.recorded:
         return "no stalled minute was seen"
-    return f"{stalls.avoided:,} of {format_count(stalls.seen, 'stalled minute')} avoided"
+    return f"{stalls.avoided:,} of {format_count(stalls.recorded, 'stalled minute')} avoided"
 
 
 def _format_small_usd(amount: float) -> str:
@@ -146,7 +146,7 @@ def _table_line(tally: Tally) -> list[StyledText]:
         truncate(tally.volume.volume_id, _VOLUME_COLUMNS),
         f"{len(tally.alerts):,}",
         flips,
-        f"{stalls.seen:,}",
+        f"{stalls.recorded:,}",
         f"{stalls.avoided:,}",
         f"{stalls.left:,}",
         f"{tally.usd_over_gp2:+,.2f}" if tally.flips else "",
@@ -211,7 +211,7 @@ def _describe_coverage(tally: Tally, backtest: Backtest, *, only_if_short: bool)
 def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
     stalls = tally.stalls
     minutes = [
-        f"{stalls.seen:,} min seen, {stalls.avoided:,} avoided on the target, {stalls.left:,} left",
+        f"{stalls.recorded:,} min seen, {stalls.avoided:,} avoided on the target, {stalls.left:,} left",
     ]
     if stalls.eased:
         minutes.append(
@@ -227,7 +227,7 @@ def _topics(tally: Tally, backtest: Backtest) -> list[Topic]:
         ("Alerts", [", ".join(_describe_counts(tally.by_kind)) or "none"]),
         ("Flips", [", ".join([*counts, *_describe_end(tally)])]),
         ("Refused", [", ".join(_describe_counts(tally.refused))] if tally.refused else []),
-        ("Stalled", minutes if stalls.seen or stalls.added else ["never"]),
+        ("Stalled", minutes if stalls.recorded or stalls.added else ["never"]),
         ("Dry", ["; ".join(_describe_depletions(tally))] if tally.depletions else ["never"]),
         ("Cost", cost),
         (

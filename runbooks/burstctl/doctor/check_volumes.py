@@ -74,7 +74,7 @@ def judge_spacing(report: PassReport, cadence: CadencePolicy) -> Iterator[Findin
         return
     wider = replace(cadence, metric_lag=lag)
     now_usd, wider_usd = report.usd_per_month_idle, report.usd_per_month_idle_at(wider)
-    if faults := wider.faults():
+    if faults := list(wider.faults()):
         fix = f"the policy cannot allow for {format_duration_literal(lag)}: {faults[-1].message}"
     else:
         fix = (

@@ -12,7 +12,7 @@ from burstctl.render.pass_summary import describe_hold
 from burstctl.render.plan_json import hold_document, plan_document
 from burstctl.render.plan_text import describe_refusal
 from burstctl.render.planned_flip import PlannedFlip
-from burstctl.render.table import CHANGING_LABEL, UNKNOWN_REASON_LABELS, describe_depletion
+from burstctl.render.table import CHANGING_LABEL, describe_depletion
 from burstctl.render.terminal_channel import wrap_action
 from burstctl.render.volume import UNREADABLE_STATE, describe_level
 from burstctl.windows.status import PHASE_DESCRIPTIONS, describe_occurrence, occurrence_document
@@ -237,7 +237,7 @@ def _level(explanation: Explanation) -> list[str]:
     decision = explanation.decision
     unknown_reason = explanation.assessment.unknown_reason
     if unknown_reason is not None:
-        cause = explanation.assessment.unknown_because or UNKNOWN_REASON_LABELS[unknown_reason]
+        cause = explanation.assessment.unknown_because or unknown_reason.label
     else:
         cause = explain_level(explanation.assessment, decision.level, explanation.policy)
     previous = f"; last judged {decision.previous_level}" if explanation.state else ""

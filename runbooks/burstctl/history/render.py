@@ -10,10 +10,9 @@ from burstctl.cli.text_layout import COLUMNS, MAX_SENTENCE_LENGTH, wrap_hanging
 from burstctl.render.flip_text import format_extra_cost
 from burstwatch.core.alerts.alert import Alert, format_title
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import Direction
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.text import format_clock, format_duration, format_until, sanitise
 
 _INDENT: Final = "  "

@@ -14,10 +14,9 @@ from burstwatch.core.durations import DAY_S, HOUR_S, format_duration_literal
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.core.ledger.ledger_entry import LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.policy.windows import window_names_of
 from burstwatch.core.text import sanitise
 from burstwatch.core.watch.decision import Decision

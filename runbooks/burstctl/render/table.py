@@ -50,17 +50,6 @@ FLIP_STYLE: Final = "blue"
 CHANGING_LABEL: Final = "changing"
 CHANGING_STYLE: Final = "cyan"
 
-UNKNOWN_REASON_LABELS: Final = {
-    UnknownReason.DETACHED: "detached",
-    UnknownReason.INSTANCE_STOPPED: "instance is stopped",
-    UnknownReason.NOT_BURSTABLE_TYPE: "no burst credits",
-    UnknownReason.CANNOT_RUN_DRY: "cannot run dry",
-    UnknownReason.TOO_NEW: "too new to tell",
-    UnknownReason.IDLE: "idle, no datapoint",
-    UnknownReason.TELEMETRY_GAP: "no datapoint",
-    UnknownReason.READ_FAILED: "could not be read",
-}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
@@ -186,11 +175,11 @@ def describe_depletion(decision: Decision, now_s: float, width: int | None = Non
     """
     assessment = decision.assessment
     if assessment.unknown_reason is not None:
-        return UNKNOWN_REASON_LABELS[assessment.unknown_reason]
+        return assessment.unknown_reason.label
     assert assessment.forecast is not None
     soonest_s, empty_s = assessment.forecast.soonest_empty_s, assessment.forecast.time_to_empty_s
     if soonest_s is None:
-        return UNKNOWN_REASON_LABELS[UnknownReason.CANNOT_RUN_DRY]
+        return UnknownReason.CANNOT_RUN_DRY.label
     if assessment.forecast.is_refilling:
         return _describe_refill(assessment)
     if empty_s is None:
@@ -236,7 +225,7 @@ def _hidden_notes(hidden: Sequence[Decision]) -> list[str]:
     at_watch = [decision for decision in hidden if decision.level is Level.WATCH]
     calm = [decision for decision in hidden if decision.level is Level.OK]
     unwatched_reasons = Counter(
-        UNKNOWN_REASON_LABELS[decision.assessment.unknown_reason]
+        decision.assessment.unknown_reason.label
         for decision in hidden
         if decision.assessment.unknown_reason is not None
     )

@@ -9,9 +9,8 @@ from typing import Final
 from burstctl.cli.text_layout import MAX_SENTENCE_LENGTH
 from burstctl.history.render import HistoryEntry, render_entries
 from burstctl.timeline.intervals import timeline_events
-from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.text import format_until, sanitise
 
 

@@ -32,9 +32,8 @@ from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
-from burstwatch.core.ledger.ledger_entry import LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.policy.policy import Policy
 from burstwatch.core.policy.windows import window_names_of

@@ -10,9 +10,8 @@ from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import Configuration
-from burstwatch.core.ledger.decoding import FLEET
 from burstwatch.core.ledger.flip_state import EXTERNAL, Direction, configuration_from_document
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.ledger.volume_state import VolumeState
 
 _SAME_MODIFICATION_S: Final = 300

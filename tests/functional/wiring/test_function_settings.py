@@ -31,7 +31,7 @@ def test_what_the_stack_writes_is_read():
     settings = FunctionSettings.from_env(FUNCTION)
     assert (settings.table, settings.clock) == ("burstwatch-Ledger-1ABC", FunctionClock.WALL)
     assert settings.flip_queue_url == FUNCTION["BURSTWATCH_FLIP_QUEUE_URL"]
-    assert settings.pushed_policy_parameter == "/burstwatch/prod/policy-pushed"
+    assert settings.policy_parameter == "/burstwatch/prod/policy"
 
 
 def test_a_stack_without_flips_names_no_queue():

@@ -1,11 +1,10 @@
 """Days in the life of a volume, for pictures: its history, and the ledger's lines about it."""
 
-from burstctl.timeline.intervals import FLEET
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.metric_history import MetricHistory
 from burstwatch.core.ebs.pricing import Configuration
 from burstwatch.core.ledger.flip_state import configuration_to_document
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.text import format_instant
 from support.builders.core_values import GP2, GP3, at
 

@@ -10,11 +10,8 @@ from botocore.exceptions import PaginationError
 from botocore.parsers import ResponseParserError
 from botocore.utils import parse_timestamp
 
-from burstwatch.adapters.aws.xml_parser import LISTING_OPERATIONS, read_listing
-
 if TYPE_CHECKING:
     from botocore.client import BaseClient
-    from botocore.model import OperationModel
     from botocore.session import Session
 
 MAX_PAGES: Final = 1_000
@@ -72,21 +69,17 @@ def _parse_timestamp(value: Any) -> datetime:
 
 
 def install_hooks(client: "BaseClient") -> None:
-    """Make this client parse metrics and listings quickly, and add the time of signing to its errors.
+    """Make this client parse metrics quickly, and add the time of signing to its errors.
 
-    The first avoids botocore's walk over each datapoint and each element, which is half of the time that a
-    response takes. If the response has an unexpected form, botocore parses it as usual. The second shows a
-    wrong clock of this machine.
+    The first avoids botocore's walk over each datapoint, which is half of the time that a response takes. If
+    the response has an unexpected form, botocore parses it as usual. The second shows a wrong clock of this
+    machine.
     """
     events = client.meta.events
     service = client.meta.service_model.service_id.hyphenize()
     if service == "cloudwatch":
         event_name = f"before-parse.{service}.GetMetricData"
         events.register(event_name, _read_metrics, unique_id="burstwatch-read-metrics")
-    if service == "ec2":
-        for listing in LISTING_OPERATIONS:
-            unique_id = f"burstwatch-read-{listing}"
-            events.register(f"before-parse.ec2.{listing}", _read_listing, unique_id=unique_id)
     events.register(f"response-received.{service}", _record_signing_time, unique_id="burstwatch-note-signing")
 
 
@@ -104,23 +97,6 @@ def _read_metrics(
     if isinstance(document, dict):
         customized_response_dict.update(document)
         response_dict["body"] = b"{}"
-
-
-def _read_listing(
-    operation_model: "OperationModel",
-    response_dict: dict[str, Any],
-    customized_response_dict: dict[str, Any],
-    **_: object,
-) -> None:
-    """The same for a listing of EC2."""
-    if response_dict["status_code"] >= _FIRST_ERROR_STATUS:
-        return
-    try:
-        parsed, remainder = read_listing(response_dict["body"], operation_model, _parse_timestamp)
-    except (ValueError, OverflowError, RuntimeError):  # the last two of an instant that no clock shows
-        return
-    customized_response_dict.update(parsed)
-    response_dict["body"] = remainder
 
 
 def _record_signing_time(

@@ -59,6 +59,11 @@ class AwsFailure:
     action: str = ""
     resource: str | None = None
 
+    @property
+    def is_transient(self) -> bool:
+        """Whether the same call may succeed soon, without anybody having done anything."""
+        return self.kind in (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
+
     def __str__(self) -> str:
         return f"{self.action or 'a call to AWS'} failed ({self.code}): {self.message}; {self.next_step}."
 

@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn, Self, TypeAlias
 
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause
+from burstwatch.core.parsing import DocumentReader
 from burstwatch.core.text import format_instant, sanitise
 
 SCHEMA: Final = "burstwatch.flip_request/v1"
@@ -83,7 +84,7 @@ class FlipRequest:
         except (ValueError, RecursionError) as error:
             raise MalformedRequestError(f"the message is no flip request: it is no JSON ({error})") from error
         try:
-            values = _parse_object(document, _REQUEST_PARSERS, _LEGACY_PARSERS)
+            values = _parse_fields(document)
             _check_cause(values["direction"], values["cause"])
         except ValueError as error:
             raise MalformedRequestError(
@@ -96,26 +97,23 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number")
 
 
-def _parse_object(value: Any, required: "_Parsers", optional: "_Parsers | None" = None) -> dict[str, Any]:
-    """Parse the fields of an object, and allow no others; those in ``optional`` may be missing.
+def _parse_fields(document: Any) -> dict[str, Any]:
+    """Parse the fields of a request, and allow no others; those of older versions may be missing.
 
     Raises:
         ValueError: the text names every fault.
     """
-    if not isinstance(value, dict):
-        raise ValueError(f"{_quote(value)} is no object")  # noqa: TRY004 - all that is wrong with a message is one kind
-    parsers = {**required, **(optional or {})}
-    faults = [f"{_quote(key)} is not known" for key in value if key not in parsers]
-    faults += [f"{key!r} is missing" for key in required if key not in value]
-    parsed: dict[str, Any] = {}
-    for key in parsers.keys() & value.keys():
-        try:
-            parsed[key] = parsers[key](value[key])
-        except ValueError as error:
-            faults.append(f"{key!r}: {error}")
+    if not isinstance(document, dict):
+        raise ValueError(f"{_quote(document)} is no object")  # noqa: TRY004 - all that is wrong with a message is one kind
+    reader = DocumentReader(document)
+    parsers = {**_REQUEST_PARSERS, **_LEGACY_PARSERS}
+    values = {key: reader.parse(key, parse) for key, parse in parsers.items() if key in document}
+    faults = [f"{_quote(key)} is not known" for key in document if key not in parsers]
+    faults += [f"{key!r} is missing" for key in _REQUEST_PARSERS if key not in document]
+    faults += [f"{fault.path!r}: {fault.message}" for fault in reader.faults]
     if faults:
         raise ValueError("; ".join(sorted(faults)))
-    return parsed
+    return values
 
 
 def _quote(value: Any) -> str:
@@ -126,10 +124,6 @@ def _require(value: Any, *, is_valid: bool, fault: str) -> Any:
     if not is_valid:
         raise ValueError(f"{_quote(value)} is {fault}")
     return value
-
-
-def _check_schema(value: Any) -> Any:
-    return _require(value, is_valid=value == SCHEMA, fault=f"not {SCHEMA}")
 
 
 def _check_text(value: Any) -> Any:
@@ -164,8 +158,8 @@ def _check_cause(direction: Direction, cause: FlipCause) -> None:
         raise ValueError("'cause': by_hand is never asked of the queue: people flip with burstctl")
 
 
-def _exact_value(expected: Any) -> Callable[[Any], Any]:
-    return lambda value: _require(value, is_valid=value == expected, fault=f"not {json.dumps(expected)}")
+def _exact_value(expected: Any, shown: str) -> Callable[[Any], Any]:
+    return lambda value: _require(value, is_valid=value == expected, fault=f"not {shown}")
 
 
 def _accept_any(value: Any) -> Any:
@@ -175,7 +169,7 @@ def _accept_any(value: Any) -> Any:
 _Parsers: TypeAlias = Mapping[str, Callable[[Any], Any]]
 
 _REQUEST_PARSERS: Final[_Parsers] = {
-    "schema": _check_schema,
+    "schema": _exact_value(SCHEMA, SCHEMA),
     "time": _parse_instant,
     "volume_id": _check_volume_id,
     "direction": _enum_parser(Direction),
@@ -188,8 +182,8 @@ _LEGACY_PARSERS: Final[_Parsers] = {
     "demand": _accept_any,
     "urgency": _accept_any,
     "revision": _accept_any,
-    "by": _exact_value(WATCHDOG),
-    "overridden": _exact_value([]),
+    "by": _exact_value(WATCHDOG, f'"{WATCHDOG}"'),
+    "overridden": _exact_value([], "[]"),
 }
 """Fields that requests had before the flip function measured the demand itself."""
 

@@ -13,7 +13,6 @@ from burstwatch.adapters.ledger.dynamodb_table import IF_ABSENT, Action, Item, K
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.decoding import (
-    FLEET,
     UnreadableItems,
     make_unreadable,
     read_alert,
@@ -24,7 +23,7 @@ from burstwatch.core.ledger.decoding import (
 )
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import Change, States
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import ItemKind
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
@@ -121,11 +120,6 @@ def entry_item(entry: LedgerEntry, *, fingerprint: str, sequence_ns: int) -> Ite
     }
 
 
-def entry_fingerprint(entry: LedgerEntry) -> str:
-    """What distinguishes an entry from others of the same revision and kind."""
-    return " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
-
-
 def parse_entries(
     volume_id: str, items: Iterable[Item], unreadable_items: UnreadableItems
 ) -> list[LedgerEntry]:
@@ -148,12 +142,12 @@ def waiting_key(channel: str) -> str:
     return f"waiting {channel}"
 
 
-def delivery_item(alert: Alert, channel: str, *, revision: int, sequence_ns: int) -> Item:
-    """The item of an alert that waits for a channel; those of one second keep their order."""
+def delivery_item(alert: Alert, document: str, channel: str, *, revision: int, sequence_ns: int) -> Item:
+    """The item of an alert, with its JSON, that waits for a channel; those of one second keep their order."""
     item = {
         "pk": waiting_key(channel),
         "sk": alert.alert_id,
-        "document": format_json(alert.to_document()),
+        "document": document,
         "revision": revision,
         "time_s": alert.at_s,
         "told_ns": sequence_ns,
@@ -215,18 +209,21 @@ def drop_failed(
 
 
 def entry_actions(change: Change, channels: Sequence[str]) -> list[ActionGroup]:
-    """The entries of a change, each with its deliveries to these channels; every item occurs once."""
+    """The entries of a change, each with its deliveries to these channels; every item occurs once.
+
+    The body of an alert's entry is the alert itself, so its JSON is made once for all channels.
+    """
     clock = count(time_ns())
     alerts = {alert.alert_id: alert for alert in change.alerts}
     seen_keys: set[Key] = set()
     groups = []
     for entry in change.entries_with_alerts:
-        item = entry_item(entry, fingerprint=entry_fingerprint(entry), sequence_ns=next(clock))
+        item = entry_item(entry, fingerprint=entry.fingerprint, sequence_ns=next(clock))
         if _mark_seen(item, seen_keys):
             continue
         alert = alerts.get(str(entry.body.get("alert_id"))) if entry.kind is EntryKind.ALERT else None
         deliveries = [
-            delivery_item(alert, channel, revision=entry.revision, sequence_ns=next(clock))
+            delivery_item(alert, item["body"], channel, revision=entry.revision, sequence_ns=next(clock))
             for channel in channels
             if alert is not None
         ]

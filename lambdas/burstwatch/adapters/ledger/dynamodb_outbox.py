@@ -11,8 +11,8 @@ from burstwatch.adapters.ledger.dynamodb_items import (
     ActionGroup,
     delivery_item,
     drop_failed,
-    entry_fingerprint,
     entry_item,
+    format_json,
     is_readable_delivery,
     parse_alert,
     waiting_key,
@@ -33,7 +33,7 @@ from burstwatch.adapters.ledger.dynamodb_table import (
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.decoding import UnreadableItems
 from burstwatch.core.ledger.ledger import Delivery
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import delivered_entry
 
 _IF_CLAIMABLE: Final = (
     "attribute_exists(pk) AND attribute_not_exists(draft_until_s)"
@@ -140,7 +140,8 @@ class Outbox:
         if not wanted_ids or len(parts) < len(wanted_ids):
             return
         name = urandom(8).hex()
-        draft = delivery_item(digest, channel, revision=0, sequence_ns=time_ns())
+        document = format_json(digest.to_document())
+        draft = delivery_item(digest, document, channel, revision=0, sequence_ns=time_ns())
         draft |= {"bundle": name, "draft_until_s": now_s + _DRAFT_LEASE_S}
         if_free = Condition("attribute_not_exists(pk) OR draft_until_s <= :now", {":now": now_s})
         if not self._table.put(draft, if_free):
@@ -242,24 +243,18 @@ def _delivered_group(
     delete_action = delete((item["pk"], item["sk"]), IF_PRESENT)
     if "volume_id" not in item:
         return ActionGroup(delete_action)
-    body = {
-        "alert_id": item["sk"],
-        "channel": channel,
-        "attempts": sent_item["attempts"],
-        "last_error": sent_item.get("last_error"),
-        "digest_id": None if item["sk"] == sent_item["sk"] else sent_item["sk"],
-    }
-    entry = LedgerEntry(
-        volume_id=item["volume_id"],
+    entry = delivered_entry(
+        item["sk"],
+        item["volume_id"],
         revision=item["revision"],
-        kind=EntryKind.DELIVERED,
         at_s=at_s,
-        body=body,
+        channel=channel,
+        attempts=sent_item["attempts"],
+        last_error=sent_item.get("last_error"),
+        message_id=sent_item["sk"],
     )
-    return ActionGroup(
-        delete_action,
-        (put(entry_item(entry, fingerprint=entry_fingerprint(entry), sequence_ns=sequence_ns), IF_ABSENT),),
-    )
+    put_action = put(entry_item(entry, fingerprint=entry.fingerprint, sequence_ns=sequence_ns), IF_ABSENT)
+    return ActionGroup(delete_action, (put_action,))
 
 
 def _split_into_transactions(groups: Sequence[ActionGroup]) -> list[list[ActionGroup]]:

@@ -29,7 +29,6 @@ from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.caps import ROUNDING_TOLERANCE_USD, Caps, IntentResult, IntentStatus
 from burstwatch.core.ledger.decoding import (
-    FLEET,
     UnreadableItems,
     make_unreadable,
     read_alert,
@@ -40,7 +39,7 @@ from burstwatch.core.ledger.decoding import (
 )
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride, active_hold
 from burstwatch.core.ledger.ledger import MAX_CLOCK_SKEW_S, Change, Delivery, FleetSnapshot, States, TickKind
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry, delivered_entry
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
@@ -526,10 +525,11 @@ def _apply(connection: sqlite3.Connection, change: Change, *, channels: Sequence
         )
     alerts = {alert.alert_id: alert for alert in change.alerts}
     for entry in change.entries_with_alerts:
-        is_new = _append_entry(connection, entry)
+        document = _format_json(entry.body)
+        is_new = _append_entry(connection, entry, document)
         alert = alerts.get(str(entry.body.get("alert_id")))
         if is_new and entry.kind is EntryKind.ALERT and alert:
-            _enqueue(connection, alert, channels, revision=entry.revision)
+            _enqueue(connection, alert, document, channels, revision=entry.revision)
     return True
 
 
@@ -587,19 +587,19 @@ def _append_event(
     )
 
 
-def _append_entry(connection: sqlite3.Connection, entry: LedgerEntry) -> bool:
-    """Add an entry; False if it exists already."""
-    fingerprint = " ".join(str(entry.body[key]) for key in ("alert_id", "channel") if key in entry.body)
+def _append_entry(connection: sqlite3.Connection, entry: LedgerEntry, body: str) -> bool:
+    """Add an entry, whose body is given as JSON; False if it exists already."""
     cursor = connection.execute(
         "INSERT INTO entries (volume_id, revision, kind, about, at_s, body) VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (volume_id, revision, kind, about) DO NOTHING",
-        (entry.volume_id, entry.revision, entry.kind, fingerprint, entry.at_s, _format_json(entry.body)),
+        (entry.volume_id, entry.revision, entry.kind, entry.fingerprint, entry.at_s, body),
     )
     return cursor.rowcount == 1
 
 
-def _enqueue(connection: sqlite3.Connection, alert: Alert, channels: Sequence[str], *, revision: int) -> None:
-    document = _format_json(alert.to_document())
+def _enqueue(
+    connection: sqlite3.Connection, alert: Alert, document: str, channels: Sequence[str], *, revision: int
+) -> None:
     connection.executemany(
         "INSERT INTO deliveries (channel, alert_id, volume_id, revision, time_s, document, sent_as)"
         " VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?2) ON CONFLICT (channel, alert_id) DO NOTHING",
@@ -624,7 +624,7 @@ def _replace_with_digest(
         " WHERE channel = :channel AND sent_as IN (SELECT value FROM json_each(:ids))",
         parameters,
     )
-    _enqueue(connection, digest, [channel], revision=0)
+    _enqueue(connection, digest, _format_json(digest.to_document()), [channel], revision=0)
 
 
 def _record_delivered(connection: sqlite3.Connection, message_id: str, channel: str, at_s: int) -> None:
@@ -639,17 +639,17 @@ def _record_delivered(connection: sqlite3.Connection, message_id: str, channel: 
         parameters,
     ).fetchall()
     for alert_id, volume_id, revision in alerts:
-        body = {
-            "alert_id": alert_id,
-            "channel": channel,
-            "attempts": attempt_row[0],
-            "last_error": attempt_row[1],
-            "digest_id": None if alert_id == message_id else message_id,
-        }
-        entry = LedgerEntry(
-            volume_id=volume_id, revision=revision, kind=EntryKind.DELIVERED, at_s=at_s, body=body
+        entry = delivered_entry(
+            alert_id,
+            volume_id,
+            revision=revision,
+            at_s=at_s,
+            channel=channel,
+            attempts=attempt_row[0],
+            last_error=attempt_row[1],
+            message_id=message_id,
         )
-        _append_entry(connection, entry)
+        _append_entry(connection, entry, _format_json(entry.body))
     connection.execute(
         "DELETE FROM deliveries WHERE channel = :channel AND sent_as = :message_id", parameters
     )

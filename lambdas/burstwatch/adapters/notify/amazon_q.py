@@ -9,14 +9,12 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, to_aws_failure
+from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError
 from burstwatch.adapters.notify.message import ChatMessage, escape, is_link, truncate_lines
 
 if TYPE_CHECKING:
     from types_boto3_sns import SNSClient
-
-_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
 # title, step and keyword: the service's own limits; a line and the context: to keep them readable
 _MAX_TITLE_CHARS: Final = 250
@@ -123,7 +121,7 @@ def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
             "see that the topic's key is enabled and allows kms:GenerateDataKey and kms:Decrypt to notify"
         )
         failure = replace(failure, next_step=next_step)
-    is_transient = failure.kind in _TRANSIENT_KINDS or failure.code in {"Throttled", "KMSThrottling"}
+    is_transient = failure.is_transient or failure.code in {"Throttled", "KMSThrottling"}
     return ChannelError(str(failure), is_permanent=not is_transient)
 
 

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, to_aws_failure
+from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError
 
 if TYPE_CHECKING:
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 _MAX_AGE_S: Final = 300
 """How long the address is cached: a rotated one is used after five minutes, without a read per alert."""
-_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 _FORMAT_STEP: Final = 'store the webhook\'s address in it, as it is or as {"url": "https://…"}'
 _NEXT_STEPS: Final = {
     "ResourceNotFoundException": "make it, or correct its name in the stage's recipients, and deploy again",
@@ -81,4 +80,4 @@ class WebhookSecret:
             return ChannelError(message, is_permanent=True)
         failure = to_aws_failure(cause, f"secretsmanager:GetSecretValue of {self._secret_id}")
         detailed_failure = replace(failure, next_step=_NEXT_STEPS.get(failure.code, failure.next_step))
-        return ChannelError(str(detailed_failure), is_permanent=failure.kind not in _TRANSIENT_KINDS)
+        return ChannelError(str(detailed_failure), is_permanent=not failure.is_transient)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, FailureKind, to_aws_failure
+from burstwatch.adapters.aws.errors import AWS_ERRORS, to_aws_failure
 from burstwatch.adapters.notify.channel import ChannelError, body_lines, sanitise_alert
 from burstwatch.core.alerts.alert import Alert, action_label, format_title, further_commands
 from burstwatch.core.text import format_instant, sanitise
@@ -41,7 +41,6 @@ _NEXT_STEPS: Final = {
 }
 """The next steps for errors that only SNS returns."""
 _TRANSIENT_CODES: Final = ("Throttled", "KMSThrottling")
-_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 
 
 class SnsChannel:
@@ -146,5 +145,5 @@ def _truncate(value: Any) -> Any:
 def _to_channel_error(error: Exception, topic_arn: str) -> ChannelError:
     failure = to_aws_failure(error, f"sns:Publish to {topic_arn}")
     next_step = _NEXT_STEPS.get(failure.code, failure.next_step)
-    is_transient = failure.kind in _TRANSIENT_KINDS or failure.code in _TRANSIENT_CODES
+    is_transient = failure.is_transient or failure.code in _TRANSIENT_CODES
     return ChannelError(str(replace(failure, next_step=next_step)), is_permanent=not is_transient)

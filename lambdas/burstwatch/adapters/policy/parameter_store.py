@@ -13,11 +13,11 @@ from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, FailureKind, to_aws_failure
+from burstwatch.adapters.aws.errors import AWS_ERRORS, AwsFailure, to_aws_failure
 from burstwatch.adapters.ledger.dynamodb_notes import KeyValueStore
 from burstwatch.adapters.policy.parameter_name import pushed_parameter_name
 from burstwatch.adapters.policy.yaml_file import parse_policy
-from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, make_policy_rejected
+from burstwatch.core.alerts.alert import AlertKind, make_alert_id, make_policy_rejected
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
 from burstwatch.core.location import AwsLocation
@@ -35,7 +35,6 @@ SUBJECT: Final = "policy"
 
 _LAST_GOOD_KEY: Final = "policy"
 _PUSHED_OVER_PATTERN: Final = re.compile(r"# pushed over sha256:([0-9a-f]{64})\s*(?:\n|$)")
-_TRANSIENT_KINDS: Final = (FailureKind.RETRYABLE, FailureKind.UNREACHABLE)
 _REVISION_DIGITS: Final = 15  # 60 bits: the most whole hexadecimal digits in SQLite's signed 64-bit integer
 
 
@@ -94,29 +93,19 @@ class PolicyProblem:
             at_s=int(now_s),
             body={"faults": list(self.faults)},
         )
-        alert = self._to_alert(policy, location, now_s, revision)
-        alert_entry = replace(entry, kind=EntryKind.ALERT, body=alert.to_document())
-        return Change(
-            volume_id=SUBJECT,
-            expected_revision=None,
-            state=None,
-            entries=(entry, alert_entry),
-            alerts=(alert,),
-        )
-
-    def _to_alert(self, policy: Policy, location: AwsLocation, now_s: float, revision: int) -> Alert:
         alert = make_policy_rejected(
             self.faults,
             in_force=self.active_source,
+            summary=_SUMMARIES[self.kind],
+            alert_id=make_alert_id(SUBJECT, AlertKind.POLICY_REJECTED, revision),
             action=self.action,
             location=location,
             runbooks_url=policy.alerts.runbooks_url,
             now_s=int(now_s),
         )
-        return replace(
-            alert,
-            alert_id=make_alert_id(SUBJECT, AlertKind.POLICY_REJECTED, revision),
-            evidence={**alert.evidence, "summary": _SUMMARIES[self.kind]},
+        # The change makes the entry about the alert itself.
+        return Change(
+            volume_id=SUBJECT, expected_revision=None, state=None, entries=(entry,), alerts=(alert,)
         )
 
 
@@ -296,7 +285,7 @@ class PolicyParameter:
             active_source=source,
             action=f"deploy the stack {self._deployment} again; to see what is there: burstctl policy show",
             fingerprint=f"{source} {failure.code if failure else ''}",
-            is_transient=failure is not None and failure.kind in _TRANSIENT_KINDS,
+            is_transient=failure is not None and failure.is_transient,
         )
         return ActivePolicy(policy=policy, source=source, problem=problem)
 

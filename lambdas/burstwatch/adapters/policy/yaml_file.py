@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import yaml
 
-from burstwatch.core.policy.parsing import PolicyFault
+from burstwatch.core.parsing import Fault
 from burstwatch.core.policy.policy import Policy, PolicyError
 from burstwatch.core.text import sanitise
 
@@ -62,7 +62,7 @@ def parse_policy(document: bytes, *, source: str) -> Policy:
         ) from None
     if root is not None and not isinstance(root, yaml.MappingNode):
         raise _single_fault_error(f"{source}: must be a mapping such as 'version: 1', not {_node_kind(root)}")
-    faults: list[PolicyFault] = []
+    faults: list[Fault] = []
     lines: dict[str, int] = {}
     mapping = _to_mapping(root, "", lines, faults) if root is not None else {}
     if len(lines) > _MAX_SETTINGS:
@@ -92,7 +92,7 @@ def _unquote_numbers(value: Any) -> Any:
 
 
 def _single_fault_error(message: str) -> PolicyError:
-    return PolicyError((PolicyFault(path="", message=message),))
+    return PolicyError((Fault("", message),))
 
 
 def _shorten(text: str) -> str:
@@ -103,7 +103,7 @@ def _shorten(text: str) -> str:
 
 
 def _to_mapping(
-    node: yaml.MappingNode, path: str, lines: dict[str, int], faults: list[PolicyFault]
+    node: yaml.MappingNode, path: str, lines: dict[str, int], faults: list[Fault]
 ) -> dict[str, Any]:
     """The keys and scalars of a mapping node as text; another node becomes the name of its kind."""
     mapping: dict[str, Any] = {}
@@ -114,7 +114,7 @@ def _to_mapping(
         key_path = f"{path}{key}"
         if key in mapping:
             line = key_node.start_mark.line + 1
-            faults.append(PolicyFault(path=key_path, message=f"given twice, again at line {line}; keep one"))
+            faults.append(Fault(key_path, f"given twice, again at line {line}; keep one"))
         lines.setdefault(key_path, key_node.start_mark.line + 1)
         if isinstance(value_node, yaml.MappingNode) and key_path.count(".") < _MAX_DEPTH:
             mapping[key] = _to_mapping(value_node, f"{key_path}.", lines, faults)
@@ -129,15 +129,15 @@ def _node_kind(node: yaml.Node) -> str:
     return type(node).__name__.removesuffix("Node").lower()
 
 
-def _locate_faults(faults: list[PolicyFault], lines: dict[str, int], source: str) -> Iterator[PolicyFault]:
+def _locate_faults(faults: list[Fault], lines: dict[str, int], source: str) -> Iterator[Fault]:
     """Each fault with its line; beyond ``_MAX_FAULTS``, only the number of the others."""
     for fault in faults[:_MAX_FAULTS]:
         yield _with_line(fault, lines, source)
     if (omitted_count := len(faults) - _MAX_FAULTS) > 0:
-        yield PolicyFault(path=source, message=f"{omitted_count} more faults; mend these first")
+        yield Fault(source, f"{omitted_count} more faults; mend these first")
 
 
-def _with_line(fault: PolicyFault, lines: dict[str, int], source: str) -> PolicyFault:
+def _with_line(fault: Fault, lines: dict[str, int], source: str) -> Fault:
     path = fault.path
     while path and path not in lines:
         path = path.rpartition(".")[0]
@@ -146,6 +146,6 @@ def _with_line(fault: PolicyFault, lines: dict[str, int], source: str) -> Policy
     return _with_location(fault, f"{source}:{lines[path]}")
 
 
-def _with_location(fault: PolicyFault, location: str) -> PolicyFault:
+def _with_location(fault: Fault, location: str) -> Fault:
     path = sanitise(fault.path, _MAX_PATH_CHARS)
-    return PolicyFault(path=f"{location}: {path}" if path else location, message=_shorten(fault.message))
+    return Fault(f"{location}: {path}" if path else location, _shorten(fault.message))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from burstwatch.core import stored_values
 from burstwatch.core.alerts.drain_message import describe_drain, format_drain_cause
-from burstwatch.core.assessment.assess import Assessment
+from burstwatch.core.assessment.assess import Assessment, UnknownReason
 from burstwatch.core.assessment.drain_cause import DrainEpisode
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.buckets.forecast import describe_trend
@@ -305,21 +305,45 @@ def make_digest(alerts: Sequence[Alert], *, location: AwsLocation, runbooks_url:
     counts: dict[str, int] = {}
     for alert in ordered:
         counts[alert.kind] = counts.get(alert.kind, 0) + 1
-    return Alert(
-        alert_id=sha256(ids.encode()).hexdigest()[:32],
-        kind=AlertKind.DIGEST,
+    return make_fleet_alert(
+        AlertKind.DIGEST,
+        sha256(ids.encode()).hexdigest()[:32],
         level=highest_level,
-        previous_level=Level.UNKNOWN,
-        volume_id=None,
-        at_s=now_s,
-        volume={"region": location.region, "account": location.account},
         evidence={
             "alerts": len(alerts),
             "by_kind": counts,
             "most_urgent": [_digest_line(alert) for alert in ordered[:_MAX_NAMED_IN_DIGEST]],
         },
         action=f"burstctl assess --region {location.region}",
-        runbook=runbook_link(AlertKind.DIGEST, runbooks_url),
+        location=location,
+        runbooks_url=runbooks_url,
+        now_s=now_s,
+    )
+
+
+def make_fleet_alert(
+    kind: AlertKind,
+    alert_id: str,
+    *,
+    level: Level,
+    evidence: Mapping[str, Any],
+    action: str,
+    location: AwsLocation,
+    runbooks_url: str,
+    now_s: int,
+) -> Alert:
+    """An alert that is not about one volume."""
+    return Alert(
+        alert_id=alert_id,
+        kind=kind,
+        level=level,
+        previous_level=Level.UNKNOWN,
+        volume_id=None,
+        at_s=now_s,
+        volume={"region": location.region, "account": location.account},
+        evidence=evidence,
+        action=action,
+        runbook=runbook_link(kind, runbooks_url),
     )
 
 
@@ -346,20 +370,26 @@ def _digest_line(alert: Alert) -> dict[str, Any]:
 
 
 def make_policy_rejected(
-    faults: Sequence[str], *, in_force: str, action: str, location: AwsLocation, runbooks_url: str, now_s: int
+    faults: Sequence[str],
+    *,
+    in_force: str,
+    summary: str | None = None,
+    alert_id: str | None = None,
+    action: str,
+    location: AwsLocation,
+    runbooks_url: str,
+    now_s: int,
 ) -> Alert:
     """The alert about a policy that turned bad under a running watchdog; ``in_force`` names the one kept."""
-    return Alert(
-        alert_id=make_alert_id("policy", AlertKind.POLICY_REJECTED, now_s),
-        kind=AlertKind.POLICY_REJECTED,
+    return make_fleet_alert(
+        AlertKind.POLICY_REJECTED,
+        alert_id or make_alert_id("policy", AlertKind.POLICY_REJECTED, now_s),
         level=Level.WARNING,
-        previous_level=Level.UNKNOWN,
-        volume_id=None,
-        at_s=now_s,
-        volume={"region": location.region, "account": location.account},
-        evidence={"faults": list(faults), "in_force": in_force},
+        evidence={"faults": list(faults), "in_force": in_force} | ({"summary": summary} if summary else {}),
         action=action,
-        runbook=runbook_link(AlertKind.POLICY_REJECTED, runbooks_url),
+        location=location,
+        runbooks_url=runbooks_url,
+        now_s=now_s,
     )
 
 
@@ -548,28 +578,20 @@ def _act_at_sentence(alert: Alert) -> str | None:
     return f"{lead} at {rule['level']}: {rule['because']}."
 
 
-_UNKNOWN_REASON_TEXTS: Final = {
-    "detached": "it is not attached",
-    "instance_stopped": "its instance is stopped",
-    "not_burstable_type": "it is not a gp2 volume any more",
-    "cannot_run_dry": "at its size it cannot run dry",
-    "too_new": "it is too new to have one",
-    "idle": "it is idle and publishes no datapoint",
-    "telemetry_gap": "CloudWatch has no datapoint",
-    "read_failed": "reading it failed",
-}
-
-
 def _reading_sentence(alert: Alert) -> str:
     reading = alert.reading
     if reading.get("burst_balance_pct") is None:
-        reason = str(reading.get("unknown_reason"))
-        detail = reading.get("unknown_because") or _UNKNOWN_REASON_TEXTS.get(reason, reason)
+        detail = reading.get("unknown_because") or _describe_unknown(str(reading.get("unknown_reason")))
         return f"Balance unknown: {detail.rstrip('.')}; it was {alert.previous_level}."
     forecast_text = format_forecast(alert.forecast)
     balance = f"Burst balance {reading['burst_balance_pct']:.1f} % ({reading['credits']:,} credits)"
     datapoint_time = format_time(to_epoch_s(reading["datapoint_at"]), alert.at_s)
     return f"{balance} at {datapoint_time} UTC; {forecast_text}."
+
+
+def _describe_unknown(reason: str) -> str:
+    """The reason in words; a reason of a later version as it is."""
+    return UnknownReason(reason).description if reason in list(UnknownReason) else reason
 
 
 def _drain_sentence(alert: Alert) -> str | None:

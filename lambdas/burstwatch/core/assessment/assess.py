@@ -12,7 +12,10 @@ from burstwatch.core.policy.policy import TelemetryPolicy
 
 
 class UnknownReason(StrEnum):
-    """Why there is no basis to judge a volume; never treated as zero and never as healthy."""
+    """Why there is no basis to judge a volume; never treated as zero and never as healthy.
+
+    Each has a ``label`` for the cell of a table, and a ``description`` that continues a sentence.
+    """
 
     DETACHED = "detached"
     INSTANCE_STOPPED = "instance_stopped"
@@ -24,10 +27,28 @@ class UnknownReason(StrEnum):
     READ_FAILED = "read_failed"
 
     @property
+    def label(self) -> str:
+        return _WORDS[self][0]
+
+    @property
+    def description(self) -> str:
+        return _WORDS[self][1]
+
+    @property
     def is_fault(self) -> bool:
         return self in _FAULTS
 
 
+_WORDS: Final = {
+    UnknownReason.DETACHED: ("detached", "it is not attached"),
+    UnknownReason.INSTANCE_STOPPED: ("instance is stopped", "its instance is stopped"),
+    UnknownReason.NOT_BURSTABLE_TYPE: ("no burst credits", "it is not a gp2 volume any more"),
+    UnknownReason.CANNOT_RUN_DRY: ("cannot run dry", "at its size it cannot run dry"),
+    UnknownReason.TOO_NEW: ("too new to tell", "it is too new to have one"),
+    UnknownReason.IDLE: ("idle, no datapoint", "it is idle and publishes no datapoint"),
+    UnknownReason.TELEMETRY_GAP: ("no datapoint", "CloudWatch has no datapoint"),
+    UnknownReason.READ_FAILED: ("could not be read", "reading it failed"),
+}
 _FAULTS: Final = frozenset({UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED})
 _MAX_OPERATIONS_AGE_S: Final = 600
 """Older operations say nothing about the present load; twice ``metric_lag``, so late datapoints count."""

@@ -6,13 +6,15 @@ truncated, and characters that could be markup are replaced.
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Self
 
 from burstwatch.core import stored_values
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.parsing import DocumentReader
 from burstwatch.core.text import format_duration, format_instant, sanitise
 
 SCHEMA: Final = "burstwatch.probe/v1"
@@ -84,19 +86,26 @@ class Stall:
         Raises:
             StallError: naming every fault.
         """
-        reader = _ReportReader(detail)
-        started_at_s = reader.read_instant("started_at", now_s)
+        reader = DocumentReader(detail)
+        reader.parse("schema", _one_of(SCHEMA))
+        started_at_s = reader.parse("started_at", partial(_parse_instant, now_s=now_s), 0)
+        # No write can have taken longer than since its start.
+        max_s = min(now_s - started_at_s + _MAX_CLOCK_SKEW_S, _MAX_STALL_S)
+        parse_total = partial(_parse_seconds, max_s=max_s)
         stall = cls(
-            instance_id=reader.read_pattern("instance_id", _INSTANCE_ID, "the id of an instance"),
-            volume_id=reader.read_pattern("volume_id", _VOLUME_ID, "the id of a volume"),
-            verdict=reader.read_choice("verdict", VERDICTS),
-            cause=reader.read_choice("cause", CAUSES),
-            total_s=reader.read_seconds("total_s", maximum=now_s - started_at_s + _MAX_CLOCK_SKEW_S),
+            instance_id=reader.parse("instance_id", partial(_match, _INSTANCE_ID, "the id of an instance")),
+            volume_id=reader.parse("volume_id", partial(_match, _VOLUME_ID, "the id of a volume")),
+            verdict=reader.parse("verdict", _one_of(*VERDICTS)),
+            cause=reader.parse("cause", _one_of(*CAUSES)),
+            total_s=reader.parse(
+                "total_s", stored_values.or_none(parse_total) if "total_s" in detail else parse_total
+            ),
             started_at_s=started_at_s,
             received_at_s=int(now_s),
-            top=reader.read_tasks("top"),
+            top=reader.parse_optional("top", _parse_tasks, ()),
         )
-        reader.raise_if_faulty()
+        if reader.faults:
+            raise StallError("; ".join(f"{fault.path} is {fault.message}" for fault in reader.faults))
         return stall
 
     @property
@@ -175,65 +184,44 @@ _STALL_FIELD_NAMES: Final[Mapping[str, str]] = {
 }
 
 
-class _ReportReader:
-    """Reads a report field by field, and collects every fault."""
+def _match(form: re.Pattern[str], expected: str, value: Any) -> str:
+    if isinstance(value, str) and form.fullmatch(value):
+        return value
+    raise _invalid_value(value, expected)
 
-    def __init__(self, detail: Mapping[str, Any]) -> None:
-        self._detail = detail
-        self._faults: list[str] = []
-        if (schema := detail.get("schema")) != SCHEMA:
-            self._faults.append(f"schema is {_format_value(schema)}, not {SCHEMA!r}")
 
-    def read_pattern(self, name: str, form: re.Pattern[str], expected: str) -> str:
-        value = self._detail.get(name)
-        if isinstance(value, str) and form.fullmatch(value):
-            return value
-        self._add_fault(name, expected)
-        return ""
+def _one_of(*allowed: str) -> Callable[[Any], str]:
+    expected = repr(allowed[0]) if len(allowed) == 1 else f"one of {', '.join(allowed)}"
 
-    def read_choice(self, name: str, allowed: Sequence[str]) -> str:
-        value = self._detail.get(name)
+    def parse(value: Any) -> str:
         if isinstance(value, str) and value in allowed:
             return value
-        self._add_fault(name, f"one of {', '.join(allowed)}")
-        return ""
+        raise _invalid_value(value, expected)
 
-    def read_seconds(self, name: str, *, maximum: float) -> float | None:
-        """A number of seconds, or None for null; no write can have taken longer than since its start."""
-        value = self._detail.get(name)
-        if value is None and name in self._detail:
-            return None
-        seconds = value if isinstance(value, int | float) and not isinstance(value, bool) else math.nan
-        if 0 <= seconds <= min(maximum, _MAX_STALL_S):
-            return float(seconds)
-        self._add_fault(name, "a number of seconds from 0 to what has passed since its start")
-        return None
+    return parse
 
-    def read_instant(self, name: str, now_s: float) -> int:
-        value = self._detail.get(name)
-        try:
-            at = datetime.fromisoformat(value) if isinstance(value, str) else None
-            at_s = at.timestamp() if at is not None and at.tzinfo is not None else math.inf
-        except (ValueError, OverflowError):
-            at_s = math.inf
-        if now_s - _MAX_STALL_S <= at_s <= now_s + _MAX_CLOCK_SKEW_S:
-            return int(min(at_s, now_s))
-        self._add_fault(name, "an instant of the last days with its zone, in ISO 8601")
-        return 0
 
-    def read_tasks(self, name: str) -> tuple[StuckTask, ...]:
-        value = self._detail.get(name, ())
-        if not isinstance(value, Sequence) or isinstance(value, str):
-            self._add_fault(name, "a list of tasks")
-            return ()
-        return tuple(task for task in map(_parse_task, value[:MAX_TASKS]) if task is not None)
+def _parse_seconds(value: Any, *, max_s: float) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= max_s:
+        return float(value)
+    raise _invalid_value(value, "a number of seconds from 0 to what has passed since its start")
 
-    def _add_fault(self, name: str, expected: str) -> None:
-        self._faults.append(f"{name} is {_format_value(self._detail.get(name))}, not {expected}")
 
-    def raise_if_faulty(self) -> None:
-        if self._faults:
-            raise StallError("; ".join(self._faults))
+def _parse_instant(value: Any, *, now_s: float) -> int:
+    try:
+        at = datetime.fromisoformat(value) if isinstance(value, str) else None
+        at_s = at.timestamp() if at is not None and at.tzinfo is not None else math.inf
+    except (ValueError, OverflowError):
+        at_s = math.inf
+    if now_s - _MAX_STALL_S <= at_s <= now_s + _MAX_CLOCK_SKEW_S:
+        return int(min(at_s, now_s))
+    raise _invalid_value(value, "an instant of the last days with its zone, in ISO 8601")
+
+
+def _parse_tasks(value: Any) -> tuple[StuckTask, ...]:
+    if not isinstance(value, Sequence) or isinstance(value, str):
+        raise _invalid_value(value, "a list of tasks")
+    return tuple(task for task in map(_parse_task, value[:MAX_TASKS]) if task is not None)
 
 
 def _parse_task(value: Any) -> StuckTask | None:
@@ -252,5 +240,5 @@ def _sanitise_name(text: str) -> str:
     return _FORBIDDEN_IN_NAME.sub("?", text[:_MAX_TEXT_CHARS])
 
 
-def _format_value(value: Any) -> str:
-    return sanitise(repr(value), _MAX_TEXT_CHARS)
+def _invalid_value(value: Any, expected: str) -> ValueError:
+    return ValueError(f"{sanitise(repr(value), _MAX_TEXT_CHARS)}, not {expected}")

@@ -72,11 +72,6 @@ def display_name_of(volume: Volume, max_width: int = MAX_NAME_WIDTH) -> str | No
     return fitting or (shorten(forms[-1], max_width) if forms else None)
 
 
-def describe_attachment(volume: Volume) -> str | None:
-    """Where it is attached: ``/dev/sdf on i-0123456789abcdef0 build-3``; None if it is not attached."""
-    return format_attachment(volume.device, volume.instance_id, volume.instance_name)
-
-
 def format_attachment(device: str | None, instance_id: str | None, instance_name: str | None) -> str | None:
     """Format an attachment from its parts; the instance's name comes last, because it is seldom known."""
     instance = " ".join(filter(None, (instance_id, instance_name)))

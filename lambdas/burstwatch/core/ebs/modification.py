@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
-from burstwatch.core.ebs.sizing import GP3_MIN_MIB_S, TYPE_LIMITS
+from burstwatch.core.ebs.sizing import as_configuration
 
 _FAILED_STATE: Final = "failed"
 _FINISHED_STATES: Final = ("completed", _FAILED_STATE)
@@ -25,16 +25,10 @@ class VolumeSpec:
     throughput_mib_s: int | None = None
 
     def configuration(self) -> Configuration | None:
-        """What ModifyVolume would be given for it; None for a type that burstwatch never changes to or from.
-
-        A number that AWS did not send is read as the minimum of the type.
-        """
+        """The configuration; None for a type that burstwatch never changes to or from."""
         if self.volume_type not in frozenset(VolumeType):
             return None
-        kind = VolumeType(self.volume_type)
-        iops = None if kind is VolumeType.GP2 else self.iops or TYPE_LIMITS[kind].min_iops
-        mib_s = self.throughput_mib_s or GP3_MIN_MIB_S if kind is VolumeType.GP3 else None
-        return Configuration(volume_type=kind, iops=iops, throughput_mib_s=mib_s)
+        return as_configuration(VolumeType(self.volume_type), self.iops, self.throughput_mib_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -318,15 +318,21 @@ def return_decision(target: Target, return_mode: ReturnMode) -> ReturnDecision:
 
 
 def configuration_of(volume: Volume) -> Configuration:
-    """The volume's present configuration; a number that AWS did not send is read as the minimum of the type.
+    """The volume's present configuration.
 
     Raises:
         ValueError: the volume is neither gp2, gp3, io1 nor io2.
     """
-    kind = VolumeType(volume.volume_type)
-    iops = None if kind is VolumeType.GP2 else volume.provisioned_iops or TYPE_LIMITS[kind].min_iops
-    mib_s = volume.throughput_mib_s or GP3_MIN_MIB_S if kind is VolumeType.GP3 else None
-    return Configuration(volume_type=kind, iops=iops, throughput_mib_s=mib_s)
+    return as_configuration(VolumeType(volume.volume_type), volume.provisioned_iops, volume.throughput_mib_s)
+
+
+def as_configuration(kind: VolumeType, iops: int | None, throughput_mib_s: int | None) -> Configuration:
+    """What ModifyVolume would be given; a number that AWS did not send is read as the minimum of the type."""
+    return Configuration(
+        volume_type=kind,
+        iops=None if kind is VolumeType.GP2 else iops or TYPE_LIMITS[kind].min_iops,
+        throughput_mib_s=throughput_mib_s or GP3_MIN_MIB_S if kind is VolumeType.GP3 else None,
+    )
 
 
 def reachable_mib_s(configuration: Configuration, size_gib: int) -> float:

@@ -1,6 +1,6 @@
 """What is reported of a flip: its facts, what it costs, and what to do after a failure."""
 
-from typing import Any, Final
+from typing import Any
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.pricing import (
@@ -31,18 +31,6 @@ from burstwatch.core.text import (
     rounded_or_none,
 )
 
-REQUEST_IN_FLIGHT_S: Final = 60
-"""A request is sent at most half a minute after its intent, and is over within another half."""
-
-CONFIRMING_READ_GAP_S: Final = 60
-"""A judgement: of two reads that are this far apart, at most one is stale."""
-
-ASSUME_NOT_SENT_AFTER_S: Final = 120
-"""After this time, and two reads, an intent that AWS does not know counts as never sent."""
-
-LATE_INTENT_MEMORY_S: Final = 24 * 3600
-"""How long an intent that counts as never sent is remembered: a process may sleep before it sends."""
-
 
 def accepted_event(
     flip: Flip, lead: LeadPolicy, *, time_to_empty_s: float | None = None, note: str = ""
@@ -61,7 +49,7 @@ def accepted_event(
         summary=f"is on its way to {flip.requested_config}",
         details=(
             f"Asked for by {flip.by}{reason_text}.",
-            f"It was {_previous_config(flip)}; this {_format_cost_change(_usd_per_month_more(flip))}.",
+            f"It was {previous_config(flip)}; this {_format_cost_change(_usd_per_month_more(flip))}.",
             progress_note,
             *([note] if note else []),
         ),
@@ -81,7 +69,7 @@ def flip_facts(flip: Flip) -> dict[str, Any]:
     return {
         "intent_id": flip.intent_id,
         "direction": str(flip.direction),
-        "from": configuration_to_document(_previous_config(flip)),
+        "from": configuration_to_document(previous_config(flip)),
         "to": configuration_to_document(flip.requested_config),
         "original": configuration_to_document(flip.original),
         "usd_per_month_more": _usd_per_month_more(flip),
@@ -98,14 +86,14 @@ def format_failure(
     ``unavailable_message`` states why there is no attempt soon.
     """
     if unavailable_message is not None:
-        return f"It still is {_previous_config(flip)}, not {flip.requested_config}.", unavailable_message
+        return f"It still is {previous_config(flip)}, not {flip.requested_config}.", unavailable_message
     retry_text = f"{flip.by} asked for it, and must ask again."
     if flip.by == WATCHDOG and retry_at_s is not None:
         retry_text = (
             f"The watchdog tries again {format_relative_time(retry_at_s, now_s, 'UTC')}, if that is still"
             " wanted and no guard refuses."
         )
-    return f"It still is {_previous_config(flip)}, not {flip.requested_config}.", retry_text
+    return f"It still is {previous_config(flip)}, not {flip.requested_config}.", retry_text
 
 
 def retry_command(flip: Flip, volume_id: str) -> str:
@@ -113,7 +101,7 @@ def retry_command(flip: Flip, volume_id: str) -> str:
     return f"burstctl {'flip' if flip.direction is Direction.FLIP else 'flip-back'} {volume_id}"
 
 
-def _previous_config(flip: Flip) -> Configuration:
+def previous_config(flip: Flip) -> Configuration:
     """The configuration that the last requested modification leads away from."""
     if flip.direction is Direction.FLIP_BACK:
         return flip.target
@@ -123,7 +111,7 @@ def _previous_config(flip: Flip) -> Configuration:
 def _usd_per_month_more(flip: Flip) -> float:
     before_usd, after_usd = (
         usd_per_month(configuration, flip.size_gib, US_EAST_1)
-        for configuration in (_previous_config(flip), flip.requested_config)
+        for configuration in (previous_config(flip), flip.requested_config)
     )
     return round(after_usd - before_usd, 6)
 

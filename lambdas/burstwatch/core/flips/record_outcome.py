@@ -9,6 +9,7 @@ from burstwatch.core.ebs.pricing import US_EAST_1
 from burstwatch.core.ebs.sizing import (
     suggest_alternative,
 )
+from burstwatch.core.flips.attempts import mark_accepted, roll_back_intent, with_backoff
 from burstwatch.core.flips.flip_events import (
     accepted_event,
     failure_facts,
@@ -17,7 +18,6 @@ from burstwatch.core.flips.flip_events import (
     retry_command,
 )
 from burstwatch.core.flips.flip_plan import FlipPlan
-from burstwatch.core.flips.reconcile import mark_accepted, roll_back_intent, with_backoff
 from burstwatch.core.flips.refusal import Guard, Refusal
 from burstwatch.core.flips.transition import Event, Transition
 from burstwatch.core.flips.type_availability import REFUSAL_MEMORY_S, placement_of

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from burstwatch.core.assessment.host_stall import Stall
 from burstwatch.core.ebs.modification import Modification
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.flips.reconcile import ObservedState
+from burstwatch.core.flips.observed_state import ObservedState
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.policy.windows import WindowState
 

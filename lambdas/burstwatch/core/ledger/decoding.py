@@ -9,16 +9,13 @@ from burstwatch.core import stored_values
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import Hold, ManualWindowOverride
 from burstwatch.core.ledger.ledger import States
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
+from burstwatch.core.ledger.ledger_entry import FLEET, EntryKind, LedgerEntry
 from burstwatch.core.ledger.unreadable_item import ItemKind, UnreadableItem, is_volume_id, release_command
 from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.stored_values import DECODE_ERRORS
 from burstwatch.core.text import sanitise
 
 T = TypeVar("T")
-
-FLEET: Final = "*"
-"""What a hold on no volume in particular is filed under."""
 
 _NO_END_S: Final = stored_values.MAX_INSTANT_S - 1
 """An unreadable end counts as none: the hold lasts until it is released."""

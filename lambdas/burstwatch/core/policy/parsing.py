@@ -6,13 +6,14 @@ message for people: the value, what is wrong with it, and what to write instead.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import Field, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, fields
 from datetime import timedelta
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
 from burstwatch.core.durations import format_duration_literal
+from burstwatch.core.parsing import DocumentReader, Fault
 
 MAX_DOLLARS: Final = 9_999_999
 """Seven digits: more than any fleet costs, and short enough for a table."""
@@ -25,17 +26,6 @@ _URL = re.compile(
 _TAG = re.compile(r"[^=\s][^=]{0,127}=[^=]{0,256}")
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PolicyFault:
-    """One fault of a policy document, at ``path`` (such as ``levels.warning_within``)."""
-
-    path: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
 
 
 def parse_pct(text: str) -> float:
@@ -95,53 +85,41 @@ def choice_parser(noun: str, *choices: _Choice) -> Callable[[str], _Choice]:
     return parse
 
 
-def range_faults(path: str, duration: timedelta, minimum: timedelta, maximum: timedelta) -> list[PolicyFault]:
+def range_faults(path: str, duration: timedelta, minimum: timedelta, maximum: timedelta) -> Iterator[Fault]:
     """A fault if the duration is not from ``minimum`` to ``maximum``."""
-    if minimum <= duration <= maximum:
-        return []
-    reason = (
-        f"{format_duration_literal(duration)} must be from {format_duration_literal(minimum)} to"
-        f" {format_duration_literal(maximum)}"
-    )
-    return [PolicyFault(path=path, message=reason)]
+    if not minimum <= duration <= maximum:
+        yield Fault(
+            path,
+            f"{format_duration_literal(duration)} must be from {format_duration_literal(minimum)} to"
+            f" {format_duration_literal(maximum)}",
+        )
 
 
-def unknown_key_faults(
-    path: str, mapping: Mapping[str, Any], known_keys: Collection[str]
-) -> list[PolicyFault]:
-    """A fault for each unknown key; its message lists the known ones."""
-    return [
-        PolicyFault(path=f"{path}{key}", message=f"unknown key; known here: {', '.join(sorted(known_keys))}")
-        for key in mapping
-        if key not in known_keys
-    ]
-
-
-def section_settings(name: str, value: Any, faults: list[PolicyFault]) -> Mapping[str, Any]:
+def section_settings(name: str, value: Any, faults: list[Fault]) -> Mapping[str, Any]:
     """The settings of a section; none, and a fault, if the value is not a mapping."""
     if isinstance(value, Mapping):
         return value
     if value not in ("", None):
-        faults.append(
-            PolicyFault(path=name, message=f"{value!r} is no section; indent its settings below it")
-        )
+        faults.append(Fault(name, f"{value!r} is no section; indent its settings below it"))
     return {}
 
 
-def read_section(name: str, section_type: Any, value: Any, faults: list[PolicyFault]) -> Any:
+def read_section(name: str, section_type: Any, value: Any, faults: list[Fault]) -> Any:
     """Parse one section and add to ``faults``; a faulty setting keeps its default meanwhile."""
-    settings = section_settings(name, value, faults)
+    reader = DocumentReader(section_settings(name, value, faults), f"{name}.")
     by_key = {_document_key(setting): setting for setting in fields(section_type)}
-    faults += unknown_key_faults(f"{name}.", settings, by_key.keys())
-    values: dict[str, Any] = {}
-    for key, setting in by_key.items():
-        if key not in settings:
-            continue
-        try:
-            values[setting.name] = setting.metadata["parse"](_require_scalar(settings[key]))
-        except ValueError as error:
-            faults.append(PolicyFault(path=f"{name}.{key}", message=str(error)))
+    reader.reject_unknown(by_key, unknown_key_message(by_key))
+    values = {
+        setting.name: reader.parse_optional(key, _scalar_parser(setting.metadata["parse"]), setting.default)
+        for key, setting in by_key.items()
+    }
+    faults += reader.faults
     return section_type(**values)
+
+
+def unknown_key_message(known_keys: Iterable[str]) -> str:
+    """The fault of a key that is not one of these."""
+    return f"unknown key; known here: {', '.join(sorted(known_keys))}"
 
 
 def write_section(section: Any, show: Callable[[Any], str]) -> dict[str, str]:
@@ -153,7 +131,10 @@ def _document_key(setting: Field[Any]) -> str:
     return setting.metadata.get("key") or setting.name
 
 
-def _require_scalar(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
-    return str(value)
+def _scalar_parser(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
+    def parse_scalar(value: Any) -> Any:
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
+            raise ValueError(f"{value!r} is no single value; write it on one line after the colon")  # noqa: TRY004
+        return parse(str(value))
+
+    return parse_scalar

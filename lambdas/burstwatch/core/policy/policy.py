@@ -7,7 +7,7 @@ The defaults are judgements. Those of the cadence follow from the rule in ``docs
 levels were compared on recorded workloads (``docs/benchmarks.md``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
@@ -20,9 +20,9 @@ from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TYPE_LIMITS, ReturnMode
 from burstwatch.core.ebs.volume import BURST_IOPS, CREDITS_PER_PCT, baseline_iops, highest_drain_per_s
 from burstwatch.core.errors import BurstwatchError
+from burstwatch.core.parsing import DocumentReader, Fault
 from burstwatch.core.policy.change_hours import ALWAYS, ChangeHours, parse_change_hours
 from burstwatch.core.policy.parsing import (
-    PolicyFault,
     choice_parser,
     parse_count,
     parse_dollars,
@@ -32,7 +32,7 @@ from burstwatch.core.policy.parsing import (
     range_faults,
     read_section,
     section_settings,
-    unknown_key_faults,
+    unknown_key_message,
     write_section,
 )
 from burstwatch.core.policy.windows import LeadPolicy, Windows, parse_windows
@@ -77,7 +77,7 @@ _RANKS: Final = {mode: rank for rank, mode in enumerate(Mode)}
 class PolicyError(BurstwatchError):
     """A policy was rejected; ``faults`` holds every reason at once."""
 
-    def __init__(self, faults: tuple[PolicyFault, ...]) -> None:
+    def __init__(self, faults: tuple[Fault, ...]) -> None:
         super().__init__("; ".join(map(str, faults)))
         self.faults = faults
 
@@ -123,16 +123,19 @@ class ModePolicy:
         "a volume must carry exactly this tag to be flipped automatically",
     )
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        if self.default is Mode.AUTO:
-            reason = "'auto' would act on untagged volumes; write observe or propose and opt in by tag"
-            return [PolicyFault(path="mode.default", message=reason)]
         key, value = self.opt_in_tag
-        if key == MODE and value != Mode.AUTO:
-            reason = f"'{key}={value}' is no mode, so nobody could opt in; write {key}=auto or another tag"
-            return [PolicyFault(path="mode.opt_in_tag", message=reason)]
-        return []
+        if self.default is Mode.AUTO:
+            yield Fault(
+                "mode.default",
+                "'auto' would act on untagged volumes; write observe or propose and opt in by tag",
+            )
+        elif key == MODE and value != Mode.AUTO:
+            yield Fault(
+                "mode.opt_in_tag",
+                f"'{key}={value}' is no mode, so nobody could opt in; write {key}=auto or another tag",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,61 +182,51 @@ class CadencePolicy:
         """The time that must remain after a poll interval: lag, slack and lead."""
         return self.metric_lag + self.tick_slack + self.act_lead
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other; the rule of the poll interval is last, with its numbers."""
-        faults = [
-            PolicyFault(
-                path=f"cadence.{name}",
-                message=f"{format_duration_literal(duration)} is too short; at least {minimum_text}",
-            )
-            for name, duration, minimum, minimum_text in (
-                ("metric_lag", self.metric_lag, _MINUTE, "1m, the minute being measured"),
-                ("tick_slack", self.tick_slack, FOCUS_TICK, "1m, the next focus tick takes over a lost one"),
-                ("act_lead", self.act_lead, _MINUTE, "1m"),
-                ("focus_at_most", self.focus_at_most, FOCUS_TICK, "1m, the focus tick"),
-            )
-            if duration < minimum
-        ]
+        for name, duration, minimum, minimum_text in (
+            ("metric_lag", self.metric_lag, _MINUTE, "1m, the minute being measured"),
+            ("tick_slack", self.tick_slack, FOCUS_TICK, "1m, the next focus tick takes over a lost one"),
+            ("act_lead", self.act_lead, _MINUTE, "1m"),
+            ("focus_at_most", self.focus_at_most, FOCUS_TICK, "1m, the focus tick"),
+        ):
+            if duration < minimum:
+                shown = format_duration_literal(duration)
+                yield Fault(f"cadence.{name}", f"{shown} is too short; at least {minimum_text}")
+        sweep_tick = format_duration_literal(self.sweep_tick)
         if self.sweep_tick < _MINUTE or self.sweep_tick % _MINUTE or _DAY % self.sweep_tick:
-            reason = (
-                f"{format_duration_literal(self.sweep_tick)} must be whole minutes that divide a day, such"
-                " as 5m"
-            )
-            faults.append(PolicyFault(path="cadence.sweep_tick", message=reason))
+            reason = f"{sweep_tick} must be whole minutes that divide a day, such as 5m"
+            yield Fault("cadence.sweep_tick", reason)
         if not self.sweep_tick <= self.sweep_at_most <= _DAY:
             shown = format_duration_literal(self.sweep_at_most)
-            reason = f"{shown} must be from sweep_tick {format_duration_literal(self.sweep_tick)} to 1d"
-            faults.append(PolicyFault(path="cadence.sweep_at_most", message=reason))
+            yield Fault("cadence.sweep_at_most", f"{shown} must be from sweep_tick {sweep_tick} to 1d")
         if not self.watch_below_pct < self.calm_from_pct:
             reason = f"{self.calm_from_pct:g} must be above watch_below_pct {self.watch_below_pct:g}"
-            faults.append(PolicyFault(path="cadence.calm_from_pct", message=reason))
-        return faults + self._poll_interval_faults()
+            yield Fault("cadence.calm_from_pct", reason)
+        yield from self._poll_interval_faults()
 
-    def _poll_interval_faults(self) -> list[PolicyFault]:
+    def _poll_interval_faults(self) -> Iterator[Fault]:
         baseline = baseline_iops(1)
         credits_left = self.watch_below_pct * CREDITS_PER_PCT
         time_to_empty_s = credits_left / highest_drain_per_s(baseline)
         required_s = (self.sweep_tick + self.reserve).total_seconds()
         if required_s <= time_to_empty_s:
-            return []
+            return
         needed_pct = ceil(10 * required_s * highest_drain_per_s(baseline) / CREDITS_PER_PCT) / 10
+        excess = format_duration_literal(timedelta(seconds=int(required_s - time_to_empty_s) + 1))
+        can_raise = needed_pct < self.calm_from_pct
         advice = (
-            f"raise watch_below_pct to {needed_pct:.1f}"
-            if needed_pct < self.calm_from_pct
-            else (
-                "shorten them by"
-                f" {format_duration_literal(timedelta(seconds=int(required_s - time_to_empty_s) + 1))} in all"
-            )
+            f"raise watch_below_pct to {needed_pct:.1f}" if can_raise else f"shorten them by {excess} in all"
         )
-        arithmetic = (
+        yield Fault(
+            "cadence",
             f"sweep_tick {format_duration_literal(self.sweep_tick)} + metric_lag"
             f" {format_duration_literal(self.metric_lag)} + tick_slack"
             f" {format_duration_literal(self.tick_slack)} + act_lead {format_duration_literal(self.act_lead)}"
             f" = {required_s:.0f} s, but a volume of up to 33 GiB at {self.watch_below_pct:g} % can be dry"
             f" after {credits_left:.0f} credits / ({BURST_IOPS} - {baseline}) = {time_to_empty_s:.0f} s;"
-            f" {advice}"
+            f" {advice}",
         )
-        return [PolicyFault(path="cadence", message=arithmetic)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -251,15 +244,14 @@ class TelemetryPolicy:
         parse_duration, timedelta(minutes=30), "attached, running and no datapoint for this long: a fault"
     )
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        if self.too_new <= self.gap_after <= _DAY:
-            return []
-        reason = (
-            f"{format_duration_literal(self.gap_after)} must be from too_new"
-            f" {format_duration_literal(self.too_new)} to 1d"
-        )
-        return [PolicyFault(path="telemetry.gap_after", message=reason)]
+        if not self.too_new <= self.gap_after <= _DAY:
+            yield Fault(
+                "telemetry.gap_after",
+                f"{format_duration_literal(self.gap_after)} must be from too_new"
+                f" {format_duration_literal(self.too_new)} to 1d",
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,29 +283,25 @@ class LevelPolicy:
         parse_duration, timedelta(minutes=10), "or when the balance has not fallen for this long"
     )
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        pairs: tuple[tuple[str, Any, str, Any], ...] = (
-            ("exhausted_leave_pct", self.exhausted_leave_pct, "exhausted_pct", self.exhausted_pct),
-            ("critical_leave", self.critical_leave, "critical_within", self.critical_within),
-            ("warning_leave", self.warning_leave, "warning_within", self.warning_within),
-            ("warning_within", self.warning_within, "critical_within", self.critical_within),
-        )
-        faults = [
-            PolicyFault(
-                path=f"levels.{upper}",
-                message=f"{_format_value(high)} must be above {lower} {_format_value(low)}",
-            )
-            for upper, high, lower, low in pairs
-            if high <= low
-        ]
+        for upper, lower in (
+            ("exhausted_leave_pct", "exhausted_pct"),
+            ("critical_leave", "critical_within"),
+            ("warning_leave", "warning_within"),
+            ("warning_within", "critical_within"),
+        ):
+            high, low = getattr(self, upper), getattr(self, lower)
+            if high <= low:
+                yield Fault(
+                    f"levels.{upper}", f"{_format_value(high)} must be above {lower} {_format_value(low)}"
+                )
         if not 3 * _MINUTE <= self.refilling_for <= timedelta(minutes=30):
-            reason = (
+            yield Fault(
+                "levels.refilling_for",
                 f"{format_duration_literal(self.refilling_for)} must be from 3m to 30m, as far as a sweep's"
-                " samples reach"
+                " samples reach",
             )
-            faults.append(PolicyFault(path="levels.refilling_for", message=reason))
-        return faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,12 +317,11 @@ class AlertPolicy:
     digest_above: int = _setting(parse_count, 10, "more alerts than this in one tick go out as one digest")
     runbooks_url: str = _setting(parse_url, "runbooks", "where your people find the pages of runbooks/")
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        if self.remind_every >= timedelta(minutes=5):
-            return []
-        reason = f"{format_duration_literal(self.remind_every)} is too often; at least 5m"
-        return [PolicyFault(path="alerts.remind_every", message=reason)]
+        if self.remind_every < timedelta(minutes=5):
+            shown = format_duration_literal(self.remind_every)
+            yield Fault("alerts.remind_every", f"{shown} is too often; at least 5m")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -392,23 +379,22 @@ class FlipPolicy:
     io1_iops_limit: int = _setting(_parse_iops, 300_000, "the account's quota for io1 in this region")
     io2_iops_limit: int = _setting(_parse_iops, 100_000, "the account's quota for io2 in this region")
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        faults = range_faults("flip.cooldown", self.cooldown, _ZERO, _DAY)
+        yield from range_faults("flip.cooldown", self.cooldown, _ZERO, _DAY)
         limits = {VolumeType.IO1: self.io1_iops_limit, VolumeType.IO2: self.io2_iops_limit}
         limit, minimum = limits.get(self.target), TYPE_LIMITS[self.target].min_iops
         if limit is not None and limit < minimum:
-            reason = (
-                f"{limit} is below the {minimum} that any {self.target} takes, so nothing could be flipped"
+            yield Fault(
+                f"flip.{self.target}_iops_limit",
+                f"{limit} is below the {minimum} that any {self.target} takes, so nothing could be flipped",
             )
-            faults.append(PolicyFault(path=f"flip.{self.target}_iops_limit", message=reason))
         if self.draining_reserve_pct > _MAX_RESERVED_PCT:
-            reason = (
+            yield Fault(
+                "flip.draining_reserve_pct",
                 f"{self.draining_reserve_pct:g} is above {_MAX_RESERVED_PCT:g}, which leaves windows and"
-                f" critical volumes no room in the caps; take 0 to {_MAX_RESERVED_PCT:g}"
+                f" critical volumes no room in the caps; take 0 to {_MAX_RESERVED_PCT:g}",
             )
-            faults.append(PolicyFault(path="flip.draining_reserve_pct", message=reason))
-        return faults
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,13 +417,15 @@ class FlipBackPolicy:
     # A return needs one of the four modifications of the day, so it must be worth it.
     dwell: timedelta = _setting(parse_duration, _HOUR, "the least time on the target")
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
-        faults = range_faults("flip_back.calm_for", self.calm_for, timedelta(minutes=5), _DAY)
+        yield from range_faults("flip_back.calm_for", self.calm_for, timedelta(minutes=5), _DAY)
         if self.calm_below_pct <= 0:
-            reason = "0 must be above 0: no demand is below nothing, so no volume would return"
-            faults.append(PolicyFault(path="flip_back.calm_below_pct", message=reason))
-        return faults + range_faults("flip_back.dwell", self.dwell, _ZERO, timedelta(days=28))
+            yield Fault(
+                "flip_back.calm_below_pct",
+                "0 must be above 0: no demand is below nothing, so no volume would return",
+            )
+        yield from range_faults("flip_back.dwell", self.dwell, _ZERO, timedelta(days=28))
 
 
 def _format_value(value: Any) -> str:
@@ -472,7 +460,7 @@ class Policy:
         if faults := self.faults():
             raise PolicyError(faults)
 
-    def faults(self) -> tuple[PolicyFault, ...]:
+    def faults(self) -> tuple[Fault, ...]:
         """Settings that contradict each other, within and across the sections."""
         return tuple(_collect_faults({name: getattr(self, name) for name in _section_types()}))
 
@@ -483,18 +471,17 @@ class Policy:
         Raises:
             PolicyError: the document is invalid; the error holds every fault, each with its path.
         """
-        faults: list[PolicyFault] = []
+        section_types = _section_types()
+        reader = DocumentReader(document)
         version = document.get("version")
         if version != VERSION:
             problem = "is missing" if version is None else f"is {version!r}"
-            faults.append(
-                PolicyFault(path="version", message=f"{problem}; this burstwatch reads version: {VERSION}")
-            )
+            reader.reject("version", f"{problem}; this burstwatch reads version: {VERSION}")
         if (schema := document.get("schema", SCHEMA)) != SCHEMA:
-            reason = f"is {schema!r}; write {SCHEMA}, or leave it out"
-            faults.append(PolicyFault(path="schema", message=reason))
-        section_types = _section_types()
-        faults += unknown_key_faults("", document, {"schema", "version", *section_types, _WINDOWS})
+            reader.reject("schema", f"is {schema!r}; write {SCHEMA}, or leave it out")
+        known_keys = ("schema", "version", *section_types, _WINDOWS)
+        reader.reject_unknown(known_keys, unknown_key_message(known_keys))
+        faults = reader.faults
         sections = {
             name: read_section(name, section_type, document.get(name), faults)
             for name, section_type in section_types.items()
@@ -515,25 +502,23 @@ def _section_types() -> dict[str, Any]:
     return {section.name: section.default_factory for section in fields(Policy) if section.name != _WINDOWS}
 
 
-def _collect_faults(sections: Mapping[str, Any]) -> list[PolicyFault]:
+def _collect_faults(sections: Mapping[str, Any]) -> list[Fault]:
     faults = [fault for section in sections.values() for fault in section.faults()]
-    return faults + _cross_section_faults(sections["cadence"], sections["telemetry"], sections["levels"])
+    return [*faults, *_cross_section_faults(sections["cadence"], sections["telemetry"], sections["levels"])]
 
 
 def _cross_section_faults(
     cadence: CadencePolicy, telemetry: TelemetryPolicy, levels: LevelPolicy
-) -> list[PolicyFault]:
-    faults: list[PolicyFault] = []
+) -> Iterator[Fault]:
     if telemetry.too_new < cadence.metric_lag:
-        reason = (
+        yield Fault(
+            "telemetry.too_new",
             f"{format_duration_literal(telemetry.too_new)} must be at least cadence.metric_lag"
-            f" {format_duration_literal(cadence.metric_lag)}: no datapoint can be there sooner"
+            f" {format_duration_literal(cadence.metric_lag)}: no datapoint can be there sooner",
         )
-        faults.append(PolicyFault(path="telemetry.too_new", message=reason))
     if levels.exhausted_leave_pct > cadence.watch_below_pct:
-        reason = (
+        yield Fault(
+            "levels.exhausted_leave_pct",
             f"{levels.exhausted_leave_pct:g} must not be above cadence.watch_below_pct"
-            f" {cadence.watch_below_pct:g}"
+            f" {cadence.watch_below_pct:g}",
         )
-        faults.append(PolicyFault(path="levels.exhausted_leave_pct", message=reason))
-    return faults

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
+from burstwatch.core.parsing import DocumentReader
 from burstwatch.core.policy.policy import Mode, ModePolicy
 from burstwatch.core.policy.windows import window_names_in_tags
 from burstwatch.core.tag_keys import CRITICAL, IGNORE, IOPS, KNOWN, MODE, PREFIX, TARGET, THROUGHPUT, WINDOW
@@ -35,13 +36,17 @@ def read_tags(
     ask for less. A misspelt ``burstwatch:`` key is a fault too: it has no effect, although somebody expects
     one.
     """
-    faults: list[str] = []
     opt_in_key, opt_in_value = policy.opt_in_tag
-    is_opted_in = tags.get(opt_in_key) == opt_in_value
-    requested = _requested_mode(tags, policy, is_opted_in=is_opted_in, faults=faults)
-    is_critical = _read_flag(tags, CRITICAL, faults)
-    is_ignored = _read_flag(tags, IGNORE, faults)
-    target = _read_target(tags, faults)
+    reader = DocumentReader(tags)
+    requested = _requested_mode(reader, policy, is_opted_in=tags.get(opt_in_key) == opt_in_value)
+    is_critical = reader.parse_optional(CRITICAL, _parse_flag, default=False)
+    is_ignored = reader.parse_optional(IGNORE, _parse_flag, default=False)
+    target_override = TargetOverride(
+        volume_type=reader.parse_optional(TARGET, _parse_target),
+        iops=reader.parse_optional(IOPS, _parse_number),
+        throughput_mib_s=reader.parse_optional(THROUGHPUT, _parse_number),
+    )
+    faults = [f"{fault.path}={fault.message}" for fault in reader.faults]
     if known_windows is not None:
         faults += _unknown_window_faults(tags, known_windows)
     faults += [
@@ -49,63 +54,51 @@ def read_tags(
         for key in tags
         if key.lower().startswith(PREFIX) and key not in KNOWN and key != opt_in_key
     ]
-    # The policy's limit is applied last, so that no tag and no default can exceed it.
-    mode = min(requested, policy.highest, key=lambda m: m.rank)
     return VolumeSettings(
-        mode=mode,
+        # The policy's limit is applied last, so that no tag and no default can exceed it.
+        mode=min(requested, policy.highest, key=lambda mode: mode.rank),
         is_critical=is_critical,
         is_ignored=is_ignored,
-        target_override=target,
+        target_override=target_override,
         faults=tuple(faults),
     )
 
 
-def _requested_mode(
-    tags: Mapping[str, str], policy: ModePolicy, *, is_opted_in: bool, faults: list[str]
-) -> Mode:
+def _requested_mode(reader: DocumentReader, policy: ModePolicy, *, is_opted_in: bool) -> Mode:
     default_mode = policy.default if policy.default is not Mode.AUTO else Mode.PROPOSE
-    text = tags.get(MODE)
-    if text is None:
-        return Mode.AUTO if is_opted_in else default_mode
-    try:
-        requested = Mode(text)
-    except ValueError:
-        faults.append(
-            f"{MODE}={_format_value(text)} is not observe, propose or auto; treated as {default_mode}"
-        )
+
+    def parse(text: str) -> Mode:
+        try:
+            return Mode(text)
+        except ValueError:
+            shown = _format_value(text)
+            raise ValueError(f"{shown} is not observe, propose or auto; treated as {default_mode}") from None
+
+    requested: Mode = reader.parse_optional(MODE, parse, Mode.AUTO if is_opted_in else default_mode)
+    if reader.faults:
         return default_mode
     if requested is Mode.AUTO and not is_opted_in:
         key, value = policy.opt_in_tag
-        faults.append(f"{MODE}=auto needs the opt-in tag {key}={value} as well; treated as propose")
+        reader.reject(MODE, f"auto needs the opt-in tag {key}={value} as well; treated as propose")
         return Mode.PROPOSE
     return requested
 
 
-def _read_flag(tags: Mapping[str, str], key: str, faults: list[str]) -> bool:
-    text = tags.get(key, "false")
+def _parse_flag(text: str) -> bool:
     if text not in ("true", "false"):
-        faults.append(f"{key}={_format_value(text)} is not true or false; treated as false")
+        raise ValueError(f"{_format_value(text)} is not true or false; treated as false")
     return text == "true"
 
 
-def _read_target(tags: Mapping[str, str], faults: list[str]) -> TargetOverride:
-    kind = tags.get(TARGET)
-    if kind not in (None, *_TARGETS):
-        faults.append(f"{TARGET}={_format_value(kind)} is not gp3, io1 or io2; treated as not given")
-    return TargetOverride(
-        volume_type=VolumeType(kind) if kind in _TARGETS else None,
-        iops=_read_number(tags, IOPS, faults),
-        throughput_mib_s=_read_number(tags, THROUGHPUT, faults),
-    )
+def _parse_target(text: str) -> VolumeType:
+    if text not in _TARGETS:
+        raise ValueError(f"{_format_value(text)} is not gp3, io1 or io2; treated as not given")
+    return VolumeType(text)
 
 
-def _read_number(tags: Mapping[str, str], key: str, faults: list[str]) -> int | None:
-    text = tags.get(key)
-    if text is None:
-        return None
+def _parse_number(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) > 0):
-        faults.append(f"{key}={_format_value(text)} is not a whole number above 0; treated as not given")
-        return None
+        raise ValueError(f"{_format_value(text)} is not a whole number above 0; treated as not given")
     return int(text)
 
 

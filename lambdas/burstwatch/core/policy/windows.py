@@ -18,17 +18,14 @@ from zoneinfo import ZoneInfo
 
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.volume import Volume
+from burstwatch.core.parsing import DocumentReader, Fault
 from burstwatch.core.policy.cron import CronSchedule, parse_cron
-from burstwatch.core.policy.parsing import PolicyFault
 from burstwatch.core.policy.timezones import first_instant, parse_zone
 from burstwatch.core.tag_keys import WINDOW
 from burstwatch.core.text import format_duration, format_rounded_duration
 
 UNTIL_STOPPED: Final = datetime.max.replace(tzinfo=UTC)
 """The end of a window that was started by hand without one."""
-
-MAX_UNION_SEARCH: Final = timedelta(days=14)
-"""How far the end of overlapping occurrences is searched: a window that always runs has none."""
 
 ManualStarts = Mapping[str, tuple[datetime, datetime | None]]
 """Windows started by hand: name to (start, end); with an end of None it lasts until it is stopped."""
@@ -50,6 +47,7 @@ _MAX_LEAD: Final = timedelta(days=7)
 _GIB_PER_TIB: Final = 1024
 _MIN_ELAPSED_SHOWN_S: Final = 60
 _SETTING_KEYS: Final = ("cron", "duration", "from", "to", "zone", "where", "size_gib")
+_INCOMPLETE_SCHEDULE: Final = "is missing; a window has cron, zone and duration, or from and to"
 _NO_NAMES: Final[frozenset[str]] = frozenset()
 _NAME_SEPARATOR = re.compile(r"[,\s]+")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
@@ -135,18 +133,16 @@ class LeadPolicy:
         metadata={"parse": parse_duration, "says": "no volume is flipped earlier"},
     )
 
-    def faults(self) -> list[PolicyFault]:
+    def faults(self) -> Iterator[Fault]:
         """Settings that contradict each other."""
         shortest = self.reserve + self.least
-        if shortest < self.at_most <= _MAX_LEAD:
-            return []
-        limits = (
-            f"above reserve {format_duration_literal(self.reserve)} + least"
-            f" {format_duration_literal(self.least)} = {format_duration_literal(shortest)}, and at most"
-            f" {format_duration_literal(_MAX_LEAD)}"
-        )
-        reason = f"{format_duration_literal(self.at_most)} must be {limits}"
-        return [PolicyFault(path="lead.at_most", message=reason)]
+        if not shortest < self.at_most <= _MAX_LEAD:
+            yield Fault(
+                "lead.at_most",
+                f"{format_duration_literal(self.at_most)} must be above reserve"
+                f" {format_duration_literal(self.reserve)} + least {format_duration_literal(self.least)} ="
+                f" {format_duration_literal(shortest)}, and at most {format_duration_literal(_MAX_LEAD)}",
+            )
 
 
 class WindowPhase(StrEnum):
@@ -342,33 +338,6 @@ def _window_phase(
     return WindowPhase.OVER if ended else WindowPhase.OUTSIDE
 
 
-def windows_end_at(
-    windows: Windows,
-    names: Collection[str],
-    now: datetime,
-    *,
-    pause: timedelta,
-    manual_starts: ManualStarts,
-    manual_stops: ManualStops = NO_MANUAL_STOPS,
-) -> datetime | None:
-    """When the occurrences that run now, or come next, end; pauses of up to ``pause`` are included.
-
-    None if none comes, or if they go on for ``MAX_UNION_SEARCH``. The result may be ``UNTIL_STOPPED``.
-    """
-    end_at: datetime | None = None
-    limit_at = now + MAX_UNION_SEARCH
-    for occurrence in _merge_occurrences(windows, names, manual_starts, manual_stops, since=now):
-        interval = occurrence.interval
-        if end_at is None:
-            end_at, limit_at = interval.end_at, max(now, interval.start_at) + MAX_UNION_SEARCH
-        elif end_at == UNTIL_STOPPED or interval.start_at - end_at > pause:
-            break
-        elif interval.start_at > limit_at:
-            return None
-        end_at = max(end_at, interval.end_at)
-    return end_at
-
-
 def manual_stop_at(
     windows: Windows,
     name: str,
@@ -440,9 +409,9 @@ def _expand_recurrence(recurring: Recurrence, since: datetime) -> Iterator[TimeI
             yield TimeInterval(start_at, min(start_at + duration, next_start_at))
 
 
-def parse_windows(mapping: Mapping[str, Any]) -> tuple[Windows, list[PolicyFault]]:
+def parse_windows(mapping: Mapping[str, Any]) -> tuple[Windows, list[Fault]]:
     """Read the section ``windows``, names to settings as text; a faulty window is left out."""
-    faults: list[PolicyFault] = []
+    faults: list[Fault] = []
     parsed = [_read_window(str(name), value, faults) for name, value in mapping.items()]
     return tuple(window for window in parsed if window), faults
 
@@ -452,69 +421,44 @@ def to_mapping(windows: Windows) -> dict[str, dict[str, str]]:
     return {window.name: dict(window.settings) for window in windows}
 
 
-@dataclass(frozen=True, slots=True)
-class _WindowReader:
-    """Reads the settings of one window and collects what is wrong with them."""
-
-    path: str
-    settings: Mapping[str, str]
-    faults: list[PolicyFault]
-
-    def read(self, key: str, parse: Callable[[str], Any]) -> Any:
-        """The parsed setting; None, and a fault, if it is missing or invalid."""
-        if key not in self.settings:
-            return self.reject(f".{key}", "is missing; a window has cron, zone and duration, or from and to")
-        try:
-            return parse(self.settings[key])
-        except ValueError as error:
-            return self.reject(f".{key}", str(error))
-
-    def read_optional(self, key: str, parse: Callable[[str], Any]) -> Any:
-        return self.read(key, parse) if key in self.settings else None
-
-    def has_any(self, *keys: str) -> bool:
-        return not self.settings.keys().isdisjoint(keys)
-
-    def reject(self, key: str, message: str) -> None:
-        self.faults.append(PolicyFault(path=f"{self.path}{key}", message=message))
-
-
-def _read_window(name: str, value: Any, faults: list[PolicyFault]) -> Window | None:
+def _read_window(name: str, value: Any, faults: list[Fault]) -> Window | None:
     settings = value if isinstance(value, Mapping) else {}
     texts = {str(key): text if isinstance(text, str) else repr(text) for key, text in settings.items()}
-    reader = _WindowReader(f"windows.{name}", texts, [])
+    reader = DocumentReader(texts, f"windows.{name}.")
     if not _NAME.fullmatch(name):
         reader.reject("", f"{name!r} is no name; write letters, digits, - and _, at most 63, no - or _ first")
     if not isinstance(value, Mapping) and value not in ("", None):
         reader.reject("", f"{value!r} is no window; indent its settings below it")
-    for key in texts.keys() - set(_SETTING_KEYS):
-        reader.reject(f".{key}", f"unknown key; known here: {', '.join(_SETTING_KEYS)}")
+    reader.reject_unknown(_SETTING_KEYS, f"unknown key; known here: {', '.join(_SETTING_KEYS)}")
     window = Window(
         name=name,
         schedule=_read_schedule(reader),
-        tags=reader.read_optional("where", _parse_tag_terms) or (),
-        sizes_gib=reader.read_optional("size_gib", _parse_sizes),
+        tags=reader.parse_optional("where", _parse_tag_terms, ()),
+        sizes_gib=reader.parse_optional("size_gib", _parse_sizes),
         settings=tuple(texts.items()),
     )
     faults += reader.faults
     return None if reader.faults else window
 
 
-def _read_schedule(reader: _WindowReader) -> Recurrence | TimeInterval | None:
+def _read_schedule(reader: DocumentReader) -> Recurrence | TimeInterval | None:
+    def read(key: str, parse: Callable[[str], Any]) -> Any:
+        return reader.parse_required(key, parse, _INCOMPLETE_SCHEDULE)
+
     is_recurring, is_dated = reader.has_any("cron", "duration"), reader.has_any("from", "to")
     if is_recurring and is_dated:
         reader.reject("", "is both recurring (cron, duration) and dated (from, to); keep one of them")
     elif is_recurring:
-        zone, cron = reader.read("zone", parse_zone), reader.read("cron", parse_cron)
-        duration = reader.read("duration", partial(_parse_recurring_duration, cron))
+        zone, cron = read("zone", parse_zone), read("cron", parse_cron)
+        duration = read("duration", partial(_parse_recurring_duration, cron))
         return Recurrence(cron=cron, zone=zone, duration=duration) if zone and cron and duration else None
     elif is_dated:
-        zone = reader.read_optional("zone", parse_zone) or (UTC if reader.has_any("zone") else None)
-        start_at = reader.read("from", partial(_parse_instant, zone))
-        end_at = reader.read("to", partial(_parse_end, zone, start_at))
+        zone = reader.parse_optional("zone", parse_zone) or (UTC if reader.has_any("zone") else None)
+        start_at = read("from", partial(_parse_instant, zone))
+        end_at = read("to", partial(_parse_end, zone, start_at))
         return TimeInterval(start_at, end_at) if start_at and end_at else None
     elif reader.has_any("zone"):
-        reader.reject(".zone", "has nothing to apply to; add cron and duration, or from and to")
+        reader.reject("zone", "has nothing to apply to; add cron and duration, or from and to")
     return None
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Self
 
-from burstwatch.core.alerts.alert import Alert, AlertKind, make_alert_id, runbook_link
+from burstwatch.core.alerts.alert import AlertKind, make_alert_id, make_fleet_alert
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.volume import Volume
 from burstwatch.core.ledger.flip_state import ManualWindowOverride
@@ -148,14 +148,10 @@ def _make_announcement(
         if window_start.not_yet_due
         else ""
     )
-    alert = Alert(
-        alert_id=make_alert_id(subject, AlertKind.WINDOW_STARTING, start_at_s),
-        kind=AlertKind.WINDOW_STARTING,
+    alert = make_fleet_alert(
+        AlertKind.WINDOW_STARTING,
+        make_alert_id(subject, AlertKind.WINDOW_STARTING, start_at_s),
         level=Level.OK,
-        previous_level=Level.UNKNOWN,
-        volume_id=None,
-        at_s=now_s,
-        volume={"region": location.region, "account": location.account},
         evidence={
             "summary": f"{occurrence.window} {starts}, {count} in {location.region}",
             "details": [
@@ -171,7 +167,9 @@ def _make_announcement(
             "volume_count": len(volume_ids),
         },
         action=f"burstctl window list --region {location.region}",
-        runbook=runbook_link(AlertKind.WINDOW_STARTING, policy.alerts.runbooks_url),
+        location=location,
+        runbooks_url=policy.alerts.runbooks_url,
+        now_s=now_s,
     )
     entry = LedgerEntry(
         volume_id=subject, revision=start_at_s, kind=EntryKind.ALERT, at_s=now_s, body=alert.to_document()

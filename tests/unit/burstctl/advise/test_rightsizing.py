@@ -146,11 +146,11 @@ def test_the_sum_is_split_by_what_is_critical():
     fleet = summarise([etcd, *other_volumes])
     assert (fleet.count, fleet.critical_count) == (4, 1)
     assert fleet.critical == etcd.price
-    assert fleet.others.difference_usd_per_month == pytest.approx(
+    assert fleet.not_critical.difference_usd_per_month == pytest.approx(
         3 * other_volumes[0].price.difference_usd_per_month
     )
     assert fleet.price.difference_usd_per_month == pytest.approx(
-        fleet.critical.difference_usd_per_month + fleet.others.difference_usd_per_month
+        fleet.critical.difference_usd_per_month + fleet.not_critical.difference_usd_per_month
     )
 
 

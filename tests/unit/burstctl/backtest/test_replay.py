@@ -325,7 +325,7 @@ def test_minutes_on_the_target_are_avoided_and_those_on_the_way_are_not():
     # empty from minute 10 to 69; out at 15, there at 25; back at 55, there at 65
     dry = [50.0] * 10 + [0.0] * 60 + [50.0] * 10
     result = replay_recording(a_recording(dry, [300.0] * 80), (15, IO1), (55, GP2))
-    assert result.stalls == Stalls(seen=60, avoided=30, eased=20, added=0)
+    assert result.stalls == Stalls(recorded=60, avoided=30, eased=20, added=0)
     assert result.stalls.left == 30
     assert (result.flips, result.returns, result.ends_on_target) == (1, 1, False)
 
@@ -345,7 +345,7 @@ def test_a_depletion_is_announced_by_the_first_alert_of_its_drain():
     assert depletion.lead_s == depletion.empty_at_s - first.at_s > 30 * 60
     assert not depletion.is_prevented
     assert dict(item.refused) == {"fleet_cap": 1}
-    assert item.stalls.seen == item.stalls.left > 200
+    assert item.stalls.recorded == item.stalls.left > 200
 
 
 def test_the_extra_cost_on_target_is_charged_by_the_hour():
@@ -369,6 +369,6 @@ def test_totals_are_the_sums():
     ]
     total = sum_tallies(result, [], 5)
     assert total.volumes == 2
-    assert total.stalls == Stalls(seen=20)
+    assert total.stalls == Stalls(recorded=20)
     assert total.usd_watching == pytest.approx(0.00005)
     assert total.least_lead_s is None

@@ -4,7 +4,6 @@ from burstwatch.core.alerts.alert import describe_names
 from burstwatch.core.ebs.display_name import (
     claim_of,
     cluster_of,
-    describe_attachment,
     display_name_of,
     format_attachment,
     shorten,
@@ -124,7 +123,8 @@ def test_programs_find_each_name_by_itself():
         "namespace": "kube-system",
         "cluster": "prod",
     }
-    assert (str(claim_of(volume)), describe_attachment(volume)) == (NAME_CASES, "/dev/sdf on i-0a1")
+    attachment = format_attachment(volume.device, volume.instance_id, volume.instance_name)
+    assert (str(claim_of(volume)), attachment) == (NAME_CASES, "/dev/sdf on i-0a1")
 
 
 def test_a_name_has_40_columns_by_default():

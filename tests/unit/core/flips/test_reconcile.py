@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
+from burstwatch.core.flips.attempts import roll_back_intent, with_backoff
 from burstwatch.core.flips.flip_events import accepted_event
-from burstwatch.core.flips.reconcile import ObservedState, reconcile, roll_back_intent, with_backoff
+from burstwatch.core.flips.observed_state import ObservedState
+from burstwatch.core.flips.reconcile import reconcile
 from burstwatch.core.flips.transition import Transition
 from burstwatch.core.ledger.flip_state import (
     EXTERNAL,

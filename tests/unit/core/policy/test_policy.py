@@ -7,8 +7,8 @@ import pytest
 from burstwatch.core.durations import format_duration_literal, parse_duration
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import ReturnMode
+from burstwatch.core.parsing import Fault
 from burstwatch.core.policy.change_hours import parse_change_hours
-from burstwatch.core.policy.parsing import PolicyFault
 from burstwatch.core.policy.policy import (
     ActAt,
     AlertPolicy,
@@ -454,7 +454,7 @@ def test_the_error_says_it_all_in_one_line():
         Policy.from_mapping(VERSION | {"a": "", "levels": {"exhausted_pct": "x"}})
     assert str(error.value).startswith("a: unknown key; known here: ")
     assert "; levels.exhausted_pct: 'x' is not a percentage" in str(error.value)
-    assert str(PolicyFault(path="", message="no YAML")) == "no YAML"
+    assert str(Fault(path="", message="no YAML")) == "no YAML"
 
 
 # settings that contradict each other
