@@ -7,6 +7,7 @@ from enum import StrEnum
 from threading import RLock
 from typing import Any, Final, NamedTuple, NoReturn
 
+from burstlab.harness.effects import ProcessKilled
 from burstlab.model.clock import LabClock
 
 
@@ -81,10 +82,6 @@ class InjectedFault(NamedTuple):
 
     effect: str
     fault: str
-
-
-class ProcessKilled(BaseException):
-    """The end of a process: nothing may catch it but who starts another one."""
 
 
 UNCHANGED: Final = object()

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from burstlab.fault_injection.effects import DRIP_S, Fault
-from burstlab.fault_injection.world import (
-    IN_SCOPE,
-    NAMES,
-    ON_HOLD,
-    AcceptedModification,
-    DeliveredAlert,
-    RunResult,
+from burstlab.fault_injection.world import IN_SCOPE, ON_HOLD, RunResult
+from burstlab.harness.invariants import (
+    each_alert_is_delivered,
+    each_intent_has_one_end,
+    each_modification_was_decided,
+    the_quota_counts_agree,
 )
+from burstlab.harness.outcome import AcceptedModification, DeliveredAlert
+from burstlab.harness.world import TICK_S
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
 from burstwatch.core.ledger.ledger_entry import EntryKind
 
 Invariant = Callable[[RunResult, RunResult], list[str]]
@@ -35,8 +35,7 @@ _FAULTS_OF_WHOLE_PROCESS: Final = frozenset(
     {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP, Fault.NOISY_NEIGHBOUR}
 )
 _DELIVERY_EFFECTS: Final = ("channel.", "sns:")
-_TICK_S: Final = 60  # the focus tick
-_MAX_BLIND_DELAY_S: Final = int(DRIP_S) + 150 + _TICK_S
+_MAX_BLIND_DELAY_S: Final = int(DRIP_S) + 150 + TICK_S
 """Of the drip, the five attempts of one read, and a tick."""
 _SHARED_EFFECTS: Final = ("ledger.", "dynamodb:", "channel.", "sns:")
 """The ledger and the channels: a fault there may affect all volumes."""
@@ -47,7 +46,7 @@ _ALERTING: Final = frozenset(str(level) for level in Level if level.is_alerting)
 def the_original_is_known(run: RunResult, _: RunResult) -> list[str]:
     """While a volume is flipped, or is being modified, the ledger has its original configuration."""
     return [
-        f"{_volume_name(unknown.volume_id)} is {unknown.current_type} {_format_minute(run, unknown.at_s)},"
+        f"{run.name(unknown.volume_id)} is {unknown.current_type} {_format_minute(run, unknown.at_s)},"
         f" and of what it was the ledger says {unknown.recorded_original}"
         for unknown in run.unknown_originals
     ]
@@ -56,7 +55,7 @@ def the_original_is_known(run: RunResult, _: RunResult) -> list[str]:
 def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]:
     """Each ModifyVolume has an intent, each is sent once, and AWS makes no more than if all is well."""
     violations = [
-        f"{_volume_name(request.volume_id)}: ModifyVolume was sent {_format_minute(run, request.at_s)}"
+        f"{run.name(request.volume_id)}: ModifyVolume was sent {_format_minute(run, request.at_s)}"
         " without an intent"
         for request in run.requests
         if request.intent_id is None
@@ -65,7 +64,7 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
         (request.volume_id, request.intent_id) for request in run.requests if request.intent_id
     )
     violations += [
-        f"{_volume_name(volume_id)}: intent {intent_id} was sent {count} times"
+        f"{run.name(volume_id)}: intent {intent_id} was sent {count} times"
         for (volume_id, intent_id), count in send_counts.items()
         if count > 1
     ]
@@ -74,7 +73,7 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
         _types_by_volume(clean.modifications),
     )
     return violations + [
-        f"{_volume_name(volume_id)} was modified to {' and '.join(types)},"
+        f"{run.name(volume_id)} was modified to {' and '.join(types)},"
         f" not to {' and '.join(expected_types.get(volume_id, [])) or 'anything'}"
         for volume_id, types in modified_types.items()
         if len(types) > len(expected_types.get(volume_id, []))
@@ -84,13 +83,13 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
 def never_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
     """Nothing is sent for a volume without the tag or the need, or while a person holds it."""
     violations = [
-        f"{_volume_name(request.volume_id)} is out of scope, and ModifyVolume was sent"
+        f"{run.name(request.volume_id)} is out of scope, and ModifyVolume was sent"
         f" {_format_minute(run, request.at_s)}"
         for request in run.requests
         if request.volume_id not in IN_SCOPE
     ]
     return violations + [
-        f"{_volume_name(request.volume_id)} was on hold when ModifyVolume was sent"
+        f"{run.name(request.volume_id)} was on hold when ModifyVolume was sent"
         f" {_format_minute(run, request.at_s)}"
         for request in run.requests
         if request.is_held
@@ -99,32 +98,26 @@ def never_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
 
 def every_level_is_alerted(run: RunResult, clean: RunResult) -> list[str]:
     """People received every alert in the ledger, one for each level, and all of the run without faults."""
-    delivered_ids = {alert.alert_id for alert in run.alerts}
     levels = {(alert.volume_id, alert.level) for alert in run.alerts}
     kinds = {(alert.volume_id, alert.kind) for alert in run.alerts}
-    violations = []
-    for entry in run.entries:
-        match entry.kind, entry.body:
-            case EntryKind.LEVEL_CHANGED, {"to": level} if level in _ALERTING:
-                if (entry.volume_id, level) not in levels:
-                    violations.append(f"nobody was told that {_volume_name(entry.volume_id)} is {level}")
-            case EntryKind.ALERT, {"alert_id": alert_id, "kind": kind} if alert_id not in delivered_ids:
-                violations.append(
-                    f"{_volume_name(entry.volume_id)}: alert {kind} is in the ledger, and nobody got it"
-                )
-    expected = {(alert.volume_id, alert.kind) for alert in clean.alerts if alert.kind not in _FAULT_ALERTS}
-    missing = expected - kinds
-    violations += [
-        f"{_volume_name(volume_id)}: nobody was told {kind}" for volume_id, kind in sorted(missing)
+    violations = [
+        f"nobody was told that {run.name(entry.volume_id)} is {entry.body['to']}"
+        for entry in run.entries
+        if entry.kind is EntryKind.LEVEL_CHANGED
+        and entry.body["to"] in _ALERTING
+        and (entry.volume_id, entry.body["to"]) not in levels
     ]
-    violations += _check_worst_levels(run, clean)
-    return violations + ([f"{run.undelivered} alerts wait still"] if run.undelivered else [])
+    expected = {(alert.volume_id, alert.kind) for alert in clean.alerts if alert.kind not in _FAULT_ALERTS}
+    violations += [
+        f"{run.name(volume_id)}: nobody was told {kind}" for volume_id, kind in sorted(expected - kinds)
+    ]
+    return [*violations, *_check_worst_levels(run, clean), *each_alert_is_delivered(run)]
 
 
 def _check_worst_levels(run: RunResult, clean: RunResult) -> list[str]:
     worst, expected = _worst_levels(run.alerts), _worst_levels(clean.alerts)
     return [
-        f"{_volume_name(volume_id)} was told as {worst[volume_id]} at worst, and is {level}"
+        f"{run.name(volume_id)} was told as {worst[volume_id]} at worst, and is {level}"
         for volume_id, level in expected.items()
         if volume_id in worst and worst[volume_id].rank < level.rank
     ]
@@ -157,7 +150,7 @@ def none_is_held_back(run: RunResult, clean: RunResult) -> list[str]:
         is_other = volume_id not in affected or not affects_one_volume
         if is_other and delay_s > allowed_s:
             violations.append(
-                f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {allowed_s} s are allowed"
+                f"{run.name(volume_id)}: {event} came {delay_s} s late, {allowed_s} s are allowed"
             )
     return violations
 
@@ -174,16 +167,16 @@ def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str
     ):
         return []
     return [
-        f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {_TICK_S} s are allowed"
+        f"{run.name(volume_id)}: {event} came {delay_s} s late, {TICK_S} s are allowed"
         for volume_id, event, delay_s in measure_delays(run, clean)
-        if event.startswith("modification") and volume_id != ON_HOLD and delay_s > _TICK_S
+        if event.startswith("modification") and volume_id != ON_HOLD and delay_s > TICK_S
     ]
 
 
 def a_blind_watchdog_is_late_by_no_more(run: RunResult, clean: RunResult) -> list[str]:
     """When AWS responds to reads again, what is due is done within the time of one call and a tick."""
     return [
-        f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {_MAX_BLIND_DELAY_S} s are allowed"
+        f"{run.name(volume_id)}: {event} came {delay_s} s late, {_MAX_BLIND_DELAY_S} s are allowed"
         for volume_id, event, delay_s in measure_delays(run, clean)
         if _is_blind(run) and delay_s > _MAX_BLIND_DELAY_S
     ]
@@ -236,12 +229,12 @@ def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
     The simulation is checked as well, because a watchdog without data reports nothing.
     """
     violations = [
-        f"{_volume_name(volume_id)} ran dry {_format_minute(run, at_s)}"
+        f"{run.name(volume_id)} ran dry {_format_minute(run, at_s)}"
         for volume_id, at_s in run.empty_at_s.items()
         if volume_id in IN_SCOPE
     ]
     return violations + [
-        f"{_volume_name(alert.volume_id)} was told as dry {_format_minute(run, alert.at_s)}"
+        f"{run.name(alert.volume_id)} was told as dry {_format_minute(run, alert.at_s)}"
         for alert in run.alerts
         if alert.kind == AlertKind.EXHAUSTED and alert.volume_id in IN_SCOPE
     ]
@@ -249,45 +242,7 @@ def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
 
 def the_ledger_is_true(run: RunResult, _: RunResult) -> list[str]:
     """Each intent has one end; those that AWS took, and no others, count as accepted and as used up."""
-    violations = []
-    for volume_id in sorted(IN_SCOPE):
-        bodies = {
-            kind: [
-                entry.body["intent_id"]
-                for entry in run.entries
-                if (entry.volume_id, entry.kind) == (volume_id, kind)
-            ]
-            for kind in (EntryKind.INTENT, EntryKind.ACCEPTED, EntryKind.NOT_DONE)
-        }
-        intents, accepted, not_done = bodies.values()
-        if Counter(accepted + not_done) != Counter(intents):
-            violations.append(
-                f"{_volume_name(volume_id)}: {len(intents)} intents end as {len(accepted)} accepted and"
-                f" {len(not_done)} not done"
-            )
-        modification_times = _modification_times(run.modifications).get(volume_id, [])
-        if len(accepted) != len(modification_times):
-            violations.append(
-                f"{_volume_name(volume_id)}: AWS made {len(modification_times)} modifications, the ledger"
-                f" tells {len(accepted)}"
-            )
-        recorded_times = next(
-            (entry.modification_times_s for entry in run.final_states if entry.volume_id == volume_id), ()
-        )
-        if [*recorded_times] != modification_times and not _times_agree(recorded_times, modification_times):
-            violations.append(
-                f"{_volume_name(volume_id)}: {len(recorded_times)} modifications count as used up, AWS made"
-                f" {len(modification_times)}"
-            )
-    return violations
-
-
-def _times_agree(recorded: Iterable[int], actual: Iterable[int]) -> bool:
-    pairs = [*zip(sorted(recorded), sorted(actual), strict=False)]
-    is_same_count = len([*recorded]) == len([*actual])
-    return is_same_count and all(
-        abs(recorded_s - actual_s) <= SAME_START_TOLERANCE_S for recorded_s, actual_s in pairs
-    )
+    return [*each_intent_has_one_end(run), *each_modification_was_decided(run), *the_quota_counts_agree(run)]
 
 
 def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
@@ -299,18 +254,18 @@ def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
         if alert.kind == AlertKind.TELEMETRY_GAP
     }
     violations = [
-        f"{_volume_name(alert.volume_id)}: people were told {alert.kind} {_format_minute(run, alert.at_s)}"
+        f"{run.name(alert.volume_id)}: people were told {alert.kind} {_format_minute(run, alert.at_s)}"
         for alert in run.alerts
         if (alert.volume_id, alert.kind) not in expected_kinds and alert.kind not in _ALLOWED_EXTRA_ALERTS
     ]
     violations += [
-        f"{_volume_name(alert.volume_id)} is left to people, as if others had changed it"
-        for alert in run.final_states
-        if alert.is_contested
+        f"{run.name(state.volume_id)} is left to people, as if others had changed it"
+        for state in run.states.values()
+        if state.is_contested
     ]
     alert_ids, expected_ids = _alert_ids(run.alerts), _alert_ids(clean.alerts)
     return violations + [
-        f"{_volume_name(volume_id)}: {kind} ({level}) was told under {len(ids)} ids"
+        f"{run.name(volume_id)}: {kind} ({level}) was told under {len(ids)} ids"
         for (volume_id, kind, level), ids in alert_ids.items()
         if kind not in _FAULT_ALERTS
         and len(ids) > max(1, len(expected_ids.get((volume_id, kind, level), ())))
@@ -327,14 +282,14 @@ def _alert_ids(alerts: Iterable[DeliveredAlert]) -> dict[tuple[str, str, str], s
 def all_comes_to_rest(run: RunResult, clean: RunResult) -> list[str]:
     """In the end every volume is what it should be, and nothing is open."""
     violations = [
-        f"{_volume_name(volume_id)} is {run.final_types[volume_id]} in the end, not {volume_type}"
+        f"{run.name(volume_id)} is {run.final_types[volume_id]} in the end, not {volume_type}"
         for volume_id, volume_type in clean.final_types.items()
         if run.final_types[volume_id] != volume_type
     ]
     if not run.is_settled and not violations:
         open_volumes = ", ".join(
-            f"{_volume_name(state.volume_id)} {state.flip_status or state.level}"
-            for state in run.final_states
+            f"{run.name(state.volume_id)} {state.flip.status if state.flip else state.level}"
+            for state in run.states.values()
         )
         violations.append(f"something is open still {_format_minute(run, run.ended_at_s)}: {open_volumes}")
     return violations
@@ -374,10 +329,6 @@ def check_invariants(run: RunResult, clean: RunResult) -> dict[str, list[str]]:
     skipped = _SKIPPED_WHEN_BLIND if _is_blind(run) else frozenset()
     violations = {name: check(run, clean) for name, check in INVARIANTS.items() if check not in skipped}
     return {name: sentences for name, sentences in violations.items() if sentences}
-
-
-def _volume_name(volume_id: str) -> str:
-    return NAMES.get(volume_id, volume_id).split(",", 1)[0] or "the fleet"
 
 
 def _format_minute(run: RunResult, at_s: float) -> str:
