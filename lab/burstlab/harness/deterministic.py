@@ -16,6 +16,14 @@ from burstwatch.engine import flip_executor, flip_intent, fresh_context, watch_p
 _THREADED_MODULES: Final = (flip_executor, cloudwatch, metric_history, dynamodb_table)
 
 
+def run_into(future: "Future[Any]", function: Callable[..., Any], *args: Any) -> None:
+    """Call the function, whose result or exception becomes that of the future."""
+    try:
+        future.set_result(function(*args))
+    except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
+        future.set_exception(error)
+
+
 class InlineExecutor:
     """In place of a pool of threads: what is submitted is done before it is answered."""
 
@@ -30,10 +38,7 @@ class InlineExecutor:
 
     def submit(self, function: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
-        try:
-            future.set_result(function(*args))
-        except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
-            future.set_exception(error)
+        run_into(future, function, *args)
         return future
 
     def map(self, function: Callable[..., Any], *iterables: Any) -> Iterator[Any]:

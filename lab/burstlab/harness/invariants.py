@@ -1,11 +1,12 @@
 """What holds in the end of every run, whoever died or was misled; each violation is a sentence."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from burstlab.harness.outcome import Outcome
 from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
 from burstwatch.core.ledger.ledger_entry import EntryKind
+from burstwatch.core.ledger.volume_state import VolumeState
 
 
 def each_intent_has_one_end(outcome: Outcome) -> Iterator[str]:
@@ -55,7 +56,7 @@ def each_flip_is_what_aws_shows(outcome: Outcome) -> Iterator[str]:
         state = outcome.states.get(volume_id)
         flip = state.flip if state else None
         if flip is not None and flip.is_under_way:
-            if volume_id in open_flips(outcome):
+            if volume_id in open_flips(outcome.states, outcome.modifying):
                 yield f"{name}: its flip is still {flip.status}, and AWS has nothing in progress"
         elif state is not None and not state.is_contested:
             recorded_type = str(flip.requested_config.volume_type) if flip else "gp2"
@@ -63,12 +64,12 @@ def each_flip_is_what_aws_shows(outcome: Outcome) -> Iterator[str]:
                 yield f"{name}: it is {outcome.final_types[volume_id]}, the ledger says {recorded_type}"
 
 
-def open_flips(outcome: Outcome) -> list[str]:
+def open_flips(states: Mapping[str, VolumeState], modifying: Collection[str]) -> list[str]:
     """The volumes with a flip under way of which AWS has nothing in progress."""
     return [
         volume_id
-        for volume_id, state in outcome.states.items()
-        if state.flip is not None and state.flip.is_under_way and volume_id not in outcome.modifying
+        for volume_id, state in states.items()
+        if state.flip is not None and state.flip.is_under_way and volume_id not in modifying
     ]
 
 

@@ -11,9 +11,8 @@ from statistics import median
 from time import process_time
 from typing import Any, Final
 
-from burstlab.harness.effects import RecordingChannel
+from burstlab.harness.effects import CHANNEL, RecordingChannel
 from burstlab.harness.invariants import open_flips
-from burstlab.harness.outcome import Outcome
 from burstlab.harness.world import PASS_DELAY_S, SWEEP_S, TICK_S, build_services
 from burstlab.model.load import NEVER_S
 from burstlab.soak.scenario import DAY_MIN, POLICY, Scenario
@@ -119,8 +118,9 @@ def _tick(services: Services, scenario: Scenario, tick_times: _TickTimes) -> Non
 def _measure_day(
     number: int, tick_times: _TickTimes, scenario: Scenario, path: Path, deliveries: Counter[str]
 ) -> Day:
+    states, snapshot = scenario.ledger.states(), scenario.ledger.fleet_snapshot()
     scenario.fleet.changes_in_progress()
-    outcome = Outcome.collect(scenario.fleet, scenario.ledger, {}, [], alerts=[])
+    modifying = {volume.volume_id for volume in scenario.fleet if volume.change is not None}
     last_sweep_at_s = (scenario.now_s - TICK_S) // SWEEP_S * SWEEP_S
     rows, history_kib, directions = _read_ledger(path)
     return Day(
@@ -139,9 +139,9 @@ def _measure_day(
         lab_runs=sum(len(volume.history.runs(0, NEVER_S)) for volume in scenario.fleet),
         memory_mib=_memory_mib(),
         volumes=len(scenario.fleet),
-        watermark_lag_s=last_sweep_at_s - (outcome.watermark_s or 0),
-        open_intents=len(open_flips(outcome)),
-        undelivered=outcome.undelivered,
+        watermark_lag_s=last_sweep_at_s - (snapshot.tick_at_s if snapshot else 0),
+        open_intents=len(open_flips(states, modifying)),
+        undelivered=len(scenario.ledger.pending_deliveries(channels=[CHANNEL])),
         told=len(deliveries),
         told_twice=deliveries.total() - len(deliveries),
         flips=directions[Direction.FLIP],

@@ -14,6 +14,8 @@ import pytest
 
 from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.flip.plan_orders import plan_orders
+from burstlab.harness.effects import CHANNEL, CrashPoint, Hook, ProcessKilled, kill_process
+from burstlab.harness.world import World
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
@@ -30,8 +32,7 @@ from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from support.builders.states import with_fields
-from support.concurrency.crash_harness import INSTANCE_ID, LabClients, a_policy, shared_lab
-from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
+from support.concurrency.crash_harness import INSTANCE_ID, LabClients, a_policy, crashing_modifier, shared_lab
 from support.paths import ROOT
 
 RACE_PROCESS = ROOT / "tests" / "support" / "concurrency" / "race_process.py"
@@ -41,7 +42,7 @@ SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.R
 
 
 @dataclass
-class RaceSetup:
+class RaceSetup(World):
     """A lab, a ledger file, and the processes that use them, each with its own connection."""
 
     lab: object
@@ -53,10 +54,6 @@ class RaceSetup:
     @property
     def fleet(self):
         return self.lab.fleet
-
-    @property
-    def now_s(self) -> int:
-        return self.fleet.now_s()
 
     @property
     def ledger(self) -> SqliteLedger:
@@ -162,7 +159,7 @@ def test_ten_concurrent_watchdogs_modify_and_report_each_volume_once(race):
     race.fleet.clock.advance(60)
     run_all_passes(race, 1)
     assert max(Counter(race.sent_alert_ids).values()) == 1
-    assert not race.ledger.pending_deliveries(channels=[CHANNEL_NAME])
+    assert not race.ledger.pending_deliveries(channels=[CHANNEL])
 
 
 def test_ten_workers_at_once_stay_within_the_fleet_cap(race):
@@ -253,7 +250,7 @@ def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(rac
         state = race.ledger.states()[volume_id]
         after = with_fields(state, revision=state.revision + 1, contested_at_s=race.now_s)
         noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
-        assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
+        assert race.ledger.commit([noticed], channels=[CHANNEL])
 
     hook = Hook(name="record_intent", action=notice)
     report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
@@ -371,7 +368,7 @@ def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
         state = race.ledger.states()[volume_id]
         touched = replace(state, revision=state.revision + 1)
         change = Change(volume_id=volume_id, expected_revision=state.revision, state=touched)
-        assert race.ledger.commit([change], channels=[CHANNEL_NAME])
+        assert race.ledger.commit([change], channels=[CHANNEL])
 
     shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=touch)]))
     result = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))
@@ -483,21 +480,17 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
 
     shell = replace(
         shell,
-        modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)])),
+        modifier=crashing_modifier(shell.modifier, CrashPoint(hooks=[Hook("ModifyVolume", look_twice)])),
     )
     order = FlipOrder(
         volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"
     )
     assert execute_flips(shell, [order], collector)[volume_id].status is OutcomeStatus.FLIPPED
-    [intent] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.INTENT)]
-    [accepted] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.ACCEPTED)]
+    [intent] = [entry.body["intent_id"] for entry in race.entries(volume_id, EntryKind.INTENT)]
+    [accepted] = [entry.body["intent_id"] for entry in race.entries(volume_id, EntryKind.ACCEPTED)]
     assert intent == accepted
     assert abs(race.ledger.states()[volume_id].flip.requested_at_s - began_s - 180) <= 1
-    assert not entries(race, volume_id, EntryKind.NOT_DONE)
-
-
-def entries(race, volume_id, kind):
-    return [entry for entry in race.ledger.entries(volume_id) if entry.kind is kind]
+    assert not race.entries(volume_id, EntryKind.NOT_DONE)
 
 
 def pause_before_sending(race, volume_id):
