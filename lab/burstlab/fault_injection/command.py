@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from burstlab.fault_injection.effects import FAULT_DESCRIPTIONS
+from burstlab.fault_injection.effects import Fault
 from burstlab.fault_injection.runs import (
     Campaign,
     NoSuchFaultError,
@@ -120,5 +120,5 @@ def _print_results(campaigns: Sequence[Campaign], *, is_list_only: bool) -> None
             console.print(f"and {hidden_count} more: see --json")
         console.print()
     if is_list_only:
-        for fault, description in FAULT_DESCRIPTIONS.items():
-            console.print(f"{fault}: {description}")
+        for each_fault in Fault:
+            console.print(f"{each_fault}: {each_fault.description}")

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from burstlab.fault_injection.effects import DRIP_S, Fault
 from burstlab.fault_injection.world import IN_SCOPE, ON_HOLD, RunResult
@@ -18,6 +18,8 @@ from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ledger.ledger_entry import EntryKind
 
+K = TypeVar("K")
+V = TypeVar("V")
 Invariant = Callable[[RunResult, RunResult], list[str]]
 """Compares a run with the run without faults; returns the violations."""
 
@@ -69,8 +71,8 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
         if count > 1
     ]
     modified_types, expected_types = (
-        _types_by_volume(run.modifications),
-        _types_by_volume(clean.modifications),
+        _group((modification.volume_id, modification.volume_type) for modification in made.modifications)
+        for made in (run, clean)
     )
     return violations + [
         f"{run.name(volume_id)} was modified to {' and '.join(types)},"
@@ -145,14 +147,20 @@ def none_is_held_back(run: RunResult, clean: RunResult) -> list[str]:
         and not run.injected_fault.effect.startswith(_SHARED_EFFECTS)
     )
     allowed_s = 0 if affects_one_volume else MAX_DELAY_S
-    violations = []
-    for volume_id, event, delay_s in measure_delays(run, clean):
-        is_other = volume_id not in affected or not affects_one_volume
-        if is_other and delay_s > allowed_s:
-            violations.append(
-                f"{run.name(volume_id)}: {event} came {delay_s} s late, {allowed_s} s are allowed"
-            )
-    return violations
+    return _describe_delays(
+        run, clean, allowed_s, lambda volume_id, _: volume_id not in affected or not affects_one_volume
+    )
+
+
+def _describe_delays(
+    run: RunResult, clean: RunResult, allowed_s: int, is_relevant: Callable[[str, str], bool]
+) -> list[str]:
+    """What came later than allowed, of the relevant volumes and events."""
+    return [
+        f"{run.name(volume_id)}: {event} came {delay_s} s late, {allowed_s} s are allowed"
+        for volume_id, event, delay_s in measure_delays(run, clean)
+        if delay_s > allowed_s and is_relevant(volume_id, event)
+    ]
 
 
 def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str]:
@@ -166,20 +174,17 @@ def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str
         Fault.CRASH_AFTER,
     ):
         return []
-    return [
-        f"{run.name(volume_id)}: {event} came {delay_s} s late, {TICK_S} s are allowed"
-        for volume_id, event, delay_s in measure_delays(run, clean)
-        if event.startswith("modification") and volume_id != ON_HOLD and delay_s > TICK_S
-    ]
+    return _describe_delays(
+        run,
+        clean,
+        TICK_S,
+        lambda volume_id, event: event.startswith("modification") and volume_id != ON_HOLD,
+    )
 
 
 def a_blind_watchdog_is_late_by_no_more(run: RunResult, clean: RunResult) -> list[str]:
     """When AWS responds to reads again, what is due is done within the time of one call and a tick."""
-    return [
-        f"{run.name(volume_id)}: {event} came {delay_s} s late, {_MAX_BLIND_DELAY_S} s are allowed"
-        for volume_id, event, delay_s in measure_delays(run, clean)
-        if _is_blind(run) and delay_s > _MAX_BLIND_DELAY_S
-    ]
+    return _describe_delays(run, clean, _MAX_BLIND_DELAY_S, lambda *_: _is_blind(run))
 
 
 def _is_blind(run: RunResult) -> bool:
@@ -210,17 +215,22 @@ def measure_delays(run: RunResult, clean: RunResult) -> list[tuple[str, str, int
 
 
 def _modification_times(modifications: Iterable[AcceptedModification]) -> dict[str, list[int]]:
-    times_by_volume: dict[str, list[int]] = {}
-    for modification in modifications:
-        times_by_volume.setdefault(modification.volume_id, []).append(modification.at_s)
-    return times_by_volume
+    return _group((modification.volume_id, modification.at_s) for modification in modifications)
 
 
 def _first_alert_times(alerts: Iterable[DeliveredAlert]) -> dict[tuple[str, str, str], int]:
-    first_times: dict[tuple[str, str, str], int] = {}
-    for alert in alerts:
-        first_times.setdefault((alert.volume_id, alert.kind, alert.level), alert.at_s)
-    return first_times
+    return {key: times[0] for key, times in _group((_key(alert), alert.at_s) for alert in alerts).items()}
+
+
+def _key(alert: DeliveredAlert) -> tuple[str, str, str]:
+    return alert.volume_id, alert.kind, alert.level
+
+
+def _group(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
@@ -263,20 +273,15 @@ def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
         for state in run.states.values()
         if state.is_contested
     ]
-    alert_ids, expected_ids = _alert_ids(run.alerts), _alert_ids(clean.alerts)
+    alert_ids, expected_ids = (
+        _group((_key(alert), alert.alert_id) for alert in alerts) for alerts in (run.alerts, clean.alerts)
+    )
     return violations + [
-        f"{run.name(volume_id)}: {kind} ({level}) was told under {len(ids)} ids"
+        f"{run.name(volume_id)}: {kind} ({level}) was told under {len(set(ids))} ids"
         for (volume_id, kind, level), ids in alert_ids.items()
         if kind not in _FAULT_ALERTS
-        and len(ids) > max(1, len(expected_ids.get((volume_id, kind, level), ())))
+        and len(set(ids)) > max(1, len(set(expected_ids.get((volume_id, kind, level), ()))))
     ]
-
-
-def _alert_ids(alerts: Iterable[DeliveredAlert]) -> dict[tuple[str, str, str], set[str]]:
-    ids_by_alert: dict[tuple[str, str, str], set[str]] = {}
-    for alert in alerts:
-        ids_by_alert.setdefault((alert.volume_id, alert.kind, alert.level), set()).add(alert.alert_id)
-    return ids_by_alert
 
 
 def all_comes_to_rest(run: RunResult, clean: RunResult) -> list[str]:
@@ -333,10 +338,3 @@ def check_invariants(run: RunResult, clean: RunResult) -> dict[str, list[str]]:
 
 def _format_minute(run: RunResult, at_s: float) -> str:
     return f"in minute {(at_s - run.started_at_s) / 60:.0f}"
-
-
-def _types_by_volume(modifications: Iterable[AcceptedModification]) -> dict[str, list[str]]:
-    types: dict[str, list[str]] = {}
-    for modification in modifications:
-        types.setdefault(modification.volume_id, []).append(modification.volume_type)
-    return types
