@@ -1,9 +1,9 @@
 """Runs several watchdog processes on one fleet and one ledger, ticks them at once, and kills some."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from multiprocessing import get_context
@@ -87,21 +87,21 @@ class RunConfig:
         return number * _ACCURATE_STEP_S
 
 
-@dataclass(slots=True, kw_only=True)
-class TickLog:
-    """The result of each tick by worker; None for a worker that did not run or was killed in it."""
-
-    ticks: list[Sequence[WorkerReport | None]] = field(default_factory=list)
-    deaths: int = 0
-    cpu_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunResult(Outcome):
-    """The result of a run with this configuration."""
+    """The result of a run with this configuration.
+
+    ``ticks`` are the results of each tick by worker; None for one that did not run or was killed in it.
+    """
 
     config: RunConfig
-    tick_log: TickLog
+    ticks: Sequence[Sequence[WorkerReport | None]]
+    deaths: int
+
+    @property
+    def cpu_s(self) -> float:
+        """What the workers took that were alive at the end."""
+        return sum(report.cpu_s for report in self.ticks[-1] if report)
 
 
 def run(config: RunConfig, *, aws: LocalAws | None = None) -> RunResult:
@@ -132,7 +132,7 @@ def run(config: RunConfig, *, aws: LocalAws | None = None) -> RunResult:
             now_s=scenario.now_s,
         )
         pool = stack.enter_context(_WorkerPool(config, worker_config))
-        tick_log = _run_minutes(pool, scenario, config)
+        ticks = list(_run_minutes(pool, scenario, config))
         pool.shut_down()
         names = {volume_id: name for name, volume_id in scenario.volume_ids.items()}
         alerts = [DeliveredAlert(*json.loads(line)) for line in outbox.read_text("utf-8").splitlines()]
@@ -144,20 +144,19 @@ def run(config: RunConfig, *, aws: LocalAws | None = None) -> RunResult:
             alerts=alerts,
             external_modifications=scenario.external_modifications,
             config=config,
-            tick_log=tick_log,
+            ticks=ticks,
+            deaths=pool.deaths,
         )
 
 
-def _run_minutes(pool: "_WorkerPool", scenario: Scenario, config: RunConfig) -> TickLog:
-    tick_log = TickLog()
+def _run_minutes(
+    pool: "_WorkerPool", scenario: Scenario, config: RunConfig
+) -> Iterator[Sequence[WorkerReport | None]]:
     for minute in range(config.minutes + QUIET_MIN):
         scenario.fleet.clock.advance(TICK_S + PASS_DELAY_S - scenario.now_s % TICK_S)
         scenario.apply_events(minute)
         pool.start_missing(is_killable=minute < config.minutes)
-        tick_log.ticks.append(pool.tick(scenario.fleet.clock.now_s()))
-    tick_log.deaths = pool.deaths
-    tick_log.cpu_s = sum(report.cpu_s for report in tick_log.ticks[-1] if report)
-    return tick_log
+        yield pool.tick(scenario.fleet.clock.now_s())
 
 
 @dataclass(slots=True)

@@ -87,7 +87,7 @@ def _run_until_settled(world: FaultWorld, deployment: Deployment) -> bool:
         actions = [
             action
             for action in actions
-            if not (_is_due(action, world, minute) and deployment.run_operator_change(action.change))
+            if not (action.is_due(minute) and deployment.run_operator_change(action.change))
         ]
         events = world.fleet.events
         for event in events[delivered_events:]:
@@ -120,36 +120,29 @@ def _reduce_load_after_flip(world: FaultWorld) -> None:
 
 
 class _OperatorAction(NamedTuple):
-    """What a person does to the ledger, and how many minutes after what; at ``latest_min`` in any case."""
+    """What a person does to the ledger, and whether it is due; what fails is tried again a minute later."""
 
     change: Callable[[Any], object]
-    latest_min: int
-    after_alert: AlertKind | None = None
+    is_due: Callable[[int], bool] = lambda _minute: True
 
 
 def _operator_actions(world: FaultWorld) -> list[_OperatorAction]:
     """A person holds a volume, and releases it some minutes after the alert about the refused flip."""
     now_s = world.now_s
     hold = Hold(volume_id=ON_HOLD, by="ann", reason="backup", placed_at_s=now_s, until_s=now_s + 24 * 3600)
+
+    def is_release_due(minute: int) -> bool:
+        refused_until_s = world.now_s - _RELEASE_AFTER_REFUSAL_MIN * TICK_S
+        return minute >= _RELEASE_LATEST_MIN or any(
+            (alert.volume_id, alert.kind) == (ON_HOLD, AlertKind.FLIP_REFUSED)
+            and alert.at_s <= refused_until_s
+            for alert in world.alerts
+        )
+
     return [
-        _OperatorAction(lambda ledger: ledger.place_hold(hold), 0),
-        _OperatorAction(
-            lambda ledger: ledger.lift_hold(ON_HOLD, by="ann", at_s=world.now_s),
-            _RELEASE_LATEST_MIN,
-            AlertKind.FLIP_REFUSED,
-        ),
+        _OperatorAction(lambda ledger: ledger.place_hold(hold)),
+        _OperatorAction(lambda ledger: ledger.lift_hold(ON_HOLD, by="ann", at_s=world.now_s), is_release_due),
     ]
-
-
-def _is_due(action: _OperatorAction, world: FaultWorld, minute: int) -> bool:
-    """Whether a person does it now; what fails is tried again a minute later."""
-    alerted_at_s = [
-        alert.at_s for alert in world.alerts if (alert.volume_id, alert.kind) == (ON_HOLD, action.after_alert)
-    ]
-    is_alert_old_enough = (
-        bool(alerted_at_s) and world.now_s - alerted_at_s[0] >= _RELEASE_AFTER_REFUSAL_MIN * TICK_S
-    )
-    return is_alert_old_enough or minute >= action.latest_min
 
 
 def _stall_event(now_s: int) -> Mapping[str, Any]:
