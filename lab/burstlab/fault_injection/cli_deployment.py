@@ -19,13 +19,8 @@ from burstwatch.core.ledger.ledger import Change, Delivery, Ledger
 from burstwatch.engine.tick_pass import run_tick
 
 _READS: Final = (
-    "states",
-    "states_of",
-    "holds",
-    "manual_overrides",
-    "fleet_snapshot",
-    "pending_deliveries",
-    "entries",
+    *("states", "states_of", "holds", "manual_overrides", "fleet_snapshot"),
+    *("pending_deliveries", "entries"),
 )
 _REPORTED_NAMES: Final = {
     "record_intent": "begin",

@@ -2,23 +2,21 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
 from typing import Any, Final
 
 from burstlab.fault_injection import fault_models
 from burstlab.fault_injection.clients import CloudWatch, Ec2
 from burstlab.fault_injection.effects import FaultModel
 from burstlab.fault_injection.world import POLICY, FaultWorld
+from burstlab.harness.deterministic import parse_policy_once
 from burstlab.harness.effects import ProcessKilled
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.location import AwsLocation
-from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.collector import Collector
 from burstwatch.engine.services import Services
 
@@ -80,7 +78,7 @@ class Deployment:
             drain_metrics_reader=DrainMetricsReader(self._cloudwatch(fault_models.GET_DRAIN_METRICS)),
             ledger=ledger,
             calls=CallCounter(),
-            policy=_parse_policy_once(),
+            policy=parse_policy_once(POLICY.encode(), source="the campaign's policy"),
             location=AwsLocation(region=REGION, account=ACCOUNT),
             channels=channels,
             clock=self._world.fleet.clock.now_s,
@@ -101,11 +99,6 @@ class SimulatedServices(Services):
 
     def build_collector(self, now_s: float) -> Collector:
         return replace(super().build_collector(now_s), monotonic=self.clock)
-
-
-@cache
-def _parse_policy_once() -> Policy:
-    return parse_policy(POLICY.encode(), source="the campaign's policy")
 
 
 def skip_sleep(_: float) -> None:

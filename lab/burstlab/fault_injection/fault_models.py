@@ -1,8 +1,7 @@
 """The faults of each service, as its client reports them after its retries."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -71,13 +70,10 @@ _THROTTLE_CODES: Final = {
 def make_aws_model(
     service: str,
     *,
-    is_write: bool = False,
     timeout_s: float = _CLI_TIMEOUT_S,
-    can_repeat: bool = False,
-    can_drip: bool = False,
+    is_write: bool = False,
     codes: Mapping[str, tuple[int, str]] | None = None,
-    alterations: Mapping[str, Alter] | None = None,
-    not_applicable: Mapping[str, str] | None = None,
+    **fields: Any,
 ) -> FaultModel:
     """A call to AWS: what botocore raises, and what its answer may look like."""
     url = f"https://{service}.us-east-1.amazonaws.com"
@@ -91,46 +87,24 @@ def make_aws_model(
         errors[Fault.NOISY_NEIGHBOUR] = errors[Fault.THROTTLE]
     for code, status_and_message in (codes or {}).items():
         errors[code] = _client_error_factory(code, *status_and_message)
-    return FaultModel(
-        is_write=is_write,
-        timeout_s=timeout_s,
-        can_repeat=can_repeat,
-        can_drip=can_drip,
-        errors=errors,
-        alterations=alterations or {},
-        not_applicable=not_applicable or {},
-    )
+    return FaultModel(is_write=is_write, timeout_s=timeout_s, errors=errors, **fields)
 
 
 def _client_error_factory(code: str, status: int, message: str) -> Callable[[str], Exception]:
     return lambda operation: client_error(code, message, status, operation.rpartition(":")[2])
 
 
-def list_alterations(*keys: str, with_stale: bool = True) -> Mapping[str, Alter]:
-    """What may be missing from a list of things in an answer, at the end of this path."""
+def list_alterations(key: str) -> Mapping[str, Alter]:
+    """What may be missing from the list of things that an answer has under this key."""
 
-    def drop_half(response: Any, _: Any) -> Any:
-        return _shorten_list(response, keys, lambda items: items[(len(items) + 1) // 2 :])
+    def shorten(response: Any, start: int) -> Any:
+        return {**response, key: response[key][start:]} if response[key] else UNCHANGED
 
-    def drop_all(response: Any, _: Any) -> Any:
-        return _shorten_list(response, keys, lambda _: [])
-
-    alterations: dict[str, Alter] = {Fault.PARTIAL: drop_half, Fault.EMPTY: drop_all}
-    return alterations | ({Fault.STALE: _earlier_response} if with_stale else {})
-
-
-def _shorten_list(response: Any, keys: Sequence[str], shorten: Callable[[list[Any]], list[Any]]) -> Any:
-    items = response
-    for key in keys:
-        items = items[key]
-    if not items:
-        return UNCHANGED
-    shortened = deepcopy(response)
-    parent = shortened
-    for key in keys[:-1]:
-        parent = parent[key]
-    parent[keys[-1]] = shorten(parent[keys[-1]])
-    return shortened
+    return {
+        Fault.PARTIAL: lambda response, _: shorten(response, (len(response[key]) + 1) // 2),
+        Fault.EMPTY: lambda response, _: shorten(response, len(response[key])),
+        Fault.STALE: _earlier_response,
+    }
 
 
 def _earlier_response(response: Any, earlier: Any) -> Any:

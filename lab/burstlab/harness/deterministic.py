@@ -59,10 +59,11 @@ def deterministic_execution(clock: Callable[[], float]) -> Iterator[None]:
             patches.enter_context(patch.object(module, "ThreadPoolExecutor", InlineExecutor))
         for timed_module in (flip_executor, flip_intent, fresh_context, watch_pass):
             patches.enter_context(patch.object(timed_module, "monotonic", clock))
-        patches.enter_context(patch.object(parameter_store, "parse_policy", _parse_policy_once))
+        patches.enter_context(patch.object(parameter_store, "parse_policy", parse_policy_once))
         yield
 
 
 @cache
-def _parse_policy_once(document: bytes, *, source: str) -> Any:
+def parse_policy_once(document: bytes, *, source: str) -> Any:
+    """As ``parse_policy``, once for each document."""
     return parse_policy(document, source=source)
