@@ -26,9 +26,9 @@ from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.policy.windows import LeadPolicy
 from burstwatch.engine.collector import Collector
+from support.concurrency.faulty_aws import FAULTS
 from support.concurrency.flip_state_machine import (
     DAY_S,
-    FAULTS,
     NO_DISTURBANCE,
     OPT_IN,
     DelayedExecutor,

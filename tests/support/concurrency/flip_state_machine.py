@@ -11,16 +11,8 @@ from datetime import UTC, datetime
 from math import ceil
 from typing import Any
 
-from botocore.exceptions import ReadTimeoutError
-
 from burstctl.context.on_demand_pass import evaluate_fleet
-from burstlab.fake_aws.in_process_clients import (
-    InProcessCloudWatch,
-    InProcessEc2,
-    client_error,
-    modification_document,
-    volume_document,
-)
+from burstlab.fake_aws.in_process_clients import modification_document, volume_document
 from burstlab.harness.deterministic import InlineExecutor, run_into
 from burstlab.harness.effects import CHANNEL, CrashPoint, Hook, ProcessKilled
 from burstlab.harness.world import World, build_services
@@ -29,10 +21,8 @@ from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.modification import Modification, ModifyRequest
 from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.cloudwatch import MetricsResult
 from burstwatch.adapters.aws.ec2 import Ec2Reader, parse_modification, parse_volume
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
-from burstwatch.adapters.aws.errors import to_aws_failure
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
@@ -55,6 +45,7 @@ from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from support.builders.states import with_fields
 from support.concurrency.crash_harness import crashing_parts
+from support.concurrency.faulty_aws import FaultyCloudWatch, FaultyEc2
 
 START = datetime(2026, 11, 20, 0, 0, tzinfo=UTC)
 OPT_IN = "burstwatch:mode"
@@ -74,84 +65,6 @@ class AcceptedModification:
     @property
     def is_automatic(self) -> bool:
         return self.by == WATCHDOG
-
-
-FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
-    "lost before": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), False),
-    "lost after": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), True),
-    "broken before": (lambda op: client_error("InternalError", "oh", 500, op), False),
-    "broken after": (lambda op: client_error("InternalError", "oh", 500, op), True),
-    "throttled": (lambda op: client_error("RequestLimitExceeded", "slow down", 503, op), False),
-    "forbidden": (lambda op: client_error("UnauthorizedOperation", "You are not authorized", 403, op), False),
-}
-"""What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
-
-
-class FaultyEc2(InProcessEc2):
-    """The lab's EC2, which may be unreadable, stale or incomplete, and fails modifications as it is told."""
-
-    def __init__(self, fleet: LabFleet) -> None:
-        super().__init__(fleet)
-        self.unreadable: set[str] = set()
-        self.stale: dict[str, dict[str, Any]] = {}
-        self.left_out: set[str] = set()
-        self.fault: str | None = None
-
-    def describe_volumes(self, VolumeIds=(), Filters=(), **rest):  # noqa: N803 - AWS's names
-        self._fail("describe_volumes")
-        if missing := [item for item in VolumeIds if item in self.left_out]:
-            raise client_error("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
-        result = super().describe_volumes(VolumeIds=VolumeIds, Filters=Filters, **rest)["Volumes"]
-        types = {name for item in Filters if item["Name"] == "volume-type" for name in item["Values"]}
-        reported = [item | self.stale.get(item["VolumeId"], {}) for item in result]
-        stale_only = [
-            self._stale(item) for item in self.stale if self._is_requested(item, VolumeIds, Filters, reported)
-        ]
-        return {
-            "Volumes": [
-                item
-                for item in (*reported, *stale_only)
-                if item["VolumeId"] not in self.left_out and (not types or item["VolumeType"] in types)
-            ]
-        }
-
-    def describe_volumes_modifications(self, Filters=(), **rest):  # noqa: N803
-        self._fail("describe_volumes_modifications")
-        return super().describe_volumes_modifications(Filters=Filters, **rest)
-
-    def modify_volume(self, **request):
-        fault = FAULTS[self.fault] if self.fault else None
-        if fault and not fault[1]:
-            raise fault[0]("ModifyVolume")
-        answer = super().modify_volume(**request)
-        if fault:
-            raise fault[0]("ModifyVolume")
-        return answer
-
-    def _stale(self, volume_id: str) -> dict[str, Any]:
-        return volume_document(self._fleet.find(volume_id)) | self.stale[volume_id]
-
-    def _is_requested(self, volume_id, volume_ids, filters, reported) -> bool:
-        """Whether a volume that its present type hides is asked for by what it was."""
-        by_type = not volume_ids and all(item["Name"] == "volume-type" for item in filters)
-        is_reported = any(item["VolumeId"] == volume_id for item in reported)
-        return by_type and not is_reported and volume_id in self._fleet
-
-    def _fail(self, operation: str) -> None:
-        if operation in self.unreadable:
-            raise client_error("RequestLimitExceeded", "slow down", 503, operation)
-
-
-class FaultyCloudWatch(InProcessCloudWatch):
-    """The lab's CloudWatch, which may be unreadable."""
-
-    is_unreadable = False
-
-    def read(self, queries, start_s, end_s, *, on_batch=None) -> MetricsResult:
-        if self.is_unreadable:
-            failure = to_aws_failure(client_error("Throttling", "slow down", 400, "GetMetricData"))
-            return MetricsResult(unread=dict.fromkeys(queries, failure))
-        return super().read(queries, start_s, end_s)
 
 
 class DelayedExecutor(InlineExecutor):
