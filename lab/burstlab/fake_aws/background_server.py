@@ -29,12 +29,15 @@ class Startable:
 class BackgroundServer(Startable, Generic[Server]):
     """A server in a thread, which ``_make_server`` makes at each start."""
 
-    url: str
-
     def __init__(self) -> None:
         self._stop_requested = Event()
         self._server: Server | None = None
         self._thread: Thread | None = None
+
+    @property
+    def url(self) -> str:
+        """The address; an error if it is not running."""
+        raise NotImplementedError
 
     def _make_server(self) -> Server:
         raise NotImplementedError

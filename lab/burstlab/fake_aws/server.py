@@ -78,7 +78,7 @@ class Endpoint(BackgroundServer[BaseWSGIServer]):
         self._control = ControlApi(fleet, self.faults)
 
     @property
-    def url(self) -> str:  # type: ignore[override]
+    def url(self) -> str:
         if self._server is None:
             raise EndpointError("the endpoint is not running: use it in a with statement, or call start")
         return f"http://{self._server.host}:{self._server.port}"

@@ -113,7 +113,7 @@ class SlackReceiver(BackgroundServer[ThreadingHTTPServer]):
         self._drip: tuple[Drip, float] | None = None
 
     @property
-    def url(self) -> str:  # type: ignore[override]
+    def url(self) -> str:
         if self._server is None:
             raise RuntimeError("the receiver is not running: use it in a with statement, or call start")
         return f"http://127.0.0.1:{self._server.server_port}{_PATH}"

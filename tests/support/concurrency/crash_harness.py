@@ -52,6 +52,21 @@ def a_policy(**sections) -> Policy:
     return Policy.from_mapping(quick)
 
 
+def a_lab_volume(
+    volume_id: str, load: str, *, size_gib: int, balance_pct: float, starts_at: datetime, **tags: str
+) -> LabVolume:
+    """A volume on the host that may be modified; ``tags`` without their prefix."""
+    return LabVolume(
+        volume_id=volume_id,
+        size_gib=size_gib,
+        load=load,
+        balance_pct=balance_pct,
+        starts_at=starts_at,
+        instance_id=INSTANCE_ID,
+        tags={"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()},
+    )
+
+
 @cache
 def boto_session() -> Session:
     """One for all: the description of EC2 takes a while to read."""
@@ -164,18 +179,10 @@ class CrashRun(World):
     def fleet(self) -> LabFleet:
         return self.lab.fleet
 
-    def add(self, volume_id: str, load: str, *, size_gib: int, balance_pct: float, **tags: str) -> None:
+    def add(self, volume_id: str, load: str, **facts) -> None:
         """A volume that may be modified, and has been living for ten minutes."""
-        volume = LabVolume(
-            volume_id=volume_id,
-            size_gib=size_gib,
-            load=load,
-            balance_pct=balance_pct,
-            starts_at=self.fleet.clock.now() - timedelta(minutes=10),
-            instance_id=INSTANCE_ID,
-            tags={"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()},
-        )
-        self.fleet.add(volume)
+        starts_at = self.fleet.clock.now() - timedelta(minutes=10)
+        self.fleet.add(a_lab_volume(volume_id, load, starts_at=starts_at, **facts))
 
     def tick(self, minutes: int = 1) -> None:
         """A pass at the next whole minute, or so many later; who dies in it is started again, told twice."""
