@@ -10,7 +10,6 @@ from click.testing import CliRunner
 from burstlab.fault_injection import fault_models, scenario
 from burstlab.fault_injection.cli_deployment import FaultInjectingLedger
 from burstlab.fault_injection.clients import CloudWatch
-from burstlab.fault_injection.deployment import SimulatedServices
 from burstlab.fault_injection.effects import COLUMNS, ITEM_FAULTS, Fault, InjectedFault
 from burstlab.fault_injection.invariants import INVARIANTS, check_invariants
 from burstlab.fault_injection.runs import (
@@ -32,6 +31,7 @@ from burstlab.fault_injection.world import (
     FaultWorld,
     UnknownOriginal,
 )
+from burstlab.harness.deterministic import SimulatedServices
 from burstlab.harness.outcome import AcceptedModification
 from burstlab.main import main
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier

@@ -1,14 +1,13 @@
 """A way to run the watchdog, and its services on the simulated clock."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any, Final
 
 from burstlab.fault_injection import fault_models
 from burstlab.fault_injection.clients import CloudWatch, Ec2
 from burstlab.fault_injection.effects import FaultModel
 from burstlab.fault_injection.world import POLICY, FaultWorld
-from burstlab.harness.deterministic import parse_policy_once
+from burstlab.harness.deterministic import SimulatedServices, parse_policy_once
 from burstlab.harness.effects import ProcessKilled
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
@@ -17,8 +16,6 @@ from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.core.errors import BurstwatchError
 from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.location import AwsLocation
-from burstwatch.engine.collector import Collector
-from burstwatch.engine.services import Services
 
 REGION: Final = "us-east-1"
 ACCOUNT: Final = "123456789012"
@@ -68,7 +65,7 @@ class Deployment:
             return True
         return False
 
-    def make_services(self, ledger: Ledger, ec2: Any, channels: Any, **extra: Any) -> "SimulatedServices":
+    def make_services(self, ledger: Ledger, ec2: Any, channels: Any, **extra: Any) -> SimulatedServices:
         """The services of a process, whose clients can be made to fail."""
         return SimulatedServices(
             ec2=Ec2Reader(ec2),
@@ -90,15 +87,6 @@ class Deployment:
 
     def _cloudwatch(self, model: FaultModel) -> Any:
         return CloudWatch(self._world.fleet, self._world.injector, model)
-
-
-class SimulatedServices(Services):
-    """The product's own shell, but its passes take as long as the simulated clock says."""
-
-    __slots__ = ()
-
-    def build_collector(self, now_s: float) -> Collector:
-        return replace(super().build_collector(now_s), monotonic=self.clock)
 
 
 def skip_sleep(_: float) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any, Final, Self
 from unittest.mock import patch
@@ -12,6 +13,8 @@ from burstwatch.adapters.ledger import dynamodb_table
 from burstwatch.adapters.policy import parameter_store
 from burstwatch.adapters.policy.yaml_file import parse_policy
 from burstwatch.engine import flip_executor, flip_intent, fresh_context, watch_pass
+from burstwatch.engine.collector import Collector
+from burstwatch.engine.services import Services
 
 _THREADED_MODULES: Final = (flip_executor, cloudwatch, metric_history, dynamodb_table)
 
@@ -46,6 +49,15 @@ class InlineExecutor:
 
     def shutdown(self, **_: object) -> None:
         """Nothing is left to do."""
+
+
+class SimulatedServices(Services):
+    """The product's own shell, but its passes take as long as the simulated clock says."""
+
+    __slots__ = ()
+
+    def build_collector(self, now_s: float) -> Collector:
+        return replace(super().build_collector(now_s), monotonic=self.clock)
 
 
 @contextmanager
