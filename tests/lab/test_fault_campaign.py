@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from burstlab.fault_injection import fault_models, scenario
+from burstlab.fault_injection.cli_deployment import FaultInjectingLedger
 from burstlab.fault_injection.clients import CloudWatch
-from burstlab.fault_injection.deployments import DEPLOYMENTS, FaultInjectingLedger
 from burstlab.fault_injection.effects import COLUMNS, ITEM_FAULTS, Fault, InjectedFault
 from burstlab.fault_injection.invariants import INVARIANTS, check_invariants
 from burstlab.fault_injection.runs import (
@@ -19,7 +19,7 @@ from burstlab.fault_injection.runs import (
     run_without_faults,
     select_faults,
 )
-from burstlab.fault_injection.scenario import run_scenario
+from burstlab.fault_injection.scenario import DEPLOYMENTS, run_scenario
 from burstlab.fault_injection.text import SCHEMA
 from burstlab.fault_injection.world import (
     CALM,
@@ -28,11 +28,11 @@ from burstlab.fault_injection.world import (
     IN_SCOPE,
     ON_HOLD,
     UNTAGGED,
-    AcceptedModification,
-    SimulatedServices,
+    FaultWorld,
     UnknownOriginal,
-    World,
 )
+from burstlab.harness.deterministic import SimulatedServices
+from burstlab.harness.outcome import AcceptedModification
 from burstlab.main import main
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -277,7 +277,7 @@ def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monk
 
 
 def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_says():
-    world = World.create()
+    world = FaultWorld()
     policy = parse_policy(b"version: 1\ncadence: {metric_lag: 9m}\n", source="a test")
     arguments = {field.name: None for field in fields(Services)} | {"policy": policy, "clock": lambda: 12.0}
     simulated, own = (
@@ -298,8 +298,8 @@ def test_an_intent_ages_by_the_simulated_clock(monkeypatch):
     """One older than half a minute is not sent any more: to record one takes longer here."""
 
     def record_intent(self, *args, **kwargs):
-        result = self._ledger.record_intent(*args, **kwargs)
-        self._injector.clock.advance(31)
+        result = self.target.record_intent(*args, **kwargs)
+        self.injector.clock.advance(31)
         return result
 
     monkeypatch.setattr(FaultInjectingLedger, "record_intent", record_intent, raising=False)

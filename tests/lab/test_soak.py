@@ -6,15 +6,17 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+from burstlab.harness.world import temporary_directory
 from burstlab.soak import command
-from burstlab.soak.command import find_violations, month, temporary_directory
-from burstlab.soak.runner import DAY_MIN, run
+from burstlab.soak.command import find_violations, month
+from burstlab.soak.runner import run
+from burstlab.soak.scenario import DAY_MIN
 
 
 @pytest.fixture(scope="module")
 def day_rows():
     """The first two days: two nights of batches, a hold, a window of nobody's, and a gap begun."""
-    with temporary_directory() as folder:
+    with temporary_directory("burstlab-month-") as folder:
         return list(run(2, folder / "ledger.db"))
 
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from burstlab.harness.effects import CHANNEL, Hook, kill_process
 from burstlab.model.fleet import LabSettings
 from burstlab.model.modification import ModifyRequest
 from burstwatch.core.ebs.pricing import VolumeType
@@ -25,10 +26,9 @@ from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import ActAt, FlipBackPolicy, FlipPolicy, Policy, QuotaRule
 from burstwatch.core.policy.windows import LeadPolicy
 from burstwatch.engine.collector import Collector
-from support.concurrency.crash_injection import CHANNEL_NAME, Hook, kill_process
+from support.concurrency.faulty_aws import FAULTS
 from support.concurrency.flip_state_machine import (
     DAY_S,
-    FAULTS,
     NO_DISTURBANCE,
     OPT_IN,
     DelayedExecutor,
@@ -399,7 +399,7 @@ class FlipStateMachine(RuleBasedStateMachine):
         for volume_id in self.volume_ids:
             if volume_id in self.fleet:
                 self.has_come_to_rest(volume_id)
-        assert not world.ledger.pending_deliveries(channels=[CHANNEL_NAME])
+        assert not world.ledger.pending_deliveries(channels=[CHANNEL])
 
     def has_come_to_rest(self, volume_id):
         world, volume, state = self.world, self.fleet.find(volume_id), self.world.state(volume_id)

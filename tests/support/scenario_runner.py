@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 from burstctl.history.render import render_entries
-from burstlab.fault_injection.world import SimulatedServices
+from burstlab.harness.deterministic import SimulatedServices
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.drain_metrics import DrainMetricsReader

@@ -1,26 +1,22 @@
 """``burstlab crowd``: runs several watchdogs at once, and compares their result with that of one."""
 
-import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Final
 
 import click
-from rich import box
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
 from burstlab.concurrency.invariants import SCHEMA, Verdict, check_invariants
 from burstlab.concurrency.runner import ClockMode, RunConfig, run
 from burstlab.concurrency.scenario import MINUTES, VOLUMES
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.main import HELP
+from burstlab.output import make_table, output_console, print_json, show_progress
 from burstwatch.core.errors import BurstwatchError
 
-_COLUMNS: Final = 80  # where the output is not a terminal
 _RANGE: Final = re.compile(r"([1-9]\d{0,3})(?:-([1-9]\d{0,3}))?")
 
 
@@ -86,7 +82,7 @@ def crowd(
         raise click.ClickException(str(error)) from error
     if as_json:
         document = {"schema": SCHEMA, "runs": [verdict.to_document() for verdict in verdicts]}
-        click.echo(json.dumps(document, indent=1))
+        print_json(document)
     else:
         _print_table(verdicts, clocks)
     if any(verdict.broken for verdict in verdicts):
@@ -95,37 +91,24 @@ def crowd(
 
 def _run_all(setups: Sequence[RunConfig]) -> Iterator[Verdict]:
     """Run one watchdog alone, and then each group of several to compare with it."""
-    console = Console(stderr=True)
     with ExitStack() as stack:
-        progress = stack.enter_context(
-            Progress(console=console, transient=True, disable=not console.is_terminal)
-        )
-        task = progress.add_task("stories played", total=len(setups) + 1)
+        advance = stack.enter_context(show_progress("stories played", len(setups) + 1))
         aws = stack.enter_context(LocalAws()) if setups[0].ledger == "dynamodb" else None
-        with run(
-            RunConfig(watchdogs=1, ledger=setups[0].ledger, minutes=setups[0].minutes), aws=aws
-        ) as result:
-            solo = check_invariants(result)
-        yield solo
+        alone = RunConfig(watchdogs=1, ledger=setups[0].ledger, minutes=setups[0].minutes)
+        yield (solo := check_invariants(run(alone, aws=aws)))
         for setup in setups:
-            progress.advance(task)
-            with run(setup, aws=aws) as result:
-                yield check_invariants(result, solo=solo)
+            advance()
+            yield check_invariants(run(setup, aws=aws), solo=solo)
 
 
 def _print_table(verdicts: Sequence[Verdict], clocks: str) -> None:
-    console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
+    console = output_console()
     first = verdicts[0]
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-        title=f"{len(VOLUMES)} volumes, {first.ticks} minutes, {first.ledger}, clocks {clocks}",
-        title_justify="left",
-        pad_edge=False,
+    counts = ("killed", "late", "twice", "decided", "modified", "told", "again", "broken")
+    table = make_table(
+        f"{len(VOLUMES)} volumes, {first.ticks} minutes, {first.ledger}, clocks {clocks}",
+        {"watchdogs": "left", **dict.fromkeys(counts, "right")},
     )
-    table.add_column("watchdogs", no_wrap=True)
-    for column in ("killed", "late", "twice", "decided", "modified", "told", "again", "broken"):
-        table.add_column(column, justify="right", no_wrap=True)
     for verdict in verdicts:
         label = (
             f"{verdict.watchdogs}"
@@ -151,13 +134,8 @@ def _print_table(verdicts: Sequence[Verdict], clocks: str) -> None:
             console.print(
                 f"[red]broken[/red] with {verdict.watchdogs} watchdogs: {violation}", soft_wrap=True
             )
-    for error, count in _count_errors(verdicts).items():
-        console.print(f"{count:,} times: {error}", soft_wrap=True)
-
-
-def _count_errors(verdicts: Sequence[Verdict]) -> dict[str, int]:
-    counts: dict[str, int] = {}
+    errors: Counter[str] = Counter()
     for verdict in verdicts:
-        for error, count in verdict.errors.items():
-            counts[error] = counts.get(error, 0) + count
-    return counts
+        errors.update(verdict.errors)
+    for error, count in errors.items():
+        console.print(f"{count:,} times: {error}", soft_wrap=True)

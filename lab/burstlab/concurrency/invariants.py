@@ -8,16 +8,20 @@ from typing import Any, Final
 
 from burstctl.watch.loop import PassStatus
 from burstlab.concurrency.runner import QUIET_MIN, ClockMode, RunResult
-from burstlab.concurrency.scenario import WINDOW_NAME
-from burstlab.concurrency.worker import CHANNEL, WorkerReport
+from burstlab.concurrency.worker import WorkerReport
+from burstlab.harness.invariants import (
+    each_alert_is_delivered,
+    each_delivery_is_in_the_ledger,
+    each_flip_is_what_aws_shows,
+    each_modification_was_decided,
+    the_quota_counts_agree,
+)
+from burstlab.harness.world import SWEEP_S
 from burstwatch.core.alerts.alert import AlertKind
-from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
 
 SCHEMA: Final = "burstwatch.lab.crowd/v1"
 _COMPLETED: Final = (PassStatus.COMPLETE, PassStatus.PARTIAL)
-_SWEEP_S: Final = 300  # the policy's default
 _MAX_CLOCK_LEAD_S: Final = 120
 """A watchdog's clock may be two minutes ahead, and so may the sweep that it completed."""
 _LATE_TICK_ALERTS: Final = frozenset({AlertKind.FLIP_FAILED, AlertKind.WINDOW_MISSED})
@@ -60,22 +64,21 @@ class Verdict:
 
 def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdict:
     """Check a run against every invariant; ``solo`` is the result of a single watchdog."""
-    history = {
-        name: result.ledger.entries(volume_id) for name, volume_id in result.scenario.volume_ids.items()
-    }
-    history[f"window {WINDOW_NAME}"] = result.ledger.entries(f"window {WINDOW_NAME}")
-    sent = Counter(line.split(maxsplit=1)[0] for line in result.outbox)
+    delivered = Counter(alert.alert_id for alert in result.alerts)
     modified_types = {
-        name: _modified_types(result, volume_id) for name, volume_id in result.scenario.volume_ids.items()
+        name: [modification.volume_type for modification in result.modifications_of(volume_id)]
+        for volume_id, name in result.names.items()
     }
-    alerts = _count_alerts(history)
-    external_count = sum(result.scenario.external_modifications.values())
+    alerts = _count_alerts(result)
     violations = [
-        *_check_one_modification_per_intent(result, history),
-        *_check_alerts_delivered(history, sent),
-        *_check_no_two_ticks_missed(result.tick_log.ticks),
-        *_check_final_minutes_without_errors(result.tick_log.ticks),
-        *_check_ledger_matches_aws(result),
+        *each_modification_was_decided(result),
+        *each_alert_is_delivered(result),
+        *each_delivery_is_in_the_ledger(result),
+        *_check_no_two_ticks_missed(result.ticks),
+        *_check_final_minutes_without_errors(result.ticks),
+        *_check_watermark(result),
+        *each_flip_is_what_aws_shows(result),
+        *the_quota_counts_agree(result),
     ]
     if solo is not None:
         violations += _check_same_as_solo(result, modified_types, alerts, solo)
@@ -84,51 +87,20 @@ def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdi
         ledger=result.config.ledger,
         clocks=str(result.config.clock_mode),
         dies_at=result.config.kill_at_effect,
-        deaths=result.tick_log.deaths,
-        ticks=len(result.tick_log.ticks),
-        doubled_ticks=sum(_count_completed(tick) > 1 for tick in result.tick_log.ticks),
-        late_ticks=sum(_count_completed(tick) == 0 for tick in result.tick_log.ticks),
-        decisions=sum(len(_intent_ids(entries, EntryKind.ACCEPTED)) for entries in history.values()),
-        modifications=sum(map(len, modified_types.values())) - external_count,
-        told=len(sent),
-        doubled_alerts=sum(sent.values()) - len(sent),
-        errors=Counter(_normalise_error(error) for error in _iter_errors(result.tick_log.ticks)),
+        deaths=result.deaths,
+        ticks=len(result.ticks),
+        doubled_ticks=sum(_count_completed(tick) > 1 for tick in result.ticks),
+        late_ticks=sum(_count_completed(tick) == 0 for tick in result.ticks),
+        decisions=len({body["intent_id"] for body in result.bodies(EntryKind.ACCEPTED)}),
+        modifications=len(result.modifications) - sum(result.external_modifications.values()),
+        told=len(delivered),
+        doubled_alerts=delivered.total() - len(delivered),
+        errors=Counter(_normalise_error(error) for error in _iter_errors(result.ticks)),
         moves={name: types for name, types in modified_types.items() if types},
         alerts=alerts,
-        processor_s=round(result.tick_log.cpu_s, 2),
+        processor_s=round(result.cpu_s, 2),
         broken=tuple(violations),
     )
-
-
-def _check_one_modification_per_intent(
-    result: RunResult, history: Mapping[str, Sequence[LedgerEntry]]
-) -> Iterator[str]:
-    """A decision is an intent; AWS has at most one modification for it, and none without."""
-    for name, volume_id in result.scenario.volume_ids.items():
-        modification_count = len(
-            result.scenario.fleet.modifications(volume_id)
-        ) - result.scenario.external_modifications.get(volume_id, 0)
-        accepted = _intent_ids(history[name], EntryKind.ACCEPTED)
-        if modification_count != len(accepted):
-            yield f"{name}: {modification_count} modifications for {len(accepted)} decisions"
-        if unknown_ids := accepted - _intent_ids(history[name], EntryKind.INTENT):
-            yield f"{name}: accepted, and never intended: {', '.join(sorted(unknown_ids))}"
-
-
-def _check_alerts_delivered(
-    history: Mapping[str, Sequence[LedgerEntry]], sent: Mapping[str, int]
-) -> Iterator[str]:
-    """People received exactly the alerts that the ledger has."""
-    raised = {
-        entry.body["alert_id"]: f"{name}: {entry.body['kind']}"
-        for name, entries in history.items()
-        for entry in entries
-        if entry.kind is EntryKind.ALERT
-    }
-    yield from (
-        f"{description} was never sent" for alert_id, description in raised.items() if alert_id not in sent
-    )
-    yield from (f"alert {alert_id} is in no history" for alert_id in sent if alert_id not in raised)
 
 
 def _check_no_two_ticks_missed(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str]:
@@ -151,42 +123,12 @@ def _check_final_minutes_without_errors(ticks: Sequence[Sequence[WorkerReport | 
         )
 
 
-def _check_ledger_matches_aws(result: RunResult) -> Iterator[str]:
-    """At the end nothing waits, and each flip in the ledger is what AWS shows or has in progress."""
-    if waiting := result.ledger.pending_deliveries(channels=[CHANNEL]):
-        yield f"{len(waiting)} alerts still wait"
-    snapshot = result.ledger.fleet_snapshot()
-    sweep_s = result.scenario.now_s // _SWEEP_S * _SWEEP_S
-    if snapshot is None or not sweep_s <= snapshot.tick_at_s <= result.scenario.now_s + _MAX_CLOCK_LEAD_S:
-        yield f"the watermark is {snapshot and snapshot.tick_at_s}, the last sweep was {sweep_s}"
-    states = result.ledger.states()
-    for name, volume_id in result.scenario.volume_ids.items():
-        volume = result.scenario.fleet.find(volume_id)
-        state = states.get(volume_id)
-        flip = state.flip if state else None
-        if flip is not None and flip.is_under_way:
-            if volume.change is None:
-                yield f"{name}: its flip is still {flip.status}, and AWS has nothing in progress"
-            continue
-        if state is None or state.is_contested:
-            continue
-        expected_type = str(flip.requested_config.volume_type) if flip else "gp2"
-        if volume.volume_type != expected_type:
-            yield f"{name}: it is {volume.volume_type}, the ledger says {expected_type}"
-        yield from _check_quota_count(
-            name, state, [modification.started_at.timestamp() for modification in volume.modifications]
-        )
-
-
-def _check_quota_count(name: str, state: VolumeState, started_at_s: Sequence[float]) -> Iterator[str]:
-    """What the ledger counts against AWS's quota is what AWS counts."""
-    recorded_at_s = [modification.at_s for modification in state.modifications.used]
-    for start_at_s in started_at_s:
-        if sum(abs(at_s - start_at_s) <= SAME_START_TOLERANCE_S for at_s in recorded_at_s) != 1:
-            yield (
-                f"{name}: the modification of {start_at_s:.0f} counts {recorded_at_s.count(int(start_at_s))}"
-                " times"
-            )
+def _check_watermark(result: RunResult) -> Iterator[str]:
+    """The last sweep is the watermark; nobody is behind it, or too far ahead."""
+    sweep_s = result.ended_at_s // SWEEP_S * SWEEP_S
+    watermark_s = result.watermark_s
+    if watermark_s is None or not sweep_s <= watermark_s <= result.ended_at_s + _MAX_CLOCK_LEAD_S:
+        yield f"the watermark is {watermark_s}, the last sweep was {sweep_s}"
 
 
 def _check_same_as_solo(
@@ -215,25 +157,13 @@ def _strip_levels(alerts: Mapping[str, int]) -> frozenset[str]:
     return frozenset(alert.rpartition(" ")[0] for alert in alerts)
 
 
-def _modified_types(result: RunResult, volume_id: str) -> list[str]:
-    return [
-        str(modification.target.volume_type)
-        for modification in result.scenario.fleet.modifications(volume_id)
-    ]
-
-
-def _count_alerts(history: Mapping[str, Sequence[LedgerEntry]]) -> dict[str, int]:
+def _count_alerts(result: RunResult) -> dict[str, int]:
     """How often each alert was raised, reminders left out."""
     return Counter(
-        f"{name} {entry.body['kind']} {entry.body['level']}"
-        for name, entries in history.items()
-        for entry in entries
+        f"{result.name(entry.volume_id)} {entry.body['kind']} {entry.body['level']}"
+        for entry in result.entries
         if entry.kind is EntryKind.ALERT and not entry.body.get("is_reminder")
     )
-
-
-def _intent_ids(entries: Sequence[LedgerEntry], kind: EntryKind) -> set[str]:
-    return {entry.body["intent_id"] for entry in entries if entry.kind is kind}
 
 
 def _count_completed(tick: Sequence[WorkerReport | None]) -> int:

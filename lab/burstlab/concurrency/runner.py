@@ -1,8 +1,9 @@
 """Runs several watchdog processes on one fleet and one ledger, ticks them at once, and kills some."""
 
+import json
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache
 from multiprocessing import get_context
@@ -12,22 +13,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final, Self
 
-from burstlab.concurrency.scenario import MINUTES, POLICY, Scenario
+from burstlab.concurrency.scenario import MINUTES, POLICY, WINDOW_NAME, Scenario
 from burstlab.concurrency.worker import WorkerConfig, WorkerReport, run_worker
 from burstlab.deployed.local_aws import LocalAws
 from burstlab.fake_aws.server import Endpoint
+from burstlab.harness.outcome import DeliveredAlert, Outcome
+from burstlab.harness.world import PASS_DELAY_S, TICK_S
 from burstwatch.adapters.ledger.dynamodb import DynamoLedger
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.durations import HOUR_S
 from burstwatch.core.errors import BurstwatchError
-from burstwatch.core.ledger.ledger import Ledger
 
 QUIET_MIN: Final = 6
 """Nobody is killed in these last minutes, so that what is wrong at the end stays wrong."""
 
 _ANSWER_TIMEOUT_S: Final = 120.0  # a pass takes well under a second; a busy CI machine may need much longer
-_TABLE: Final = "burstwatch-crowd"
-_PASS_OFFSET_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
+TABLE: Final = "burstwatch-crowd"
 
 
 _ACCURATE_STEP_S: Final = 0.05
@@ -86,47 +87,43 @@ class RunConfig:
         return number * _ACCURATE_STEP_S
 
 
-@dataclass(slots=True, kw_only=True)
-class TickLog:
-    """The result of each tick by worker; None for a worker that did not run or was killed in it."""
-
-    ticks: list[Sequence[WorkerReport | None]] = field(default_factory=list)
-    deaths: int = 0
-    cpu_s: float = 0.0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """The result of a run: the state of AWS, the ledger, and the delivered alerts."""
+class RunResult(Outcome):
+    """The result of a run with this configuration.
+
+    ``ticks`` are the results of each tick by worker; None for one that did not run or was killed in it.
+    """
 
     config: RunConfig
-    scenario: Scenario
-    ledger: Ledger
-    tick_log: TickLog
-    outbox: Sequence[str]
+    ticks: Sequence[Sequence[WorkerReport | None]]
+    deaths: int
+
+    @property
+    def cpu_s(self) -> float:
+        """What the workers took that were alive at the end."""
+        return sum(report.cpu_s for report in self.ticks[-1] if report)
 
 
-@contextmanager
-def run(config: RunConfig, *, aws: LocalAws | None = None) -> Iterator[RunResult]:
+def run(config: RunConfig, *, aws: LocalAws | None = None) -> RunResult:
     """Run the scenario; ``aws`` is a local AWS whose DynamoDB holds the ledger."""
-    scenario = Scenario.create()
+    scenario = Scenario()
     with ExitStack() as stack:
         directory = Path(stack.enter_context(TemporaryDirectory(prefix="burstlab-crowd-")))
         endpoint = stack.enter_context(Endpoint(scenario.fleet))
         environ = endpoint.environment | {"BURSTWATCH_CLOCK": "wall", "HOME": str(directory)}
         if aws is None:
             ledger_address = f"sqlite:{directory / 'ledger.db'}"
-            ledger: Ledger = stack.enter_context(
+            scenario.ledger = stack.enter_context(
                 SqliteLedger.open(directory / "ledger.db", lock_timeout_s=30)
             )
         else:
             environ["AWS_ENDPOINT_URL_DYNAMODB"] = aws.url
-            ledger_address = f"dynamodb:{_TABLE}"
-            ledger = DynamoLedger(_create_table(aws), _TABLE)
+            ledger_address = f"dynamodb:{TABLE}"
+            scenario.ledger = DynamoLedger(_create_table(aws), TABLE)
         (directory / "policy.yaml").write_text(POLICY, encoding="utf-8")
         outbox = directory / "outbox"
         outbox.touch()
-        scenario.place_initial_hold(ledger)
+        scenario.place_initial_hold()
         worker_config = WorkerConfig(
             environ=environ,
             ledger=ledger_address,
@@ -135,22 +132,31 @@ def run(config: RunConfig, *, aws: LocalAws | None = None) -> Iterator[RunResult
             now_s=scenario.now_s,
         )
         pool = stack.enter_context(_WorkerPool(config, worker_config))
-        tick_log = _run_minutes(pool, scenario, config)
+        ticks = list(_run_minutes(pool, scenario, config))
         pool.shut_down()
-        sent_lines = outbox.read_text(encoding="utf-8").splitlines()
-        yield RunResult(config=config, scenario=scenario, ledger=ledger, tick_log=tick_log, outbox=sent_lines)
+        names = {volume_id: name for name, volume_id in scenario.volume_ids.items()}
+        alerts = [DeliveredAlert(*json.loads(line)) for line in outbox.read_text("utf-8").splitlines()]
+        return RunResult.collect(
+            scenario.fleet,
+            scenario.ledger,
+            names,
+            [*names, f"window {WINDOW_NAME}"],
+            alerts=alerts,
+            external_modifications=scenario.external_modifications,
+            config=config,
+            ticks=ticks,
+            deaths=pool.deaths,
+        )
 
 
-def _run_minutes(pool: "_WorkerPool", scenario: Scenario, config: RunConfig) -> TickLog:
-    tick_log = TickLog()
+def _run_minutes(
+    pool: "_WorkerPool", scenario: Scenario, config: RunConfig
+) -> Iterator[Sequence[WorkerReport | None]]:
     for minute in range(config.minutes + QUIET_MIN):
-        scenario.fleet.clock.advance(60 + _PASS_OFFSET_S - scenario.now_s % 60)
+        scenario.fleet.clock.advance(TICK_S + PASS_DELAY_S - scenario.now_s % TICK_S)
         scenario.apply_events(minute)
         pool.start_missing(is_killable=minute < config.minutes)
-        tick_log.ticks.append(pool.tick(scenario.fleet.clock.now_s()))
-    tick_log.deaths = pool.deaths
-    tick_log.cpu_s = sum(report.cpu_s for report in tick_log.ticks[-1] if report)
-    return tick_log
+        yield pool.tick(scenario.fleet.clock.now_s())
 
 
 @dataclass(slots=True)
@@ -276,15 +282,15 @@ def _context() -> ForkServerContext:
 def _create_table(aws: LocalAws) -> Any:
     """A client of DynamoDB with an empty table, made as the stack makes it but for what only AWS does."""
     client = aws.client("dynamodb")
-    if _TABLE in client.list_tables()["TableNames"]:
-        client.delete_table(TableName=_TABLE)
-        client.get_waiter("table_not_exists").wait(TableName=_TABLE, WaiterConfig={"Delay": 1})
+    if TABLE in client.list_tables()["TableNames"]:
+        client.delete_table(TableName=TABLE)
+        client.get_waiter("table_not_exists").wait(TableName=TABLE, WaiterConfig={"Delay": 1})
     keys = {"pk": "HASH", "sk": "RANGE"}
     client.create_table(
-        TableName=_TABLE,
+        TableName=TABLE,
         BillingMode="PAY_PER_REQUEST",
         KeySchema=[{"AttributeName": name, "KeyType": key_type} for name, key_type in keys.items()],
         AttributeDefinitions=[{"AttributeName": name, "AttributeType": "S"} for name in keys],
     )
-    client.get_waiter("table_exists").wait(TableName=_TABLE, WaiterConfig={"Delay": 1})
+    client.get_waiter("table_exists").wait(TableName=TABLE, WaiterConfig={"Delay": 1})
     return client

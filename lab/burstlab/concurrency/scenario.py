@@ -1,15 +1,12 @@
 """The scenario for concurrent watchdogs: what happens to the volumes, minute by minute."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from burstlab.model.clock import LabClock
-from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
+from burstlab.harness.world import NamedWorld
+from burstlab.model.fleet import LabInstance, LabSettings
 from burstlab.model.volume import LabVolume
-from burstwatch.core.ledger.flip_state import Hold
-from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.tag_keys import MODE, TARGET, WINDOW
 
 STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
@@ -30,143 +27,76 @@ windows:
 _HOST: Final = "i-00000000000000005"
 _HELD_FOR_MIN: Final = 29  # five minutes before it is empty: full burst from minute 3 for 31 minutes
 _FULL_BURST: Final = "steady:3000"
-_AUTO: Final = {MODE: "auto"}
+_TAG_KEYS: Final = {"mode": MODE, "target": TARGET, "window": WINDOW}
 _SMALL_GIB: Final = 8
 """Empty after 31 minutes of full burst: 5.4 million credits at 2,900 a second."""
 _IO1_GIB: Final = 64
 """Empty 32 minutes after, at 2,808 a second; io1 gives it 50 IOPS a GiB, more than the burst."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _ScenarioVolume:
-    """A volume; ``loads`` are its loads by the minute from which they apply."""
-
-    description: str
-    tags: Mapping[str, str] = field(default_factory=dict)
-    loads: Mapping[int, str] = field(default_factory=dict)
-    size_gib: int = _SMALL_GIB
+def _volume(size_gib: int = _SMALL_GIB, **tags: str) -> LabVolume:
+    """A volume that is idle at first, on the host of them all."""
+    return LabVolume(
+        size_gib=size_gib, instance_id=_HOST, tags={_TAG_KEYS[key]: tag for key, tag in tags.items()}
+    )
 
 
-VOLUMES: Final[Mapping[str, _ScenarioVolume]] = {
-    "ci-1": _ScenarioVolume(
-        description="drains, and is gp3 from then on", tags=_AUTO, loads={3: _FULL_BURST}
-    ),
-    "ci-2": _ScenarioVolume(
-        description="drains, and is gp3 from then on", tags=_AUTO, loads={4: _FULL_BURST}
-    ),
-    "batch-1": _ScenarioVolume(
-        description="drains, io1, returns",
-        tags=_AUTO | {TARGET: "io1"},
-        loads={3: _FULL_BURST, 28: "idle"},
-        size_gib=_IO1_GIB,
-    ),
-    "batch-2": _ScenarioVolume(
-        description="drains, io1, returns",
-        tags=_AUTO | {TARGET: "io1"},
-        loads={5: _FULL_BURST, 30: "idle"},
-        size_gib=_IO1_GIB,
-    ),
-    "proposed": _ScenarioVolume(
-        description="drains, is told, and recovers", loads={4: _FULL_BURST, 24: "idle"}
-    ),
-    "orders": _ScenarioVolume(
-        description="io1 for a window",
-        tags=_AUTO | {TARGET: "io1", WINDOW: WINDOW_NAME},
-        size_gib=_IO1_GIB,
-    ),
-    "held": _ScenarioVolume(
-        description="held while it drains, then released", tags=_AUTO, loads={3: _FULL_BURST}
-    ),
-    "reverted": _ScenarioVolume(
-        description="gp3, then changed by others", tags=_AUTO, loads={3: _FULL_BURST}
-    ),
-    "silent": _ScenarioVolume(description="its metrics stop", loads={0: "steady:50"}, size_gib=100),
-    "calm": _ScenarioVolume(description="nothing happens", size_gib=500),
-    "lake": _ScenarioVolume(description="cannot run dry", size_gib=1_000),
+VOLUMES: Final[Mapping[str, LabVolume]] = {
+    "ci-1": _volume(mode="auto"),  # drains, and is gp3 from then on
+    "ci-2": _volume(mode="auto"),  # drains, and is gp3 from then on
+    "batch-1": _volume(_IO1_GIB, mode="auto", target="io1"),  # drains, io1, returns
+    "batch-2": _volume(_IO1_GIB, mode="auto", target="io1"),  # drains, io1, returns
+    "proposed": _volume(),  # drains, is reported, and recovers
+    "orders": _volume(_IO1_GIB, mode="auto", target="io1", window=WINDOW_NAME),  # io1 for a window
+    "held": _volume(mode="auto"),  # held while it drains, then released
+    "reverted": _volume(mode="auto"),  # gp3, then changed by others
+    "silent": _volume(100),  # its metrics stop
+    "calm": _volume(500),  # nothing happens
+    "lake": _volume(1_000),  # cannot become empty
 }
-_VOLUME_IDS: Final = {name: f"vol-{number:017x}" for number, name in enumerate(VOLUMES, start=1)}
+_LOADS: Final[Mapping[int, Mapping[str, str]]] = {
+    0: {"silent": "steady:50"},
+    3: dict.fromkeys(("ci-1", "batch-1", "held", "reverted"), _FULL_BURST),
+    4: dict.fromkeys(("ci-2", "proposed"), _FULL_BURST),
+    5: {"batch-2": _FULL_BURST},
+    24: {"proposed": "idle"},
+    28: {"batch-1": "idle"},
+    30: {"batch-2": "idle"},
+}
+"""The minutes at which loads change."""
+
+_METRICS_STOP_MIN: Final = 8
+_REVERT_MIN: Final = 45
 
 
-@dataclass(slots=True)
-class Scenario:
+class Scenario(NamedWorld):
     """The fleet and what happens to it.
 
     ``external_modifications`` counts the modifications that no watchdog requested.
     """
 
-    fleet: LabFleet
-    external_modifications: dict[str, int] = field(default_factory=dict)
-
-    @classmethod
-    def create(cls) -> "Scenario":
+    def __init__(self) -> None:
         """A fleet that has been calm for ten minutes."""
         settings = LabSettings(lag_s=60, modifying_s=20, modify_minutes_per_tib=1, modify_spread=0)
-        fleet = LabFleet(LabClock.manual(STARTS_AT - timedelta(minutes=10)), settings)
-        fleet.add_instance(
-            LabInstance(
-                instance_id=_HOST,
-                launched_at=STARTS_AT - timedelta(days=1),
-                instance_type="m5.4xlarge",
-                tags={},
-            )
+        super().__init__(VOLUMES, STARTS_AT, settings)
+        host = LabInstance(
+            instance_id=_HOST, launched_at=STARTS_AT - timedelta(days=1), instance_type="m5.4xlarge", tags={}
         )
-        for name, spec in VOLUMES.items():
-            fleet.add(
-                LabVolume(
-                    volume_id=_VOLUME_IDS[name],
-                    size_gib=spec.size_gib,
-                    load="idle",
-                    instance_id=_HOST,
-                    tags={"Name": name, **spec.tags},
-                )
-            )
-        fleet.clock.advance(timedelta(minutes=10).total_seconds())
-        return cls(fleet)
+        self.fleet.add_instance(host)
+        self.add(VOLUMES)
+        self.begin()
+        self.external_modifications: dict[str, int] = {}
 
-    @property
-    def volume_ids(self) -> Mapping[str, str]:
-        """The id of each volume, by its name."""
-        return _VOLUME_IDS
-
-    @property
-    def now_s(self) -> int:
-        return self.fleet.now_s()
-
-    def place_initial_hold(self, ledger: Ledger) -> None:
+    def place_initial_hold(self) -> None:
         """What an operator did before the first watchdog looked."""
-        until_s = self.now_s + _HELD_FOR_MIN * 60
-        hold = Hold(
-            volume_id=_VOLUME_IDS["held"],
-            by="anna",
-            reason="snapshot running",
-            placed_at_s=self.now_s,
-            until_s=until_s,
-        )
-        ledger.place_hold(hold)
+        self.hold(self.volume_ids["held"], _HELD_FOR_MIN * 60, by="anna", reason="snapshot running")
 
     def apply_events(self, minute: int) -> None:
         """What happens at this minute, before anybody looks."""
-        for name, spec in VOLUMES.items():
-            if minute in spec.loads:
-                self.fleet.set_load(_VOLUME_IDS[name], spec.loads[minute])
-        if apply_event := _EVENTS.get(minute):
-            apply_event(self)
-
-    def _stop_metrics(self) -> None:
-        now = self.fleet.clock.now()
-        self.fleet.hide_metrics(
-            _VOLUME_IDS["silent"], from_at=now, to_at=now + timedelta(days=1), only_balance=True
-        )
-
-    def _modify_externally(self) -> None:
-        """Somebody with another tool makes gp2 of it again, if it is anything else."""
-        volume_id = _VOLUME_IDS["reverted"]
-        if self.fleet.find(volume_id).volume_type != "gp2":
-            self.fleet.modify(volume_id, volume_type="gp2")
-            self.external_modifications[volume_id] = self.external_modifications.get(volume_id, 0) + 1
-
-
-_EVENTS: Final[Mapping[int, Callable[[Scenario], None]]] = {
-    8: Scenario._stop_metrics,  # noqa: SLF001 - its own
-    45: Scenario._modify_externally,  # noqa: SLF001 - its own
-}
+        for name, load in _LOADS.get(minute, {}).items():
+            self.fleet.set_load(self.volume_ids[name], load)
+        if minute == _METRICS_STOP_MIN:
+            self.hide_balance(self.volume_ids["silent"], timedelta(days=1))
+        reverted_id = self.volume_ids["reverted"]
+        if minute == _REVERT_MIN and self.revert_externally(reverted_id):
+            self.external_modifications[reverted_id] = 1

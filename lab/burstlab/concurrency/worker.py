@@ -1,9 +1,10 @@
 """One watchdog in its own process: the loop of ``burstctl watch --act`` with a controlled clock."""
 
+import json
 import os
 import signal
-from collections.abc import Callable, Mapping
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Mapping
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from io import StringIO
 from multiprocessing.connection import Connection
@@ -16,27 +17,12 @@ from botocore.httpsession import URLLib3Session
 from burstctl.cli.options import Options
 from burstctl.context.context import open_watch
 from burstctl.watch.loop import FinishedPass, PassStatus, WatchLoop
+from burstlab.harness.effects import CrashPoint, RecordingChannel, watch_ledger
+from burstlab.harness.outcome import DeliveredAlert
+from burstlab.harness.world import TICK_S
 from burstwatch.core.alerts.alert import Alert
 from burstwatch.wiring import bootstrap
 
-CHANNEL: Final = "people"
-
-_WRITES: Final = frozenset(
-    {
-        "commit",
-        "record_intent",
-        "claim_tick",
-        "renew_tick",
-        "complete_tick",
-        "replace_with_digest",
-        "claim_delivery",
-        "mark_delivered",
-        "mark_undelivered",
-    }
-)
-"""Every method of the ledger by which a pass changes it."""
-
-_PASS_INTERVAL_S: Final = 60  # the focus tick, which is the default of `burstctl watch`
 _INHERITED_PREFIXES: Final = ("AWS_", "BURSTWATCH_", "XDG_")
 _MAX_OUTPUT_CHARS: Final = 2_000  # the end of the output is enough to show why a pass failed
 
@@ -76,62 +62,18 @@ class _Shutdown(BaseException):
     """The end of a member's work."""
 
 
-@dataclass(slots=True)
-class _CrashPoint:
-    """Counts the effects of this process, and ends it like ``kill -9`` at the configured one."""
+def _count_requests(crash_point: CrashPoint) -> None:
+    """Make an effect of each request that this process sends to AWS."""
+    send = URLLib3Session.send
 
-    kill_at_effect: int | None
-    kills_after_effect: bool
-    count: int = 0
+    def send_counted(session: Any, request: Any) -> Any:
+        return crash_point.run_effect("request", lambda: send(session, request))
 
-    def run_effect(self, action: Callable[[], Any]) -> Any:
-        self.count += 1
-        is_last = self.count == self.kill_at_effect
-        if is_last and not self.kills_after_effect:
-            os.kill(os.getpid(), signal.SIGKILL)
-        result = action()
-        if is_last:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
-
-    def count_requests(self) -> None:
-        """Make an effect of each request that this process sends to AWS."""
-        send, run_effect = URLLib3Session.send, self.run_effect
-
-        def send_counted(session: Any, request: Any) -> Any:
-            return run_effect(lambda: send(session, request))
-
-        setattr(URLLib3Session, "send", send_counted)  # noqa: B010 - every client's way out
+    setattr(URLLib3Session, "send", send_counted)  # noqa: B010 - every client's way out
 
 
-class _CountedLedger:
-    """A ledger in which each write counts as an effect."""
-
-    def __init__(self, ledger: Any, crash_point: _CrashPoint) -> None:
-        self._ledger = ledger
-        self._crash_point = crash_point
-
-    def __getattr__(self, name: str) -> Any:
-        attribute = getattr(self._ledger, name)
-        if name not in _WRITES:
-            return attribute
-        return lambda *args, **kwargs: self._crash_point.run_effect(lambda: attribute(*args, **kwargs))
-
-
-@dataclass(frozen=True, slots=True)
-class _Outbox:
-    """The delivered alerts of all workers together; they survive a killed worker."""
-
-    path: Path
-    crash_point: _CrashPoint
-    name: str = CHANNEL
-
-    def send(self, alert: Alert) -> None:
-        self.crash_point.run_effect(lambda: self._append(f"{alert.alert_id} {alert.kind}\n"))
-
-    def _append(self, line: str) -> None:
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(line)
+def _kill_like_the_system() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 class _ControlledClock:
@@ -186,11 +128,23 @@ def run_worker(config: WorkerConfig, connection: Connection) -> None:
     """Run a watchdog until it is dismissed or killed; only the parent process handles Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _isolate_environment(config.environ)
-    crash_point = _CrashPoint(config.kill_at_effect, config.kills_after_effect)
-    crash_point.count_requests()
+    crash_point = CrashPoint(
+        at_effect=None if config.kill_at_effect is None else config.kill_at_effect - 1,
+        kill=_kill_like_the_system,
+        kills_after=config.kills_after_effect,
+        lock=nullcontext(),  # requests of one process are sent in parallel
+    )
+    _count_requests(crash_point)
     stderr = StringIO()
     clock = _ControlledClock(connection, config.now_s, stderr)
     setattr(bootstrap, "time", clock.read)  # noqa: B010 - what it compares AWS's time with
+
+    def record_alert(alert: Alert) -> None:
+        """The outbox survives a killed worker."""
+        delivered = DeliveredAlert.from_document(alert.at_s, alert.to_document())
+        with config.outbox.open("a", encoding="utf-8") as file:
+            file.write(f"{json.dumps(delivered)}\n")
+
     options = Options(policy=config.policy, ledger=config.ledger)
     with (
         Path(os.devnull).open("w", encoding="utf-8") as devnull,
@@ -200,16 +154,16 @@ def run_worker(config: WorkerConfig, connection: Connection) -> None:
     ):
         ledger: Any = context.services.ledger
         if config.ledger.startswith("sqlite:"):
-            ledger = _CountedLedger(ledger, crash_point)
+            ledger = watch_ledger(ledger, crash_point.run_effect)
         services = replace(
             context.services,
-            channels=[_Outbox(config.outbox, crash_point)],
+            channels=[RecordingChannel(record_alert, crash_point.run_effect)],
             clock=clock.wait_for_time,
             ledger=ledger,
         )
         watch = WatchLoop(
             replace(context, services=services),
-            every_s=_PASS_INTERVAL_S,
+            every_s=TICK_S,
             as_json=False,
             exit_zero=False,
             on_pass=clock.record_pass,

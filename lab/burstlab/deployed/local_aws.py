@@ -11,9 +11,9 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
+from burstlab.fake_aws.background_server import Startable
 from burstwatch.core.errors import BurstwatchError
 
 ACCESS_KEY: Final = "burstlab"
@@ -35,7 +35,7 @@ class LocalAwsError(BurstwatchError):
     """The local AWS or the CDK failed; the message has its output."""
 
 
-class LocalAws:
+class LocalAws(Startable):
     """ministack on 127.0.0.1 and a free port; start it with ``with``, or ``start`` and ``stop``.
 
     Their output is kept in ``directory``, by default a new one that is deleted when it stops, or when this
@@ -208,15 +208,6 @@ class LocalAws:
                 "CDK_DISABLE_VERSION_CHECK": "true",
             }
         )
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
 
 
 _ISOLATED_AWS_ENVIRONMENT: Final = {

@@ -130,19 +130,35 @@ class InProcessCloudWatch:
         return MetricsResult(series={query: self._series(query, start_s, end_s) for query in queries})
 
     def _series(self, query: MetricQuery, start_s: float, end_s: float) -> Series:
-        if query.resource_id not in self._fleet:
-            return Series()
-        points = read_datapoints(
-            self._fleet.find(query.resource_id),
+        starts_s, values = read_points(
+            self._fleet,
+            query.resource_id,
             query.metric,
             query.stat,
             period_s=PERIOD_S,
             from_s=int(start_s),
             to_s=int(end_s),
-            now_s=self._fleet.clock.now_s(),
-            settings=self._fleet.settings,
         )
-        return Series.from_pairs(zip(points.starts_s, points.values, strict=True))
+        return Series.from_pairs(zip(starts_s, values, strict=True))
+
+
+def read_points(
+    fleet: LabFleet, volume_id: str, metric: str, stat: str, *, period_s: int, from_s: int, to_s: int
+) -> tuple[Sequence[int], Sequence[float]]:
+    """The starts and the values of what CloudWatch has of a volume now; nothing of one that is not there."""
+    if volume_id not in fleet:
+        return (), ()
+    points = read_datapoints(
+        fleet.find(volume_id),
+        metric,
+        stat,
+        period_s=period_s,
+        from_s=from_s,
+        to_s=to_s,
+        now_s=fleet.clock.now_s(),
+        settings=fleet.settings,
+    )
+    return points.starts_s, points.values
 
 
 def volume_document(volume: SimulatedVolume) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from burstlab.model.aws_error import AwsError, iso
 
 EC2_NAMESPACE: Final = "http://ec2.amazonaws.com/doc/2016-11-15/"
 CLOUDWATCH_NAMESPACE: Final = "http://monitoring.amazonaws.com/doc/2010-08-01/"
-CLOUDWATCH_TARGET: Final = "GraniteServiceVersion20100801"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from email.utils import formatdate
 from functools import cache
 from io import BytesIO
-from threading import Event, Thread
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from werkzeug.serving import BaseWSGIServer, ThreadedWSGIServer, WSGIRequestHandler
 
+from burstlab.fake_aws.background_server import BackgroundServer
 from burstlab.fake_aws.cloudwatch import CloudWatchApi
 from burstlab.fake_aws.control_api import CONTROL_PATH, ControlApi
 from burstlab.fake_aws.dynamodb import DynamoDbApi
@@ -41,7 +40,7 @@ class EndpointError(BurstwatchError):
     """The endpoint cannot be started or used; the message says what would do."""
 
 
-class Endpoint:
+class Endpoint(BackgroundServer[BaseWSGIServer]):
     """An AWS endpoint on the loopback interface; start it with ``with``, or ``start`` and ``stop``.
 
     ``throttle`` are EC2's request limits, off until they are turned on. ``parameters`` is its SSM Parameter
@@ -51,6 +50,7 @@ class Endpoint:
     """
 
     def __init__(self, fleet: LabFleet, *, host: str = "127.0.0.1", port: int = 0) -> None:
+        super().__init__()
         self.fleet = fleet
         self.clock = fleet.clock
         self.faults = FaultRegistry()
@@ -76,9 +76,6 @@ class Endpoint:
             "servicequotas": self.account,
         }
         self._control = ControlApi(fleet, self.faults)
-        self._stop_requested = Event()
-        self._server: BaseWSGIServer | None = None
-        self._thread: Thread | None = None
 
     @property
     def url(self) -> str:
@@ -116,33 +113,8 @@ class Endpoint:
             **options,
         )
 
-    def start(self) -> str:
-        """Start the server in a thread, and return its URL."""
-        self._stop_requested.clear()
-        self._server = _Server(*self._address, self)
-        self._thread = Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, name="burstlab", daemon=True
-        )
-        self._thread.start()
-        return self.url
-
-    def stop(self) -> None:
-        """Stop serving and close every connection; calls being held are let go."""
-        self._stop_requested.set()
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
-        self._server = self._thread = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    def _make_server(self) -> BaseWSGIServer:
+        return _Server(*self._address, self)
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         """Answer one request (WSGI)."""

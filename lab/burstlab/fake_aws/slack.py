@@ -8,9 +8,10 @@ from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Condition, Event, Thread
-from types import TracebackType
-from typing import Any, Final, Self
+from threading import Condition
+from typing import Any, Final
+
+from burstlab.fake_aws.background_server import BackgroundServer
 
 _PATH: Final = "/services/T0BURSTLAB/B0BURSTLAB/notASecretOnlyALab"
 _MAX_BODY_BYTES: Final = 1_000_000  # far more than any message; a wrong length must not fill the memory
@@ -93,7 +94,7 @@ class _Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class SlackReceiver:
+class SlackReceiver(BackgroundServer[ThreadingHTTPServer]):
     """The webhook at ``url``, an address on loopback; start it with ``with``, or ``start`` and ``stop``.
 
     It responds as Slack does: ``ok``; 400 ``invalid_payload``, ``invalid_blocks`` or ``no_text``; 404
@@ -102,6 +103,7 @@ class SlackReceiver:
     """
 
     def __init__(self, *, per_s: float | None = 1.0, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
         self._per_s = per_s
         self._clock = clock
         self._changed = Condition()
@@ -109,9 +111,6 @@ class SlackReceiver:
         self._planned_responses: list[_PlannedResponse] = []
         self._tokens, self._refilled_at_s = float(_BURST), clock()
         self._drip: tuple[Drip, float] | None = None
-        self._stop_requested = Event()
-        self._server: ThreadingHTTPServer | None = None
-        self._thread: Thread | None = None
 
     @property
     def url(self) -> str:
@@ -153,32 +152,10 @@ class SlackReceiver:
         """From now on, never complete a response, and send only a little of it at intervals."""
         self._drip = (drip, interval_s)
 
-    def start(self) -> str:
-        """Start the server in a thread, and return the webhook's address."""
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
-        self._server.daemon_threads = True
-        self._thread = Thread(
-            target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, name="slack", daemon=True
-        )
-        self._thread.start()
-        return self.url
-
-    def stop(self) -> None:
-        self._stop_requested.set()
-        if self._server is not None and self._thread is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._thread.join()
-        self._server = self._thread = None
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, error_type: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
+    def _make_server(self) -> ThreadingHTTPServer:
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Handler, self))
+        server.daemon_threads = True
+        return server
 
     def handle_post(self, path: str, content_type: str, body: bytes) -> _Response:
         """Answer one POST."""

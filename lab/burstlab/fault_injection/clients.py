@@ -12,12 +12,9 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any, Final
 
-from botocore.exceptions import ClientError
-
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
-from burstlab.fake_aws.in_process_clients import InProcessEc2
-from burstlab.fake_aws.metrics import read_datapoints
-from burstlab.fault_injection import fault_models
+from burstlab.fake_aws.in_process_clients import InProcessEc2, client_error, read_points
+from burstlab.fault_injection import fault_models, ledger_faults
 from burstlab.fault_injection.effects import FaultInjector, FaultModel
 from burstlab.model.fleet import LabFleet
 from burstlab.model.instance import BALANCES
@@ -132,23 +129,30 @@ class CloudWatch:
     def _query_result(self, query: Mapping[str, Any], from_s: int, to_s: int) -> dict[str, Any]:
         stat = query["MetricStat"]
         name, (dimension,) = stat["Metric"]["MetricName"], stat["Metric"]["Dimensions"]
-        times: Sequence[int] = ()
-        values: Sequence[float] = ()
-        if name not in BALANCES and dimension["Value"] in self._fleet:
-            points = read_datapoints(
-                self._fleet.find(dimension["Value"]),
+        times, values = (
+            read_points(
+                self._fleet,
+                dimension["Value"],
                 name,
                 stat["Stat"],
                 period_s=stat["Period"],
                 from_s=from_s,
                 to_s=to_s,
-                now_s=self._fleet.clock.now_s(),
-                settings=self._fleet.settings,
             )
-            times, values = points.starts_s, points.values
+            if name not in BALANCES
+            else ((), ())
+        )
         return {"Id": query["Id"], "Timestamps": times, "Values": values, "StatusCode": "Complete"}
 
 
+_OPERATIONS: Final = {
+    "get_item": "GetItem",
+    "batch_get_item": "BatchGetItem",
+    "query": "Query",
+    "put_item": "PutItem",
+    "delete_item": "DeleteItem",
+    "transact_write_items": "TransactWriteItems",
+}
 _TOKENS: Final = count()
 """Gives each transaction a token of its own, whichever table it is for."""
 
@@ -174,33 +178,22 @@ class DynamoClient:
         self._table = table
         self._injector = injector
 
-    def get_item(self, **request: Any) -> Any:
-        return self._perform("GetItem", request)
-
-    def batch_get_item(self, **request: Any) -> Any:
-        return self._perform("BatchGetItem", request)
-
-    def query(self, **request: Any) -> Any:
-        return self._perform("Query", request)
-
-    def put_item(self, **request: Any) -> Any:
-        return self._perform("PutItem", request)
-
-    def delete_item(self, **request: Any) -> Any:
-        return self._perform("DeleteItem", request)
-
-    def transact_write_items(self, **request: Any) -> Any:
-        return self._perform("TransactWriteItems", request | {"ClientRequestToken": str(next(_TOKENS))})
+    def __getattr__(self, name: str) -> Any:
+        if name not in _OPERATIONS:
+            raise AttributeError(name)
+        return lambda **request: self._perform(_OPERATIONS[name], request)
 
     def _perform(self, operation: str, request: dict[str, Any]) -> Any:
-        if request.get("ExclusiveStartKey") == fault_models.START_KEY:
+        if operation == "TransactWriteItems":
+            request["ClientRequestToken"] = str(next(_TOKENS))
+        if request.get("ExclusiveStartKey") == ledger_faults.START_KEY:
             del request["ExclusiveStartKey"]
         body = json.dumps(request, default=_to_base64).encode()
         if self._injector is None:
             return self._send(operation, body)
-        model = fault_models.DYNAMO_READS.get(operation, fault_models.DYNAMO_WRITE)
+        model = ledger_faults.DYNAMO_READS.get(operation, ledger_faults.DYNAMO_WRITE)
         if operation == "TransactWriteItems":
-            model = fault_models.DYNAMO_TRANSACT
+            model = ledger_faults.DYNAMO_TRANSACT
         volume_ids = frozenset(_volume_ids_in(body.decode()))
         return self._injector.perform(
             f"dynamodb:{operation}", model, lambda: self._send(operation, body), volume_ids=volume_ids
@@ -211,12 +204,9 @@ class DynamoClient:
         response = json.loads(response_body, object_hook=_from_base64)
         if status == 200:  # noqa: PLR2004 - HTTP's OK
             return response
-        error_response: Any = {
-            "Error": {"Code": response["__type"], "Message": response["message"]},
-            "CancellationReasons": response.get("CancellationReasons", []),
-            "ResponseMetadata": {"HTTPStatusCode": status, "RequestId": "1", "HTTPHeaders": {}},
-        }
-        raise ClientError(error_response, operation)
+        error: Any = client_error(response["__type"], response["message"], status, operation)
+        error.response["CancellationReasons"] = response.get("CancellationReasons", [])
+        raise error
 
 
 def _to_base64(value: Any) -> str:

@@ -1,16 +1,12 @@
 """``burstlab faults``: runs the scenario once for everything that can go wrong in it."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
-from burstlab.fault_injection.deployments import DEPLOYMENTS
-from burstlab.fault_injection.effects import FAULT_DESCRIPTIONS
+from burstlab.fault_injection.effects import Fault
 from burstlab.fault_injection.runs import (
     Campaign,
     NoSuchFaultError,
@@ -18,6 +14,7 @@ from burstlab.fault_injection.runs import (
     run_without_faults,
     select_faults,
 )
+from burstlab.fault_injection.scenario import DEPLOYMENTS
 from burstlab.fault_injection.text import (
     build_not_applicable_table,
     build_table,
@@ -26,8 +23,8 @@ from burstlab.fault_injection.text import (
     to_document,
 )
 from burstlab.main import HELP
+from burstlab.output import output_console, print_json, show_progress
 
-_COLUMNS: Final = 80  # where the output is not a terminal
 _MAX_SHOWN: Final = 20  # failures of a campaign usually have one cause; --json has all
 _EPILOG: Final = """\b
 Examples:
@@ -75,7 +72,7 @@ def faults(
     if not campaigns:
         raise click.ClickException(_explain_nothing_selected(only, fault, houses or list(DEPLOYMENTS)))
     if as_json:
-        click.echo(json.dumps(to_document(campaigns), indent=1))
+        print_json(to_document(campaigns))
     else:
         _print_results(campaigns, is_list_only=lists)
     if any(result.failed_outcomes for result in campaigns):
@@ -93,10 +90,8 @@ def _run_selected(
         selected = select_faults(clean, only, fault)
     except NoSuchFaultError:
         return None
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(f"{deployment}: runs played", total=len(selected))
-        return run_campaign(deployment, selected, workers=workers, progress=lambda _: progress.advance(task))
+    with show_progress(f"{deployment}: runs played", len(selected)) as advance:
+        return run_campaign(deployment, selected, workers=workers, progress=lambda _: advance())
 
 
 def _explain_nothing_selected(only: str | None, fault: str | None, deployments: Sequence[str]) -> str:
@@ -111,7 +106,7 @@ def _explain_nothing_selected(only: str | None, fault: str | None, deployments: 
 
 
 def _print_results(campaigns: Sequence[Campaign], *, is_list_only: bool) -> None:
-    console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
+    console = output_console()
     for result in campaigns:
         if is_list_only:
             console.print(build_not_applicable_table(result))
@@ -125,5 +120,5 @@ def _print_results(campaigns: Sequence[Campaign], *, is_list_only: bool) -> None
             console.print(f"and {hidden_count} more: see --json")
         console.print()
     if is_list_only:
-        for fault, description in FAULT_DESCRIPTIONS.items():
-            console.print(f"{fault}: {description}")
+        for each_fault in Fault:
+            console.print(f"{each_fault}: {each_fault.description}")

@@ -5,56 +5,46 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from threading import RLock
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, Self
 
+from burstlab.harness.effects import ProcessKilled
 from burstlab.model.clock import LabClock
 
 
 class Fault(StrEnum):
-    """The faults of an effect, in addition to the error codes of each service."""
+    """The faults of an effect and what becomes of it; each service has error codes in addition."""
 
-    ERROR = "error"
-    ERROR_AFTER = "error-after"
-    TIMEOUT = "timeout"
-    TIMEOUT_AFTER = "timeout-after"
-    DRIP = "drip"
-    CRASH = "crash"
-    CRASH_AFTER = "crash-after"
-    THROTTLE = "throttle"
-    NOISY_NEIGHBOUR = "neighbours"
-    PARTIAL = "partial"
-    EMPTY = "empty"
-    STALE = "stale"
-    GARBLED = "garbled"
-    DAMAGED = "damaged"
-    NULL = "null"
-    UNKNOWN = "unknown"
-    LATER = "later"
-    REPEAT = "repeat"
-    FORGED = "forged"
+    description: str
 
+    def __new__(cls, name: str, description: str = "") -> Self:
+        fault = str.__new__(cls, name)
+        fault._value_ = name
+        fault.description = description
+        return fault
 
-FAULT_DESCRIPTIONS: Final[Mapping[str, str]] = {
-    Fault.ERROR: "an error, and nothing was done",
-    Fault.ERROR_AFTER: "done, and answered with an error",
-    Fault.TIMEOUT: "no answer, and nothing was done; the time goes by",
-    Fault.TIMEOUT_AFTER: "done, and no answer; the time goes by",
-    Fault.DRIP: "for three minutes no answer to such a call is ever complete; the time goes by each time",
-    Fault.CRASH: "the process dies right before",
-    Fault.CRASH_AFTER: "the process dies right after",
-    Fault.THROTTLE: "refused for being asked too often, and so after the SDK's retries",
-    Fault.NOISY_NEIGHBOUR: "for two minutes each such call is refused: others use up the account's limit",
-    Fault.PARTIAL: "part of the answer is missing",
-    Fault.EMPTY: "all of the answer is missing",
-    Fault.STALE: "an answer from before",
-    Fault.GARBLED: "an answer that cannot be read",
-    Fault.DAMAGED: "an item of the ledger that ends in the middle",
-    Fault.NULL: "an item of the ledger that is null",
-    Fault.UNKNOWN: "an item of the ledger with a value that no version knows",
-    Fault.LATER: "an item of the ledger with a field of a later version",
-    Fault.REPEAT: "it arrives twice",
-    Fault.FORGED: "from then on somebody else sends requests for every volume, each minute",
-}
+    ERROR = "error", "an error, and nothing was done"
+    ERROR_AFTER = "error-after", "done, and answered with an error"
+    TIMEOUT = "timeout", "no answer, and nothing was done; the time goes by"
+    TIMEOUT_AFTER = "timeout-after", "done, and no answer; the time goes by"
+    DRIP = "drip", "for three minutes no answer to such a call is ever complete; the time goes by each time"
+    CRASH = "crash", "the process dies right before"
+    CRASH_AFTER = "crash-after", "the process dies right after"
+    THROTTLE = "throttle", "refused for being asked too often, and so after the SDK's retries"
+    NOISY_NEIGHBOUR = (
+        "neighbours",
+        "for two minutes each such call is refused: others use up the account's limit",
+    )
+    PARTIAL = "partial", "part of the answer is missing"
+    EMPTY = "empty", "all of the answer is missing"
+    STALE = "stale", "an answer from before"
+    GARBLED = "garbled", "an answer that cannot be read"
+    DAMAGED = "damaged", "an item of the ledger that ends in the middle"
+    NULL = "null", "an item of the ledger that is null"
+    UNKNOWN = "unknown", "an item of the ledger with a value that no version knows"
+    LATER = "later", "an item of the ledger with a field of a later version"
+    REPEAT = "repeat", "it arrives twice"
+    FORGED = "forged", "from then on somebody else sends requests for every volume, each minute"
+
 
 COLUMNS: Final[Mapping[str, tuple[Fault, ...]]] = {
     "error": (Fault.ERROR,),
@@ -81,10 +71,6 @@ class InjectedFault(NamedTuple):
 
     effect: str
     fault: str
-
-
-class ProcessKilled(BaseException):
-    """The end of a process: nothing may catch it but who starts another one."""
 
 
 UNCHANGED: Final = object()

@@ -1,18 +1,17 @@
 """The faults of each service, as its client reports them after its retries."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import deepcopy
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from botocore.exceptions import ConnectionClosedError, EndpointConnectionError, ReadTimeoutError
 from botocore.parsers import ResponseParserError
 
 from burstlab.fake_aws.in_process_clients import client_error
-from burstlab.fault_injection.effects import ITEM_FAULTS, UNCHANGED, Alter, Fault, FaultModel
+from burstlab.fault_injection.effects import UNCHANGED, Alter, Fault, FaultModel
 from burstwatch.adapters.aws.flip_request import FlipRequest
 from burstwatch.adapters.notify.channel import ChannelError
-from burstwatch.core.errors import LedgerError
 from burstwatch.core.ledger.flip_state import Direction, FlipCause
 from burstwatch.core.text import format_instant
 
@@ -29,7 +28,6 @@ _CHANNEL_TIMEOUT_S: Final = 10.0
 _SNS_TIMEOUT_S: Final = 8.0
 """SNS is called once in a pass."""
 
-_LOCK_TIMEOUT_S: Final = 5.0  # of the SQLite ledger
 _NEXT_MODIFICATION_AFTER_S: Final = 120  # the story lasts minutes: AWS's wait of hours would end it
 _DELAYED_DATAPOINTS: Final = 3
 """CloudWatch is this many minutes later than usual."""
@@ -59,73 +57,54 @@ MODIFY_CODES: Final[Mapping[str, tuple[int, str]]] = {
 _VOLUME_NOT_FOUND: Final = {"InvalidVolume.NotFound": (400, "The volume does not exist.")}
 
 
+_THROTTLE_CODES: Final = {
+    "ec2": "RequestLimitExceeded",
+    "monitoring": "Throttling",
+    "dynamodb": "ProvisionedThroughputExceededException",
+    "sns": "Throttled",
+    "sqs": "RequestThrottled",
+    "ssm": "ThrottlingException",
+}
+
+
 def make_aws_model(
     service: str,
     *,
-    is_write: bool = False,
     timeout_s: float = _CLI_TIMEOUT_S,
-    throttle_code: str = "Throttling",
-    can_repeat: bool = False,
-    can_drip: bool = False,
+    is_write: bool = False,
     codes: Mapping[str, tuple[int, str]] | None = None,
-    alterations: Mapping[str, Alter] | None = None,
-    not_applicable: Mapping[str, str] | None = None,
+    **fields: Any,
 ) -> FaultModel:
     """A call to AWS: what botocore raises, and what its answer may look like."""
     url = f"https://{service}.us-east-1.amazonaws.com"
     errors: dict[str, Callable[[str], Exception]] = {
         Fault.ERROR: _client_error_factory("InternalError", 500, "An internal error has occurred"),
         Fault.TIMEOUT: lambda _: ReadTimeoutError(endpoint_url=url),
-        Fault.THROTTLE: _client_error_factory(throttle_code, 400, "Rate exceeded"),
+        Fault.THROTTLE: _client_error_factory(_THROTTLE_CODES[service], 400, "Rate exceeded"),
         Fault.GARBLED: lambda _: ResponseParserError("Unable to parse response, invalid XML received"),
     }
     if service == "ec2":
         errors[Fault.NOISY_NEIGHBOUR] = errors[Fault.THROTTLE]
-    if codes:
-        errors |= {
-            code: _client_error_factory(code, *status_and_message)
-            for code, status_and_message in codes.items()
-        }
-    return FaultModel(
-        is_write=is_write,
-        timeout_s=timeout_s,
-        can_repeat=can_repeat,
-        can_drip=can_drip,
-        errors=errors,
-        alterations=alterations or {},
-        not_applicable=not_applicable or {},
-    )
+    for code, status_and_message in (codes or {}).items():
+        errors[code] = _client_error_factory(code, *status_and_message)
+    return FaultModel(is_write=is_write, timeout_s=timeout_s, errors=errors, **fields)
 
 
 def _client_error_factory(code: str, status: int, message: str) -> Callable[[str], Exception]:
     return lambda operation: client_error(code, message, status, operation.rpartition(":")[2])
 
 
-def list_alterations(*keys: str, with_stale: bool = True) -> Mapping[str, Alter]:
-    """What may be missing from a list of things in an answer, at the end of this path."""
+def list_alterations(key: str) -> Mapping[str, Alter]:
+    """What may be missing from the list of things that an answer has under this key."""
 
-    def drop_half(response: Any, _: Any) -> Any:
-        return _shorten_list(response, keys, lambda items: items[(len(items) + 1) // 2 :])
+    def shorten(response: Any, start: int) -> Any:
+        return {**response, key: response[key][start:]} if response[key] else UNCHANGED
 
-    def drop_all(response: Any, _: Any) -> Any:
-        return _shorten_list(response, keys, lambda _: [])
-
-    alterations: dict[str, Alter] = {Fault.PARTIAL: drop_half, Fault.EMPTY: drop_all}
-    return alterations | ({Fault.STALE: _earlier_response} if with_stale else {})
-
-
-def _shorten_list(response: Any, keys: Sequence[str], shorten: Callable[[list[Any]], list[Any]]) -> Any:
-    items = response
-    for key in keys:
-        items = items[key]
-    if not items:
-        return UNCHANGED
-    shortened = deepcopy(response)
-    parent = shortened
-    for key in keys[:-1]:
-        parent = parent[key]
-    parent[keys[-1]] = shorten(parent[keys[-1]])
-    return shortened
+    return {
+        Fault.PARTIAL: lambda response, _: shorten(response, (len(response[key]) + 1) // 2),
+        Fault.EMPTY: lambda response, _: shorten(response, len(response[key])),
+        Fault.STALE: _earlier_response,
+    }
 
 
 def _earlier_response(response: Any, earlier: Any) -> Any:
@@ -178,27 +157,19 @@ _METRIC_ALTERATIONS: Final[Mapping[str, Alter]] = {
 
 _NOT_A_READ: Final[Mapping[str, str]] = {Fault.STALE: "it is no read"}
 
-DESCRIBE_VOLUMES: Final = make_aws_model(
-    "ec2", can_drip=True, throttle_code="RequestLimitExceeded", alterations=list_alterations("Volumes")
-)
+DESCRIBE_VOLUMES: Final = make_aws_model("ec2", can_drip=True, alterations=list_alterations("Volumes"))
 DESCRIBE_NAMED: Final = make_aws_model(
     "ec2",
-    throttle_code="RequestLimitExceeded",
     alterations=list_alterations("Volumes"),
     codes=_VOLUME_NOT_FOUND,
 )
-DESCRIBE_MODIFICATIONS: Final = make_aws_model(
-    "ec2", throttle_code="RequestLimitExceeded", alterations=list_alterations("VolumesModifications")
-)
+DESCRIBE_MODIFICATIONS: Final = make_aws_model("ec2", alterations=list_alterations("VolumesModifications"))
 DESCRIBE_INSTANCES: Final = make_aws_model(
     "ec2",
-    throttle_code="RequestLimitExceeded",
     alterations=list_alterations("Reservations"),
     codes={"InvalidInstanceID.NotFound": (400, "The instance does not exist.")},
 )
-DESCRIBE_TYPES: Final = make_aws_model(
-    "ec2", throttle_code="RequestLimitExceeded", alterations=list_alterations("InstanceTypes")
-)
+DESCRIBE_TYPES: Final = make_aws_model("ec2", alterations=list_alterations("InstanceTypes"))
 GET_METRICS: Final = make_aws_model("monitoring", can_drip=True, alterations=_METRIC_ALTERATIONS)
 GET_DRAIN_METRICS: Final = make_aws_model(
     "monitoring", timeout_s=_DRAIN_METRICS_TIMEOUT_S, can_drip=True, alterations=_METRIC_ALTERATIONS
@@ -219,174 +190,25 @@ def make_modify_volume_model(now_s: Callable[[], float]) -> FaultModel:
         "ec2",
         is_write=True,
         timeout_s=_MODIFY_TIMEOUT_S,
-        throttle_code="RequestLimitExceeded",
         alterations={Fault.PARTIAL: _drop_start_time, Fault.EMPTY: lambda _, __: {}},
         not_applicable=_NOT_A_READ,
     )
     url = "https://ec2.us-east-1.amazonaws.com"
-    extra_errors: dict[str, Callable[[str], Exception]] = {
+    codes = {
         code: make_error_factory(code, *status_and_message)
         for code, status_and_message in MODIFY_CODES.items()
     }
-    extra_errors["EndpointConnectionError"] = lambda _: EndpointConnectionError(endpoint_url=url)
-    extra_errors["ConnectionClosedError"] = lambda _: ConnectionClosedError(endpoint_url=url)
-    return FaultModel(
-        is_write=True,
-        timeout_s=base.timeout_s,
-        errors={**base.errors, **extra_errors},
-        alterations=base.alterations,
-        not_applicable=base.not_applicable,
-    )
+    network_errors: dict[str, Callable[[str], Exception]] = {
+        "EndpointConnectionError": lambda _: EndpointConnectionError(endpoint_url=url),
+        "ConnectionClosedError": lambda _: ConnectionClosedError(endpoint_url=url),
+    }
+    return replace(base, errors={**base.errors, **codes, **network_errors})
 
 
 def _drop_start_time(response: Any, _: Any) -> Any:
     fields = {k: v for k, v in response["VolumeModification"].items() if k != "StartTime"}
     return {"VolumeModification": fields}
 
-
-# The ledger in a file
-
-_FILE_IS_ATOMIC: Final = "a file is read and written whole, or not at all"
-_FILE_NOT_APPLICABLE: Final[dict[str, str]] = dict.fromkeys(
-    (Fault.THROTTLE, Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED, Fault.REPEAT), _FILE_IS_ATOMIC
-)
-
-
-def _ledger_error_factory(message: str) -> Callable[[str], Exception]:
-    return lambda operation: LedgerError(f"{operation}: {message}")
-
-
-def make_ledger_file_model(*, is_write: bool) -> FaultModel:
-    """One method of the SQLite ledger: its disk fails, or another process keeps the file locked."""
-    not_applicable = dict(_FILE_NOT_APPLICABLE)
-    if is_write:
-        not_applicable[Fault.TIMEOUT_AFTER] = "what waits for the lock has written nothing"
-    return FaultModel(
-        is_write=is_write,
-        timeout_s=_LOCK_TIMEOUT_S,
-        errors={
-            Fault.ERROR: _ledger_error_factory("disk I/O error"),
-            Fault.TIMEOUT: _ledger_error_factory("the file is locked by another process"),
-        },
-        not_applicable=not_applicable,
-    )
-
-
-# The ledger in a table
-
-_CONSISTENT: Final = "every read of the ledger is consistent"
-_DYNAMODB_THROTTLE_CODE: Final = "ProvisionedThroughputExceededException"
-
-
-def _empty_first_page(response: Any, _: Any) -> Any:
-    """A page with nothing on it yet: what it has comes with the next one."""
-    return UNCHANGED if not response.get("Items") else {"Items": [], "LastEvaluatedKey": START_KEY}
-
-
-START_KEY: Final = {"pk": {"S": " "}, "sk": {"S": ""}}
-"""Where the lab's table begins to read again."""
-
-
-def _leave_unprocessed(response: Any, _: Any) -> Any:
-    ((table, items),) = response["Responses"].items()
-    if not items:
-        return UNCHANGED
-    keys = [{name: item[name] for name in ("pk", "sk")} for item in items]
-    unprocessed = {table: {"Keys": keys, "ConsistentRead": True}}
-    return {"Responses": {table: []}, "UnprocessedKeys": unprocessed}
-
-
-def damage_document(text: str, fault: Fault) -> str | None:
-    """An item of a ledger, damaged; None if this damage is impossible for it."""
-    if fault is Fault.DAMAGED:
-        return text[: len(text) // 2]
-    if fault is Fault.NULL:
-        return "null"
-    try:
-        document = json.loads(text)
-    except ValueError:
-        return None  # such as the note of a policy, which is YAML
-    if not isinstance(document, dict):
-        return None
-    if fault is Fault.LATER:
-        return json.dumps(document | {"later_s": 7})
-    key = next((name for name in ("level", "kind") if name in document), None)
-    return None if key is None else json.dumps(document | {key: "doomed"})
-
-
-_TEXT_ATTRIBUTES: Final = ("body", "document", "claims")
-
-
-def _damage_first_item(fault: Fault) -> Alter:
-    """Damage the first item of an answer that can be."""
-
-    def alter(response: Any, _: Any) -> Any:
-        damaged = deepcopy(response)
-        items = [*damaged.get("Items", ()), *filter(None, [damaged.get("Item")])]
-        items += [item for table_items in damaged.get("Responses", {}).values() for item in table_items]
-        for item in items:
-            name = next((name for name in _TEXT_ATTRIBUTES if name in item), None)
-            text = damage_document(item[name]["S"], fault) if name else None
-            if name and text is not None:
-                item[name] = {"S": text}
-                return damaged
-            if "until_s" in item and fault is not Fault.LATER:
-                item["until_s"] = {"S": "noon"}
-                return damaged
-        return UNCHANGED
-
-    return alter
-
-
-_ITEM_ALTERATIONS: Final[Mapping[str, Alter]] = {fault: _damage_first_item(fault) for fault in ITEM_FAULTS}
-_CONSISTENT_READ: Final[Mapping[str, str]] = {Fault.EMPTY: _CONSISTENT, Fault.STALE: _CONSISTENT}
-DYNAMO_READS: Final[Mapping[str, FaultModel]] = {
-    "GetItem": make_aws_model(
-        "dynamodb",
-        throttle_code=_DYNAMODB_THROTTLE_CODE,
-        alterations=_ITEM_ALTERATIONS,
-        not_applicable={**_CONSISTENT_READ, Fault.PARTIAL: "an item is read whole"},
-    ),
-    "Query": make_aws_model(
-        "dynamodb",
-        throttle_code=_DYNAMODB_THROTTLE_CODE,
-        alterations={Fault.PARTIAL: _empty_first_page, **_ITEM_ALTERATIONS},
-        not_applicable=_CONSISTENT_READ,
-    ),
-    "BatchGetItem": make_aws_model(
-        "dynamodb",
-        throttle_code=_DYNAMODB_THROTTLE_CODE,
-        alterations={Fault.PARTIAL: _leave_unprocessed, **_ITEM_ALTERATIONS},
-        not_applicable=_CONSISTENT_READ,
-    ),
-}
-_NO_RESPONSE_BODY: Final[dict[str, str]] = dict.fromkeys(
-    (Fault.PARTIAL, Fault.EMPTY, Fault.STALE), "a write is answered with nothing but that it is done"
-)
-DYNAMO_WRITE: Final = make_aws_model(
-    "dynamodb",
-    throttle_code=_DYNAMODB_THROTTLE_CODE,
-    is_write=True,
-    can_repeat=True,
-    not_applicable=_NO_RESPONSE_BODY,
-)
-
-
-def _transaction_conflict(operation: str) -> Exception:
-    error: Any = client_error(
-        "TransactionCanceledException", "Transaction cancelled", 400, operation.rpartition(":")[2]
-    )
-    error.response["CancellationReasons"] = [{"Code": "TransactionConflict", "Message": "ongoing"}]
-    return error  # type: ignore[no-any-return]
-
-
-DYNAMO_TRANSACT: Final = FaultModel(
-    is_write=True,
-    timeout_s=DYNAMO_WRITE.timeout_s,
-    can_repeat=True,
-    errors={**DYNAMO_WRITE.errors, "TransactionConflict": _transaction_conflict},
-    not_applicable=_NO_RESPONSE_BODY,
-)
 
 # Alert channels, and messages between functions
 
@@ -413,7 +235,6 @@ PUBLISH: Final = make_aws_model(
     timeout_s=_SNS_TIMEOUT_S,
     can_repeat=True,
     can_drip=True,
-    throttle_code="Throttled",
     codes={"AuthorizationError": (403, "not authorized to perform: SNS:Publish")},
 )
 
@@ -430,7 +251,6 @@ SEND_MESSAGES: Final = make_aws_model(
     "sqs",
     is_write=True,
     can_repeat=True,
-    throttle_code="RequestThrottled",
     alterations={Fault.PARTIAL: _fail_all_entries, Fault.EMPTY: lambda _, __: {}},
     not_applicable=_NOT_A_READ,
     codes={"AccessDenied": (403, "Access to the resource is denied.")},
@@ -463,7 +283,6 @@ def forge_requests(volume_ids: Iterable[str], now_s: int) -> list[str]:
 GET_PARAMETERS: Final = make_aws_model(
     "ssm",
     timeout_s=_PARAMETERS_TIMEOUT_S,
-    throttle_code="ThrottlingException",
     alterations=list_alterations("Parameters"),
     codes={"AccessDeniedException": (400, "is not authorized to perform: ssm:GetParameters")},
 )

@@ -2,22 +2,24 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, TypeVar
 
 from burstlab.fault_injection.effects import DRIP_S, Fault
-from burstlab.fault_injection.world import (
-    IN_SCOPE,
-    NAMES,
-    ON_HOLD,
-    AcceptedModification,
-    DeliveredAlert,
-    RunResult,
+from burstlab.fault_injection.world import IN_SCOPE, ON_HOLD, RunResult
+from burstlab.harness.invariants import (
+    each_alert_is_delivered,
+    each_intent_has_one_end,
+    each_modification_was_decided,
+    the_quota_counts_agree,
 )
+from burstlab.harness.outcome import AcceptedModification, DeliveredAlert
+from burstlab.harness.world import TICK_S
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment.severity import Level
-from burstwatch.core.ledger.flip_state import SAME_START_TOLERANCE_S
 from burstwatch.core.ledger.ledger_entry import EntryKind
 
+K = TypeVar("K")
+V = TypeVar("V")
 Invariant = Callable[[RunResult, RunResult], list[str]]
 """Compares a run with the run without faults; returns the violations."""
 
@@ -35,8 +37,7 @@ _FAULTS_OF_WHOLE_PROCESS: Final = frozenset(
     {Fault.CRASH, Fault.CRASH_AFTER, Fault.TIMEOUT, Fault.TIMEOUT_AFTER, Fault.DRIP, Fault.NOISY_NEIGHBOUR}
 )
 _DELIVERY_EFFECTS: Final = ("channel.", "sns:")
-_TICK_S: Final = 60  # the focus tick
-_MAX_BLIND_DELAY_S: Final = int(DRIP_S) + 150 + _TICK_S
+_MAX_BLIND_DELAY_S: Final = int(DRIP_S) + 150 + TICK_S
 """Of the drip, the five attempts of one read, and a tick."""
 _SHARED_EFFECTS: Final = ("ledger.", "dynamodb:", "channel.", "sns:")
 """The ledger and the channels: a fault there may affect all volumes."""
@@ -47,7 +48,7 @@ _ALERTING: Final = frozenset(str(level) for level in Level if level.is_alerting)
 def the_original_is_known(run: RunResult, _: RunResult) -> list[str]:
     """While a volume is flipped, or is being modified, the ledger has its original configuration."""
     return [
-        f"{_volume_name(unknown.volume_id)} is {unknown.current_type} {_format_minute(run, unknown.at_s)},"
+        f"{run.name(unknown.volume_id)} is {unknown.current_type} {_format_minute(run, unknown.at_s)},"
         f" and of what it was the ledger says {unknown.recorded_original}"
         for unknown in run.unknown_originals
     ]
@@ -56,7 +57,7 @@ def the_original_is_known(run: RunResult, _: RunResult) -> list[str]:
 def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]:
     """Each ModifyVolume has an intent, each is sent once, and AWS makes no more than if all is well."""
     violations = [
-        f"{_volume_name(request.volume_id)}: ModifyVolume was sent {_format_minute(run, request.at_s)}"
+        f"{run.name(request.volume_id)}: ModifyVolume was sent {_format_minute(run, request.at_s)}"
         " without an intent"
         for request in run.requests
         if request.intent_id is None
@@ -65,16 +66,16 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
         (request.volume_id, request.intent_id) for request in run.requests if request.intent_id
     )
     violations += [
-        f"{_volume_name(volume_id)}: intent {intent_id} was sent {count} times"
+        f"{run.name(volume_id)}: intent {intent_id} was sent {count} times"
         for (volume_id, intent_id), count in send_counts.items()
         if count > 1
     ]
     modified_types, expected_types = (
-        _types_by_volume(run.modifications),
-        _types_by_volume(clean.modifications),
+        _group((modification.volume_id, modification.volume_type) for modification in made.modifications)
+        for made in (run, clean)
     )
     return violations + [
-        f"{_volume_name(volume_id)} was modified to {' and '.join(types)},"
+        f"{run.name(volume_id)} was modified to {' and '.join(types)},"
         f" not to {' and '.join(expected_types.get(volume_id, [])) or 'anything'}"
         for volume_id, types in modified_types.items()
         if len(types) > len(expected_types.get(volume_id, []))
@@ -84,13 +85,13 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
 def never_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
     """Nothing is sent for a volume without the tag or the need, or while a person holds it."""
     violations = [
-        f"{_volume_name(request.volume_id)} is out of scope, and ModifyVolume was sent"
+        f"{run.name(request.volume_id)} is out of scope, and ModifyVolume was sent"
         f" {_format_minute(run, request.at_s)}"
         for request in run.requests
         if request.volume_id not in IN_SCOPE
     ]
     return violations + [
-        f"{_volume_name(request.volume_id)} was on hold when ModifyVolume was sent"
+        f"{run.name(request.volume_id)} was on hold when ModifyVolume was sent"
         f" {_format_minute(run, request.at_s)}"
         for request in run.requests
         if request.is_held
@@ -99,32 +100,26 @@ def never_out_of_scope(run: RunResult, _: RunResult) -> list[str]:
 
 def every_level_is_alerted(run: RunResult, clean: RunResult) -> list[str]:
     """People received every alert in the ledger, one for each level, and all of the run without faults."""
-    delivered_ids = {alert.alert_id for alert in run.alerts}
     levels = {(alert.volume_id, alert.level) for alert in run.alerts}
     kinds = {(alert.volume_id, alert.kind) for alert in run.alerts}
-    violations = []
-    for entry in run.entries:
-        match entry.kind, entry.body:
-            case EntryKind.LEVEL_CHANGED, {"to": level} if level in _ALERTING:
-                if (entry.volume_id, level) not in levels:
-                    violations.append(f"nobody was told that {_volume_name(entry.volume_id)} is {level}")
-            case EntryKind.ALERT, {"alert_id": alert_id, "kind": kind} if alert_id not in delivered_ids:
-                violations.append(
-                    f"{_volume_name(entry.volume_id)}: alert {kind} is in the ledger, and nobody got it"
-                )
-    expected = {(alert.volume_id, alert.kind) for alert in clean.alerts if alert.kind not in _FAULT_ALERTS}
-    missing = expected - kinds
-    violations += [
-        f"{_volume_name(volume_id)}: nobody was told {kind}" for volume_id, kind in sorted(missing)
+    violations = [
+        f"nobody was told that {run.name(entry.volume_id)} is {entry.body['to']}"
+        for entry in run.entries
+        if entry.kind is EntryKind.LEVEL_CHANGED
+        and entry.body["to"] in _ALERTING
+        and (entry.volume_id, entry.body["to"]) not in levels
     ]
-    violations += _check_worst_levels(run, clean)
-    return violations + ([f"{run.undelivered} alerts wait still"] if run.undelivered else [])
+    expected = {(alert.volume_id, alert.kind) for alert in clean.alerts if alert.kind not in _FAULT_ALERTS}
+    violations += [
+        f"{run.name(volume_id)}: nobody was told {kind}" for volume_id, kind in sorted(expected - kinds)
+    ]
+    return [*violations, *_check_worst_levels(run, clean), *each_alert_is_delivered(run)]
 
 
 def _check_worst_levels(run: RunResult, clean: RunResult) -> list[str]:
     worst, expected = _worst_levels(run.alerts), _worst_levels(clean.alerts)
     return [
-        f"{_volume_name(volume_id)} was told as {worst[volume_id]} at worst, and is {level}"
+        f"{run.name(volume_id)} was told as {worst[volume_id]} at worst, and is {level}"
         for volume_id, level in expected.items()
         if volume_id in worst and worst[volume_id].rank < level.rank
     ]
@@ -152,14 +147,20 @@ def none_is_held_back(run: RunResult, clean: RunResult) -> list[str]:
         and not run.injected_fault.effect.startswith(_SHARED_EFFECTS)
     )
     allowed_s = 0 if affects_one_volume else MAX_DELAY_S
-    violations = []
-    for volume_id, event, delay_s in measure_delays(run, clean):
-        is_other = volume_id not in affected or not affects_one_volume
-        if is_other and delay_s > allowed_s:
-            violations.append(
-                f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {allowed_s} s are allowed"
-            )
-    return violations
+    return _describe_delays(
+        run, clean, allowed_s, lambda volume_id, _: volume_id not in affected or not affects_one_volume
+    )
+
+
+def _describe_delays(
+    run: RunResult, clean: RunResult, allowed_s: int, is_relevant: Callable[[str, str], bool]
+) -> list[str]:
+    """What came later than allowed, of the relevant volumes and events."""
+    return [
+        f"{run.name(volume_id)}: {event} came {delay_s} s late, {allowed_s} s are allowed"
+        for volume_id, event, delay_s in measure_delays(run, clean)
+        if delay_s > allowed_s and is_relevant(volume_id, event)
+    ]
 
 
 def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str]:
@@ -173,20 +174,17 @@ def no_way_to_people_delays_a_flip(run: RunResult, clean: RunResult) -> list[str
         Fault.CRASH_AFTER,
     ):
         return []
-    return [
-        f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {_TICK_S} s are allowed"
-        for volume_id, event, delay_s in measure_delays(run, clean)
-        if event.startswith("modification") and volume_id != ON_HOLD and delay_s > _TICK_S
-    ]
+    return _describe_delays(
+        run,
+        clean,
+        TICK_S,
+        lambda volume_id, event: event.startswith("modification") and volume_id != ON_HOLD,
+    )
 
 
 def a_blind_watchdog_is_late_by_no_more(run: RunResult, clean: RunResult) -> list[str]:
     """When AWS responds to reads again, what is due is done within the time of one call and a tick."""
-    return [
-        f"{_volume_name(volume_id)}: {event} came {delay_s} s late, {_MAX_BLIND_DELAY_S} s are allowed"
-        for volume_id, event, delay_s in measure_delays(run, clean)
-        if _is_blind(run) and delay_s > _MAX_BLIND_DELAY_S
-    ]
+    return _describe_delays(run, clean, _MAX_BLIND_DELAY_S, lambda *_: _is_blind(run))
 
 
 def _is_blind(run: RunResult) -> bool:
@@ -217,17 +215,22 @@ def measure_delays(run: RunResult, clean: RunResult) -> list[tuple[str, str, int
 
 
 def _modification_times(modifications: Iterable[AcceptedModification]) -> dict[str, list[int]]:
-    times_by_volume: dict[str, list[int]] = {}
-    for modification in modifications:
-        times_by_volume.setdefault(modification.volume_id, []).append(modification.at_s)
-    return times_by_volume
+    return _group((modification.volume_id, modification.at_s) for modification in modifications)
 
 
 def _first_alert_times(alerts: Iterable[DeliveredAlert]) -> dict[tuple[str, str, str], int]:
-    first_times: dict[tuple[str, str, str], int] = {}
-    for alert in alerts:
-        first_times.setdefault((alert.volume_id, alert.kind, alert.level), alert.at_s)
-    return first_times
+    return {key: times[0] for key, times in _group((_key(alert), alert.at_s) for alert in alerts).items()}
+
+
+def _key(alert: DeliveredAlert) -> tuple[str, str, str]:
+    return alert.volume_id, alert.kind, alert.level
+
+
+def _group(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+    groups: dict[K, list[V]] = {}
+    for key, value in pairs:
+        groups.setdefault(key, []).append(value)
+    return groups
 
 
 def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
@@ -236,12 +239,12 @@ def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
     The simulation is checked as well, because a watchdog without data reports nothing.
     """
     violations = [
-        f"{_volume_name(volume_id)} ran dry {_format_minute(run, at_s)}"
+        f"{run.name(volume_id)} ran dry {_format_minute(run, at_s)}"
         for volume_id, at_s in run.empty_at_s.items()
         if volume_id in IN_SCOPE
     ]
     return violations + [
-        f"{_volume_name(alert.volume_id)} was told as dry {_format_minute(run, alert.at_s)}"
+        f"{run.name(alert.volume_id)} was told as dry {_format_minute(run, alert.at_s)}"
         for alert in run.alerts
         if alert.kind == AlertKind.EXHAUSTED and alert.volume_id in IN_SCOPE
     ]
@@ -249,45 +252,7 @@ def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
 
 def the_ledger_is_true(run: RunResult, _: RunResult) -> list[str]:
     """Each intent has one end; those that AWS took, and no others, count as accepted and as used up."""
-    violations = []
-    for volume_id in sorted(IN_SCOPE):
-        bodies = {
-            kind: [
-                entry.body["intent_id"]
-                for entry in run.entries
-                if (entry.volume_id, entry.kind) == (volume_id, kind)
-            ]
-            for kind in (EntryKind.INTENT, EntryKind.ACCEPTED, EntryKind.NOT_DONE)
-        }
-        intents, accepted, not_done = bodies.values()
-        if Counter(accepted + not_done) != Counter(intents):
-            violations.append(
-                f"{_volume_name(volume_id)}: {len(intents)} intents end as {len(accepted)} accepted and"
-                f" {len(not_done)} not done"
-            )
-        modification_times = _modification_times(run.modifications).get(volume_id, [])
-        if len(accepted) != len(modification_times):
-            violations.append(
-                f"{_volume_name(volume_id)}: AWS made {len(modification_times)} modifications, the ledger"
-                f" tells {len(accepted)}"
-            )
-        recorded_times = next(
-            (entry.modification_times_s for entry in run.final_states if entry.volume_id == volume_id), ()
-        )
-        if [*recorded_times] != modification_times and not _times_agree(recorded_times, modification_times):
-            violations.append(
-                f"{_volume_name(volume_id)}: {len(recorded_times)} modifications count as used up, AWS made"
-                f" {len(modification_times)}"
-            )
-    return violations
-
-
-def _times_agree(recorded: Iterable[int], actual: Iterable[int]) -> bool:
-    pairs = [*zip(sorted(recorded), sorted(actual), strict=False)]
-    is_same_count = len([*recorded]) == len([*actual])
-    return is_same_count and all(
-        abs(recorded_s - actual_s) <= SAME_START_TOLERANCE_S for recorded_s, actual_s in pairs
-    )
+    return [*each_intent_has_one_end(run), *each_modification_was_decided(run), *the_quota_counts_agree(run)]
 
 
 def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
@@ -299,42 +264,37 @@ def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
         if alert.kind == AlertKind.TELEMETRY_GAP
     }
     violations = [
-        f"{_volume_name(alert.volume_id)}: people were told {alert.kind} {_format_minute(run, alert.at_s)}"
+        f"{run.name(alert.volume_id)}: people were told {alert.kind} {_format_minute(run, alert.at_s)}"
         for alert in run.alerts
         if (alert.volume_id, alert.kind) not in expected_kinds and alert.kind not in _ALLOWED_EXTRA_ALERTS
     ]
     violations += [
-        f"{_volume_name(alert.volume_id)} is left to people, as if others had changed it"
-        for alert in run.final_states
-        if alert.is_contested
+        f"{run.name(state.volume_id)} is left to people, as if others had changed it"
+        for state in run.states.values()
+        if state.is_contested
     ]
-    alert_ids, expected_ids = _alert_ids(run.alerts), _alert_ids(clean.alerts)
+    alert_ids, expected_ids = (
+        _group((_key(alert), alert.alert_id) for alert in alerts) for alerts in (run.alerts, clean.alerts)
+    )
     return violations + [
-        f"{_volume_name(volume_id)}: {kind} ({level}) was told under {len(ids)} ids"
+        f"{run.name(volume_id)}: {kind} ({level}) was told under {len(set(ids))} ids"
         for (volume_id, kind, level), ids in alert_ids.items()
         if kind not in _FAULT_ALERTS
-        and len(ids) > max(1, len(expected_ids.get((volume_id, kind, level), ())))
+        and len(set(ids)) > max(1, len(set(expected_ids.get((volume_id, kind, level), ()))))
     ]
-
-
-def _alert_ids(alerts: Iterable[DeliveredAlert]) -> dict[tuple[str, str, str], set[str]]:
-    ids_by_alert: dict[tuple[str, str, str], set[str]] = {}
-    for alert in alerts:
-        ids_by_alert.setdefault((alert.volume_id, alert.kind, alert.level), set()).add(alert.alert_id)
-    return ids_by_alert
 
 
 def all_comes_to_rest(run: RunResult, clean: RunResult) -> list[str]:
     """In the end every volume is what it should be, and nothing is open."""
     violations = [
-        f"{_volume_name(volume_id)} is {run.final_types[volume_id]} in the end, not {volume_type}"
+        f"{run.name(volume_id)} is {run.final_types[volume_id]} in the end, not {volume_type}"
         for volume_id, volume_type in clean.final_types.items()
         if run.final_types[volume_id] != volume_type
     ]
     if not run.is_settled and not violations:
         open_volumes = ", ".join(
-            f"{_volume_name(state.volume_id)} {state.flip_status or state.level}"
-            for state in run.final_states
+            f"{run.name(state.volume_id)} {state.flip.status if state.flip else state.level}"
+            for state in run.states.values()
         )
         violations.append(f"something is open still {_format_minute(run, run.ended_at_s)}: {open_volumes}")
     return violations
@@ -376,16 +336,5 @@ def check_invariants(run: RunResult, clean: RunResult) -> dict[str, list[str]]:
     return {name: sentences for name, sentences in violations.items() if sentences}
 
 
-def _volume_name(volume_id: str) -> str:
-    return NAMES.get(volume_id, volume_id).split(",", 1)[0] or "the fleet"
-
-
 def _format_minute(run: RunResult, at_s: float) -> str:
     return f"in minute {(at_s - run.started_at_s) / 60:.0f}"
-
-
-def _types_by_volume(modifications: Iterable[AcceptedModification]) -> dict[str, list[str]]:
-    types: dict[str, list[str]] = {}
-    for modification in modifications:
-        types.setdefault(modification.volume_id, []).append(modification.volume_type)
-    return types

@@ -7,36 +7,35 @@ minutes longer, in which nothing may happen.
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any, Final, NamedTuple
 
-from burstlab.fault_injection.deployments import DEPLOYMENTS, Deployment
-from burstlab.fault_injection.deterministic import deterministic_execution
+from burstlab.fault_injection.cli_deployment import CliDeployment
+from burstlab.fault_injection.deployment import Deployment
 from burstlab.fault_injection.effects import InjectedFault
+from burstlab.fault_injection.lambda_deployment import LambdaDeployment
 from burstlab.fault_injection.world import (
     CALM,
     DRAINING_GP3,
     DRAINING_IO1,
     HOST,
+    NAMES,
     ON_HOLD,
     STARTS_AT,
     UNTAGGED,
-    AcceptedModification,
-    Entry,
-    FinalState,
+    FaultWorld,
     RunResult,
-    World,
 )
+from burstlab.harness.deterministic import deterministic_execution
+from burstlab.harness.effects import CHANNEL
+from burstlab.harness.world import TICK_S, temporary_directory
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.assessment import host_stall
 from burstwatch.core.ledger.flip_state import Hold
 from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.core.ledger.volume_state import VolumeState
 from burstwatch.core.text import format_instant
 from burstwatch.handlers import settle
 
-MINUTE_S: Final = 60
 # minutes of the story: each step follows soon after the one before, so that runs are short
 _RELEASE_AFTER_REFUSAL_MIN: Final = 1
 _RELEASE_LATEST_MIN: Final = 14
@@ -51,20 +50,21 @@ _FLIPPED_TYPES: Final = {DRAINING_IO1: "io1", DRAINING_GP3: "gp3", ON_HOLD: "gp3
 FINAL_TYPES: Final = {DRAINING_IO1: "gp2", DRAINING_GP3: "gp3", ON_HOLD: "gp3", CALM: "gp2", UNTAGGED: "gp2"}
 """What each volume is in the end."""
 
-_MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own is made in it
-"""Where there is memory for files, a ledger is not slowed down by a disk that other work wears."""
+DEPLOYMENTS: Final[Mapping[str, Callable[[FaultWorld, Path], Deployment]]] = {
+    CliDeployment.name: CliDeployment,
+    LambdaDeployment.name: LambdaDeployment,
+}
 
 
 def run_scenario(deployment_name: str, injected_fault: InjectedFault | None = None) -> RunResult:
     """Run the scenario once."""
     started_cpu_s = process_time()
-    world = World.create(injected_fault, is_recording=injected_fault is None)
-    parent = _MEMORY_DIRECTORY if _MEMORY_DIRECTORY.is_dir() else None
+    world = FaultWorld(injected_fault)
     with (
-        TemporaryDirectory(prefix="burstlab-faults-", dir=parent) as directory,
+        temporary_directory("burstlab-faults-") as directory,
         deterministic_execution(world.fleet.clock.now_s),
     ):
-        deployment = DEPLOYMENTS[deployment_name](world, Path(directory))
+        deployment = DEPLOYMENTS[deployment_name](world, directory)
         world.ledger = deployment.ledger
         try:
             is_settled = _run_until_settled(world, deployment)
@@ -75,19 +75,19 @@ def run_scenario(deployment_name: str, injected_fault: InjectedFault | None = No
             deployment.close()
 
 
-def _run_until_settled(world: World, deployment: Deployment) -> bool:
+def _run_until_settled(world: FaultWorld, deployment: Deployment) -> bool:
     """Whether all came to rest."""
     started_at_s, clock = int(STARTS_AT.timestamp()), world.fleet.clock
     actions = _operator_actions(world)
     delivered_events, settled_minutes = 0, 0
-    while (minute := (world.now_s - started_at_s) // MINUTE_S + 1) <= _MAX_DURATION_MIN:
-        tick_s = started_at_s + minute * MINUTE_S
+    while (minute := (world.now_s - started_at_s) // TICK_S + 1) <= _MAX_DURATION_MIN:
+        tick_s = started_at_s + minute * TICK_S
         clock.advance(tick_s - clock.now_s())
         _reduce_load_after_flip(world)
         actions = [
             action
             for action in actions
-            if not (_is_due(action, world, minute) and deployment.run_operator_change(action.change))
+            if not (action.is_due(minute) and deployment.run_operator_change(action.change))
         ]
         events = world.fleet.events
         for event in events[delivered_events:]:
@@ -105,7 +105,7 @@ def _run_until_settled(world: World, deployment: Deployment) -> bool:
     return False
 
 
-def _reduce_load_after_flip(world: World) -> None:
+def _reduce_load_after_flip(world: FaultWorld) -> None:
     """Reduce the load of a volume shortly after its modification is completed."""
     for volume_id, flipped_type in _FLIPPED_TYPES.items():
         volume = world.fleet.find(volume_id)
@@ -120,36 +120,29 @@ def _reduce_load_after_flip(world: World) -> None:
 
 
 class _OperatorAction(NamedTuple):
-    """What a person does to the ledger, and how many minutes after what; at ``latest_min`` in any case."""
+    """What a person does to the ledger, and whether it is due; what fails is tried again a minute later."""
 
     change: Callable[[Any], object]
-    latest_min: int
-    after_alert: AlertKind | None = None
+    is_due: Callable[[int], bool] = lambda _minute: True
 
 
-def _operator_actions(world: World) -> list[_OperatorAction]:
+def _operator_actions(world: FaultWorld) -> list[_OperatorAction]:
     """A person holds a volume, and releases it some minutes after the alert about the refused flip."""
     now_s = world.now_s
     hold = Hold(volume_id=ON_HOLD, by="ann", reason="backup", placed_at_s=now_s, until_s=now_s + 24 * 3600)
+
+    def is_release_due(minute: int) -> bool:
+        refused_until_s = world.now_s - _RELEASE_AFTER_REFUSAL_MIN * TICK_S
+        return minute >= _RELEASE_LATEST_MIN or any(
+            (alert.volume_id, alert.kind) == (ON_HOLD, AlertKind.FLIP_REFUSED)
+            and alert.at_s <= refused_until_s
+            for alert in world.alerts
+        )
+
     return [
-        _OperatorAction(lambda ledger: ledger.place_hold(hold), 0),
-        _OperatorAction(
-            lambda ledger: ledger.lift_hold(ON_HOLD, by="ann", at_s=world.now_s),
-            _RELEASE_LATEST_MIN,
-            AlertKind.FLIP_REFUSED,
-        ),
+        _OperatorAction(lambda ledger: ledger.place_hold(hold)),
+        _OperatorAction(lambda ledger: ledger.lift_hold(ON_HOLD, by="ann", at_s=world.now_s), is_release_due),
     ]
-
-
-def _is_due(action: _OperatorAction, world: World, minute: int) -> bool:
-    """Whether a person does it now; what fails is tried again a minute later."""
-    alerted_at_s = [
-        alert.at_s for alert in world.alerts if (alert.volume_id, alert.kind) == (ON_HOLD, action.after_alert)
-    ]
-    is_alert_old_enough = (
-        bool(alerted_at_s) and world.now_s - alerted_at_s[0] >= _RELEASE_AFTER_REFUSAL_MIN * MINUTE_S
-    )
-    return is_alert_old_enough or minute >= action.latest_min
 
 
 def _stall_event(now_s: int) -> Mapping[str, Any]:
@@ -171,7 +164,7 @@ def _stall_event(now_s: int) -> Mapping[str, Any]:
     }
 
 
-def _is_settled(world: World, ledger: Ledger) -> bool:
+def _is_settled(world: FaultWorld, ledger: Ledger) -> bool:
     """Whether nothing is open: volumes and ledger are in their final state, and all alerts were delivered."""
     states = ledger.states()
     for volume_id, final_type in FINAL_TYPES.items():
@@ -186,57 +179,33 @@ def _is_settled(world: World, ledger: Ledger) -> bool:
 
 
 def _count_undelivered(ledger: Ledger) -> int:
-    return len(ledger.pending_deliveries(channels=["people", "sns"]))
+    return len(ledger.pending_deliveries(channels=[CHANNEL, "sns"]))
 
 
-def _build_result(world: World, deployment: Deployment, *, is_settled: bool, cpu_s: float) -> RunResult:
-    ledger, injector = deployment.ledger, world.injector
+def _build_result(world: FaultWorld, deployment: Deployment, *, is_settled: bool, cpu_s: float) -> RunResult:
+    injector = world.injector
     volume_ids = [volume.volume_id for volume in world.fleet]
-    modifications = [
-        AcceptedModification(
-            int(modification.started_at.timestamp()), volume_id, modification.target.volume_type
-        )
-        for volume_id in volume_ids
-        for modification in world.fleet.modifications(volume_id)
-    ]
-    entries = [
-        Entry(entry.at_s, volume_id, str(entry.kind), dict(entry.body))
-        for volume_id in volume_ids
-        for entry in ledger.entries(volume_id)
-    ]
-    return RunResult(
+    return RunResult.collect(
+        world.fleet,
+        deployment.ledger,
+        NAMES,
+        volume_ids,
         deployment=deployment.name,
         injected_fault=injector.injected_fault,
         started_at_s=int(STARTS_AT.timestamp()),
-        ended_at_s=world.now_s,
         faulted_at_s=injector.faulted_at_s,
         crash_count=injector.crash_count,
         is_settled=is_settled,
         effects=injector.effects,
         alerts=world.alerts,
         requests=world.requests,
-        modifications=modifications,
-        entries=entries,
-        final_states=[_to_final_state(state) for state in ledger.states().values()],
-        final_types={volume.volume_id: volume.volume_type for volume in world.fleet},
         unknown_originals=world.unknown_originals,
         empty_at_s={
             volume_id: int(empty_at.timestamp())
             for volume_id in volume_ids
             if (empty_at := world.fleet.truth(volume_id).first_dry_at) is not None
         },
-        undelivered=_count_undelivered(ledger),
         internal_errors=world.internal_errors,
         failed_passes=world.failed_passes,
         cpu_s=cpu_s,
-    )
-
-
-def _to_final_state(state: VolumeState) -> FinalState:
-    return FinalState(
-        volume_id=state.volume_id,
-        level=str(state.level),
-        flip_status=str(state.flip.status) if state.flip else None,
-        modification_times_s=tuple(modification.at_s for modification in state.modifications.used),
-        is_contested=state.is_contested,
     )

@@ -5,12 +5,12 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from rich import box
 from rich.markup import escape
 from rich.table import Table
 
 from burstlab.fault_injection.effects import COLUMNS, column_of
 from burstlab.fault_injection.runs import Campaign, RunOutcome, list_injectable_faults
+from burstlab.output import make_table
 from burstwatch.core.text import format_duration
 
 SCHEMA: Final = "burstwatch.faults/v1"
@@ -21,20 +21,12 @@ _MAX_NAME_CHARS: Final = 25
 
 def build_table(campaign: Campaign) -> Table:
     """Rows are effects and how many, columns kinds of faults, cells runs and the violations in them."""
-    result_table = Table(
-        title=f"{campaign.deployment}: runs, and /violations where there are any",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
+    result_table = make_table(
+        f"{campaign.deployment}: runs, and /violations where there are any",
+        {"effect": "left", **dict.fromkeys(("#", *COLUMNS), "right")},
         show_edge=False,
         padding=0,
     )
-    for name, justify in (
-        ("effect", "left"),
-        ("#", "right"),
-        *((column_name, "right") for column_name in COLUMNS),
-    ):
-        result_table.add_column(name, justify=justify, no_wrap=True)  # type: ignore[arg-type]
     operations = list(dict.fromkeys(effect.operation for effect in campaign.clean.effects))
     effect_counts = Counter(effect.operation for effect in campaign.clean.effects)
     cells = _count_cells(campaign.outcomes)
@@ -95,15 +87,11 @@ def summarise(campaign: Campaign) -> list[str]:
 
 def build_not_applicable_table(campaign: Campaign) -> Table:
     """What was not played because it cannot be, and why."""
-    result_table = Table(
-        title=f"{campaign.deployment}: not played, and why",
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
+    result_table = make_table(
+        f"{campaign.deployment}: not played, and why",
+        dict.fromkeys(("faults", "effects", "why"), "left"),
+        overflow="fold",
     )
-    for name in ("faults", "effects", "why"):
-        result_table.add_column(name, overflow="fold")
     for (faults, reason), operations in _group_not_applicable(campaign).items():
         result_table.add_row(", ".join(faults), ", ".join(sorted(operations)), reason)
     return result_table

@@ -1,17 +1,16 @@
 """The outside of the scenario: volumes, requests to AWS, alerts to people, and the final state."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from burstlab.fault_injection.effects import Effect, FaultInjector, InjectedFault
+from burstlab.harness.outcome import DeliveredAlert, Outcome
+from burstlab.harness.world import World
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.volume import LabVolume
-from burstwatch.core.ledger.ledger import Ledger
-from burstwatch.engine.collector import Collector
-from burstwatch.engine.services import Services
 
 STARTS_AT: Final = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
 DEPLOYED_AT: Final = STARTS_AT - timedelta(days=30)
@@ -24,11 +23,11 @@ UNTAGGED: Final = "vol-0000000000000000e"
 HOST: Final = "i-00000000000000005"
 
 NAMES: Final[Mapping[str, str]] = {
-    DRAINING_IO1: "ci-7, drains, is moved to io1 and returns",
-    DRAINING_GP3: "ci-8, drains in the same minute, is moved to gp3 and stays",
-    ON_HOLD: "etcd-1, drains while a person holds it, then moved to gp3",
-    CALM: "wiki, may be moved and has no need",
-    UNTAGGED: "db-3, runs dry, and carries no opt-in tag",
+    DRAINING_IO1: "ci-7",  # drains, is moved to io1 and returns
+    DRAINING_GP3: "ci-8",  # drains in the same minute, is moved to gp3 and stays
+    ON_HOLD: "etcd-1",  # drains while a person holds it, then moved to gp3
+    CALM: "wiki",  # may be moved and has no need
+    UNTAGGED: "db-3",  # becomes empty, and has no opt-in tag
 }
 IN_SCOPE: Final = frozenset({DRAINING_IO1, DRAINING_GP3, ON_HOLD})
 
@@ -53,16 +52,6 @@ _SETTINGS: Final = LabSettings(
 )
 
 
-class DeliveredAlert(NamedTuple):
-    """An alert that was delivered."""
-
-    at_s: int
-    alert_id: str
-    volume_id: str
-    kind: str
-    level: str
-
-
 class SentRequest(NamedTuple):
     """A ModifyVolume that the watchdog sent, and the intent that the ledger had then, if any."""
 
@@ -70,33 +59,6 @@ class SentRequest(NamedTuple):
     volume_id: str
     intent_id: str | None
     is_held: bool
-
-
-class AcceptedModification(NamedTuple):
-    """A modification that AWS accepted."""
-
-    at_s: int
-    volume_id: str
-    volume_type: str
-
-
-class Entry(NamedTuple):
-    """A line of a volume's history."""
-
-    at_s: int
-    volume_id: str
-    kind: str
-    body: Mapping[str, Any]
-
-
-class FinalState(NamedTuple):
-    """How the ledger has a volume at the end."""
-
-    volume_id: str
-    level: str
-    flip_status: str | None
-    modification_times_s: tuple[int, ...]
-    is_contested: bool
 
 
 class UnknownOriginal(NamedTuple):
@@ -109,8 +71,8 @@ class UnknownOriginal(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunResult:
-    """The result of a run, for the invariants; times are seconds since the epoch.
+class RunResult(Outcome):
+    """The result of a run, for the invariants.
 
     ``empty_at_s`` is when a volume first had no credits left, according to the simulation.
     """
@@ -118,80 +80,50 @@ class RunResult:
     deployment: str
     injected_fault: InjectedFault | None
     started_at_s: int
-    ended_at_s: int
     faulted_at_s: float | None
     crash_count: int
     is_settled: bool
     effects: Sequence[Effect]
-    alerts: Sequence[DeliveredAlert]
     requests: Sequence[SentRequest]
-    modifications: Sequence[AcceptedModification]
-    entries: Sequence[Entry]
-    final_states: Sequence[FinalState]
-    final_types: Mapping[str, str]
     unknown_originals: Sequence[UnknownOriginal]
     empty_at_s: Mapping[str, int]
-    undelivered: int
     internal_errors: Sequence[str]
     failed_passes: int
     cpu_s: float
 
 
-class SimulatedServices(Services):
-    """The product's own shell, but its passes take as long as the simulated clock says."""
+class FaultWorld(World):
+    """The volumes and the people; records what happens to them.
 
-    __slots__ = ()
+    Without an ``injected_fault``, the faults that each effect could have are recorded.
+    """
 
-    def build_collector(self, now_s: float) -> Collector:
-        return replace(super().build_collector(now_s), monotonic=self.clock)
-
-
-@dataclass(slots=True)
-class World:
-    """The volumes and the people; records what happens to them."""
-
-    fleet: LabFleet
-    injector: FaultInjector
-    alerts: list[DeliveredAlert] = field(default_factory=list)
-    requests: list[SentRequest] = field(default_factory=list)
-    unknown_originals: list[UnknownOriginal] = field(default_factory=list)
-    internal_errors: list[str] = field(default_factory=list)
-    idled_volume_ids: set[str] = field(default_factory=set)
-    failed_passes: int = 0
-    ledger: Ledger | None = None
-
-    @classmethod
-    def create(cls, injected_fault: InjectedFault | None = None, *, is_recording: bool = False) -> "World":
+    def __init__(self, injected_fault: InjectedFault | None = None) -> None:
         """Five volumes on one host, which have been living for ten minutes."""
-        fleet = LabFleet(LabClock.manual(STARTS_AT - timedelta(minutes=1)), _SETTINGS)
-        for volume in _define_volumes():
-            fleet.add(volume)
-        fleet.set_load(UNTAGGED, "idle", STARTS_AT + timedelta(minutes=_UNTAGGED_BUSY_UNTIL_MIN))
-        return cls(fleet, FaultInjector(fleet.clock, injected_fault, is_recording=is_recording))
-
-    @property
-    def now_s(self) -> int:
-        return self.fleet.now_s()
+        self.fleet = LabFleet(LabClock.manual(STARTS_AT - timedelta(minutes=1)), _SETTINGS)
+        self.fleet.add_all(_define_volumes())
+        self.fleet.set_load(UNTAGGED, "idle", STARTS_AT + timedelta(minutes=_UNTAGGED_BUSY_UNTIL_MIN))
+        self.injector = FaultInjector(self.fleet.clock, injected_fault, is_recording=injected_fault is None)
+        self.alerts: list[DeliveredAlert] = []
+        self.requests: list[SentRequest] = []
+        self.unknown_originals: list[UnknownOriginal] = []
+        self.internal_errors: list[str] = []
+        self.idled_volume_ids: set[str] = set()
+        self.failed_passes = 0
 
     def record_alert(self, document: Mapping[str, Any]) -> None:
         """People get an alert."""
-        volume_id = document["volume"].get("volume_id", "")
-        self.alerts.append(
-            DeliveredAlert(self.now_s, document["alert_id"], volume_id, document["kind"], document["level"])
-        )
+        self.alerts.append(DeliveredAlert.from_document(self.now_s, document))
 
     def record_modify(self, volume_id: str) -> None:
         """The watchdog sends a ModifyVolume."""
-        assert self.ledger is not None
-        state = self.ledger.states_of({volume_id}).get(volume_id)
-        flip = state.flip if state else None
+        flip = self.flip(volume_id)
         holds = [hold for hold in self.ledger.holds(self.now_s) if hold.applies_to(volume_id, self.now_s)]
         intent_id = flip.intent_id if flip is not None and flip.is_under_way else None
         self.requests.append(SentRequest(self.now_s, volume_id, intent_id, bool(holds)))
 
     def check_originals(self) -> None:
         """Check that the ledger has the original of every volume that is flipped, or is being modified."""
-        assert self.ledger is not None
         states = self.ledger.states()
         for volume in self.fleet:
             self.fleet.find(volume.volume_id)
@@ -233,5 +165,5 @@ def _define_volume(
         balance_pct=balance_pct,
         starts_at=STARTS_AT - timedelta(minutes=10),
         instance_id=HOST,
-        tags={"Name": NAMES[volume_id].split(",", 1)[0], **tags},
+        tags={"Name": NAMES[volume_id], **tags},
     )

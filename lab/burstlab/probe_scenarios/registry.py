@@ -8,7 +8,6 @@ from burstlab.probe_scenarios.table import ProbeRun
 from burstlab.probe_scenarios.testbed import Testbed
 
 ScenarioFunction = Callable[[Testbed], bool]
-LOCK_CAUSES: Final = ("frozen_or_lock",)
 HELD_CAUSES: Final = ("stalled", "frozen_or_lock")
 
 

@@ -3,32 +3,24 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Final
 
-from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
+from burstlab.fake_aws.in_process_clients import InProcessCloudWatch
+from burstlab.harness.world import PASS_DELAY_S, build_services
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.minute_history import MINUTE_S
 from burstlab.score.cases import Case
 from burstlab.score.ground_truth import START_S, make_fleet
 from burstlab.score.metric_delay import MetricDelay
 from burstlab.score.record import METRIC_USD, AlertStart, CaseRecord, SpanRecorder, accepted_modifications
-from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.alerts.alert import Alert, AlertKind
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import VolumeType
-from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import CadencePolicy, Policy
 from burstwatch.core.watch.decision import Decision
-from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 
-if TYPE_CHECKING:
-    from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-
-_PASS_DURATION_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
 _NO_LIMIT: Final = 10**6  # never reached
 _DEPLETION_ALERTS: Final = (AlertKind.DRAINING, AlertKind.EXHAUSTED)
 
@@ -71,7 +63,9 @@ def run_watchdog(
     fleet = make_fleet(cases, settings)
     metric_delay.add_gaps(fleet)
     reader = InProcessCloudWatch(fleet)
-    services = _make_services(fleet, reader, policy, is_flipping=is_flipping)
+    services = build_services(fleet, SqliteLedger.in_memory(), policy, cloudwatch=reader)
+    if not is_flipping:
+        services = replace(services, modifier=None)
     recorders = {case.volume_id: _VolumeRecorder() for case in cases}
     remaining = sorted(cases, key=lambda case: case.duration_s, reverse=True)
     records: dict[str, CaseRecord] = {}
@@ -82,7 +76,7 @@ def run_watchdog(
             records[case.volume_id] = _finish_case(
                 fleet, case, recorders.pop(case.volume_id), reader.billed_metrics[case.volume_id]
             )
-        fleet.clock.advance(tick_s + _PASS_DURATION_S - fleet.now_s())
+        fleet.clock.advance(tick_s + PASS_DELAY_S - fleet.now_s())
         report = run_tick(services, tick_at_s=tick_s, now_s=fleet.clock.now_s())
         assert report is not None
         assert not report.internal_errors, report.internal_errors
@@ -92,21 +86,6 @@ def run_watchdog(
         tick_s += MINUTE_S
         report_progress(len(remaining))
     return records
-
-
-def _make_services(
-    fleet: LabFleet, reader: InProcessCloudWatch, policy: Policy, *, is_flipping: bool
-) -> Services:
-    ec2 = cast("Any", InProcessEc2(fleet))
-    return Services(
-        ec2=Ec2Reader(ec2),
-        cloudwatch=cast("CloudWatchReader", reader),
-        ledger=SqliteLedger.in_memory(),
-        calls=CallCounter(),
-        policy=policy,
-        location=AwsLocation(region=fleet.settings.region),
-        modifier=Ec2Modifier(ec2) if is_flipping else None,
-    )
 
 
 def _record_decision(recorder: _VolumeRecorder, decision: Decision, now_s: int) -> None:

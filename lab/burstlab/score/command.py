@@ -1,7 +1,5 @@
 """``burstlab score``: the watchdog and other contenders on recorded load."""
 
-import json
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import groupby, product
@@ -10,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 import click
-from rich.console import Console
-from rich.progress import Progress
 
 from burstlab.main import HELP
+from burstlab.output import output_console, print_json, show_progress
 from burstlab.score.aggregate import SCHEMA, ScoreSummary, summarise
 from burstlab.score.cases import LoadShape, NamedRecording, find_recordings, make_cases
 from burstlab.score.job import CaseOutcome, Job, score_job
@@ -26,7 +23,6 @@ from burstwatch.core.policy.policy import Policy, PolicyError
 
 SIZES: Final = "8,33,100,250,500"
 _ALL: Final = "all"
-_COLUMNS: Final = 80  # where the output is not a terminal
 
 
 class NumberList(click.ParamType[tuple[float, ...]]):
@@ -151,14 +147,10 @@ def score(
     if picture is not None:
         draw(summaries[-1], picture)
     if as_json:
-        click.echo(
-            json.dumps(
-                {"schema": SCHEMA, "held": held, "sets": [summary.to_document() for summary in summaries]},
-                indent=1,
-            )
-        )
+        sets = [summary.to_document() for summary in summaries]
+        print_json({"schema": SCHEMA, "held": held, "sets": sets})
         return
-    console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
+    console = output_console()
     for summary in summaries:
         for target in summary.acting:
             console.print(build_action_table(summary, target))
@@ -194,17 +186,15 @@ def make_jobs(
 
 def run_jobs(jobs: Sequence[Job], workers: int | None = None) -> list[CaseOutcome]:
     """Play all jobs, each in a process, with progress on a terminal."""
-    console = Console(stderr=True)
     with (
-        Progress(console=console, transient=True, disable=not console.is_terminal) as progress,
+        show_progress("fleets played", len(jobs)) as advance,
         ProcessPoolExecutor(workers or cpu_count()) as pool,
     ):
-        task = progress.add_task("fleets played", total=len(jobs))
         index_by_future = {pool.submit(score_job, job): index for index, job in enumerate(jobs)}
         outcomes_by_index: dict[int, list[CaseOutcome]] = {}
         for future in as_completed(index_by_future):
             outcomes_by_index[index_by_future[future]] = future.result()
-            progress.advance(task)
+            advance()
     return [outcome for index in sorted(outcomes_by_index) for outcome in outcomes_by_index[index]]
 
 

@@ -26,7 +26,6 @@ from burstwatch.core.policy.policy import Policy
 NO_ACTION: Final = "nothing"
 ORACLE: Final = "oracle"
 BURSTWATCH: Final = "burstwatch"
-BURSTWATCH_EVERY_MINUTE: Final = "burstwatch, every minute"
 TARGETS: Final = (VolumeType.GP3, VolumeType.IO1)
 _POLL_S: Final = 300  # what the benchmark compares with: polling every five minutes
 _CALM_PCT: Final = 95.0  # the policy's watch_below

@@ -1,6 +1,6 @@
 """What a contender did to one case, in values that can cross between processes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -108,7 +108,3 @@ def _to_configuration(modification: Modification) -> Configuration:
         iops=None if volume_type is VolumeType.GP2 else modification.target.iops,
         throughput_mib_s=modification.target.throughput_mib_s if volume_type is VolumeType.GP3 else None,
     )
-
-
-RecordsByVolume = Mapping[str, CaseRecord]
-"""By the id of the case's volume."""

@@ -1,28 +1,21 @@
 """``burstlab month``: does the watchdog drift, grow or leak in a month of minutes?"""
 
-import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import click
-from rich import box
-from rich.console import Console
-from rich.progress import Progress
-from rich.table import Table
 
+from burstlab.harness.world import temporary_directory
 from burstlab.main import HELP
-from burstlab.soak.runner import DAY_MIN, Day, run
-from burstlab.soak.scenario import VOLUMES
+from burstlab.output import make_table, output_console, print_json, show_progress
+from burstlab.soak.runner import Day, run
+from burstlab.soak.scenario import DAY_MIN, VOLUMES
 from burstwatch.core.errors import BurstwatchError
 
 SCHEMA: Final = "burstwatch.lab.month/v1"
-_COLUMNS: Final = 80  # where the output is not a terminal
 _WEEK_DAYS: Final = 7
 _LAB_RETENTION_DAYS: Final = 15  # until then the lab's own history grows, as CloudWatch's would
 # an empty schema; indexes, and pages that are partly empty, on top of the history's text
@@ -37,8 +30,6 @@ _MAX_SLOWDOWN_FACTOR: Final = 1.5
 _MAX_SLOWDOWN_MS: Final = 0.2
 _MAX_EXTRA_MIB: Final = 8.0
 """An allocator's fragments; a leak of a KiB per tick exceeds it within six days."""
-
-_MEMORY_DIRECTORY: Final = Path("/dev/shm")  # noqa: S108 - only a folder of ours is made in it
 
 
 @click.command(context_settings=HELP, epilog="Example: burstlab month --days 7")
@@ -59,7 +50,7 @@ def month(*, days: int, keep: Path | None, as_json: bool) -> None:
     """
     if keep is not None and keep.exists():
         raise click.ClickException(f"{keep} exists: name a new file, or move it away")
-    with temporary_directory() as directory:
+    with temporary_directory("burstlab-month-") as directory:
         try:
             measured_days = list(_run_days(days, keep or directory / "ledger.db"))
         except BurstwatchError as error:
@@ -71,31 +62,16 @@ def month(*, days: int, keep: Path | None, as_json: bool) -> None:
             "days": [day.to_document() for day in measured_days],
             "broken": violations,
         }
-        click.echo(json.dumps(document, indent=1))
+        print_json(document)
     else:
         _print_table(measured_days, violations)
     if violations:
         sys.exit(1)
 
 
-@contextmanager
-def temporary_directory() -> Iterator[Path]:
-    """A temporary folder for a ledger: in memory if the system supports that.
-
-    A month has 140,000 transactions, each of which would wait for the disk.
-    """
-    parent = (
-        _MEMORY_DIRECTORY if _MEMORY_DIRECTORY.is_dir() and os.access(_MEMORY_DIRECTORY, os.W_OK) else None
-    )
-    with TemporaryDirectory(prefix="burstlab-month-", dir=parent) as directory:
-        yield Path(directory)
-
-
 def _run_days(days: int, path: Path) -> Iterator[Day]:
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("days", total=days)
-        yield from run(days, path.absolute(), report_progress=lambda: progress.advance(task))
+    with show_progress("days", days) as advance:
+        yield from run(days, path.absolute(), report_progress=advance)
 
 
 def find_violations(days: Sequence[Day]) -> list[str]:
@@ -151,28 +127,12 @@ def _check_trend(days: Sequence[Day]) -> Iterator[str]:
 
 
 def _print_table(days: Sequence[Day], violations: Sequence[str]) -> None:
-    console = Console(width=None if sys.stdout.isatty() else _COLUMNS, highlight=False)
-    table = Table(
-        box=box.SIMPLE_HEAD,
-        title=f"{len(VOLUMES)} volumes, {len(days)} days, {len(days) * DAY_MIN:,} ticks",
-        title_justify="left",
-        padding=(0, 1, 0, 0),
-        pad_edge=False,
+    console = output_console()
+    counts = ("day", "flips", "back", "told", "states", "entries", "KiB")
+    table = make_table(
+        f"{len(VOLUMES)} volumes, {len(days)} days, {len(days) * DAY_MIN:,} ticks",
+        dict.fromkeys((*counts, "idle ms", "busy ms", "objects", "MiB"), "right"),
     )
-    for column in (
-        "day",
-        "flips",
-        "back",
-        "told",
-        "states",
-        "entries",
-        "KiB",
-        "idle ms",
-        "busy ms",
-        "objects",
-        "MiB",
-    ):
-        table.add_column(column, justify="right", no_wrap=True)
     for day in days:
         table.add_row(
             f"{day.number}",

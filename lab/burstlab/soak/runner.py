@@ -9,31 +9,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from time import process_time
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final
 
-from burstlab.fake_aws.in_process_clients import InProcessCloudWatch, InProcessEc2
+from burstlab.harness.effects import CHANNEL, RecordingChannel
+from burstlab.harness.invariants import open_flips
+from burstlab.harness.world import PASS_DELAY_S, SWEEP_S, TICK_S, build_services
 from burstlab.model.load import NEVER_S
-from burstlab.soak.scenario import POLICY, Scenario
-from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.ec2 import Ec2Reader
-from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
+from burstlab.soak.scenario import DAY_MIN, POLICY, Scenario
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.alerts.alert import Alert
 from burstwatch.core.ledger.flip_state import Direction
-from burstwatch.core.ledger.ledger import Ledger
 from burstwatch.core.ledger.ledger_entry import EntryKind
-from burstwatch.core.location import AwsLocation
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 
-if TYPE_CHECKING:
-    from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
-
-DAY_MIN: Final = 24 * 60
-CHANNEL: Final = "people"
-_TICK_S: Final = 60  # the focus tick
-_PASS_DURATION_S: Final = 2  # the watchdog reads CloudWatch about two seconds after its tick
-_SWEEP_S: Final = 300  # the policy's default
 _PAGE_KIB: Final = 4  # of Linux on x86-64 and most arm64 systems
 _TABLES: Final = (
     "states",
@@ -87,17 +75,6 @@ class Day:
 
 
 @dataclass(slots=True)
-class _RecordingChannel:
-    """A channel that records alerts."""
-
-    deliveries: Counter[str] = field(default_factory=Counter)
-    name: str = CHANNEL
-
-    def send(self, alert: Alert) -> None:
-        self.deliveries[alert.alert_id] += 1
-
-
-@dataclass(slots=True)
 class _TickTimes:
     """What the ticks of a day took, and came to."""
 
@@ -109,40 +86,28 @@ class _TickTimes:
 
 def run(days: int, path: Path, *, report_progress: Callable[[], None] = lambda: None) -> Iterator[Day]:
     """Run this many days with a new ledger in this file, and yield each when it is over."""
-    scenario, channel = Scenario.create(), _RecordingChannel()
+    deliveries: Counter[str] = Counter()
+    channel = RecordingChannel(lambda alert: deliveries.update([alert.alert_id]))
     with SqliteLedger.open(path) as ledger:
-        services = _make_services(scenario, ledger, channel)
+        scenario = Scenario(ledger)
+        services = build_services(scenario.fleet, ledger, POLICY, channels=[channel])
         for number in range(days):
             tick_times = _TickTimes()
             for minute in range(number * DAY_MIN, (number + 1) * DAY_MIN):
-                scenario.apply_events(minute, ledger)
+                scenario.apply_events(minute)
                 _tick(services, scenario, tick_times)
             report_progress()
-            yield _measure_day(number + 1, tick_times, scenario, ledger, path, channel)
-
-
-def _make_services(scenario: Scenario, ledger: Ledger, channel: _RecordingChannel) -> Services:
-    ec2 = cast("Any", InProcessEc2(scenario.fleet))
-    return Services(
-        ec2=Ec2Reader(ec2),
-        cloudwatch=cast("CloudWatchReader", InProcessCloudWatch(scenario.fleet)),
-        ledger=ledger,
-        calls=CallCounter(),
-        policy=POLICY,
-        location=AwsLocation(region=scenario.fleet.settings.region),
-        channels=[channel],
-        modifier=Ec2Modifier(ec2),
-    )
+            yield _measure_day(number + 1, tick_times, scenario, path, deliveries)
 
 
 def _tick(services: Services, scenario: Scenario, tick_times: _TickTimes) -> None:
     """One pass shortly after its minute; then the lab advances to the next minute."""
     clock, tick_s = scenario.fleet.clock, scenario.fleet.now_s()
-    clock.advance(_PASS_DURATION_S)
+    clock.advance(PASS_DELAY_S)
     started_cpu_s = process_time()
     report = run_tick(services, tick_at_s=tick_s, now_s=clock.now_s())
     cpu_s = process_time() - started_cpu_s
-    clock.advance(_TICK_S - _PASS_DURATION_S)
+    clock.advance(TICK_S - PASS_DELAY_S)
     if report is None:
         tick_times.missed_ticks += 1
         return
@@ -151,24 +116,13 @@ def _tick(services: Services, scenario: Scenario, tick_times: _TickTimes) -> Non
 
 
 def _measure_day(
-    number: int,
-    tick_times: _TickTimes,
-    scenario: Scenario,
-    ledger: Ledger,
-    path: Path,
-    channel: _RecordingChannel,
+    number: int, tick_times: _TickTimes, scenario: Scenario, path: Path, deliveries: Counter[str]
 ) -> Day:
-    states, snapshot = ledger.states(), ledger.fleet_snapshot()
-    flips_in_progress = [
-        volume_id_in_ledger
-        for volume_id_in_ledger, state in states.items()
-        if state.flip and state.flip.is_under_way
-    ]
+    states, snapshot = scenario.ledger.states(), scenario.ledger.fleet_snapshot()
     scenario.fleet.changes_in_progress()
-    changing = {volume.volume_id for volume in scenario.fleet if volume.change is not None}
-    last_sweep_at_s = (scenario.fleet.now_s() - _TICK_S) // _SWEEP_S * _SWEEP_S
-    rows, history_kib = _count_rows(path)
-    directions = _count_accepted(path)
+    modifying = {volume.volume_id for volume in scenario.fleet if volume.change is not None}
+    last_sweep_at_s = (scenario.now_s - TICK_S) // SWEEP_S * SWEEP_S
+    rows, history_kib, directions = _read_ledger(path)
     return Day(
         number=number,
         ticks=len(tick_times.idle_s) + len(tick_times.busy_s),
@@ -186,31 +140,25 @@ def _measure_day(
         memory_mib=_memory_mib(),
         volumes=len(scenario.fleet),
         watermark_lag_s=last_sweep_at_s - (snapshot.tick_at_s if snapshot else 0),
-        open_intents=sum(volume_id not in changing for volume_id in flips_in_progress),
-        undelivered=len(ledger.pending_deliveries(channels=[CHANNEL])),
-        told=len(channel.deliveries),
-        told_twice=sum(channel.deliveries.values()) - len(channel.deliveries),
+        open_intents=len(open_flips(states, modifying)),
+        undelivered=len(scenario.ledger.pending_deliveries(channels=[CHANNEL])),
+        told=len(deliveries),
+        told_twice=deliveries.total() - len(deliveries),
         flips=directions[Direction.FLIP],
         returns=directions[Direction.FLIP_BACK],
         failures=tick_times.failures,
     )
 
 
-def _count_rows(path: Path) -> tuple[dict[str, int], float]:
-    """How many rows each table has, and how much history there is in KiB."""
+def _read_ledger(path: Path) -> tuple[dict[str, int], float, Counter[str]]:
+    """The rows of each table, the KiB of history, and the modifications that AWS accepted, by direction."""
     with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         rows = {table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in _TABLES}  # noqa: S608 - ours
         (history,) = connection.execute("SELECT total(length(body)) FROM entries").fetchone()
-        return rows, history / 1024
-
-
-def _count_accepted(path: Path) -> Counter[str]:
-    """How many modifications AWS took, by direction."""
-    with closing(sqlite3.connect(f"{path.as_uri()}?mode=ro", uri=True)) as connection:
         directions = connection.execute(
             "SELECT json_extract(body, '$.direction') FROM entries WHERE kind = ?", (EntryKind.ACCEPTED,)
         )
-        return Counter(direction for (direction,) in directions)
+        return rows, history / 1024, Counter(direction for (direction,) in directions)
 
 
 def _file_kib(path: Path) -> float:

@@ -10,19 +10,24 @@ import os
 import signal
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
+from burstlab.harness.effects import CHANNEL, CrashPoint, Hook, ProcessKilled, kill_process
+from burstlab.harness.invariants import (
+    each_flip_is_what_aws_shows,
+    each_intent_has_one_end,
+    each_modification_was_decided,
+    the_quota_counts_agree,
+)
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ledger.flip_state import EXTERNAL, WATCHDOG, Direction, FlipStatus, ManualWindowOverride
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from support.concurrency.crash_harness import CrashRun, a_policy, shared_lab
-from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
 from support.paths import ROOT
 
 VOLUME_ID = "vol-000000000000000c1"
@@ -170,12 +175,17 @@ def check_each_modified_once(play: CrashRun, types: list[str]) -> None:
 
 def check_ledger(play: CrashRun) -> None:
     """Each intent has one end, those that AWS took are what is counted as used up, and nothing is open."""
-    intents = [entry.body["intent_id"] for entry in play.entries(VOLUME_ID, EntryKind.INTENT)]
+    outcome = play.outcome()
+    laws = (
+        each_intent_has_one_end,
+        each_modification_was_decided,
+        the_quota_counts_agree,
+        each_flip_is_what_aws_shows,
+    )
+    assert [violation for law in laws for violation in law(outcome)] == []
+    intents = [body["intent_id"] for body in outcome.bodies(EntryKind.INTENT)]
     assert len(set(intents)) == len(intents)
-    ended = play.entries(VOLUME_ID, EntryKind.ACCEPTED, EntryKind.NOT_DONE)
-    assert Counter(entry.body["intent_id"] for entry in ended) == Counter(intents)
-    starts_s = [int(modification.started_at.timestamp()) for modification in play.modifications(VOLUME_ID)]
-    assert len(play.entries(VOLUME_ID, EntryKind.ACCEPTED)) == len(starts_s)
+    starts_s = [modification.at_s for modification in outcome.modifications]
     state, has_returned = play.state(VOLUME_ID), play.volume_type(VOLUME_ID) == "gp2"
     assert [(use.at_s, use.by) for use in state.modifications.used] == [
         (start_s, WATCHDOG) for start_s in starts_s
@@ -284,8 +294,7 @@ def final_state(play: CrashRun) -> dict[str, object]:
         ],
         "flip": flip and (flip.status, 0 <= flip.requested_at_s - begins_s < SLOWEST_S, str(flip.target)),
         "waiting": [
-            (waits.alert.kind, waits.attempts)
-            for waits in play.ledger.pending_deliveries(channels=[CHANNEL_NAME])
+            (waits.alert.kind, waits.attempts) for waits in play.ledger.pending_deliveries(channels=[CHANNEL])
         ],
         "swept": play.ledger.fleet_snapshot() is not None,
         "modifications": len(play.modifications(VOLUME_ID)),

@@ -8,25 +8,14 @@ import pytest
 from burstctl.experiment import runner
 from burstctl.experiment.journal import Journal, JournalStore, Stage
 from burstctl.experiment.waiting import Waiter
+from burstlab.harness.effects import CrashPoint, ProcessKilled
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.concurrency.crash_harness import LabClients, SharedLab, a_policy, shared_lab
-from support.concurrency.crash_injection import CrashingLedger, CrashPoint, ProcessKilled
 
 VOLUME_ID = "vol-000000000000000e1"
-HOLDS = frozenset({"place_hold", "lift_hold"})
-
-
-class CrashingLedgerWithHolds(CrashingLedger):
-    """Placing and lifting a hold are effects as well."""
-
-    def __getattr__(self, name):
-        if name not in HOLDS:
-            return super().__getattr__(name)
-        known = getattr(self._ledger, name)
-        return lambda *args, **kwargs: self._fuse.run_effect(name, lambda: known(*args, **kwargs))
 
 
 @dataclass
@@ -88,7 +77,6 @@ def resume(lab, directory, fuse, monkeypatch) -> Journal:
         shell = LabClients.build_services(lab.clients, ledger, a_policy(), fuse, [])
         shell = runner.replace(
             shell,
-            ledger=CrashingLedgerWithHolds(ledger, fuse),
             channels=[],
             clock=lambda: float(lab.fleet.now_s()),
         )

@@ -14,7 +14,8 @@ import pytest
 
 from burstctl.context.on_demand_pass import evaluate_fleet
 from burstctl.flip.plan_orders import plan_orders
-from burstlab.model.volume import LabVolume
+from burstlab.harness.effects import CHANNEL, CrashPoint, Hook, ProcessKilled, kill_process
+from burstlab.harness.world import World
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.errors import AwsFailure, FailureKind
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
@@ -23,15 +24,20 @@ from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipOrder
 from burstwatch.core.flips.outcome import OutcomeStatus
 from burstwatch.core.flips.refusal import Guard
-from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus, Hold
+from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, FlipCause, FlipStatus
 from burstwatch.core.ledger.ledger import Change
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.tick_pass import run_tick
 from support.builders.states import with_fields
-from support.concurrency.crash_harness import INSTANCE_ID, LabClients, a_policy, shared_lab
-from support.concurrency.crash_injection import CHANNEL_NAME, CrashPoint, Hook, ProcessKilled, kill_process
+from support.concurrency.crash_harness import (
+    LabClients,
+    a_lab_volume,
+    a_policy,
+    crashing_modifier,
+    shared_lab,
+)
 from support.paths import ROOT
 
 RACE_PROCESS = ROOT / "tests" / "support" / "concurrency" / "race_process.py"
@@ -41,7 +47,7 @@ SETTLED = (EntryKind.INTENT, EntryKind.NOT_DONE, EntryKind.ACCEPTED, EntryKind.R
 
 
 @dataclass
-class RaceSetup:
+class RaceSetup(World):
     """A lab, a ledger file, and the processes that use them, each with its own connection."""
 
     lab: object
@@ -53,10 +59,6 @@ class RaceSetup:
     @property
     def fleet(self):
         return self.lab.fleet
-
-    @property
-    def now_s(self) -> int:
-        return self.fleet.now_s()
 
     @property
     def ledger(self) -> SqliteLedger:
@@ -71,19 +73,14 @@ class RaceSetup:
 
     def add_draining(self, count: int, *, size_gib: int = 100, **tags: str) -> list[str]:
         """Each is empty in seven minutes."""
-        volume_tags = {"burstwatch:mode": "auto"} | {
-            f"burstwatch:{key}": value for key, value in tags.items()
-        }
-        started_at = self.fleet.clock.now()
         added = [
-            LabVolume(
-                volume_id=f"vol-{number:017x}",
+            a_lab_volume(
+                f"vol-{number:017x}",
+                "steady:2500",
                 size_gib=size_gib,
-                load="steady:2500",
                 balance_pct=46,
-                starts_at=started_at,
-                instance_id=INSTANCE_ID,
-                tags=volume_tags,
+                starts_at=self.fleet.clock.now(),
+                **tags,
             )
             for number in range(1, count + 1)
         ]
@@ -162,7 +159,7 @@ def test_ten_concurrent_watchdogs_modify_and_report_each_volume_once(race):
     race.fleet.clock.advance(60)
     run_all_passes(race, 1)
     assert max(Counter(race.sent_alert_ids).values()) == 1
-    assert not race.ledger.pending_deliveries(channels=[CHANNEL_NAME])
+    assert not race.ledger.pending_deliveries(channels=[CHANNEL])
 
 
 def test_ten_workers_at_once_stay_within_the_fleet_cap(race):
@@ -253,7 +250,7 @@ def test_a_change_by_others_that_another_watchdog_notices_first_is_respected(rac
         state = race.ledger.states()[volume_id]
         after = with_fields(state, revision=state.revision + 1, contested_at_s=race.now_s)
         noticed = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
-        assert race.ledger.commit([noticed], channels=[CHANNEL_NAME])
+        assert race.ledger.commit([noticed], channels=[CHANNEL])
 
     hook = Hook(name="record_intent", action=notice)
     report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
@@ -284,10 +281,7 @@ def test_two_watchdogs_with_the_same_ticks_doubled_and_late_flip_and_flip_back_o
 def test_a_hold_placed_in_the_middle_stops_every_intent_after_it(race):
     """It comes right before the fourth intent of eight."""
     volume_ids = race.add_draining(8)
-    hold = Hold(
-        volume_id=None, by="anna", reason="release", placed_at_s=race.now_s, until_s=race.now_s + 3600
-    )
-    hook = Hook(name="record_intent", nth=4, action=lambda: race.ledger.place_hold(hold))
+    hook = Hook(name="record_intent", nth=4, action=lambda: race.hold(None, 3600))
     report = evaluate_fleet(race.worker(CrashPoint(hooks=[hook])), now_s=race.now_s)
     result = Counter(outcome.status for outcome in report.outcomes.values())
     assert result == {OutcomeStatus.FLIPPED: 3, OutcomeStatus.REFUSED: 5}
@@ -301,14 +295,7 @@ def test_ten_workers_and_a_hold_at_once_leave_no_intent_after_the_hold(race):
 
     def hold_each():
         for volume_id in volume_ids:
-            hold = Hold(
-                volume_id=volume_id,
-                by="anna",
-                reason="release",
-                placed_at_s=race.now_s,
-                until_s=race.now_s + 3600,
-            )
-            race.ledger.place_hold(hold)
+            race.hold(volume_id, 3600)
 
     run_concurrently(hold_each, *jobs)
     for volume_id in volume_ids:
@@ -337,10 +324,7 @@ def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
     """Of the 6,000 IOPS of io1 the first wants half, and is put on hold right before its intent."""
     race.policy = a_policy(flip={"io1_iops_limit": "6000"})
     held, second, third, fourth = race.add_draining(4)
-    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
-    shell = race.worker(
-        CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.ledger.place_hold(hold))])
-    )
+    shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=lambda: race.hold(held, 60))]))
     orders = io1_orders([held, second, third, fourth])
 
     result = execute_flips(shell, orders, shell.build_collector(race.now_s))
@@ -352,8 +336,7 @@ def test_what_is_refused_takes_nothing_of_the_accounts_quota(race):
 def test_plans_show_who_would_get_what_is_left_of_the_accounts_quota(race):
     race.policy = a_policy(flip={"io1_iops_limit": "6000"})
     held, second, third, fourth = race.add_draining(4)
-    hold = Hold(volume_id=held, by="ben", reason="x", placed_at_s=race.now_s, until_s=race.now_s + 60)
-    race.ledger.place_hold(hold)
+    race.hold(held, 60)
     shell = race.worker()
 
     planned = plan_orders(shell, io1_orders([held, second, third, fourth]), shell.build_collector(race.now_s))
@@ -371,7 +354,7 @@ def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
         state = race.ledger.states()[volume_id]
         touched = replace(state, revision=state.revision + 1)
         change = Change(volume_id=volume_id, expected_revision=state.revision, state=touched)
-        assert race.ledger.commit([change], channels=[CHANNEL_NAME])
+        assert race.ledger.commit([change], channels=[CHANNEL])
 
     shell = race.worker(CrashPoint(hooks=[Hook(name="record_intent", action=touch)]))
     result = execute_flips(shell, io1_orders([volume_id]), shell.build_collector(race.now_s))
@@ -483,21 +466,17 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
 
     shell = replace(
         shell,
-        modifier=replace(shell.modifier, crash_point=CrashPoint(hooks=[Hook("ModifyVolume", look_twice)])),
+        modifier=crashing_modifier(shell.modifier, CrashPoint(hooks=[Hook("ModifyVolume", look_twice)])),
     )
     order = FlipOrder(
         volume_id=volume_id, direction=Direction.FLIP, cause=FlipCause.DRAINING, reason="critical"
     )
     assert execute_flips(shell, [order], collector)[volume_id].status is OutcomeStatus.FLIPPED
-    [intent] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.INTENT)]
-    [accepted] = [entry.body["intent_id"] for entry in entries(race, volume_id, EntryKind.ACCEPTED)]
+    [intent] = [entry.body["intent_id"] for entry in race.entries(volume_id, EntryKind.INTENT)]
+    [accepted] = [entry.body["intent_id"] for entry in race.entries(volume_id, EntryKind.ACCEPTED)]
     assert intent == accepted
     assert abs(race.ledger.states()[volume_id].flip.requested_at_s - began_s - 180) <= 1
-    assert not entries(race, volume_id, EntryKind.NOT_DONE)
-
-
-def entries(race, volume_id, kind):
-    return [entry for entry in race.ledger.entries(volume_id) if entry.kind is kind]
+    assert not race.entries(volume_id, EntryKind.NOT_DONE)
 
 
 def pause_before_sending(race, volume_id):

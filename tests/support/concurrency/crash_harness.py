@@ -1,6 +1,6 @@
 """A watchdog that dies at a chosen effect and is started again, and the world around it, which goes on."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -9,31 +9,30 @@ from functools import cache
 from boto3.session import Session
 
 from burstlab.fake_aws.server import ACCESS_KEY, Endpoint
+from burstlab.harness.effects import (
+    CHANNEL,
+    CrashPoint,
+    EffectProxy,
+    ProcessKilled,
+    RecordingChannel,
+    watch_ledger,
+)
+from burstlab.harness.outcome import Outcome
+from burstlab.harness.world import World
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabInstance, LabSettings
-from burstlab.model.modification import Modification
 from burstlab.model.volume import LabVolume
 from burstwatch.adapters.aws.call_counter import CallCounter
 from burstwatch.adapters.aws.cloudwatch import CloudWatchReader
 from burstwatch.adapters.aws.ec2 import Ec2Reader
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
-from burstwatch.core.ledger.flip_state import Flip
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.location import AwsLocation
 from burstwatch.core.policy.policy import Policy
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from burstwatch.wiring.bootstrap import build_client, build_modifier
-from support.concurrency.crash_injection import (
-    CHANNEL_NAME,
-    CrashingChannel,
-    CrashingLedger,
-    CrashingModifier,
-    CrashPoint,
-    ProcessKilled,
-)
 
 FIRST_DAY = datetime(2026, 11, 20, 16, 0, tzinfo=UTC)
 INSTANCE_ID = "i-00000000000000005"
@@ -53,10 +52,42 @@ def a_policy(**sections) -> Policy:
     return Policy.from_mapping(quick)
 
 
+def a_lab_volume(
+    volume_id: str, load: str, *, size_gib: int, balance_pct: float, starts_at: datetime, **tags: str
+) -> LabVolume:
+    """A volume on the host that may be modified; ``tags`` without their prefix."""
+    return LabVolume(
+        volume_id=volume_id,
+        size_gib=size_gib,
+        load=load,
+        balance_pct=balance_pct,
+        starts_at=starts_at,
+        instance_id=INSTANCE_ID,
+        tags={"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()},
+    )
+
+
 @cache
 def boto_session() -> Session:
     """One for all: the description of EC2 takes a while to read."""
     return Session(aws_access_key_id=ACCESS_KEY, aws_secret_access_key=ACCESS_KEY, region_name="us-east-1")
+
+
+def crashing_modifier(modifier, fuse: CrashPoint):
+    """A modifier each of whose calls is an effect."""
+    return EffectProxy(modifier, fuse.run_effect, {"modify": "ModifyVolume"})
+
+
+def crashing_parts(ledger, modifier, fuse: CrashPoint, sent: list[str]) -> dict[str, object]:
+    """The parts of a process by which it changes anything: each change is an effect.
+
+    What people received outlives every process.
+    """
+    return {
+        "ledger": watch_ledger(ledger, fuse.run_effect),
+        "modifier": crashing_modifier(modifier, fuse),
+        "channels": [RecordingChannel(lambda alert: sent.append(alert.alert_id), fuse.run_effect)],
+    }
 
 
 @dataclass(frozen=True)
@@ -83,12 +114,10 @@ class LabClients:
         return Services(
             ec2=Ec2Reader(self.ec2),
             cloudwatch=CloudWatchReader(self.cloudwatch, workers=1),
-            ledger=CrashingLedger(ledger, fuse),
             calls=CallCounter(),
             policy=policy,
             location=AwsLocation(region="us-east-1"),
-            channels=[CrashingChannel(sent, fuse)],
-            modifier=CrashingModifier(self.modifier, fuse),
+            **crashing_parts(ledger, self.modifier, fuse, sent),
         )
 
 
@@ -128,7 +157,7 @@ def shared_lab() -> Iterator[SharedLab]:
 
 
 @dataclass
-class CrashRun:
+class CrashRun(World):
     """A story as it is lived by one watchdog, which is killed once if its fuse says so, and started again."""
 
     lab: SharedLab
@@ -150,22 +179,10 @@ class CrashRun:
     def fleet(self) -> LabFleet:
         return self.lab.fleet
 
-    @property
-    def now_s(self) -> int:
-        return self.fleet.now_s()
-
-    def add(self, volume_id: str, load: str, *, size_gib: int, balance_pct: float, **tags: str) -> None:
+    def add(self, volume_id: str, load: str, **facts) -> None:
         """A volume that may be modified, and has been living for ten minutes."""
-        volume = LabVolume(
-            volume_id=volume_id,
-            size_gib=size_gib,
-            load=load,
-            balance_pct=balance_pct,
-            starts_at=self.fleet.clock.now() - timedelta(minutes=10),
-            instance_id=INSTANCE_ID,
-            tags={"burstwatch:mode": "auto"} | {f"burstwatch:{key}": value for key, value in tags.items()},
-        )
-        self.fleet.add(volume)
+        starts_at = self.fleet.clock.now() - timedelta(minutes=10)
+        self.fleet.add(a_lab_volume(volume_id, load, starts_at=starts_at, **facts))
 
     def tick(self, minutes: int = 1) -> None:
         """A pass at the next whole minute, or so many later; who dies in it is started again, told twice."""
@@ -199,23 +216,15 @@ class CrashRun:
         assert is_so(), f"not so after {at_most_min} min"
 
     def tick_until_delivered(self) -> None:
-        self.tick_until(lambda: not self.ledger.pending_deliveries(channels=[CHANNEL_NAME]))
-
-    def state(self, volume_id: str) -> VolumeState | None:
-        return self.ledger.states_of({volume_id}).get(volume_id)
-
-    def flip(self, volume_id: str) -> Flip | None:
-        state = self.state(volume_id)
-        return state.flip if state else None
-
-    def entries(self, volume_id: str, *kinds: EntryKind) -> list[LedgerEntry]:
-        return [entry for entry in self.ledger.entries(volume_id) if entry.kind in kinds]
+        self.tick_until(lambda: not self.ledger.pending_deliveries(channels=[CHANNEL]))
 
     def has_entry(self, volume_id: str, kind: EntryKind) -> bool:
         return bool(self.entries(volume_id, kind))
 
-    def modifications(self, volume_id: str) -> Sequence[Modification]:
-        return self.fleet.modifications(volume_id)
+    def outcome(self) -> Outcome:
+        """AWS and the ledger at this moment."""
+        volume_ids = {volume.volume_id: volume.volume_id for volume in self.fleet}
+        return Outcome.collect(self.fleet, self.ledger, volume_ids, volume_ids, alerts=[])
 
     def volume_type(self, volume_id: str) -> str:
         return self.fleet.find(volume_id).volume_type

@@ -5,10 +5,10 @@ import signal
 import sys
 from pathlib import Path
 
+from burstlab.harness.effects import CrashPoint
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.engine.tick_pass import run_tick
 from support.concurrency.crash_harness import LabClients, a_policy
-from support.concurrency.crash_injection import CrashPoint
 
 
 class DeliveredAlerts:

@@ -9,28 +9,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from math import ceil
-from typing import Any, Self
-
-from botocore.exceptions import ReadTimeoutError
+from typing import Any
 
 from burstctl.context.on_demand_pass import evaluate_fleet
-from burstlab.fake_aws.in_process_clients import (
-    InProcessCloudWatch,
-    InProcessEc2,
-    client_error,
-    modification_document,
-    volume_document,
-)
+from burstlab.fake_aws.in_process_clients import modification_document, volume_document
+from burstlab.harness.deterministic import InlineExecutor, run_into
+from burstlab.harness.effects import CHANNEL, CrashPoint, Hook, ProcessKilled
+from burstlab.harness.world import World, build_services
 from burstlab.model.aws_error import AwsError
 from burstlab.model.clock import LabClock
 from burstlab.model.fleet import LabFleet, LabSettings
 from burstlab.model.modification import Modification, ModifyRequest
 from burstlab.model.volume import LabVolume
-from burstwatch.adapters.aws.call_counter import CallCounter
-from burstwatch.adapters.aws.cloudwatch import MetricsResult
 from burstwatch.adapters.aws.ec2 import Ec2Reader, parse_modification, parse_volume
 from burstwatch.adapters.aws.ec2_modify import Ec2Modifier
-from burstwatch.adapters.aws.errors import to_aws_failure
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from burstwatch.core.assessment.severity import Level
 from burstwatch.core.ebs.pricing import US_EAST_1, Configuration, VolumeType, usd_per_month
@@ -42,28 +34,18 @@ from burstwatch.core.ledger.flip_state import (
     Direction,
     FlipCause,
     FlipStatus,
-    Hold,
     ManualWindowOverride,
     active_hold,
 )
 from burstwatch.core.ledger.ledger import Change
-from burstwatch.core.ledger.ledger_entry import EntryKind, LedgerEntry
-from burstwatch.core.ledger.volume_state import VolumeState
-from burstwatch.core.location import AwsLocation
+from burstwatch.core.ledger.ledger_entry import EntryKind
 from burstwatch.core.policy.policy import ActAt, Policy
 from burstwatch.engine.flip_executor import execute_flips
 from burstwatch.engine.services import Services
 from burstwatch.engine.tick_pass import run_tick
 from support.builders.states import with_fields
-from support.concurrency.crash_injection import (
-    CHANNEL_NAME,
-    CrashingChannel,
-    CrashingLedger,
-    CrashingModifier,
-    CrashPoint,
-    Hook,
-    ProcessKilled,
-)
+from support.concurrency.crash_harness import crashing_parts
+from support.concurrency.faulty_aws import FaultyCloudWatch, FaultyEc2
 
 START = datetime(2026, 11, 20, 0, 0, tzinfo=UTC)
 OPT_IN = "burstwatch:mode"
@@ -85,111 +67,23 @@ class AcceptedModification:
         return self.by == WATCHDOG
 
 
-FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
-    "lost before": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), False),
-    "lost after": (lambda _: ReadTimeoutError(endpoint_url="http://ec2"), True),
-    "broken before": (lambda op: client_error("InternalError", "oh", 500, op), False),
-    "broken after": (lambda op: client_error("InternalError", "oh", 500, op), True),
-    "throttled": (lambda op: client_error("RequestLimitExceeded", "slow down", 503, op), False),
-    "forbidden": (lambda op: client_error("UnauthorizedOperation", "You are not authorized", 403, op), False),
-}
-"""What may become of a ModifyVolume, and whether AWS has done by then what was asked."""
-
-
-class FaultyEc2(InProcessEc2):
-    """The lab's EC2, which may be unreadable, stale or incomplete, and fails modifications as it is told."""
-
-    def __init__(self, fleet: LabFleet) -> None:
-        super().__init__(fleet)
-        self.unreadable: set[str] = set()
-        self.stale: dict[str, dict[str, Any]] = {}
-        self.left_out: set[str] = set()
-        self.fault: str | None = None
-
-    def describe_volumes(self, VolumeIds=(), Filters=(), **rest):  # noqa: N803 - AWS's names
-        self._fail("describe_volumes")
-        if missing := [item for item in VolumeIds if item in self.left_out]:
-            raise client_error("InvalidVolume.NotFound", f"no {missing[0]}", 400, "DescribeVolumes")
-        result = super().describe_volumes(VolumeIds=VolumeIds, Filters=Filters, **rest)["Volumes"]
-        types = {name for item in Filters if item["Name"] == "volume-type" for name in item["Values"]}
-        reported = [item | self.stale.get(item["VolumeId"], {}) for item in result]
-        stale_only = [
-            self._stale(item) for item in self.stale if self._is_requested(item, VolumeIds, Filters, reported)
-        ]
-        return {
-            "Volumes": [
-                item
-                for item in (*reported, *stale_only)
-                if item["VolumeId"] not in self.left_out and (not types or item["VolumeType"] in types)
-            ]
-        }
-
-    def describe_volumes_modifications(self, Filters=(), **rest):  # noqa: N803
-        self._fail("describe_volumes_modifications")
-        return super().describe_volumes_modifications(Filters=Filters, **rest)
-
-    def modify_volume(self, **request):
-        fault = FAULTS[self.fault] if self.fault else None
-        if fault and not fault[1]:
-            raise fault[0]("ModifyVolume")
-        answer = super().modify_volume(**request)
-        if fault:
-            raise fault[0]("ModifyVolume")
-        return answer
-
-    def _stale(self, volume_id: str) -> dict[str, Any]:
-        return volume_document(self._fleet.find(volume_id)) | self.stale[volume_id]
-
-    def _is_requested(self, volume_id, volume_ids, filters, reported) -> bool:
-        """Whether a volume that its present type hides is asked for by what it was."""
-        by_type = not volume_ids and all(item["Name"] == "volume-type" for item in filters)
-        is_reported = any(item["VolumeId"] == volume_id for item in reported)
-        return by_type and not is_reported and volume_id in self._fleet
-
-    def _fail(self, operation: str) -> None:
-        if operation in self.unreadable:
-            raise client_error("RequestLimitExceeded", "slow down", 503, operation)
-
-
-class FaultyCloudWatch(InProcessCloudWatch):
-    """The lab's CloudWatch, which may be unreadable."""
-
-    is_unreadable = False
-
-    def read(self, queries, start_s, end_s, *, on_batch=None) -> MetricsResult:
-        if self.is_unreadable:
-            failure = to_aws_failure(client_error("Throttling", "slow down", 400, "GetMetricData"))
-            return MetricsResult(unread=dict.fromkeys(queries, failure))
-        return super().read(queries, start_s, end_s)
-
-
-class DelayedExecutor:
-    """In place of threads: what was submitted is done, in order, when the first result is asked for.
+class DelayedExecutor(InlineExecutor):
+    """In place of threads: what was submitted is done, in order, when all has been submitted.
 
     A failing example must fail again in the same way.
     """
 
     def __init__(self, *_: object, **__: object) -> None:
-        self._waiting: list[tuple[Future[Any], Callable[..., Any], tuple[Any, ...]]] = []
-
-    def __enter__(self) -> Self:
-        return self
+        self._waiting: list[Callable[[], None]] = []
 
     def __exit__(self, kind: object, *_: object) -> None:
-        if kind is None:
-            self._work()
+        for work in self._waiting if kind is None else ():
+            work()
 
     def submit(self, do: Callable[..., Any], *args: Any) -> "Future[Any]":
         future: Future[Any] = Future()
-        self._waiting.append((future, do, args))
+        self._waiting.append(lambda: run_into(future, do, *args))
         return future
-
-    def _work(self) -> None:
-        for future, do, args in self._waiting:
-            try:
-                future.set_result(do(*args))
-            except BaseException as error:  # noqa: BLE001 - handed on to who asks for the result
-                future.set_exception(error)
 
 
 @dataclass
@@ -247,8 +141,7 @@ class CheckedModifier:
 
     def modify(self, volume_id, configuration, **options):
         world = self.world
-        state = world.ledger.states_of({volume_id}).get(volume_id)
-        flip = state.flip if state else None
+        flip = world.flip(volume_id)
         if volume_id in world.fleet:
             assert flip is not None
             assert (flip.status, flip.by, flip.requested_config) == (
@@ -292,7 +185,7 @@ class CheckedModifier:
 
 
 @dataclass
-class FlipWorld:
+class FlipWorld(World):
     """Everything there is, with the rules of the lab and of the policy that were drawn."""
 
     policy: Policy
@@ -311,16 +204,6 @@ class FlipWorld:
         self.ledger = SqliteLedger.in_memory()
         self.ec2 = FaultyEc2(self.fleet)
         self.cloudwatch = FaultyCloudWatch(self.fleet)
-
-    @property
-    def now_s(self) -> int:
-        return self.fleet.now_s()
-
-    def entries(self, volume_id: str, *kinds: EntryKind) -> list[LedgerEntry]:
-        return [entry for entry in self.ledger.entries(volume_id) if entry.kind in kinds]
-
-    def state(self, volume_id: str) -> VolumeState | None:
-        return self.ledger.states_of({volume_id}).get(volume_id)
 
     def newest(self, volume_id: str) -> Modification | None:
         if volume_id not in self.fleet:
@@ -360,15 +243,9 @@ class FlipWorld:
         """A process that begins to live: everything it knows is in the ledger."""
         fuse = fuse or CrashPoint()
         modifier = CheckedModifier(Ec2Modifier(self.ec2), self, by)
-        return Services(
-            ec2=Ec2Reader(self.ec2),
-            cloudwatch=self.cloudwatch,
-            ledger=CrashingLedger(CheckedLedger(self.ledger, self), fuse),
-            calls=CallCounter(),
-            policy=self.policy,
-            location=AwsLocation(region="us-east-1"),
-            channels=[CrashingChannel(self.sent, fuse)],
-            modifier=CrashingModifier(modifier, fuse),
+        parts = crashing_parts(CheckedLedger(self.ledger, self), modifier, fuse, self.sent)
+        return build_services(
+            self.fleet, policy=self.policy, ec2=Ec2Reader(self.ec2), cloudwatch=self.cloudwatch, **parts
         )
 
     def run_concurrent_pass(self) -> None:
@@ -384,7 +261,7 @@ class FlipWorld:
         for_s: int | None = None,
     ):
         """An operator flips a volume, or takes it back."""
-        shell, before = self.shell("ann"), self.state(volume_id)
+        shell, known = self.shell("ann"), self.flip(volume_id)
         order = FlipOrder(
             volume_id=volume_id,
             direction=direction,
@@ -395,8 +272,7 @@ class FlipWorld:
             return_after_s=None if for_s is None else self.now_s + for_s,
         )
         outcomes = execute_flips(shell, [order], shell.build_collector(self.now_s))
-        known, after = before.flip if before else None, self.state(volume_id)
-        flip = after.flip if after else None
+        flip = self.flip(volume_id)
         if (
             known
             and flip
@@ -407,16 +283,6 @@ class FlipWorld:
             self.with_return_time.add(flip.intent_id)
         return outcomes
 
-    def hold(self, volume_id: str | None, for_s: int) -> None:
-        hold = Hold(
-            volume_id=volume_id,
-            by="ann",
-            reason="release",
-            placed_at_s=self.now_s,
-            until_s=self.now_s + for_s,
-        )
-        self.ledger.place_hold(hold)
-
     def release(self, volume_id: str) -> None:
         """Nobody holds it any more, and what others did to it is settled."""
         for item in (None, volume_id):
@@ -425,7 +291,7 @@ class FlipWorld:
         if state is not None and state.modifications.contested_at_s is not None:
             after = with_fields(state, revision=max(state.revision + 1, self.now_s), contested_at_s=None)
             change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
-            assert self.ledger.commit([change], channels=[CHANNEL_NAME])
+            assert self.ledger.commit([change], channels=[CHANNEL])
 
     def mark_window(self, name: str, *, starts: bool) -> None:
         until_s = None if starts else self.now_s + 1

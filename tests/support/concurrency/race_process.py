@@ -4,9 +4,9 @@ import sys
 from pathlib import Path
 
 from burstctl.context.on_demand_pass import evaluate_fleet
+from burstlab.harness.effects import CrashPoint
 from burstwatch.adapters.ledger.sqlite import SqliteLedger
 from support.concurrency.crash_harness import LabClients, a_policy
-from support.concurrency.crash_injection import CrashPoint
 
 
 def main(url: str, ledger_path: str, now_s: str) -> None:

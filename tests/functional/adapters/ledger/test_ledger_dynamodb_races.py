@@ -10,13 +10,13 @@ from math import inf
 import pytest
 
 from burstlab.fake_aws.dynamodb import FakeDynamoDb
+from burstlab.harness.effects import ProcessKilled
 from burstwatch.core.ledger.caps import Caps, IntentStatus
 from burstwatch.core.ledger.flip_state import Direction, Hold
 from burstwatch.core.ledger.ledger import Change, TickKind
 from burstwatch.core.ledger.ledger_entry import EntryKind
 from support.builders.changes import MAIL, A, a_change, a_digest, an_alert, entry_kinds, sent_ids
 from support.builders.flips import an_intent, flip_transition
-from support.concurrency.crash_injection import ProcessKilled
 from support.ledger_stores import DynamoStore
 
 CALL_S = 0.002

@@ -1,0 +1,1 @@
+"""What `faults`, `crowd`, `month` and the crash tests share: the world, its effects, and the invariants."""
