@@ -30,7 +30,7 @@ ENFORCED: Final = (PAGES,)
 LONGEST_SENTENCE: Final = 30
 """Words. A longer sentence has to be read twice, and some are read at night."""
 
-_SENTENCE_END = re.compile(r"(?<=[.!?])[)*\"'”]*\s+|\n\n+")
+_SENTENCE_END = re.compile(r"(?<=[.!?])[)*\"'”]*\s+|\s·\s|\n\n+")
 _ABBREVIATION = re.compile(r"\b(e\.g|i\.e|vs|cf|etc)\.", re.IGNORECASE)
 _WORD = re.compile(r"[^\W_]\S*|[$%]\S+")
 
