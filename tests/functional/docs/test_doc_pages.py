@@ -27,6 +27,8 @@ INDEX = (RUNBOOKS / "README.md").read_text()
 REFUSED = (RUNBOOKS / "FlipRefused.md").read_text()
 SECTIONS = ["Meaning", "Impact", "Mitigation", "Undo", "Diagnosis"]
 JOB_SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Undo"]
+SCREEN_LINES = 25
+COMMAND = re.compile(r"^ *\$ |`(?:burstctl|aws|cdk) [^`]+`")
 ROW = re.compile(r"\| (?:<a id=\"\w+\"></a>)?`")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 DOCUMENTS = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ddprobe/*.md")]
@@ -77,6 +79,12 @@ def test_each_page_says_first_what_to_do_now(kind):
     above, _, _ = (RUNBOOKS / f"{kind}.md").read_text().partition("\n## ")
     assert f"# {kind}\n\n**Now:** " in above
     assert len(above.splitlines()) <= 6, "it is read at three in the morning, on a telephone"
+
+
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_page_has_a_command_within_its_first_screen(kind):
+    first_screen = (RUNBOOKS / f"{kind}.md").read_text().splitlines()[:SCREEN_LINES]
+    assert any(COMMAND.search(line) for line in first_screen)
 
 
 @pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
