@@ -126,12 +126,13 @@ class _PythonContent:
 def _docstring_text(text: str) -> str:
     """The paragraphs, with list items apart, and without literal blocks."""
     lines = []
-    in_literal = False
+    literal_indent: int | None = None
     for line in text.expandtabs().splitlines():
         stripped = line.strip()
-        if in_literal and (not stripped or line.startswith("     ")):
+        indent = len(line) - len(line.lstrip())
+        if literal_indent is not None and (not stripped or indent > literal_indent):
             continue
-        in_literal = stripped.endswith("::")
+        literal_indent = indent if stripped.endswith("::") else None
         starts_paragraph = not stripped or stripped.startswith(("- ", "* ", ">>>", "|"))
         lines.append(f"\n\n{stripped}" if starts_paragraph else stripped)
     return _QUOTED_CODE.sub(CODE, "\n".join(lines))

@@ -5,7 +5,6 @@ have none; the others are read with ``--all``.
 """
 
 import argparse
-import gc
 import re
 import subprocess
 import sys
@@ -67,12 +66,12 @@ class WordList:
             Rule(pattern=re.compile(rf"\b(?:{row['find']})\b", re.IGNORECASE), instead=row["instead"])
             for row in document.get("text", ())
         ]
-        self._names = [
-            Rule(pattern=_name_pattern(word, whole=row.get("whole", False)), instead=row["instead"])
-            for row in document.get("name", ())
-            for word in row["find"].split()
-        ]
-        self._any_text, self._any_name = _any_of(self._text), _any_of(self._names)
+        self._any_text = re.compile("|".join(rule.pattern.pattern for rule in self._text), re.IGNORECASE)
+        self._name_parts: dict[str, dict[str, str]] = {}
+        self._whole_names: dict[str, dict[str, str]] = {}
+        for row in document.get("name", ()):
+            table = self._whole_names if row.get("whole") else self._name_parts
+            table.update(dict.fromkeys(row["find"].split(), row))
         self._exceptions = document.get("exception", [])
         for row in self._exceptions:
             if not row.get("reason", "").strip():
@@ -86,10 +85,7 @@ class WordList:
 
     def _problems(self, passage: Passage) -> Iterator[str]:
         if passage.group == NAMES:
-            if self._any_name.search(passage.text):
-                for rule in self._names:
-                    if rule.pattern.search(passage.text):
-                        yield f'name "{passage.text}": {rule.instead}'
+            yield from self._name_problems(passage.text)
             return
         yield from long_sentences(passage.text)
         if self._any_text.search(passage.text):
@@ -97,20 +93,19 @@ class WordList:
                 for match in rule.pattern.finditer(passage.text):
                     yield f'"{match[0]}": {rule.instead}'
 
+    def _name_problems(self, name: str) -> Iterator[str]:
+        rows = [self._name_parts[part] for part in name.split("_") if part in self._name_parts]
+        if whole := self._whole_names.get(name.strip("_")):
+            rows.append(whole)
+        for row in rows:
+            if not any(phrase in name for phrase in row.get("unless", "").split()):
+                yield f'name "{name}": {row["instead"]}'
+
     def _is_excused(self, passage: Passage) -> bool:
         return any(
             row["contains"] in passage.text and PurePosixPath(passage.path).match(row["path"])
             for row in self._exceptions
         )
-
-
-def _name_pattern(word: str, *, whole: bool) -> re.Pattern[str]:
-    """Names arrive as lower-case words with underscores between them."""
-    return re.compile(rf"^_*{word}$" if whole else rf"(?:^|_){word}(?:_|$)")
-
-
-def _any_of(rules: list[Rule]) -> re.Pattern[str]:
-    return re.compile("|".join(rule.pattern.pattern for rule in rules) or r"(?!)", re.IGNORECASE)
 
 
 def long_sentences(text: str) -> Iterator[str]:
@@ -164,7 +159,6 @@ def main() -> int:
     options = parser.parse_args()
     groups = GROUPS if options.all else ENFORCED
     paths = options.paths or tracked_files(groups)
-    gc.disable()  # syntax trees are many objects; collecting them doubles the time
     with ProcessPoolExecutor() as pool:
         results = pool.map(partial(check_file, groups=groups), paths, chunksize=25)
         findings = list(chain.from_iterable(results))
