@@ -17,8 +17,8 @@ FORMER_PROSE = [
     ('raise TypeError("what is no text cannot be told")', "is no text"),
     ('"""No volume that may be moved runs dry, or is told as dry."""', "runs dry"),
     ("# This is told once a day.", "told"),
-    ('option("--for", help="Bring it back after so long, 1m to 30d.")', "after so long"),
-    ('option("--since", help="Only what happened in so long, such as 6h or 7d.")', "in so long"),
+    ('option("--for", help="Bring it back after so long, 1m to 30d.")', "so long"),
+    ('option("--since", help="Only what happened in so long, such as 6h or 7d.")', "so long"),
 ]
 FORMER_PAGES = [
     ("IAM matches its value exactly: whoever may tag decides.", "whoever"),
