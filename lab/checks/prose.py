@@ -26,6 +26,9 @@ WORD_FILE: Final = Path(__file__).with_name("words.toml")
 ENFORCED: Final = (PAGES,)
 """The groups that must be clean. Add ``STRINGS``, ``COMMENTS`` and ``NAMES`` of passages.py when they are."""
 
+GENERATED: Final = ("ddprobe/ddprobe.py",)
+"""What a script writes from files that are read themselves."""
+
 LONGEST_SENTENCE: Final = 30
 """Words. A longer sentence has to be read twice, and some are read at night."""
 
@@ -123,7 +126,7 @@ def tracked_files(groups: Iterable[str]) -> list[str]:
     patterns = [*(["*.md"] if PAGES in groups else ()), *(["*.py"] if {*groups} - {PAGES} else ())]
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", *patterns]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)  # noqa: S603 - no input
-    return [path for path in listed.stdout.splitlines() if (ROOT / path).is_file()]
+    return [path for path in listed.stdout.splitlines() if path not in GENERATED and (ROOT / path).is_file()]
 
 
 @cache
