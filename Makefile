@@ -46,7 +46,7 @@ format: setup
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
-lint: setup
+lint: setup prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
@@ -56,6 +56,11 @@ lint: setup
 # docs/schemas, from the types in documents/
 schemas: setup
 	$(BIN)/python -m documents.generate
+
+# the words of pages, and later of strings and names: lab/checks/words.toml has the list
+.PHONY: prose
+prose: setup
+	$(BIN)/python lab/checks/prose.py
 
 types: setup
 	$(BIN)/mypy

@@ -1,4 +1,4 @@
-"""Benches as modules: they are scripts in a folder that is on nobody's path."""
+"""Benches and checks as modules: they are scripts in folders that are not on the import path."""
 
 from importlib import import_module
 
@@ -7,10 +7,20 @@ import pytest
 from support.paths import ROOT
 
 BENCHES = ROOT / "lab" / "bench"
+CHECKS = ROOT / "lab" / "checks"
 
 
 def load_bench(name):
-    """The module of this name, with those it imports by its side."""
+    """The bench of this name, with the modules that it imports from its folder."""
+    return _load(BENCHES, name)
+
+
+def load_check(name):
+    """The check of this name, with the modules that it imports from its folder."""
+    return _load(CHECKS, name)
+
+
+def _load(folder, name):
     with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(BENCHES)
+        patch.syspath_prepend(folder)
         return import_module(name)

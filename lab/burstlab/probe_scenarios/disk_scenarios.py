@@ -52,7 +52,7 @@ def limit_raised(testbed: Testbed) -> bool:
     file_systems=("ext4", "xfs"),
 )
 def idle_iops(testbed: Testbed) -> bool:
-    """100 IOPS, nobody else, after four healthy runs."""
+    """100 IOPS, no other load, after four healthy runs."""
     for _ in range(4):
         testbed.probe("--look", "100ms", *_NO_CREDIT_LIMIT, truth=None)
     testbed.probe_runs.clear()
@@ -64,7 +64,7 @@ def idle_iops(testbed: Testbed) -> bool:
 
 @scenario("idle-1-mib", "CRIT: dd takes 10 s", file_systems=("ext4", "xfs"))
 def idle_bytes(testbed: Testbed) -> bool:
-    """1 MiB/s, nobody else."""
+    """1 MiB/s, no other load."""
     testbed.device.set_bytes_limit(_MIB)
     probe_run = testbed.probe()
     testbed.measure_dd()
@@ -73,7 +73,7 @@ def idle_bytes(testbed: Testbed) -> bool:
 
 @scenario("idle-5-mb", "WARN: dd takes 1.9 s")
 def idle_more_bytes(testbed: Testbed) -> bool:
-    """5.4 MB/s, nobody else."""
+    """5.4 MB/s, no other load."""
     testbed.device.set_bytes_limit(5_400_000)
     probe_run = testbed.probe()
     testbed.measure_dd()
@@ -82,7 +82,7 @@ def idle_more_bytes(testbed: Testbed) -> bool:
 
 @scenario("idle-1-mib-serve", "WARN or CRIT")
 def idle_bytes_of_serve(testbed: Testbed) -> bool:
-    """1 MiB/s, nobody else, `serve` for 60 s."""
+    """1 MiB/s, no other load, `serve` for 60 s."""
     with testbed.serve() as serving:
         serving.wait_for(lambda _: True, 15)
         testbed.device.set_bytes_limit(_MIB)

@@ -321,7 +321,7 @@ def closed(testbed: Testbed) -> bool:
     "exit 2 in time",
 )
 def outputs_refuse(testbed: Testbed) -> bool:
-    """Stdout is /dev/full, a broken pipe, a full pipe nobody reads; in a stall."""
+    """Stdout is /dev/full, a broken pipe, a full pipe without a reader; in a stall."""
     testbed.probe("--look", "100ms", truth=None)
     testbed.probe_runs.clear()
     testbed.stall()

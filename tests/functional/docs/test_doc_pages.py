@@ -25,7 +25,10 @@ RUNBOOKS = ROOT / "runbooks"
 PAGES = sorted(RUNBOOKS.glob("*.md"))
 INDEX = (RUNBOOKS / "README.md").read_text()
 REFUSED = (RUNBOOKS / "FlipRefused.md").read_text()
-SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Undo"]
+SECTIONS = ["Meaning", "Impact", "Mitigation", "Undo", "Diagnosis"]
+JOB_SECTIONS = ["Meaning", "Impact", "Diagnosis", "Mitigation", "Undo"]
+SCREEN_LINES = 25
+COMMAND = re.compile(r"^ *\$ |`(?:burstctl|aws|cdk) [^`]+`")
 ROW = re.compile(r"\| (?:<a id=\"\w+\"></a>)?`")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)]*))?\)")
 DOCUMENTS = [*PAGES, *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("ddprobe/*.md")]
@@ -67,7 +70,8 @@ def rows_of(text):
 def test_each_alert_alarm_and_job_has_a_page_of_its_name_with_every_section(kind):
     lines = (RUNBOOKS / f"{kind}.md").read_text().splitlines()
     assert lines[0] == f"# {kind}"
-    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == SECTIONS
+    expected = JOB_SECTIONS if kind in PLANNED_JOBS else SECTIONS
+    assert [line.removeprefix("## ") for line in lines if line.startswith("## ")] == expected
 
 
 @pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
@@ -75,6 +79,12 @@ def test_each_page_says_first_what_to_do_now(kind):
     above, _, _ = (RUNBOOKS / f"{kind}.md").read_text().partition("\n## ")
     assert f"# {kind}\n\n**Now:** " in above
     assert len(above.splitlines()) <= 6, "it is read at three in the morning, on a telephone"
+
+
+@pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
+def test_each_page_has_a_command_within_its_first_screen(kind):
+    first_screen = (RUNBOOKS / f"{kind}.md").read_text().splitlines()[:SCREEN_LINES]
+    assert any(COMMAND.search(line) for line in first_screen)
 
 
 @pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])

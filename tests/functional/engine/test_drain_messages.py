@@ -250,18 +250,19 @@ def test_an_instance_with_a_name_tag_is_called_by_it(lab, shell, recorder):
 
 @pytest.mark.parametrize(
     ("page", "minutes"),
-    [("BurstBalanceDraining", 26), ("BurstBalanceExhausted", 41)],
+    [("BurstBalanceDraining", 8), ("BurstBalanceExhausted", 22)],
     ids=lambda value: value,
 )
 def test_the_runbook_shows_the_message_as_it_is(lab, shell, recorder, page, minutes):
-    """A batch at work for 20 minutes: after 26 more it is critical, after 41 the bucket is empty."""
+    """A batch has run for 20 minutes: after 8 more the volume is critical, after 22 its bucket is empty."""
     lab.fleet.add_instance(LabInstance(instance_id="i-0123456789abcdef0", launched_at=BEGINS, tags={}))
     add_nightly(
         lab,
+        size_gib=100,
         volume_id="vol-0123456789abcdef0",
         instance_id="i-0123456789abcdef0",
-        device="/dev/sdf",
-        tags={"Name": "reports"},
+        device="/dev/xvda",
+        tags={"Name": "ci-7"},
     )
     advance_until(lab)
     run_passes(shell, lab, minutes)

@@ -397,8 +397,8 @@ def window_running(stage: PageEnvironment) -> None:
 
 @page_setup("EtcdOnGp2")
 def etcd_on_burst_storage(stage: PageEnvironment) -> None:
-    stage.add_volume("etcd-0", "etcd", size_gib=20, minutes=180)
-    stage.add("etcd-1", "etcd", size_gib=20, minutes=180, tags={"burstwatch:critical": "true"})
+    stage.add_volume("etcd-0", "etcd", size_gib=20, minutes=180, tags={"burstwatch:critical": "true"})
+    stage.add("etcd-1", "etcd", size_gib=20, minutes=180)
     stage.watch()
 
 

@@ -1,0 +1,154 @@
+"""The check of prose and names finds what the project once wrote, and accepts ordinary technical English.
+
+The sentences and names in ``FORMER_…`` are quoted from this repository at 66f6cb2.
+"""
+
+import tomllib
+
+import pytest
+
+from support.bench_loader import CHECKS, load_check
+
+passages = load_check("passages")
+prose = load_check("prose")
+
+FORMER_PROSE = [
+    ("raise ValueError(f'{at_s} is no instant of this age')", "is no instant"),
+    ('raise TypeError("what is no text cannot be told")', "is no text"),
+    ('"""No volume that may be moved runs dry, or is told as dry."""', "runs dry"),
+    ("# This is told once a day.", "told"),
+    ('option("--for", help="Bring it back after so long, 1m to 30d.")', "so long"),
+    ('option("--since", help="Only what happened in so long, such as 6h or 7d.")', "so long"),
+]
+FORMER_PAGES = [
+    ("IAM matches its value exactly: whoever may tag decides.", "whoever"),
+    ("**burstwatch knows when each volume will run dry before it does.**", "run dry"),
+    ("AWS is asked for nothing, so what became of it is not known.", "what became of"),
+    ("| [what it does](x.md) | what each volume should be for good |", "for good"),
+    ("- ends when told to, and mends itself", "ends when told to"),
+]
+FORMER_NAMES = [
+    "def test_means_of_five_minutes_are_told_to_hide_peaks(): ...",
+    "class Teller:\n    def tell(self): ...",
+    "def write(words): ...",
+    "for each in volumes: ...",
+    "this = 1",
+    "class Wishes: ...",
+]
+FORMER_LONG_SENTENCE = """
+A volume that by its flip is what a person wants, or is on its way there, is not modified again:
+`burstctl flip VOLUME --for 6h`, or `--where … --for 6h` for a whole fleet, then only says in the ledger
+for whom and how long it is kept.
+"""
+
+STANDARD_PAGE = """
+# Configuration settings
+
+ModifyVolume changes the size, the type and the performance of a volume. `burstctl flip --dry-run` prints
+the plan. There is no charge for a dry run. The volume `vol-1` is no longer attached.
+See [the guide](https://example.com/dry.md).
+
+```console
+$ echo "nobody is told, for so long, that it runs dry"
+```
+
+| Setting | Default |
+| --- | --- |
+| `told` | The value is not a valid duration. |
+"""
+STANDARD_PYTHON = '''
+"""Read the samples of a volume."""
+
+
+class VolumeReading:
+    """The samples of one volume.
+
+    Raises:
+        ValueError: If the period is not positive::
+
+            nobody whoever anew afresh
+    """
+
+    dry_run = False
+
+
+def notify(channel, alert):
+    # CloudWatch omits BurstBalance for idle volumes
+    raise ValueError(f"{channel!r} is not a valid channel; {alert} was not sent")
+
+
+SQL = "SELECT told FROM stories WHERE wish IS NULL"
+'''
+
+
+@pytest.fixture(scope="module")
+def word_list():
+    return prose.word_list()
+
+
+def findings(word_list, read):
+    return [finding.problem for passage in read for finding in word_list.check(passage)]
+
+
+@pytest.mark.parametrize(("code", "phrase"), FORMER_PROSE)
+def test_former_strings_docstrings_and_comments_are_found(word_list, code, phrase):
+    problems = findings(word_list, passages.passages_of_python("lab/module.py", code))
+    assert any(problem.startswith(f'"{phrase}": ') for problem in problems), problems
+
+
+@pytest.mark.parametrize(("page", "phrase"), FORMER_PAGES)
+def test_former_pages_are_found(word_list, page, phrase):
+    table = f"| a | b |\n| --- | --- |\n{page}" if page.startswith("|") else page
+    problems = findings(word_list, passages.passages_of_page("docs/page.md", table))
+    assert any(problem.startswith(f'"{phrase}": ') for problem in problems), problems
+
+
+@pytest.mark.parametrize("code", FORMER_NAMES)
+def test_former_names_are_found(word_list, code):
+    problems = findings(word_list, passages.passages_of_python("tests/module.py", code))
+    assert any(problem.startswith("name ") for problem in problems), problems
+
+
+def test_a_long_sentence_is_found_with_its_number_of_words(word_list):
+    [problem] = findings(word_list, passages.passages_of_page("docs/page.md", FORMER_LONG_SENTENCE))
+    assert problem.startswith('a sentence of 42 words: "A volume that by its flip')
+
+
+def test_thirty_words_are_not_too_many(word_list):
+    assert findings(word_list, passages.passages_of_page("page.md", f"{'word ' * 29}word.")) == []
+    assert len(findings(word_list, passages.passages_of_page("page.md", f"{'word ' * 30}word."))) == 1
+
+
+def test_standard_english_passes(word_list):
+    assert findings(word_list, passages.passages_of_page("docs/page.md", STANDARD_PAGE)) == []
+    assert findings(word_list, passages.passages_of_python("lambdas/module.py", STANDARD_PYTHON)) == []
+
+
+def test_strings_of_tests_are_not_read():
+    comments = passages.passages_of_python(
+        "tests/module.py", "x = 'what is no text cannot be told'  # a comment"
+    )
+    assert [passage.text for passage in comments if passage.group != "names"] == ["a comment"]
+
+
+def test_a_hash_inside_a_string_is_not_a_comment():
+    comments = passages.passages_of_python("lab/module.py", 'x = """a\n # b\n"""; y = "c # d"  # e')
+    assert [(passage.line, passage.text) for passage in comments if passage.group == "comments"] == [(3, "e")]
+
+
+def test_every_rule_of_the_list_is_read(word_list):
+    document = tomllib.loads((CHECKS / "words.toml").read_text())
+    assert len(word_list._text) == len(document["text"])
+    names = [*word_list._name_parts, *word_list._whole_names]
+    assert sorted(names) == sorted(word for row in document["name"] for word in row["find"].split())
+
+
+def test_an_exception_excuses_its_passage_only_and_needs_a_reason():
+    rule = {"find": "dry", "instead": "write empty"}
+    row = {"path": "docs/*.md", "contains": "dry ice", "reason": "that is what it is called"}
+    word_list = prose.WordList({"text": [rule], "exception": [row]})
+    assert findings(word_list, passages.passages_of_page("docs/page.md", "Cool it with dry ice.")) == []
+    assert len(findings(word_list, passages.passages_of_page("docs/page.md", "It is dry."))) == 1
+    assert len(findings(word_list, passages.passages_of_page("page.md", "Cool it with dry ice."))) == 1
+    with pytest.raises(ValueError, match="has no reason"):
+        prose.WordList({"exception": [row | {"reason": " "}]})
