@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean
+.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean check quick
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -40,6 +40,9 @@ layer: $(VENV)/.installed
 demo: setup
 	$(BIN)/burstlab demo --deployed
 
+# before each commit: all that needs no disk, browser or process of its own; half a minute
+check: lint types imports quick
+
 test: lint types imports unit
 
 format: setup
@@ -56,6 +59,9 @@ types: setup
 
 imports: setup
 	$(BIN)/lint-imports
+
+quick: setup
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder tests/unit tests/scenarios
 
 # twice as many workers as cores, because many tests wait for a disk or a clock; what measures a disk comes after,
 # when nothing else runs, on four disks at once: it does little but wait
