@@ -861,15 +861,18 @@ def test_a_volume_left_on_its_target_is_reported_and_the_day_is_counted_from_the
 
 
 @pytest.mark.parametrize(
-    "facts",
-    [{"is_critical": True}, {"around": VolumeContext(windows=a_window_state())}, {"level": Level.CRITICAL}],
+    ("level", "facts"),
+    [
+        (Level.OK, {"is_critical": True}),
+        (Level.OK, {"around": VolumeContext(windows=a_window_state())}),
+        (Level.CRITICAL, {}),
+    ],
 )
-def test_an_externally_changed_volume_is_left_alone_until_released(facts):
-    wanted = {"contested_at_s": int(at("09:00")), "level": facts.pop("level", Level.OK)}
-    for contested, mode in ((wanted, Mode.PROPOSE), (wanted | {"contested_at_s": None}, Mode.AUTO)):
+def test_an_externally_changed_volume_is_left_alone_until_released(level, facts):
+    for contested_at_s, mode in ((int(at("09:00")), Mode.PROPOSE), (None, Mode.AUTO)):
         decision = a_decision(
-            an_assessment(critical() if wanted["level"] is Level.CRITICAL else calm()),
-            a_state(**contested),
+            an_assessment(critical() if level is Level.CRITICAL else calm()),
+            a_state(contested_at_s=contested_at_s, level=level),
             mode=Mode.AUTO,
             **facts,
         )
