@@ -49,10 +49,16 @@ format: setup
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 lint: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 
 types: setup
 	$(BIN)/mypy
