@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean check quick
+.PHONY: setup demo test format lint types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean check quick release
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -141,6 +141,10 @@ packages: setup
 man: setup
 	@mkdir -p build
 	$(BIN)/python -m burstctl.manpage build/burstctl.1
+
+# checks and builds what is committed, in build/release, and prints the commands that publish it
+release: setup
+	.ci/release
 
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \
