@@ -1,6 +1,6 @@
 """What is reported of a flip: its facts, what it costs, and what to do after a failure."""
 
-from typing import Any, Final
+from typing import Any
 
 from burstwatch.core.alerts.alert import AlertKind
 from burstwatch.core.ebs.pricing import (
@@ -29,18 +29,6 @@ from burstwatch.core.text import (
     format_relative_time,
     format_usd,
 )
-
-REQUEST_IN_FLIGHT_S: Final = 60
-"""A request is sent at most half a minute after its intent, and is over within another half."""
-
-CONFIRMING_READ_GAP_S: Final = 60
-"""A judgement: of two reads that are this far apart, at most one is stale."""
-
-ASSUME_NOT_SENT_AFTER_S: Final = 120
-"""After this time, and two reads, an intent that AWS does not know counts as never sent."""
-
-LATE_INTENT_MEMORY_S: Final = 24 * 3600
-"""How long an intent that counts as never sent is remembered: a process may sleep before it sends."""
 
 
 def accepted_event(
