@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test format lint schemas types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof clean
+.PHONY: setup demo test check quick format lint prose schemas types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -40,25 +40,33 @@ layer: $(VENV)/.installed
 demo: setup
 	$(BIN)/burstlab demo --deployed
 
+# before each commit: all that needs no disk, browser or process of its own; half a minute
+check: lint types imports quick
+
 test: lint types imports unit
 
 format: setup
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
 
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema
 lint: setup prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python ddprobe/join_modules.py --check
 	$(BIN)/python -m documents.generate
 	git diff --exit-code --stat docs/schemas
+	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
+	$(SCHEMA) custom.github-workflows-require-timeout .github/workflows/*.yml
+	$(SCHEMA) vendor.dependabot .github/dependabot.yml
+	$(SCHEMA) vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
+	$(SCHEMA) vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
 
 # docs/schemas, from the types in documents/
 schemas: setup
 	$(BIN)/python -m documents.generate
 
-# the words of pages, and later of strings and names: lab/checks/words.toml has the list
-.PHONY: prose
+# the words of pages, strings, comments and names: lab/checks/words.toml has the list
 prose: setup
 	$(BIN)/python lab/checks/prose.py
 
@@ -67,6 +75,9 @@ types: setup
 
 imports: setup
 	$(BIN)/lint-imports
+
+quick: setup
+	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder tests/unit tests/scenarios
 
 # twice as many workers as cores, because many tests wait for a disk or a clock; what measures a disk comes after,
 # when nothing else runs, on four disks at once: it does little but wait
@@ -79,10 +90,9 @@ coverage: setup
 	$(BIN)/coverage run --data-file=build/coverage -m pytest -p no:cacheprovider tests/unit tests/property
 	$(BIN)/coverage report --data-file=build/coverage
 
-# which small faults in the core no test would notice, and whether every test file can fail; a while
+# which small faults in the core its tests would not notice; `make mutants MODULE=flips.guards` takes minutes, all takes hours
 mutants: setup
-	$(BIN)/python lab/bench/mutants.py
-	$(BIN)/python lab/bench/every_test_fails.py
+	$(BIN)/python lab/bench/mutants.py $(MODULE)
 
 # what is read from outside, many times the examples of `make test` and others every time; `make fuzz TIMES=10` for less
 TIMES ?= 100
@@ -140,6 +150,10 @@ packages: setup
 man: setup
 	@mkdir -p build
 	$(BIN)/python -m burstctl.manpage build/burstctl.1
+
+# checks and builds what is committed, in build/release, and prints the commands that publish it
+release: setup
+	.ci/release
 
 lock:
 	uv pip compile --quiet --universal --all-extras --python-version 3.11 --generate-hashes --no-header \

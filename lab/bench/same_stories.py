@@ -1,15 +1,12 @@
-"""Hypothesis for the benches that plant faults: the same stories every time, whatever is planted."""
+"""A plugin of pytest for `mutants.py`: Hypothesis tries the same examples every time, whatever is planted."""
 
 import hypothesis
 
 
-def tell_the_same_stories() -> None:
-    """And stop at the first that fails.
-
-    Of several it would make a group, which hides whether a test asserted; the smallest takes minutes to find.
-    """
+def pytest_configure() -> None:
+    """Stop at the first example that fails: to find the smallest takes minutes."""
     hypothesis.settings.register_profile(
-        "the same stories",
+        "the same examples",
         derandomize=True,
         database=None,
         deadline=None,
@@ -17,9 +14,4 @@ def tell_the_same_stories() -> None:
         report_multiple_bugs=False,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    hypothesis.settings.load_profile("the same stories")
-
-
-def pytest_configure() -> None:
-    """As a plugin, for runs in processes of their own."""
-    tell_the_same_stories()
+    hypothesis.settings.load_profile("the same examples")

@@ -1,4 +1,4 @@
-"""What a definition has to say: read back by a parser, and for the CDK by the CDK itself."""
+"""What a definition has to say, read back by a parser."""
 
 import re
 from dataclasses import replace
@@ -75,19 +75,6 @@ def test_block_devices_of_an_instance_are_warned_of_because_cloudformation_would
     text = " ".join(render_definition(an_advice(device="/dev/sda1"), kind).replace("\n#", "").split())
     assert "It looks like a root volume." in text
     assert "CloudFormation would replace the instance" in text
-
-
-def test_the_cdk_output_matches_the_cloudformation_output():
-    cdk = pytest.importorskip("aws_cdk")
-    from aws_cdk import assertions, aws_ec2  # noqa: PLC0415 - heavy, and only here
-
-    stack = cdk.Stack()
-    text = render_definition(an_advice(tags={"Name": "build-3"}), IacKind.CDK)
-    names = {"ec2": aws_ec2, "Size": cdk.Size, "self": stack, "zone": "us-east-1a"}
-    exec(text, names)
-    assertions.Template.from_stack(stack).has_resource_properties(
-        "AWS::EC2::Volume", {"VolumeType": "gp3", "Iops": 3000, "Throughput": 128, "Size": 100}
-    )
 
 
 @pytest.mark.parametrize("kind", IacKind)

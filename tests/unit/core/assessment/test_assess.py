@@ -47,6 +47,11 @@ def test_every_reason_for_not_knowing_is_recognised(reason, shows):
     ) == (None,) * 5
 
 
+def test_without_a_forecast_there_is_no_time_to_empty():
+    unknown = an_assessment(Series())
+    assert (unknown.forecast, unknown.time_to_empty_s) == (None, None)
+
+
 def test_every_reason_is_in_the_table_above():
     assert set(EVIDENCE_CASES) == set(UnknownReason)
 

@@ -1,6 +1,12 @@
 import pytest
 
-from burstwatch.core.buckets.forecast import drain_rates_by_horizon, forecast, has_not_fallen_for
+from burstwatch.core.buckets.bucket import Bucket
+from burstwatch.core.buckets.forecast import (
+    describe_trend,
+    drain_rates_by_horizon,
+    forecast,
+    has_not_fallen_for,
+)
 from burstwatch.core.buckets.series import Series
 from burstwatch.core.ebs.gp2_bucket import gp2_bucket
 from support.builders.core_values import balances
@@ -33,6 +39,7 @@ def test_the_estimate_is_never_earlier_than_the_bound():
     ("values", "refills"),
     [
         (falling(10, -0.3, 8), True),
+        (falling(10, -0.001, 8), True),  # 0.9 credits/s
         (falling(30, 1, 8), False),
         ([0.0] * 8, False),
         ([50.0] * 8, False),
@@ -41,6 +48,11 @@ def test_the_estimate_is_never_earlier_than_the_bound():
 )
 def test_a_bucket_that_gains_refills_and_one_that_is_held_at_empty_does_not(values, refills):
     assert forecast(balances(*values), bucket=gp2_bucket(300), age_s=60).is_refilling is refills
+
+
+@pytest.mark.parametrize(("burst_per_s", "highest"), [(3_000, 2_700), (300.5, 0.5), (300, 0), (200, 0)])
+def test_a_bucket_that_refills_as_fast_as_it_bursts_never_drains(burst_per_s, highest):
+    assert Bucket(capacity=1, refill_per_s=300, burst_per_s=burst_per_s).highest_drain_per_s == highest
 
 
 def test_one_noisy_minute_does_not_alarm():
@@ -172,3 +184,45 @@ def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizo
 )
 def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, expected):
     assert has_not_fallen_for(balances(*values), 600) is expected
+
+
+@pytest.mark.parametrize(
+    ("drain_per_s", "words"),
+    [
+        (None, "no trend yet"),
+        (-100, "refilling"),
+        (-0.6, "refilling"),
+        (-0.4, "not draining"),
+        (0, "not draining"),
+        (0.4, "not draining"),
+        (0.6, "no steady drain"),
+        (100, "no steady drain"),
+    ],
+)
+def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, words):
+    assert describe_trend(drain_per_s) == words
+
+
+@pytest.mark.parametrize(
+    ("samples", "rates"),
+    [
+        ([(0, 5.4), (180, 0.0)], [(180, 0.03)]),
+        # The sample at the beginning may be half a horizon older.
+        ([(0, 5.4), (270, 0.0)], [(270, 0.02)]),
+        ([(0, 5.4), (271, 0.0)], []),
+        ([(0, 5.4), (179, 0.0)], []),
+        # Less than 0.01 credits/s is none.
+        ([(0, 1.8), (180, 0.0)], [(180, 0.01)]),
+        ([(0, 1.79), (180, 0.0)], [(180, 0.0)]),
+        ([(0, 0.0), (180, 1.8)], [(180, -0.01)]),
+        ([(0, 0.0), (180, 1.79)], [(180, 0.0)]),
+        ([(0, 9.0), (120, 5.4), (300, 0.0)], [(180, 0.03), (300, 0.03)]),
+    ],
+)
+def test_the_drain_is_measured_over_each_horizon_that_has_a_sample_at_its_beginning(samples, rates):
+    bucket = Bucket(capacity=100, refill_per_s=1, burst_per_s=2)
+    found = drain_rates_by_horizon(Series.from_pairs(samples), bucket)
+    assert [rate.duration_s for rate in found] == [duration_s for duration_s, _ in rates]
+    assert [rate.credits_per_s for rate in found] == pytest.approx(
+        [credits_per_s for _, credits_per_s in rates]
+    )

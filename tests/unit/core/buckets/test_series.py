@@ -80,3 +80,22 @@ def test_the_spacing_is_the_median_gap_so_one_missing_datapoint_does_not_change_
     assert Series.from_pairs([(0, 1.0)]).spacing_s is None
     assert Series.from_pairs([(0, 1.0), (60, 1.0), (180, 1.0), (240, 1.0)]).spacing_s == 60
     assert Series.from_pairs((start_s, 1.0) for start_s in range(0, 3000, 300)).spacing_s == 300
+
+
+@pytest.mark.parametrize(
+    ("gaps", "spacing_s"),
+    [
+        ([300], 300),
+        ([60, 300], 300),
+        ([300, 300, 60, 60], 300),
+        # of six gaps the newest five count
+        ([60, 60, 60, 300, 300, 300], 300),
+        ([300, 300, 300, 60, 60, 60], 60),
+        ([300, 60, 60, 300, 300, 60], 60),
+        ([60, 60, 300, 60, 300, 300], 300),
+        ([300, 300, 60, 300, 60, 60], 60),
+    ],
+)
+def test_the_spacing_is_that_of_the_newest_five_gaps(gaps, spacing_s):
+    starts = [sum(gaps[:index]) for index in range(len(gaps) + 1)]
+    assert Series.from_pairs((start_s, 1.0) for start_s in starts).spacing_s == spacing_s

@@ -6,7 +6,12 @@ import pytest
 from burstwatch.core.ebs.pricing import VolumeType
 from burstwatch.core.ebs.sizing import TargetOverride
 from burstwatch.core.flips.flip_plan import FlipContext, FlipOrder, FlipPlan, modifications_used
-from burstwatch.core.flips.guards import check_guards, is_backoff_refusal, is_last_of_the_day
+from burstwatch.core.flips.guards import (
+    check_guards,
+    is_backoff_refusal,
+    is_last_of_the_day,
+    quota_retry_at_s,
+)
 from burstwatch.core.flips.refusal import NON_OVERRIDABLE, Guard, guard_page
 from burstwatch.core.ledger.flip_state import (
     WATCHDOG,
@@ -173,6 +178,7 @@ def refusals_of(*shown: GuardCase, overridden=(), **changes):
 
 def test_no_guard_refuses_a_first_flip_of_an_opted_in_volume():
     assert refusals() == []
+    assert a_plan().refusal is None
 
 
 def test_every_guard_is_tested_here_or_elsewhere():
@@ -479,6 +485,7 @@ def test_aws_allows_four_in_any_24_hours_and_the_last_is_left_to_people(
         ((24, 10), IO2, OUT, WATCHDOG, None),
         ((23, 20, 10), GP3, OUT, WATCHDOG, "13:00"),
         ((23, 20, 10), GP3, OUT, OPERATOR, None),
+        ((10,), None, OUT, WATCHDOG, None),
     ],
 )
 def test_the_third_flip_of_a_day_targets_gp3_or_waits(hours_ago, target, direction, by, ends):
@@ -522,6 +529,25 @@ def test_the_older_rule_still_counts_four_a_day():
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("13:00"))
 
 
+@pytest.mark.parametrize(
+    ("hours_ago", "retry"),
+    [
+        ((), "13:00"),
+        ((1,), "13:00"),
+        ((23,), "13:00"),
+        ((23.5,), "12:30"),
+        ((23.5, 23.25), "12:30"),
+    ],
+)
+def test_a_quota_refusal_of_aws_without_a_time_is_retried_when_one_is_free_or_in_an_hour(hours_ago, retry):
+    assert quota_retry_at_s(modification_uses(*hours_ago), NOW_S) == at(retry)
+
+
+def test_the_modification_that_is_left_to_people_is_refused_with_the_count():
+    [refusal] = refusals(state={"used": modification_uses(20, 10, 1)}, direction=BACK)
+    assert "3 of AWS's 4 modifications" in refusal.reason
+
+
 def test_the_third_flip_of_a_day_is_refused_with_its_count():
     [refusal] = refusals(state={"used": modification_uses(20, 10)}, target=IO2)
     assert "modification 3" in refusal.reason
@@ -540,7 +566,7 @@ def test_between_two_modifications_the_policy_waits_half_an_hour(began, ends, by
     result = refusals(state=state)
     assert [refusal.guard for refusal in result] == ([] if ends is None else [Guard.COOLDOWN])
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
-    assert all(by_whom in refusal.reason for refusal in result)
+    assert all(by_whom in refusal.reason and "30 min" in refusal.reason for refusal in result)
 
 
 def test_a_modification_that_only_aws_knows_of_starts_the_cooldown_too():
@@ -596,6 +622,18 @@ def test_windows_and_people_have_chosen_their_hours_themselves(cause, direction)
 @pytest.mark.parametrize("cause", [FlipCause.DRAINING, FlipCause.CRITICAL])
 def test_change_hours_hold_for_the_flip_back_as_well(cause):
     assert refusing_guards(OFFICE, now_s=at("22:00"), cause=cause, direction=BACK) == [Guard.CHANGE_HOURS]
+
+
+# the tags
+
+
+@pytest.mark.parametrize(
+    ("cause", "is_named"),
+    [(FlipCause.DRAINING, False), (FlipCause.CRITICAL, True), (FlipCause.WINDOW, False)],
+)
+def test_the_tag_for_critical_volumes_is_named_only_if_it_is_the_cause(cause, is_named):
+    [refusal] = refusals(tags_usd_per_month=250.01, cause=cause)
+    assert ("burstwatch:critical=true" in refusal.reason) is is_named
 
 
 # the account

@@ -312,6 +312,14 @@ def test_of_several_holds_on_a_volume_the_longest_counts(holds, until_s):
     assert (result and result.until_s) == until_s
 
 
+@pytest.mark.parametrize(
+    ("volume_id", "damaged_volume_id", "subject"),
+    [("vol-1", None, "vol-1"), (None, "vol-2", "vol-2"), (None, None, None)],
+)
+def test_a_hold_is_released_by_its_volume_also_if_it_is_damaged(volume_id, damaged_volume_id, subject):
+    assert replace(a_hold(volume_id, 9), damaged_volume_id=damaged_volume_id).subject == subject
+
+
 def test_an_absent_field_is_none():
     assert VolumeState(volume_id="vol-1", revision=1).level_since_s == 0
     answer = IntentResult(status=IntentStatus.RECORDED)

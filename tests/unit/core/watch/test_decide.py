@@ -82,7 +82,7 @@ def test_entering_a_level_from_warning_up_is_reported_at_once(level):
 def test_levels_below_warning_alert_nobody(balance, level):
     decision = a_decision(an_assessment(balance))
     assert (decision.level, decision.action, decision.alerts) == (level, Action.NONE, ())
-    assert decision.reason == level
+    assert (decision.previous_level, decision.reason) == (Level.OK, level)
 
 
 @pytest.mark.parametrize(
@@ -861,15 +861,18 @@ def test_a_volume_left_on_its_target_is_reported_and_the_day_is_counted_from_the
 
 
 @pytest.mark.parametrize(
-    "facts",
-    [{"is_critical": True}, {"around": VolumeContext(windows=a_window_state())}, {"level": Level.CRITICAL}],
+    ("level", "facts"),
+    [
+        (Level.OK, {"is_critical": True}),
+        (Level.OK, {"around": VolumeContext(windows=a_window_state())}),
+        (Level.CRITICAL, {}),
+    ],
 )
-def test_an_externally_changed_volume_is_left_alone_until_released(facts):
-    wanted = {"contested_at_s": int(at("09:00")), "level": facts.pop("level", Level.OK)}
-    for contested, mode in ((wanted, Mode.PROPOSE), (wanted | {"contested_at_s": None}, Mode.AUTO)):
+def test_an_externally_changed_volume_is_left_alone_until_released(level, facts):
+    for contested_at_s, mode in ((int(at("09:00")), Mode.PROPOSE), (None, Mode.AUTO)):
         decision = a_decision(
-            an_assessment(critical() if wanted["level"] is Level.CRITICAL else calm()),
-            a_state(**contested),
+            an_assessment(critical() if level is Level.CRITICAL else calm()),
+            a_state(contested_at_s=contested_at_s, level=level),
             mode=Mode.AUTO,
             **facts,
         )
@@ -1061,3 +1064,59 @@ def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it()
     [alert] = decision.alerts
     assert alert.kind is AlertKind.FLIPPED
     assert "never sent" in alert.evidence["details"][-1]
+
+
+# what it is recommended to become
+
+
+def evaluate_with_operations(iops, **around):
+    balance = draining_to(30, 3, count=20)
+    served = Series(balance.starts_at_s, (60.0 * iops,) * 20)
+    idle = Series(balance.starts_at_s, (0.0,) * 20)
+    return a_decision(an_assessment(balance, read_ops=served, write_ops=idle), mode=Mode.AUTO, **around)
+
+
+@pytest.mark.parametrize(
+    ("iops", "around", "act_at"),
+    [
+        (1_000, {}, "warning"),  # gp3 stays and costs less
+        (3_000, {}, "critical"),  # it needs 3,750 IOPS, which cost more
+        (1_000, {"around": VolumeContext(unavailable={VolumeType.GP3: "refused"})}, "critical"),
+        # It must leave gp2 at any level.
+        (1_000, {"is_critical": True}, None),
+        (1_000, {"around": VolumeContext(windows=a_window_state())}, None),
+    ],
+)
+def test_an_alert_names_the_level_at_which_the_volume_is_flipped(iops, around, act_at):
+    alert = evaluate_with_operations(iops, **around).alerts[0]
+    assert (alert.evidence["act_at"] or {}).get("level") == act_at
+
+
+def test_a_type_that_is_not_available_is_not_recommended():
+    around = VolumeContext(unavailable={VolumeType.GP3: "refused"})
+    recommended = evaluate_with_operations(1_000, around=around).recommendation
+    assert recommended.target.volume_type is VolumeType.IO1
+    assert evaluate_with_operations(1_000).recommendation.target.volume_type is VolumeType.GP3
+
+
+@pytest.mark.parametrize(
+    ("balance", "is_critical", "iops"),
+    [(warning, False, 1_250), (warning, True, 3_000), (steady, True, 3_000)],
+)
+def test_a_demand_that_is_still_to_come_gets_what_the_volume_serves_at_best(balance, is_critical, iops):
+    served, idle = (Series(balance().starts_at_s, (value,) * len(balance())) for value in (60_000.0, 0.0))
+    decision = a_decision(
+        an_assessment(balance(), read_ops=served, write_ops=idle),
+        policy=Policy(flip=FlipPolicy(target=VolumeType.IO1)),
+        mode=Mode.AUTO,
+        is_critical=is_critical,
+    )
+    assert decision.recommendation.target.iops == iops
+
+
+@pytest.mark.parametrize(("attached", "is_named"), [(True, False), (False, True)])
+def test_a_wish_for_a_detached_volume_says_that_it_waits(attached, is_named):
+    volume = a_volume(attached=attached)
+    decision = a_decision(an_assessment(calm(), volume=volume), mode=Mode.AUTO, is_critical=True)
+    assert ("detached" in decision.reason) is is_named
+    assert decision.reason.startswith("it is tagged critical")

@@ -71,6 +71,13 @@ def test_a_stall_without_an_end_has_no_length():
     assert alert.evidence["summary"] == "stood still, says its host"
 
 
+def test_a_stall_is_no_second_alert_beside_a_recovery():
+    state = a_state(level=Level.CRITICAL, open_level=Level.CRITICAL, level_at_s=int(at("09:00")))
+    decision = evaluate_with_stall(calm(), state)
+    assert [alert.kind for alert in decision.alerts] == [AlertKind.RECOVERED]
+    assert decision.change.state.stall == STALL
+
+
 @pytest.mark.parametrize(
     ("reported_at", "is_reported"), [("11:00", True), ("11:00:01", False), ("11:59", False)]
 )

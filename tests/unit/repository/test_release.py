@@ -1,0 +1,97 @@
+"""What a release refuses before it checks or builds anything."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from support.paths import ROOT
+
+CHANGELOG = "# Changelog\n\n## Unreleased\n\n## 1.2.0 - 2026-01-02\n\n- A change.\n\n## 1.1.0 - 2025-01-02\n"
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A committed tree that only lacks what `make check` checks."""
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "release", tmp_path / ".ci")
+    write(tmp_path, "pyproject.toml", '[project]\nversion = "1.2.0"\n')
+    write(tmp_path, "CHANGELOG.md", CHANGELOG)
+    write(tmp_path, "Makefile", "check:\n\t@echo no check passes; exit 1\n")
+    git(tmp_path, "init", "--quiet")
+    commit(tmp_path)
+    return tmp_path
+
+
+def write(folder, name, text):
+    (folder / name).write_text(text)
+
+
+def git(folder, *arguments):
+    identity = ["-c", "user.name=Anna", "-c", "user.email=anna@example.com"]
+    subprocess.run(["git", *identity, *arguments], cwd=folder, check=True)
+
+
+def commit(folder):
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "--message", "all: change")
+
+
+def release(folder):
+    # as from a shell, although `make` may run this test
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    command = [folder / ".ci" / "release"]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def assert_refused(folder, message):
+    code, out, error = release(folder)
+    assert (code, out) == (2, "")
+    assert message in error
+
+
+def test_nothing_is_built_if_the_check_fails(repository):
+    code, out, _ = release(repository)
+    assert code == 2
+    assert out.startswith("no check passes")
+    assert not (repository / "build").exists()
+
+
+def test_uncommitted_changes_are_refused(repository):
+    write(repository, "new.py", "")
+    assert_refused(repository, "uncommitted changes")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "newest"),
+    [
+        ("## 1.2.0 - 2026-01-02", "## 1.3.0 - 2026-01-02", "1.3.0 - 2026-01-02"),
+        ("## 1.2.0 - 2026-01-02\n", "", "1.1.0 - 2025-01-02"),
+        ("## 1.2.0 - 2026-01-02", "## 1.2.0", "1.2.0"),
+        ("## 1.2.0 - 2026-01-02", "## 1x2.0 - 2026-01-02", "1x2.0 - 2026-01-02"),
+    ],
+)
+def test_a_version_without_its_own_dated_section_is_refused(repository, old, new, newest):
+    write(repository, "CHANGELOG.md", CHANGELOG.replace(old, new))
+    commit(repository)
+    assert_refused(repository, f"newest section of CHANGELOG.md is '{newest}'")
+
+
+def test_entries_that_belong_to_no_version_are_refused(repository):
+    write(
+        repository,
+        "CHANGELOG.md",
+        CHANGELOG.replace("## Unreleased\n", "## Unreleased\n\n- Another change.\n"),
+    )
+    commit(repository)
+    assert_refused(repository, "entries below 'Unreleased'")
+
+
+def test_a_tag_of_another_commit_is_refused_and_one_of_this_commit_is_not(repository):
+    git(repository, "tag", "v1.2.0")
+    assert release(repository)[1].startswith("no check passes")
+    write(repository, "new.py", "")
+    commit(repository)
+    assert_refused(repository, "the tag v1.2.0 exists and names another commit")
