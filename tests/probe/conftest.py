@@ -1,5 +1,6 @@
 import fcntl
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,23 +10,25 @@ import pytest
 from support.probe import throttled_disk
 from support.probe.probe_process import Probe, kind_of_disk_test
 
+# The tests of one disk follow each other. They do little but wait, so more disks than processors are measured at once.
+DISKS_OF_A_KIND = 4
+DISK = pytest.StashKey[str]()
+
 
 @pytest.hookimpl(tryfirst=True)  # before that of the folder above, which gives the others a worker
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let ddprobe fork in a worker of pytest, which has threads, and give the tests of a disk one worker."""
     folder = Path(__file__).parent
+    seen: Counter[str] = Counter()
     for item in items:
         if folder in item.path.parents:
             item.add_marker(pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning"))
         if "loop_disk" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group(f"ddprobe: {_disk(item)}"))
+            kind = kind_of_disk_test(item.fixturenames)
+            item.stash[DISK] = f"{kind} {seen[kind] % DISKS_OF_A_KIND}"
+            seen[kind] += 1
+            item.add_marker(pytest.mark.xdist_group(f"ddprobe: {item.stash[DISK]}"))
             item.add_marker(pytest.mark.measures_a_disk)
-
-
-def _disk(item: pytest.Item) -> str:
-    """The disk whose tests follow each other: there are two of each kind, which take about as long."""
-    is_second = item.path.name == "test_probe_disk.py" or item.name.startswith("test_the_estimate_is_dd")
-    return f"{kind_of_disk_test(item.fixturenames)} {2 if is_second else 1}"
 
 
 @pytest.fixture
@@ -48,7 +51,7 @@ def disk_lock(request: pytest.FixtureRequest) -> Iterator[None]:
     is_exclusive = request.node.get_closest_marker("keeps_processors_busy") is not None
     with (
         _locked("processors", fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH),
-        _locked(_disk(request.node), fcntl.LOCK_EX),
+        _locked(request.node.stash[DISK], fcntl.LOCK_EX),
     ):
         yield
 
