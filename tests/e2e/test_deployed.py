@@ -177,6 +177,7 @@ def environment_of(aws):
     """What somebody has who deploys there, and a cdk that asks nobody else."""
     silence = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true"}
     path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    silence["CDK_VALIDATION"] = "false"  # of the templates, which tests/infra looks at
     own = {"CDK_HOME": str(aws.directory), "JSII_RUNTIME_PACKAGE_CACHE_ROOT": str(JSII_PACKAGES)}
     return {**aws.environment, **silence, **own, "PATH": path}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.paths import ROOT
-from support.synthesized_stacks import synth
+from support.synthesized_stacks import EVERYTHING, synth
 
 UNSAFE = """
 import sys
@@ -28,11 +28,15 @@ sys.exit(app.main())
 
 
 def synthesize(tmp_path, *, stage=None, program=None):
-    """Run app.py as the CDK does; the context comes in a variable, and so does the folder for the result."""
+    """Run app.py as the CDK does; the context comes in a variable, and so does the folder for the result.
+
+    The CDK validates the templates, as it does for users.
+    """
     context = json.loads((ROOT / "cdk.json").read_text())["context"]
     context |= {"aws:cdk:disable-asset-staging": True} | ({"stage": str(stage)} if stage else {})
     environment = {
         **os.environ,
+        "CDK_VALIDATION": "true",
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "CDK_OUTDIR": str(tmp_path / "out"),
         "CDK_CONTEXT_JSON": json.dumps(context),
@@ -74,7 +78,7 @@ def test_a_bad_stage_is_one_message_with_every_fault_and_no_traceback(tmp_path):
 
 def test_there_is_a_stack_for_each_region(tmp_path):
     stage = tmp_path / "stage.yaml"
-    stage.write_text("name: w\naccount: '111122223333'\nregions: [us-east-1, eu-west-1]\n")
+    stage.write_text(EVERYTHING.replace("regions: [eu-central-1]", "regions: [us-east-1, eu-west-1]"))
     completed = synthesize(tmp_path, stage=stage)
     assert completed.returncode == 0, completed.stderr
     stacks = {
@@ -85,8 +89,8 @@ def test_there_is_a_stack_for_each_region(tmp_path):
         if artifact["type"] == "aws:cloudformation:stack"
     }
     assert stacks == {
-        "w-us-east-1": ("aws://111122223333/us-east-1", "w"),
-        "w-eu-west-1": ("aws://111122223333/eu-west-1", "w"),
+        "watch-all-us-east-1": ("aws://111122223333/us-east-1", "watch-all"),
+        "watch-all-eu-west-1": ("aws://111122223333/eu-west-1", "watch-all"),
     }
 
 

@@ -10,6 +10,7 @@ from support.paths import ROOT
 os.environ["PATH"] = (
     f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # where jsii looks for node
 )
+os.environ["CDK_VALIDATION"] = "false"  # seconds for each template; tests/infra/test_synth.py has it on
 
 from aws_cdk import App, Validations
 from cdk_nag import AwsSolutionsChecks

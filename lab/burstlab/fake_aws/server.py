@@ -1,5 +1,6 @@
 """The HTTP server: real AWS clients in front, the simulated fleet behind, moto for everything else."""
 
+import os
 import socket
 import struct
 import uuid
@@ -196,6 +197,7 @@ def _moto_application() -> Any:
 
     All endpoints of a process share one, because moto keeps its state by account for the process anyway.
     """
+    os.environ.setdefault("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")  # slow to load, and no volume needs an image
     from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - half a second, often not needed
         DomainDispatcherApplication,
         create_backend_app,
