@@ -8,7 +8,7 @@ CDK    := $(VENV)/.cdk-installed
 # what is not written is compiled anew by each of the many processes that the tests start
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup demo test check quick format lint prose schemas types imports unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof release clean
+.PHONY: setup demo test check quick format lint prose schemas types imports collect unit fuzz coverage mutants synth layer ddprobe packages man lock bench proof release clean
 .DEFAULT_GOAL := test
 
 setup: $(VENV)/.installed $(LOCAL_AWS)/.installed $(CDK) layer
@@ -43,7 +43,10 @@ demo: setup
 # before each commit: all that needs no disk, browser or process of its own; half a minute
 check: lint types imports quick
 
-test: lint types imports unit
+# collecting once compiles the tests, which each worker of pytest would do by itself, while another processor checks the types
+test: setup
+	$(MAKE) --jobs=2 lint types imports collect
+	$(MAKE) unit
 
 format: setup
 	$(BIN)/ruff check --fix-only --quiet .
@@ -79,11 +82,14 @@ imports: setup
 quick: setup
 	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadgroup --no-loadscope-reorder tests/unit tests/scenarios
 
+collect: setup
+	$(BIN)/pytest --quiet --quiet --collect-only > /dev/null
+
 # twice as many workers as cores, because many tests wait for a disk or a clock; what measures a disk comes after,
-# when nothing else runs, on four disks at once: it does little but wait
+# when nothing else runs, on eight disks at once: it does little but wait
 unit: setup
 	$(BIN)/pytest -n $$((2 * $$(nproc))) --dist loadgroup --no-loadscope-reorder -m "not measures_a_disk"
-	$(BIN)/pytest -n 4 --dist loadgroup -m measures_a_disk tests/probe
+	$(BIN)/pytest -n 8 --dist loadgroup -m measures_a_disk tests/probe
 
 # how much of the core its own tests run; fails below what was reached
 coverage: setup

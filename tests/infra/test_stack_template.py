@@ -8,16 +8,17 @@ import pytest
 
 from support.paths import ROOT
 from support.synthesized_stacks import default_stack, full_stack, synth
-from support.template_reader import VERBS, as_list, as_text, without_asset_hashes
+from support.template_reader import VERBS, as_list, as_text, resources_of
 
-SNAPSHOT = Path(__file__).with_name("template.json")
+TRANSCRIPT = Path(__file__).with_name("resources.txt")
 
 
-def test_the_template_matches_its_reviewed_snapshot(pytestconfig):
+def test_the_resources_are_those_of_the_transcript(pytestconfig):
     if pytestconfig.getoption("--rewrite"):
-        SNAPSHOT.write_text(without_asset_hashes(default_stack().template))
-    assert without_asset_hashes(default_stack().template) == SNAPSHOT.read_text(), (
-        "the stack changed; if that is meant, run `pytest tests/infra --rewrite` and read its diff"
+        TRANSCRIPT.write_text(resources_of(default_stack()))
+    assert resources_of(default_stack()) == TRANSCRIPT.read_text(), (
+        "the stack's resources changed; if each change is meant, run `pytest tests/infra --rewrite`"
+        f" and commit {TRANSCRIPT.name} with the reason"
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from support.probe import throttled_disk
 from support.probe.probe_process import Probe, kind_of_disk_test
 
-# The tests of one disk follow each other. They do little but wait, so more disks than processors are measured at once.
+# The tests of one disk follow each other. They mostly wait, so there are more disks than processors.
 DISKS_OF_A_KIND = 4
 DISK = pytest.StashKey[str]()
 

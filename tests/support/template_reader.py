@@ -139,8 +139,32 @@ def _conditions(statement: dict[str, Any]) -> list[str]:
     ]
 
 
-def without_asset_hashes(template: dict[str, Any]) -> str:
-    """The template as text, without the hashes of what it deploys."""
-    text = json.dumps(template, indent=1, sort_keys=True)
-    text = re.sub(r"\b[0-9a-f]{64}\b", "<hash of an asset>", text)
-    return text + "\n"
+SHOWN_PROPERTIES = {
+    "AWS::CloudWatch::Alarm": ("Threshold", "Period", "EvaluationPeriods", "TreatMissingData"),
+    "AWS::Events::Rule": ("State",),
+    "AWS::Lambda::EventInvokeConfig": ("MaximumEventAgeInSeconds", "MaximumRetryAttempts"),
+    "AWS::Lambda::EventSourceMapping": ("BatchSize", "MaximumBatchingWindowInSeconds"),
+    "AWS::Lambda::Function": ("MemorySize", "Timeout"),
+    "AWS::Logs::LogGroup": ("RetentionInDays",),
+    "AWS::SQS::Queue": ("VisibilityTimeout", "MessageRetentionPeriod"),
+    "AWS::SSM::Parameter": ("Name",),
+    "AWS::Scheduler::Schedule": ("ScheduleExpression", "State"),
+}
+"""What a reviewer wants to see of a resource beside its logical id; by type, in this order."""
+
+
+def resources_of(stack: Synthesized) -> str:
+    """Every resource and output of the stack, a line each: its logical id, its type, and its settings.
+
+    The logical ids stand here as they are: under another one CloudFormation replaces what is deployed.
+    """
+    lines = []
+    for name, resource in sorted(stack.template["Resources"].items()):
+        kind, properties = resource["Type"], resource.get("Properties", {})
+        settings = [
+            f"{key}={as_text(properties[key])}" for key in SHOWN_PROPERTIES.get(kind, ()) if key in properties
+        ]
+        kept = ["kept"] if resource.get("DeletionPolicy") == "Retain" else []
+        lines.append(" ".join([name, kind, *settings, *kept]))
+    lines += [f"output {name}" for name in sorted(stack.template["Outputs"])]
+    return "\n".join(lines) + "\n"
