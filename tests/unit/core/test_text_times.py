@@ -111,6 +111,6 @@ def test_the_expected_duration_is_shown_beside_the_credit_lifetime(empty_s, rest
         ),
     ],
 )
-def test_of_a_change_under_way_it_says_how_long_it_has_taken(ago_s, empty_s, expected):
+def test_a_change_under_way_reports_how_long_it_has_taken(ago_s, empty_s, expected):
     reported = describe_flip_duration(100, LeadPolicy(), time_to_empty_s=empty_s, elapsed_s=ago_s)
     assert reported == f"AWS {expected.format('15 min to 50 min for 100 GiB')}"

@@ -225,7 +225,7 @@ def test_a_gp3_held_back_at_what_it_has_is_made_larger():
     assert advice.target == gp3(3_688)
 
 
-def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_says_so():
+def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_reports_it():
     # 8 GiB have 8 x 500 = 4,000 IOPS at most, and 4,000 / 4 = 1,000 MiB/s with them; 990 x 1.25 are wanted.
     volume = a_volume_as(gp3(4_000, 1_000), 8)
     advice = advise(a_case(volume=volume, usage=a_usage(1_000, 990)))

@@ -445,7 +445,7 @@ class FakeResponse(BytesIO):
         (429, "rate_limited", Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_slack_says_to_a_message_that_it_must_refuse(status, body, verdict, trouble):
+def test_the_answer_of_slack_to_a_message_that_it_must_refuse(status, body, verdict, trouble):
     posted = []
 
     def open_url(request, **_):

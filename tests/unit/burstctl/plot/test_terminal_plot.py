@@ -292,12 +292,12 @@ def letter_columns(letters_at, *, end=20):
         ([(n, letter) for n in range(3) for letter in "RCHE"], "ERCHE"),
     ],
 )
-def test_a_letter_stands_at_its_time_or_close_by_and_never_after_now(letters_at, row):
+def test_a_letter_is_at_its_time_or_close_by_and_never_after_now(letters_at, row):
     """Of letters for which there is no room those that matter least are left to the list."""
     assert letter_columns(letters_at) == row
 
 
-def test_a_month_of_events_stands_where_it_happened():
+def test_a_month_of_events_is_placed_where_it_happened():
     many = [
         a_level(f"{hour:02}:{n:02}", "warning", "critical") for hour in (7, 8, 9) for n in range(0, 59, 5)
     ]

@@ -244,7 +244,7 @@ def test_the_level_is_ok_until_an_evaluation_saw_a_drain():
     ], "nothing was seen before nine"
 
 
-def test_a_level_that_is_written_down_stands_whatever_the_balance():
+def test_a_level_that_is_written_down_stays_whatever_the_balance():
     entries = [a_level("09:30", "warning", "ok"), a_level("11:45", "ok", "watch")]
     timeline = a_chronology(a_history(falling("09:00", 50, 0, 180)), start="09:00", entries=entries)
     assert levels(timeline)[0] == (at("09:00"), at("09:30"), "warning")

@@ -31,7 +31,7 @@ AWS_EXAMPLES = [(1, 1_862, 54_000), (100, 2_000, 18_000), (334, 2_703, 5_389), (
 
 
 @pytest.mark.parametrize(("size_gib", "burst_s", "refill_s"), AWS_EXAMPLES)
-def test_a_full_bucket_lasts_and_refills_as_long_as_the_user_guide_says(size_gib, burst_s, refill_s):
+def test_a_full_bucket_lasts_and_refills_as_long_as_the_user_guide_states(size_gib, burst_s, refill_s):
     baseline = baseline_iops(size_gib)
     draining, dry = split_at_changes(
         baseline=baseline, credits_now=FULL_CREDITS, demand_iops=3_000, seconds=100_000

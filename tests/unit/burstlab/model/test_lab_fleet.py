@@ -205,14 +205,14 @@ def test_no_balance_is_published_for(volume, chosen):
     assert datapoints(fleet, volume_id) == {}
 
 
-def test_a_large_volume_publishes_a_hundred_where_the_setting_says_so():
+def test_a_large_volume_publishes_a_hundred_if_the_setting_requires_it():
     fleet = a_fleet(large_publish=True)
     volume_id = fleet.add(LabVolume(size_gib=1_000, load="steady:3000"))
     fleet.clock.advance(120)
     assert datapoints(fleet, volume_id) == {0: 100, 1: 100}
 
 
-def test_an_idle_volume_is_silent_where_the_setting_says_so():
+def test_an_idle_volume_is_silent_if_the_setting_requires_it():
     fleet = a_fleet(idle_publishes=False)
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:900", balance_pct=50))
     fleet.clock.advance(120)
@@ -279,7 +279,7 @@ def test_a_fixed_lag_holds_a_datapoint_back_after_the_end_of_its_minute():
     assert sorted(datapoints(fleet, volume_id)) == [0]
 
 
-def test_a_varying_lag_is_the_same_whenever_one_asks_and_stays_in_its_bounds():
+def test_a_varying_lag_is_the_same_for_every_read_and_stays_in_its_bounds():
     fleet = a_fleet(lag_s=60, lag_most_s=300, seed=7)
     volume_id = fleet.add(LabVolume(size_gib=100))
     published_at = {}

@@ -249,7 +249,7 @@ def test_while_returning_to_gp2_a_burst_counts_if_credits_are_expected(
     assert fleet.truth(volume_id).credits == balance_pct * 54_000
 
 
-def test_what_is_asked_is_served_as_far_as_the_way_has_come():
+def test_demand_is_served_as_far_as_the_volume_has_advanced():
     # dry at 300; percent p lasts 10 s and serves 300 + 27 p: 60 * 300 + 10 * (100 * 300 + 27 * 4,950)
     fleet = a_fleet()
     volume_id = a_volume(fleet, load="steady:5000", balance_pct=0)

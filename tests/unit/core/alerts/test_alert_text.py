@@ -109,7 +109,7 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
         (a_forecast(2 * HOUR_S + 60), "dry in 2 h at the earliest"),
     ],
 )
-def test_the_title_says_how_much_time_is_left_at_its_edges(forecast, left):
+def test_the_title_states_how_much_time_is_left_at_its_edges(forecast, left):
     alert = an_alert(AlertKind.DRAINING, forecast=forecast)
     assert format_title(alert) == f"critical: vol-0a1, {left} (i-0a1)"
 

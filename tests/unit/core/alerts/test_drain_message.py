@@ -126,5 +126,5 @@ def test_a_drain_is_compared_unless_small_or_without_an_hour(changes, is_compare
     assert (compare_same_hour(days_with_falls(0), a_fall(**changes)) is not None) is is_compared
 
 
-def test_seven_days_are_asked_and_no_eighth():
+def test_seven_days_are_read_and_no_eighth():
     assert compare_same_hour(days_with_falls(0, days=20), a_fall()).known_days == 7

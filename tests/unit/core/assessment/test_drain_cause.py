@@ -356,7 +356,7 @@ def test_unknown_days_are_not_mentioned():
     assert len(sentences(a_fall(), per_second(1, 1))) == 1
 
 
-def test_what_happens_at_other_hours_as_often_is_said_to():
+def test_what_happens_at_other_hours_as_often_is_reported_as_such():
     reported = describe_drain_cause(
         a_fall(), DrainMetrics(balance_history=history_with_days(1, 2)), now_s=NOW_S
     ) | {"is_particular": False}

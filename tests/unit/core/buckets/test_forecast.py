@@ -128,7 +128,7 @@ def test_two_samples_show_that_it_falls_but_not_how_long_it_lasts():
 
 
 @pytest.mark.parametrize(("values", "falls"), [((44.0, 43.0, 40.0), True), ((44.0, 40.0, 40.0), False)])
-def test_of_a_few_samples_the_newest_two_say_whether_it_falls(values, falls):
+def test_of_a_few_samples_the_newest_two_decide_whether_it_falls(values, falls):
     assert forecast(balances(*values), bucket=gp2_bucket(100), age_s=0).is_draining is falls
 
 

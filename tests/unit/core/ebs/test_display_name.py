@@ -55,7 +55,7 @@ def test_a_volume_is_called_what_people_call_it(tags, name):
         (8, "data-…-0"),
     ],
 )
-def test_a_claim_loses_first_what_says_least(longest, name):
+def test_a_claim_loses_the_least_informative_part_first(longest, name):
     assert display_name_of(a_volume(tags=CLAIM_TAGS), longest) == name
 
 

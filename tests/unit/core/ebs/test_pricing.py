@@ -42,7 +42,7 @@ def io2(iops: int) -> Configuration:
         (io2(3_000), 207.50),
     ],
 )
-def test_100_gib_cost_a_month_what_the_list_says(configuration, usd):
+def test_100_gib_cost_a_month_what_the_list_states(configuration, usd):
     assert usd_per_month(configuration, 100, US_EAST_1) == usd
 
 
@@ -97,7 +97,7 @@ def test_a_stay_costs_the_difference_for_as_long_as_it_lasts(after, stay, usd):
     assert round(change.difference_usd_over(stay), 4) == usd
 
 
-def test_the_difference_is_to_the_cent_what_people_would_say():
+def test_the_difference_is_exact_to_the_cent():
     assert PriceChange(before_usd_per_month=10.00, after_usd_per_month=8.12).difference_usd_per_month == -1.88
 
 

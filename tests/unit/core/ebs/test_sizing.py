@@ -139,7 +139,7 @@ def test_every_number_and_every_clamp_has_a_sentence():
         (CALM, IO1, "1,000 IOPS: its demand of 800 was not held back; 25 % headroom."),
     ],
 )
-def test_the_first_reason_says_what_is_known_of_demand(demand, volume_type, sentence):
+def test_the_first_reason_states_what_is_known_of_demand(demand, volume_type, sentence):
     assert choose(demand=demand, override=TargetOverride(volume_type=volume_type)).reasons[0] == sentence
 
 
@@ -476,7 +476,7 @@ def test_a_target_has_its_price_before_and_after():
     assert round(usd_per_hour(price.difference_usd_per_month), 4) == 0.2705
 
 
-def test_the_alternatives_stand_side_by_side():
+def test_the_alternatives_are_listed_side_by_side():
     alternatives = choose(20, THROTTLED_AT_CEILING).alternatives
     assert list(alternatives) == ["gp3", "io1", "io2", "stay"]
     assert isinstance(alternatives["io1"], TargetRefusal)  # 50 x 20 < 3,000

@@ -187,7 +187,7 @@ def test_every_guard_is_tested_here_or_elsewhere():
 
 
 @pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
-def test_every_guard_refuses_alone_and_says_why_and_until_when(guard, shown):
+def test_every_guard_refuses_alone_and_explains_why_and_until_when(guard, shown):
     [refusal] = refusals_of(shown)
     assert refusal.guard is guard
     assert refusal.ends_at_s == (None if shown.ends_at is None else at(shown.ends_at))
@@ -328,7 +328,7 @@ def test_an_automatic_flip_needs_the_tag_to_return(cause):
         ({"instance_id": None, "attached": False}, None),
     ],
 )
-def test_a_managed_volume_without_an_instance_of_ours_belongs_to_a_service(volume, guard):
+def test_a_managed_volume_without_a_known_instance_belongs_to_a_service(volume, guard):
     assert refusing_guards(volume=volume, by=OPERATOR) == ([guard] if guard else [])
 
 
@@ -373,7 +373,7 @@ def test_a_hold_keeps_its_volume_or_everything_until_it_ends(holds, ends, by):
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
 
-def test_a_hold_on_everything_says_so():
+def test_a_hold_on_everything_is_reported_as_such():
     [item] = refusals(holds=[a_hold()])
     [everything] = refusals(holds=[a_hold(volume_id=None)])
     assert [("everything" in refusal.reason) for refusal in (item, everything)] == [False, True]

@@ -272,7 +272,7 @@ def test_a_lost_answer_is_made_up_for_by_aws_record(direction):
 @pytest.mark.parametrize(
     ("began", "is_ours"), [("11:57:59", False), ("11:58", True), ("12:00", True), ("12:30", True)]
 )
-def test_a_record_is_ours_though_the_clocks_differ_by_two_minutes(began, is_ours):
+def test_a_record_is_own_though_the_clocks_differ_by_two_minutes(began, is_ours):
     record = a_modification(started=began, state="modifying")
     transition = reconcile_step(an_asked_flip(), observed_volume("before"), record, now="12:31")
     assert transition.state.flip.status is (CHANGING if is_ours else ASKED)
@@ -282,7 +282,7 @@ def test_a_record_is_ours_though_the_clocks_differ_by_two_minutes(began, is_ours
     ("began", "is_known"),
     [("11:58:54", False), ("11:58:55", True), ("11:59", True), ("11:59:05", True), ("11:59:06", False)],
 )
-def test_a_record_that_was_settled_before_is_not_ours_a_second_time(began, is_known):
+def test_a_record_that_was_settled_before_is_not_own_a_second_time(began, is_known):
     # The way back failed and is asked for again at noon; of that AWS shows nothing yet.
     known = ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=BACK)
     record = a_modification(GP3, GP2, started=began, state="failed")
@@ -320,7 +320,7 @@ def reconcile_later(state, shows, record, now="13:01"):
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(direction):
+def test_what_counts_as_never_sent_is_remembered_beside_the_state_of_the_volume(direction):
     state = assumed_not_sent(direction)
     assert (
         state.modifications.unsent_intent.direction,
@@ -338,7 +338,7 @@ def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(di
         ("failed", {OUT: "no flip: accepted, failed", BACK: "on_target: accepted, failed"}),
     ],
 )
-def test_a_late_modification_is_ours_as_soon_as_aws_shows_it(direction, its_state, expected):
+def test_a_late_modification_is_own_as_soon_as_aws_shows_it(direction, its_state, expected):
     record = a_modification(ORIGINAL_OF[direction], TARGET_OF[direction], started="12:15", state=its_state)
     shows = observed_volume("asked" if its_state == "completed" else "before", direction)
     result = reconcile_later(assumed_not_sent(direction), shows, record)
@@ -371,7 +371,7 @@ def test_a_return_15_minutes_after_its_intent_is_external(began, is_ours):
     assert transition_summary(result) == ("no flip: accepted, restored" if is_ours else TAKEN_OVER_CASES)
 
 
-def test_a_flip_that_begins_hours_after_its_intent_is_ours():
+def test_a_flip_that_begins_hours_after_its_intent_is_own():
     record = a_modification(GP2, GP3, started="23:00", state="modifying")
     assert (
         transition_summary(reconcile_later(assumed_not_sent(), observed_volume("before"), record, "23:01"))
@@ -491,7 +491,7 @@ def test_while_aws_newest_record_led_to_what_was_requested_the_volume_shows_old(
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_an_external_modification_during_ours_is_adopted_when_complete(direction):
+def test_an_external_modification_during_an_own_one_is_adopted_when_complete(direction):
     flip = a_changing_flip(direction)
     for state in ("modifying", "optimizing"):
         external_record = a_modification(TARGET_OF[direction], IO2, started="12:10", state=state)
@@ -727,7 +727,7 @@ ON_ITS_TARGET = {
 @pytest.mark.parametrize("record", ON_ITS_TARGET)
 @pytest.mark.parametrize("shows", ["target", "original", "else"])
 @pytest.mark.parametrize("stays", [False, True])
-def test_a_volume_on_target_is_ours_until_it_differs(record, shows, stays):
+def test_a_volume_on_target_is_own_until_it_differs(record, shows, stays):
     new_configuration = {"target": GP3, "original": GP2, "else": IO2}[shows]
     records = {
         "none": None,
@@ -899,7 +899,7 @@ def test_a_resize_under_way_is_reported_when_it_is_done():
     )
 
 
-def test_a_resize_found_before_ours_was_seen_to_be_over_is_reported_once():
+def test_a_resize_found_before_the_own_change_was_seen_to_be_over_is_reported_once():
     # Ours was over between two looks, and somebody resizes it by now; the volume does not show that yet.
     flip = a_changing_flip()
     under_way = a_resize(state="modifying", started="12:15")
@@ -1093,7 +1093,7 @@ def test_a_flip_without_record_or_effect_is_external_a_day_later(late_s, expecte
 
 
 @pytest.mark.parametrize(("began", "is_theirs"), [("10:00:05", False), ("10:00:06", True)])
-def test_a_start_within_five_seconds_is_ours_on_target_too(began, is_theirs):
+def test_a_start_within_five_seconds_is_own_on_target_too(began, is_theirs):
     transition = reconcile_step(a_flip(), observed_volume("else"), a_modification(GP2, IO2, started=began))
     assert (transition.state.modifications.contested_at_s is not None) is is_theirs
     assert (transition.state.flip.unconfirmed_since_s is not None) is not is_theirs

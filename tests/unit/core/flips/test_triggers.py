@@ -308,7 +308,7 @@ def test_the_limit_is_a_share_of_what_the_gp2_would_earn(size_gib, calm_below_pc
 
 
 @pytest.mark.parametrize(("newest", "expected"), [("11:58", True), ("11:49", True), ("11:48", False)])
-def test_what_was_served_more_than_ten_minutes_ago_says_nothing(newest, expected):
+def test_operations_of_more_than_ten_minutes_ago_are_ignored(newest, expected):
     # The minute of 11:49 ended at 11:50.
     assert is_calm(a_flipped_volume(**served_operations(*CALM, newest=newest))) is expected
 
@@ -318,7 +318,7 @@ def test_half_of_what_is_served_is_not_enough_to_call_it_calm(known):
     assert not is_calm(a_flipped_volume(**{known: served_operations(*CALM)[known]}))
 
 
-def test_the_policy_says_for_how_long_it_must_be_calm():
+def test_the_policy_sets_for_how_long_it_must_be_calm():
     busy_before = served_operations(*[3_000.0] * 30, *[0.0] * 5)
     assert is_calm(a_flipped_volume(**busy_before), calm_for=timedelta(minutes=5))
     assert not is_calm(a_flipped_volume(**busy_before), calm_for=timedelta(minutes=6))

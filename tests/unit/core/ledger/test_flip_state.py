@@ -129,7 +129,7 @@ def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
 
 
 @given(st.one_of(flips, states))
-def test_a_document_does_not_say_what_goes_without_saying(value):
+def test_a_document_does_not_contain_defaults(value):
     minimal = a_state() if isinstance(value, VolumeState) else a_flip(started_at_s=None, reached_at_s=None)
     required, whole = minimal.to_document().keys(), minimal.to_document(is_whole=True)
     defaults = {key: default for key, default in whole.items() if key not in required}
@@ -139,7 +139,7 @@ def test_a_document_does_not_say_what_goes_without_saying(value):
 
 
 @pytest.mark.parametrize("direction", [None, *Direction])
-def test_what_was_used_up_keeps_its_direction_also_where_nobody_knows_it(direction):
+def test_an_old_use_keeps_its_direction_even_if_it_is_unknown(direction):
     item = ModificationUse(at_s=1, by="others", direction=direction)
     assert json_round_trip(item) == item
 

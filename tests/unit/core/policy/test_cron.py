@@ -35,7 +35,7 @@ def starts(text: str, since: date, count: int) -> list[str]:
         ("0 0 29 2 *", ["Tue 2028-02-29 00:00", "Sun 2032-02-29 00:00", "Fri 2036-02-29 00:00"]),
     ],
 )
-def test_a_cron_text_starts_as_cron_5_says(cron, expected):
+def test_a_cron_text_starts_as_cron_5_defines(cron, expected):
     assert starts(cron, date(2026, 5, 1), len(expected)) == expected
 
 

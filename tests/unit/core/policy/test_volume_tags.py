@@ -67,7 +67,7 @@ def test_the_opt_in_tag_may_have_another_name(tags, mode, faults):
     assert (wishes.mode, len(wishes.faults)) == (mode, faults)
 
 
-def test_auto_without_the_opt_in_tag_says_which_tag_is_missing():
+def test_auto_without_the_opt_in_tag_names_the_missing_tag():
     assert read_tags({"burstwatch:mode": "auto"}, CUSTOM_OPT_IN).faults == (
         "burstwatch:mode=auto needs the opt-in tag team:flips=Yes please as well; treated as propose",
     )
@@ -99,7 +99,7 @@ def test_a_flag_is_true_or_false_and_nothing_else(key, field_name, text, is_set,
     assert (getattr(wishes, field_name), len(wishes.faults)) == (is_set, faults)
 
 
-def test_a_bad_flag_says_what_it_is_taken_for():
+def test_a_bad_flag_names_the_value_that_is_assumed():
     assert read_tags({"burstwatch:ignore": "yes"}, DEFAULT_SETTINGS).faults == (
         "burstwatch:ignore='yes' is not true or false; treated as false",
     )
@@ -198,12 +198,12 @@ def test_a_number_is_above_zero_and_of_a_length_that_can_be_one(text, iops):
     assert (wishes.target_override.iops, bool(wishes.faults)) == (iops, iops is None)
 
 
-def test_a_policy_whose_default_were_auto_opts_nobody_in():
+def test_a_policy_whose_default_were_auto_opts_no_one_in():
     """No policy can say so; made in code, it still is the safe choice."""
     assert read_tags({}, ModePolicy(default=Mode.AUTO)).mode is Mode.PROPOSE
 
 
-def test_what_a_tag_says_is_shown_up_to_a_length():
+def test_the_value_of_a_tag_is_shown_up_to_a_length():
     for length, shown in [(40, "x" * 40), (41, "x" * 39 + "…"), (100, "x" * 39 + "…")]:
         [fault] = read_tags({"burstwatch:mode": "x" * length}, DEFAULT_SETTINGS).faults
         assert fault.startswith(f"burstwatch:mode={shown!r} is not")

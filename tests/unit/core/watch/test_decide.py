@@ -79,7 +79,7 @@ def test_entering_a_level_from_warning_up_is_reported_at_once(level):
 
 
 @pytest.mark.parametrize(("balance", "level"), [(calm(), Level.OK), (steady(), Level.WATCH)])
-def test_levels_below_warning_alert_nobody(balance, level):
+def test_levels_below_warning_alert_no_one(balance, level):
     decision = a_decision(an_assessment(balance))
     assert (decision.level, decision.action, decision.alerts) == (level, Action.NONE, ())
     assert (decision.previous_level, decision.reason) == (Level.OK, level)
@@ -136,7 +136,7 @@ def test_a_level_that_lasts_is_reported_once_until_a_reminder_is_due(level):
     assert tracked.evaluate("16:00", AT_LEVEL[level]("15:58")).alerts[0].is_reminder
 
 
-def test_reminders_come_as_often_as_the_policy_says():
+def test_reminders_come_as_often_as_the_policy_requires():
     tracked = TrackedVolume(policy=Policy(alerts=AlertPolicy(remind_every=timedelta(minutes=5))))
     tracked.evaluate("12:00", critical())
     assert tracked.evaluate("12:04", critical("12:02")).alerts == ()
@@ -189,7 +189,7 @@ def test_a_volume_that_leaves_mode_observe_while_critical_is_reported_then():
 
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
-def test_the_other_modes_say_what_to_do(mode):
+def test_the_other_modes_name_what_to_do(mode):
     decision = a_decision(an_assessment(critical()), mode=mode)
     assert decision.alerts[0].action
     assert decision.has_recommendation
@@ -789,7 +789,7 @@ def test_a_calm_volume_for_a_window_is_polled_until_flipped():
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_a_volume_of_which_aws_could_not_be_asked_keeps_its_flip(direction):
+def test_a_volume_that_aws_could_not_describe_keeps_its_flip(direction):
     flip = changing(direction)
     decision = a_decision(an_assessment(GAP, volume=a_volume_as(GP3)), a_state(flip=flip), mode=Mode.AUTO)
     assert (decision.flip, decision.change.state.flip) == (flip, flip)

@@ -165,7 +165,7 @@ def test_without_a_cause_the_alert_shows_the_fall_of_the_balance():
     assert alert.evidence["drain"] == describe_drain(find_drain(DRAIN))
 
 
-def test_an_alert_about_something_else_says_nothing_of_a_drain():
+def test_an_alert_about_something_else_does_not_mention_a_drain():
     missed = a_window_state(missed_min=5)
     evaluation = an_evaluation(DRAIN, around=VolumeContext(windows=missed))
     drain, other = conclude(evaluation, CAUSE).alerts
@@ -209,7 +209,7 @@ def test_a_revision_rises_also_where_a_volume_is_doubted_or_gone(revision, next_
     assert change.entries[1].body == alert.to_document()
 
 
-def test_a_volume_that_is_not_judged_says_why():
+def test_a_volume_that_is_not_judged_explains_why():
     assert a_decision(an_assessment(None, volume=a_volume(attached=False))).reason == "detached"
 
 
