@@ -398,7 +398,7 @@ def test_every_change_and_recovery_is_reported_once(history):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(steps, max_size=20))
-def test_mode_observe_evaluates_and_alerts_nobody(history):
+def test_mode_observe_evaluates_and_alerts_no_one(history):
     observing, alerting, now_s = TrackedVolume(mode=Mode.OBSERVE), TrackedVolume(), NOON_S
     for waited_s, shown in history:
         now_s += waited_s

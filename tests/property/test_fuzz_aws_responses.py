@@ -324,7 +324,7 @@ errors = st.builds(
 
 @fuzz(35)
 @given(errors)
-def test_an_error_of_aws_is_said_in_one_sentence_whatever_stands_in_it(response):
+def test_an_error_of_aws_is_reported_in_one_sentence_whatever_its_content(response):
     error = ClientError(response, "ModifyVolume")
     assert_message(str(to_aws_failure(error, "ec2:ModifyVolume")))
 
@@ -368,7 +368,7 @@ products = st.one_of(mutated(PRODUCT, most=4).map(as_json), any_value.map(as_jso
 
 @fuzz(35)
 @given(st.lists(products, max_size=4) | any_value)
-def test_a_price_list_gives_prices_or_the_built_in_ones_and_says_so(listed):
+def test_a_price_list_gives_prices_or_the_built_in_ones_and_names_which(listed):
     class Pricing:
         def get_products(self, **request):
             return {"PriceList": listed}

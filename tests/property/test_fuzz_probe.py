@@ -43,7 +43,7 @@ def mutations_of(content):
 @given(mutations_of(MOUNTS) | st.lists(lines, max_size=5).map("\n".join), texts)
 @example("1 2 3 4 5 6 - a b c\n" * 30_000, "/")
 @example("1 2 3 4 " + "\\040" * 16_000 + " 6 - a b c", "/")
-def test_mountinfo_gives_mounts_whatever_stands_in_it(text, path):
+def test_mountinfo_gives_mounts_whatever_its_content(text, path):
     with within(3):
         mounts = ddprobe.parse_mounts(text)
         result = ddprobe.mount_of(path, mounts)
@@ -72,7 +72,7 @@ def test_counters_of_a_disk_are_numbers_or_there_are_none(text):
 @example({"size": "9" * 5_000})
 @example({"size": "many", "queue/max_sectors_kb": "-1"})
 @example({"device/model": "Amazon Elastic Block Store", "device/serial": "vol0123456789abcdef0"})
-def test_a_disk_is_described_whatever_sysfs_says(folder, files):
+def test_a_disk_is_described_whatever_sysfs_reports(folder, files):
     disk = folder / "nvme1n1"
     for name, content in files.items():
         (disk / name).parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def folder(tmp_path_factory):
     texts | lines,
 )
 @example("ctxt_switches: ²\nctxt_switches: " + "9" * 5_000, "")
-def test_what_the_kernel_says_of_a_task_is_counted_or_not(status, cgroup):
+def test_what_the_kernel_reports_of_a_task_is_counted_or_not(status, cgroup):
     assert isinstance(ddprobe._switches(status), int)
     unit = ddprobe._unit_of(cgroup)
     assert is_plain(unit)

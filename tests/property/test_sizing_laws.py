@@ -98,7 +98,7 @@ def is_allowed(configuration: Configuration, size_gib: int) -> bool:
 
 
 @given(any_volumes, demands, wishes, options(instances))
-def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, demand, override, how):
+def test_every_case_has_a_target_or_a_refusal_with_a_reason(volume, demand, override, how):
     answer = choose_target(volume, demand, override, US_EAST_1, **how)
     if isinstance(answer, TargetRefusal):
         assert answer.reason

@@ -217,7 +217,7 @@ def plans(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(plans(), st.integers(0, DAY_MIN), st.integers(0, DAY_MIN), st.data())
-def test_the_state_at_any_instant_is_what_the_clocks_say_minute_by_minute(plan, lead, margin, data):
+def test_the_state_at_any_instant_follows_the_clocks_minute_by_minute(plan, lead, margin, data):
     around = [-inf, *plan.inside, inf]
     edges = [edge for item, other in pairwise(around) if other > item + 1 for edge in (item + 1, other)]
     edges = [edge for edge in edges if 0 <= edge < WEEKS_MIN][:20]
@@ -360,7 +360,7 @@ def change_hours(draw, zone: str) -> ChangeHours:
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(PLACES), st.data())
-def test_change_hours_open_and_close_as_the_clocks_say_minute_by_minute(place, data):
+def test_change_hours_open_and_close_by_the_clocks_minute_by_minute(place, data):
     zone, begin = place
     hours = data.draw(change_hours(zone))
     reached = reached_min(zone, begin)
