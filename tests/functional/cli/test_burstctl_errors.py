@@ -315,7 +315,7 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_a_bug_is_one_line_and_says_how_to_get_the_rest(cli, lab, monkeypatch):
+def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, lab, monkeypatch):
     def break_down(*_, **__):
         raise LookupError("no such\nthing")
 

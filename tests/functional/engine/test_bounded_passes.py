@@ -120,7 +120,7 @@ def test_a_query_of_the_table_that_never_ends_is_given_up(monkeypatch):
 # The time for reads
 
 
-def test_a_pass_whose_time_for_reads_is_over_asks_no_more_and_says_so(shell, lab):
+def test_a_pass_whose_time_for_reads_is_over_reads_no_more_and_reports_it(shell, lab):
     lab.fleet.add(LabVolume(size_gib=100))
     warm_up(lab)
     report = tick(replace(shell, read_limit_s=0.0), lab)

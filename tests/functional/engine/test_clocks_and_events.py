@@ -339,7 +339,7 @@ def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(funct
     assert (count_modify_calls(lab), modification_targets(lab, flip_candidate)) == (1, ["gp3"])
 
 
-def test_events_of_last_week_say_nothing_about_the_flip_of_today(functions, lab, flip_candidate):
+def test_events_of_last_week_do_not_affect_the_flip_of_today(functions, lab, flip_candidate):
     """EBS's event about the first modification is delivered again while the second one is under way."""
     functions.flip()
     lab.fleet.end_modification(flip_candidate)

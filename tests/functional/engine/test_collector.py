@@ -131,7 +131,7 @@ def test_the_iops_of_the_account_are_those_of_all_volumes_of_a_type(lab, reader)
 
 
 @pytest.mark.parametrize(("chosen", "minutes"), [({}, 14), ({"span_s": 45 * 60}, 44)])
-def test_operations_are_read_as_far_back_as_is_asked(lab, collect, chosen, minutes):
+def test_operations_are_read_as_far_back_as_requested(lab, collect, chosen, minutes):
     volume_id = lab.fleet.add(LabVolume(size_gib=100, load="steady:400"))
     lab.clock.advance(3_600)
     reads, writes = collect().operations([volume_id], **chosen)[volume_id]
@@ -185,7 +185,7 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
     assert collector.failures == repeated.failures == []
 
 
-def test_an_instance_without_buckets_has_no_balances_to_ask_for(lab, collect):
+def test_an_instance_without_buckets_has_no_balances_to_read(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.4xlarge")
     collector = collect()
     limits = collector.instance_limits(volumes_of(collector))[volume_id]

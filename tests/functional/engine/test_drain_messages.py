@@ -204,7 +204,7 @@ def test_an_internal_error_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
     ]
 
 
-def test_a_pass_that_was_slow_already_asks_no_more(lab, shell, recorder, monkeypatch):
+def test_a_pass_that_was_slow_already_reads_no_more(lab, shell, recorder, monkeypatch):
     """Its function is ended after a while, and its tick can be claimed again after 50 seconds."""
     add_nightly(lab)
     advance_until(lab)

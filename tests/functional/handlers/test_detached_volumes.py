@@ -200,7 +200,7 @@ def test_a_detached_volume_of_a_window_is_flipped_when_it_is_attached_and_not_be
 # the queue
 
 
-def test_the_flip_function_is_asked_once_for_a_volume_that_stays_detached(monkeypatch):
+def test_the_flip_function_is_invoked_once_for_a_volume_that_stays_detached(monkeypatch):
     with deploy_functions(monkeypatch) as functions:
         volume_id = add_lab_volume(functions.lab, "etcd-1", tags=AUTO | {"burstwatch:critical": "true"})
         functions.lab.fleet.detach(volume_id)

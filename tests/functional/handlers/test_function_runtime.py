@@ -115,7 +115,7 @@ def observe_import(name, ours=LAMBDAS):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_importing_a_handler_reads_no_environment_and_calls_nobody(verb):
+def test_importing_a_handler_reads_no_environment_and_calls_no_one(verb):
     result = observe_import(f"burstwatch.handlers.{verb}")
     assert (result["reads"], result["deeds"]) == ([], [])
     assert not HEAVY & set(result["modules"])

@@ -157,7 +157,7 @@ def test_several_records_are_reported_each(function, slack):
     assert len(slack.posts) == 4
 
 
-def test_an_old_message_that_is_replayed_says_how_late_it_is(function, slack):
+def test_an_old_message_that_is_replayed_states_how_late_it_is(function, slack):
     function.invoke(an_sns_event(ALERT), now_s=NOW_S + 7800)
     assert "delivered 2 h 10 min late" in visible_text(slack.payloads[0])
     assert "delivered 2 h 10 min late" in function.chat_messages[0]["content"]["description"]
@@ -343,9 +343,7 @@ def drop_table(_):
         (lambda _: change(SecretBinary=b"https://hooks.slack.com"), "holds binary"),
     ],
 )
-def test_a_secret_that_is_not_a_webhook_says_what_to_do_and_nothing_of_what_it_holds(
-    function, slack, spoil, message
-):
+def test_a_secret_that_is_not_a_webhook_names_what_to_do_without_its_content(function, slack, spoil, message):
     spoil(function)
     error_text = function.invoke_failing(an_sns_event(ALERT))
     assert message in error_text

@@ -54,7 +54,7 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     assert count_modify_calls(lab) == 2, "one refused in Boston, one taken elsewhere"
 
 
-def test_after_a_week_the_zone_is_asked_again(functions, lab):
+def test_after_a_week_the_zone_is_read_again(functions, lab):
     add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     functions.watch("sweep")
     functions.run_flip_requests()

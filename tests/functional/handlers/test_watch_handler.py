@@ -158,7 +158,7 @@ def test_a_tick_that_comes_more_than_two_minutes_late_only_settles_what_is_open(
     assert wanting not in functions.ledger.states()
 
 
-def test_a_late_tick_that_settles_something_does_not_ask_for_it_again(functions, lab):
+def test_a_late_tick_that_settles_something_does_not_request_it_again(functions, lab):
     """The call to AWS got lost: that it never was sent is known after two minutes and two reads."""
     volume_id = add_critical(lab, tags=AUTO)
     functions.tick()
@@ -351,7 +351,7 @@ def test_without_a_queue_it_only_proposes(functions, lab):
     assert "NotStanding" not in output.metrics
 
 
-def test_a_second_deployment_only_proposes_and_says_so(functions, lab, monkeypatch):
+def test_a_second_deployment_only_proposes_and_explains_why(functions, lab, monkeypatch):
     functions.watch("focus")
     lab.clock.advance(60)
     second = DeployedFunctions(lab=lab, monkeypatch=monkeypatch, name="another")

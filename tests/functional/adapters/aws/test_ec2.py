@@ -227,7 +227,7 @@ def test_an_attachment_of_an_aws_service_has_no_instance_but_is_one(faults):
         ({"Managed": False}, None),
     ],
 )
-def test_a_managed_volume_says_by_whom(operator, managed_by, faults):
+def test_a_managed_volume_names_its_manager(operator, managed_by, faults):
     assert read_single_volume(a_described_volume(Operator=operator), faults).managed_by == managed_by
 
 
@@ -275,7 +275,7 @@ def test_one_unreadable_volume_is_reported_and_hides_no_other(faults):
         refusal("UnknownParameter", "The parameter IncludeManagedResources is not recognized"),
     ],
 )
-def test_an_sdk_or_endpoint_that_knows_no_managed_resources_is_asked_without(rejection, faults):
+def test_an_sdk_or_endpoint_without_managed_resources_is_queried_without_them(rejection, faults):
     class Older(FakeEc2):
         def describe_volumes(self, **request):
             if "IncludeManagedResources" in request:

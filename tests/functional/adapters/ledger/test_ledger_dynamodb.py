@@ -500,7 +500,7 @@ def test_a_missing_permission_is_named_with_who_lacks_it(table, ledger, operatio
 
 
 @pytest.mark.parametrize("operation", ["Query", "PutItem", "TransactWriteItems"])
-def test_throttling_that_lasts_is_said_when_the_client_has_tried_enough(table, ledger, operation):
+def test_lasting_throttling_is_reported_after_the_client_has_tried_enough(table, ledger, operation):
     code = "ProvisionedThroughputExceededException"
     table.faults = [Fault(operation, code, times=9)]
     use = {"Query": ledger.manual_overrides, "PutItem": lambda: ledger.commit([a_bare_change()], channels=[])}
@@ -616,7 +616,7 @@ def test_a_claim_with_a_lost_response_is_held_by_its_owner(table, ledger, second
 @pytest.mark.parametrize(
     ("operation", "change"), [("PutItem", a_bare_change()), ("TransactWriteItems", a_change())]
 )
-def test_without_a_response_the_error_says_that_the_write_may_have_happened(table, ledger, operation, change):
+def test_without_a_response_the_error_mentions_a_possible_write(table, ledger, operation, change):
     table.faults = [Fault(operation, is_response_lost=True, times=2)]
     message = error_message(lambda: ledger.commit([change], channels=[]))
     assert f"ledger {LOCATION} cannot be used, and this may have been written all the same" in message

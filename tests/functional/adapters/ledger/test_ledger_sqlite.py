@@ -222,7 +222,7 @@ def damage(path, harm):
     return path.read_bytes()
 
 
-def test_a_ledger_damaged_inside_is_said_to_be_damaged_by_whatever_meets_the_damage(path):
+def test_a_ledger_damaged_inside_is_reported_as_damaged_by_all_that_meet_the_damage(path):
     content = damage(path, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096))
     with SqliteLedger.open(path) as ledger:
         for use in (ledger.states, lambda: ledger.commit([a_change(A)], channels=[MAIL])):

@@ -83,7 +83,7 @@ def test_the_words_hold_all_that_a_person_needs_to_act(publish):
         assert needed in text
 
 
-def test_a_drain_says_what_drained_it_to_people_and_to_programs(publish):
+def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
     request = publish(a_drain_alert_with_cause())
     body = message_formats(request)
     for needed in (
@@ -156,7 +156,7 @@ def test_a_subject_is_one_short_line_of_ascii(publish, name, shown):
     assert 0 < len(subject) < 100
 
 
-def test_a_long_subject_is_cut_and_says_so(publish):
+def test_a_long_subject_is_cut_and_marked_as_cut(publish):
     subject = publish(an_alert(volume={"name": "n" * 256}))["Subject"]
     assert len(subject) == 99
     assert subject.endswith("...")
@@ -240,7 +240,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("InternalError", False, "try again"),
     ],
 )
-def test_an_error_says_what_to_do_next(client, code, is_permanent, message):
+def test_an_error_names_the_next_step(client, code, is_permanent, message):
     with Stubber(client) as stub:
         stub.add_client_error("publish", code, "the reason AWS gave\nin two lines")
         with pytest.raises(ChannelError, match=message) as exc_info:

@@ -163,7 +163,7 @@ def test_the_sparkline_falls_back_to_ascii_when_the_stream_cannot_encode_it():
     assert "UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %" in render_alert(a_drain_alert_with_cause())
 
 
-def test_a_drain_says_what_to_paste():
+def test_a_drain_names_what_to_paste():
     text = render_alert(a_drain_alert_with_cause())
     explain = "  See why:\n    burstctl explain vol-0123456789abcdef0 --region us-east-1\n"
     assert explain in text

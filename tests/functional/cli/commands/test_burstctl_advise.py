@@ -98,14 +98,14 @@ def join_lines(text):
     return " ".join(text.split())
 
 
-def test_when_no_volume_would_need_burst_credits_any_more_advise_says_so(cli, lab):
+def test_advise_reports_when_no_volume_would_need_burst_credits_any_more(cli, lab):
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
     assert "The honest answer is gp3, once, and you can uninstall us" in text
     assert "runbooks/MovingToGp3.md" in text
 
 
-def test_when_no_volume_needs_burst_credits_already_advise_says_so(cli, lab):
+def test_advise_reports_when_no_volume_needs_burst_credits_already(cli, lab):
     add(lab, "stays", size_gib=200)
     assert "there is nothing to watch, you can uninstall us" in join_lines(cli.run("advise").out)
 
@@ -233,7 +233,7 @@ def test_throughput_that_was_seen_to_be_little_is_not_bought(cli, lab):
     assert advice["usd_per_month_difference"] == -4.0
 
 
-def test_a_fleet_whose_advice_differs_from_its_alerts_says_so_below_the_table(cli, lab):
+def test_advice_that_differs_from_the_alerts_is_noted_below_the_table(cli, lab):
     volume_id = add(lab, "web", size_gib=100)
     same = "An alert may ask for other numbers"
     assert same not in join_lines(cli.run("advise").out)
@@ -263,7 +263,7 @@ def test_above_two_weeks_it_reads_means_of_five_minutes(cli, lab):
     assert "5-minute mean" in advice["risks"][0]
 
 
-def test_a_large_fleet_is_read_at_five_minute_resolution_and_the_output_says_so(cli, lab, monkeypatch):
+def test_a_large_fleet_is_read_at_five_minute_resolution_and_the_output_states_it(cli, lab, monkeypatch):
     monkeypatch.setattr(metric_resolution, "MAX_VOLUMES_BY_MINUTE", 1)
     add(lab, "a"), add(lab, "b")
     result = cli.run("advise", "--json")
@@ -407,7 +407,7 @@ def test_a_volume_that_is_not_there_fails_and_the_others_are_advised_on(cli, lab
     assert f"there is no volume {VOLUME_ARGUMENT} in us-east-1" in result.error_lines[0]
 
 
-def test_an_unreadable_volume_fails_and_says_why_once(cli, lab):
+def test_an_unreadable_volume_fails_and_reports_why_once(cli, lab):
     add_empty_volume(lab)
     for name in "ab":
         unread = add(lab, name)
@@ -492,7 +492,7 @@ def test_names_from_outside_stay_text(cli, lab):
         assert all(character.isprintable() or character == "\n" for character in out)
 
 
-def test_a_fleet_without_volumes_says_so(cli, lab):
+def test_a_fleet_without_volumes_is_reported_as_empty(cli, lab):
     result = cli.run("advise")
     assert (result.code, result.out) == (0, "")
     assert "there is no volume to advise on in us-east-1" in result.err

@@ -217,7 +217,7 @@ def test_a_missing_permission_is_reported_with_the_action_to_grant_and_hides_no_
     assert leftover_resources(lab) == []
 
 
-def test_every_fact_that_needs_the_host_says_why_there_is_none(checks, lab):
+def test_every_fact_that_needs_the_host_explains_why_it_is_missing(checks, lab):
     lab.faults.add(Fault(action="RunInstances", code="VPCIdNotSpecified", message="No default VPC"))
 
     result = checks.run("--yes", "--json", "--only", "balance-spacing", "--only", "idle-publishes")
@@ -656,7 +656,7 @@ def test_an_unreadable_run_file_is_named(checks, lab):
 # -- the report
 
 
-def test_the_report_names_neither_account_nor_people_unless_asked(checks, lab):
+def test_the_report_names_neither_account_nor_people_unless_requested(checks, lab):
     message = "User: arn:aws:sts::123456789012:assumed-role/Admin/jane is not authorized to perform:"
     denied = Fault(
         action="CreateVolume",
@@ -689,7 +689,7 @@ def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
         assert "7a62c49f" not in text
 
 
-def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, tmp_path):
+def test_serve_as_takes_the_report_and_lists_what_it_could_not_take(checks, lab, tmp_path):
     checks.measure("ratio-refusal")
     from burstlab.serve.measured_settings import settings_from_report  # noqa: PLC0415
 

@@ -545,7 +545,7 @@ def test_slack_is_checked_without_posting(cli, lab, slack):
     assert slack.url not in result.out + result.err
 
 
-def test_an_invalid_webhook_address_or_one_that_nobody_serves(cli, lab):
+def test_an_invalid_webhook_address_or_one_without_a_server(cli, lab):
     cli.set(BURSTWATCH_SLACK_WEBHOOK="hooks.slack.com/services/T0/B0/secret")
     wrong = cli.run("doctor", "--json")
     cli.set(BURSTWATCH_SLACK_WEBHOOK="http://127.0.0.1:9/services/T0/B0/secret")

@@ -91,7 +91,7 @@ def alarm(lab, name, state):
     cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="it hardly runs")
 
 
-def test_a_stack_where_all_is_well_and_what_is_asked_about_it(cli, lab, cloudformation):
+def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):
     volume_id = add_calm(lab, tags=AUTO)
 
     result = cli.run("doctor", "--json")

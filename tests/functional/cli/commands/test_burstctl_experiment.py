@@ -165,7 +165,7 @@ def test_the_report_has_everything_but_user_and_volume(cli, lab, fake_sleep, tmp
     assert all(f"| {at} | {row['when']} |" in page for at, row in reported.items())
 
 
-def test_the_plan_says_what_is_lost_what_would_be_reported_and_what_it_costs(cli, lab):
+def test_the_plan_lists_what_is_lost_what_would_be_reported_and_what_it_costs(cli, lab):
     volume_id = add_spare(lab)
 
     result = cli.run(*COMMAND, volume_id, "--dry-run")
@@ -363,7 +363,7 @@ def send_interrupt(stop):
     stop.is_requested = True
 
 
-def test_after_an_interruption_the_same_command_goes_on_and_asks_nothing_again(cli, lab, fake_sleep):
+def test_after_an_interruption_the_same_command_continues_without_a_question(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
     fake_sleep.run_once(is_on_target(lab, volume_id), send_interrupt)
 
@@ -592,7 +592,7 @@ def test_a_modification_that_aws_did_not_make_is_requested_again(cli, lab, fake_
     assert modification_targets(lab, volume_id) == types
 
 
-def test_a_lost_answer_is_settled_by_asking_and_nothing_is_sent_twice(cli, lab, fake_sleep):
+def test_an_answer_lost_in_transit_is_settled_by_a_query_and_nothing_is_sent_twice(cli, lab, fake_sleep):
     """Neither answer of AWS to ModifyVolume arrives; what was asked for is done."""
     volume_id = add_spare(lab)
     lab.faults.add(Fault(action="ModifyVolume", kind="reset", after_effect=True, times=2))
@@ -777,7 +777,7 @@ def test_an_unreachable_ledger_is_waited_for(cli, lab, fake_sleep):
     assert "the ledger cannot be used and is tried again every minute" in " ".join(result.err.split())
 
 
-def test_every_ending_says_where_the_volume_is_and_how_to_continue(cli, lab, fake_sleep, monkeypatch):
+def test_every_ending_reports_where_the_volume_is_and_how_to_continue(cli, lab, fake_sleep, monkeypatch):
     volume_id = add_spare(lab)
 
     def full(_self, _journal):
@@ -807,9 +807,7 @@ def test_a_plan_older_than_its_limit_is_not_carried_out(cli, lab, fake_sleep):
     assert not cli.ledger_path.exists()
 
 
-def test_after_an_external_change_the_output_says_what_the_volume_is_and_how_to_flip_it_back(
-    cli, lab, fake_sleep
-):
+def test_after_an_external_change_the_output_names_the_type_and_how_to_flip_back(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
     fake_sleep.run_once(
         reached_stage(cli, Stage.AWAY), lambda _: lab.fleet.modify(volume_id, volume_type="io1", iops=4000)

@@ -41,7 +41,7 @@ def flip_to_target(cli, lab, volume_id, *options):
     cli.run("watch", "--once")
 
 
-def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(cli, lab):
+def test_the_plan_states_what_why_for_how_much_and_what_undoes_it(cli, lab):
     volume_id = add_warning(lab, instance_id="i-0123456789abcdef0")
 
     result = cli.run("flip", volume_id, "--dry-run", "--for", "6h")
@@ -76,7 +76,7 @@ def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(cli, lab):
     assert result.code == 0
 
 
-def test_a_dry_run_asks_aws_and_leaves_nothing_behind(cli, lab):
+def test_a_dry_run_calls_aws_and_leaves_nothing_behind(cli, lab):
     volume_id = add_critical(lab)
 
     result = cli.run("flip", volume_id, "--dry-run", "--json")
@@ -247,7 +247,7 @@ def test_control_c_at_the_prompt_leaves_nothing_behind(cli, lab):
     assert not cli.ledger_path.parent.exists()
 
 
-def test_control_c_while_aws_is_asked_points_to_the_ledger(cli, lab, monkeypatch):
+def test_control_c_during_a_call_to_aws_points_to_the_ledger(cli, lab, monkeypatch):
     volume_id = add_critical(lab)
 
     def modify(*_, **__):
@@ -549,7 +549,7 @@ def test_alerts_of_a_flip_reach_the_channels_of_the_environment(cli, lab):
         assert [entry.body["channel"] for entry in delivered] == ["sns"]
 
 
-def test_the_ledger_of_another_account_is_refused_and_aws_is_not_asked(cli, lab):
+def test_the_ledger_of_another_account_is_refused_without_a_call_to_aws(cli, lab):
     volume_id = add_critical(lab)
     with SqliteLedger.open(cli.directory / "theirs") as ledger:
         ledger.bind("account 210987654321 in us-east-1")
@@ -867,7 +867,7 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
 # what somebody else changed
 
 
-def test_a_manual_flip_releases_an_external_change_and_says_so_first(cli, lab):
+def test_a_manual_flip_releases_an_external_change_and_reports_it_first(cli, lab):
     """Else nobody would bring it back when its time is over."""
     volume_id = add_calm(lab)
     flip_to_target(cli, lab, volume_id)
@@ -917,7 +917,7 @@ RELEASE = {"burstwatch:mode": "auto", "burstwatch:window": "release"}
         ({"burstwatch:mode": "auto", "burstwatch:critical": "true"}, "it is tagged critical"),
     ],
 )
-def test_a_return_the_watchdog_would_undo_says_how_to_prevent_that(cli, lab, tags, why):
+def test_a_return_the_watchdog_would_undo_names_how_to_prevent_that(cli, lab, tags, why):
     volume_id = add_calm(lab, tags=tags)
     flip_to_target(cli, lab, volume_id)
     if tags is RELEASE:

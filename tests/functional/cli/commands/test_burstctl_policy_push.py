@@ -47,7 +47,7 @@ def single_error(result) -> str:
     return complaint.removeprefix("burstctl: ")
 
 
-def test_it_shows_what_changes_asks_and_writes_who_did_it_over_what(cli, lab, stack):
+def test_it_shows_the_changes_confirms_and_writes_who_replaced_what(cli, lab, stack):
     result = push(cli, answer="y")
 
     assert result.code == 0
@@ -71,7 +71,7 @@ def test_declining_writes_nothing(cli, lab, stack):
     assert writes(lab) == set()
 
 
-def test_without_a_terminal_it_needs_yes_and_asks_aws_nothing_before(cli, lab, stack):
+def test_without_a_terminal_it_needs_yes_and_calls_aws_for_nothing_before(cli, lab, stack):
     result = push(cli)
 
     assert result.code == 2
@@ -89,7 +89,7 @@ def test_a_dry_run_shows_it_and_writes_nothing(cli, lab, stack):
     assert writes(lab) == set()
 
 
-def test_every_fault_is_reported_before_aws_is_asked(cli, lab, stack):
+def test_every_fault_is_reported_before_a_call_to_aws(cli, lab, stack):
     (cli.directory / "bad.yaml").write_text("version: 1\nlevels:\n  warning_within: soon\n  colour: red\n")
 
     result = push(cli, "bad.yaml", "--yes")
@@ -423,7 +423,7 @@ def test_aws_may_refuse_to_list_stacks(cli, lab, stack):
     assert single_error(result).startswith("ssm:GetParametersByPath failed (AccessDeniedException)")
 
 
-def test_a_stack_that_flips_nothing_says_so(cli, lab):
+def test_a_stack_that_flips_nothing_reports_it(cli, lab):
     deploy_stack(lab, flips=False)
 
     assert "deployed with flips: false: it flips nothing, whatever the policy says" in push(cli, "--yes").err

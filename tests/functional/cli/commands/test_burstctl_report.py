@@ -212,7 +212,7 @@ def test_a_stay_on_gp3_that_costs_less_has_saved_what_it_cost_less(cli, lab, pag
     assert "Saved $0.03 in that time: targets that cost less" in visible_text(page)
 
 
-def test_what_could_be_saved_is_said_apart_from_what_was(cli, lab, page):
+def test_possible_savings_are_reported_apart_from_actual_ones(cli, lab, page):
     add_calm(lab)
     cli.run("report", "--html", page)
     # gp2 of 100 GiB 10.00, gp3 with 128 MiB/s 8.12
@@ -405,7 +405,7 @@ def test_names_are_escaped_in_the_page(cli, lab, page):
     assert text.count("</style") == 1
 
 
-def test_without_what_pages_are_made_with_it_says_what_to_install(cli, lab, page, monkeypatch):
+def test_without_the_libraries_for_pages_it_names_what_to_install(cli, lab, page, monkeypatch):
     monkeypatch.setattr("burstctl.report.page.find_spec", lambda name: None)
     result = cli.run("report", "--html", page)
     assert result.code == 2
