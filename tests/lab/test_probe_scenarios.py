@@ -92,7 +92,7 @@ def test_lines_fit_a_terminal_and_show_what_was_not_as_expected():
     assert max(map(len, shown)) <= 80
 
 
-def test_runs_that_said_the_same_are_counted():
+def test_runs_with_the_same_result_are_counted():
     thirty = [a_seen("crit", 2, cause="stalled", duration_s=float(took_s)) for took_s in range(30)]
     assert summarise_runs(thirty, ["1 left"]) == "30 times CRIT stalled, exit 2; up to 29.0 s; 1 left"
     item = a_seen("crit", 2, cause="throttled", duration_s=20.31, reading={"dd_s": 22.24})
@@ -132,7 +132,7 @@ def test_the_list_fits_a_terminal_and_needs_no_root(monkeypatch):
     assert max(map(len, result.output.splitlines())) <= 80
 
 
-def test_without_root_it_says_so(monkeypatch):
+def test_without_root_it_reports_that_it_needs_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     result = invoke("--only", "closed")
     assert result.exit_code == 1
@@ -214,7 +214,7 @@ def inside(name: str) -> list[str]:
     return [pid for cgroup in cgroups(name) for pid in (cgroup / "cgroup.procs").read_text().split()]
 
 
-def test_it_runs_as_its_page_says():
+def test_it_runs_as_its_page_describes():
     reported = subprocess.run(
         [sys.executable, "-m", "burstlab", "probe-scenarios", "--help"],
         capture_output=True,

@@ -37,7 +37,7 @@ def a_case(iops=NIGHT, *, size_gib=100, shape=LoadShape.FLAT, step_s=HOUR_S) -> 
     return Case(recorded, 1, size_gib, shape)
 
 
-def test_a_volume_that_is_left_alone_runs_out_of_credits_when_arithmetic_says_so():
+def test_a_volume_that_is_left_alone_runs_out_of_credits_at_the_computed_time():
     course = simulate_unattended(a_case(), SETTINGS)
 
     dry_s = START_S + 2 * HOUR_S + 5_400_000 / (2_900 - 300)
@@ -62,7 +62,7 @@ def test_a_bucket_that_hovers_near_empty_runs_out_of_credits_once():
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.0, 700.0, 2_999.0, 3_000.0, 8_000.0])
-def test_bursts_ask_for_as_much_as_was_recorded(mean):
+def test_bursts_request_as_much_as_was_recorded(mean):
     load = BurstyLoad(Recording(1_800, [mean / 4] * 3, [mean * 3 / 4] * 3))
 
     at_s, operations = 0, 0.0

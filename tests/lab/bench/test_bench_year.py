@@ -43,7 +43,7 @@ def test_each_volume_has_episodes_that_history_and_report_read(year_bench, episo
         assert {state.revision for state in kept.ledger.states().values()} == {2}
 
 
-def test_the_table_says_how_much_there_is(year_bench, capsys):
+def test_the_table_states_how_much_there_is(year_bench, capsys):
     year_bench.main(2, 1, ["sqlite"])
     printed = capsys.readouterr().out
     assert "2 volumes, 1 troubles each" in printed

@@ -214,7 +214,7 @@ def test_killed_while_docker_runs_a_job_nothing_is_left(tmp_path):
     assert not list(Path("/sys/fs/cgroup").glob(f"*/{name}"))
 
 
-def test_a_disk_in_use_is_taken_out_of_sight_and_said_to_be(tmp_path, monkeypatch):
+def test_a_disk_in_use_is_taken_out_of_sight_and_reported(tmp_path, monkeypatch):
     require_throttled_disk()
     device = ThrottledDevice(parent=tmp_path)
     monkeypatch.setattr(device_module, "remove", partial(remove, timeout_s=0.3))
@@ -279,7 +279,7 @@ def test_a_disk_with_a_live_owner_is_not_cleaned(tmp_path):
             lock(device.directory)
 
 
-def test_on_a_terminal_or_not_it_says_where_the_disk_is_and_how_it_drains(tmp_path):
+def test_on_a_terminal_or_not_it_reports_where_the_disk_is_and_how_it_drains(tmp_path):
     require_throttled_disk()
     result = CliRunner().invoke(
         disk, ["--folder", str(tmp_path), "--for", "3", "--balance", "20", "--credits", "5400"]
@@ -292,7 +292,7 @@ def test_on_a_terminal_or_not_it_says_where_the_disk_is_and_how_it_drains(tmp_pa
     assert leftovers_of(tmp_path) == []
 
 
-def test_without_root_it_says_so(monkeypatch):
+def test_without_root_it_reports_that_it_needs_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for options in ([], ["--clean"]):
         result = CliRunner().invoke(disk, options)

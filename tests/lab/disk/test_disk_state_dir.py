@@ -94,7 +94,7 @@ def test_a_folder_of_another_user_is_left_alone(world_writable_dir, other_proces
     assert sorted(path.name for path in folder.iterdir()) == ["processes"]
 
 
-def test_a_folder_of_ours_that_others_may_enter_is_left_alone(world_writable_dir):
+def test_a_folder_of_the_lab_that_others_may_enter_is_left_alone(world_writable_dir):
     folder = make_state_dir(world_writable_dir)
     assert orphaned_state_dirs(world_writable_dir) == [folder]
     folder.chmod(0o755)

@@ -135,7 +135,7 @@ def test_a_report_whose_answer_lacks_its_values_is_refused():
         settings_from_report({"facts": [fact]})
 
 
-def test_serve_as_says_what_it_took_and_refuses_what_is_not_a_report(tmp_path):
+def test_serve_as_lists_what_it_took_and_refuses_what_is_not_a_report(tmp_path):
     from click.testing import CliRunner  # noqa: PLC0415 - one test
 
     from burstlab.serve import command  # noqa: PLC0415 - as above

@@ -475,7 +475,7 @@ def test_io2_counts_what_there_is_and_what_is_requested(fleet, ec2):
     ec2.modify_volume(VolumeId=volume_id, Iops=60_000)
 
 
-def test_only_volumes_with_the_tag_may_be_modified_where_iam_says_so(fleet, ec2):
+def test_only_volumes_with_the_tag_may_be_modified_if_iam_requires_it(fleet, ec2):
     fleet.change_settings(modify_needs_tag=["burstwatch:mode", "auto"])
     allowed = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"}))
     other = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "observe"}))
@@ -718,5 +718,5 @@ BAD_CONTROL = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "complaint"), BAD_CONTROL)
-def test_a_bad_control_request_says_what_would_do(lab, method, path, body, complaint):
+def test_a_bad_control_request_names_what_would_work(lab, method, path, body, complaint):
     assert complaint in control(lab, method, path, body)

@@ -807,7 +807,7 @@ BAD_CONTROL = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "complaint"), BAD_CONTROL)
-def test_a_bad_control_request_says_what_would_do(lab, method, path, body, status, complaint):
+def test_a_bad_control_request_names_what_would_work(lab, method, path, body, status, complaint):
     answered, response = control(lab, method, path, body)
     assert answered == status
     assert complaint in response["error"]
