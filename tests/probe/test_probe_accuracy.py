@@ -186,7 +186,7 @@ def test_no_run_spends_more_than_it_is_charged(loop_disk, probe):
 
 
 @pytest.mark.parametrize("words", [["--level", "classic"], []])
-def test_out_of_its_own_credits_it_says_that_it_did_not_measure(loop_disk, probe, words):
+def test_without_credits_of_its_own_it_reports_that_it_did_not_measure(loop_disk, probe, words):
     remember(loop_disk, probe, 0)
     done = probe.run("run", *words, "--look", "100ms", loop_disk.path)
     assert done.returncode == 3
@@ -507,7 +507,7 @@ def test_what_is_held_above_the_device_is_stalled_and_not_throttled(loop_disk, p
     time.sleep(1)
 
 
-def test_without_counters_the_cause_is_unknown_and_said_so(loop_disk, probe):
+def test_without_counters_the_cause_is_reported_as_unknown(loop_disk, probe):
     counting = Path("/sys/block", loop_disk.device, "queue/iostats")
     counting.write_text("0")
     words = ["run", "--look", "100ms", "--crit", "2s", "--deadline", "3s", loop_disk.path]

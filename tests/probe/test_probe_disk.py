@@ -162,7 +162,7 @@ def test_the_levels_detect_a_hundred_iops_without_other_load_although_ten_pass_a
 
 
 @pytest.mark.usefixtures("limit")
-def test_of_ten_ticks_at_once_on_a_slow_disk_none_says_that_all_is_well(loop_disk, probe):
+def test_of_ten_ticks_at_once_on_a_slow_disk_none_reports_that_all_is_well(loop_disk, probe):
     loop_disk.limit(100)
     loop_disk.load(48)
     time.sleep(1.5)
@@ -219,7 +219,7 @@ def test_no_level_exceeds_its_deadline_and_the_writer_ends_with_the_stall(loop_d
     assert gone(left)
 
 
-def test_ten_ticks_of_cron_leave_one_process_and_the_later_ones_say_since_when(loop_disk, probe):
+def test_ten_ticks_of_cron_leave_one_process_and_the_later_ones_report_since_when(loop_disk, probe):
     loop_disk.freeze()
     words = ["run", "--json", "-", "--crit", "2s", "--deadline", "3s", loop_disk.path]
     ticks = []

@@ -221,7 +221,7 @@ def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, child_
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file of another"])
-def test_a_log_is_a_regular_file_of_ours_with_one_name(probe, disk, tmp_path, kind):
+def test_a_log_is_a_regular_file_of_the_probe_with_one_name(probe, disk, tmp_path, kind):
     needs_root()
     other, log = tmp_path / "precious", tmp_path / "log"
     other.write_text("precious")
@@ -316,7 +316,7 @@ def test_a_path_is_followed_as_the_kernel_does(tmp_path):
         ddprobe.find_site(str(tmp_path / "round"), 5)
 
 
-def test_of_a_lookup_that_says_nothing_no_disk_is_accused(shm_dir, tmp_path):
+def test_a_lookup_without_evidence_accuses_no_disk(shm_dir, tmp_path):
     state_dirs, path = ddprobe.StateDirs(str(shm_dir)), str(tmp_path)
     held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()

@@ -69,7 +69,7 @@ def a_device(folder: Path, *, parts: tuple[Path, ...] = (), partition: bool = Fa
     return folder
 
 
-def test_a_partition_stands_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_path):
+def test_a_partition_is_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_path):
     disk = a_device(tmp_path / "nvme1n1")
     other_disk = a_device(tmp_path / "nvme2n1")
     partition = a_device(disk / "nvme1n1p1", partition=True)

@@ -96,7 +96,7 @@ def test_a_write_that_failed_is_not_reported_as_one_that_has_not_ended():
     assert "io_error, a write failed with EROFS" in ddprobe.headline(failed)
 
 
-def test_a_cause_that_is_unknown_is_said_to_be_unknown():
+def test_a_cause_that_is_unknown_is_reported_as_unknown():
     assert "cause unknown (the disk keeps no counters)" in ddprobe.headline(a_reading(cause="unknown"))
 
 
@@ -117,7 +117,7 @@ def test_an_estimate_that_is_a_lower_bound_is_reported_as_one():
     assert "at least" not in ddprobe.headline(bound | {"dd_at_least": False})
 
 
-def test_without_room_for_a_mib_the_headline_says_that_throughput_was_not_measured():
+def test_without_room_for_a_mib_the_headline_states_that_throughput_was_not_measured():
     no_room = a_reading(dd_measured=False, skipped=["bulk: No space left on device (ENOSPC)"])
     assert "throughput not measured" in ddprobe.headline(no_room)
     assert "throughput" not in ddprobe.headline(no_room | {"dd_measured": True})

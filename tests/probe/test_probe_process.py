@@ -135,7 +135,7 @@ def test_of_ten_runs_at_once_each_is_counted(probe, disk):
     assert last["credits_total"] == spent + last["cost"]["credits"]
 
 
-def test_where_no_volume_is_known_it_is_said_that_nothing_goes_to_aws(probe, disk):
+def test_without_a_known_volume_it_reports_that_nothing_goes_to_aws(probe, disk):
     done = probe.run("run", "--event-bus", "burstwatch-probe", *disk)
     assert "whose volume is not known: --volume-id" in done.stderr
     known = ["--volume-id", "vol-0123456789abcdef0"]

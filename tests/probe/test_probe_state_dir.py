@@ -215,7 +215,7 @@ def test_the_output_of_a_child_task_is_read_although_no_time_is_left():
     assert child.answer(0.0) == "done"
 
 
-def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
+def test_when_no_process_can_be_started_it_names_what_to_do(monkeypatch):
     def refuse() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -226,7 +226,7 @@ def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_child_task_that_fails_says_nothing_and_is_over():
+def test_a_child_task_that_fails_prints_nothing_and_is_over():
     assert ddprobe.ChildTask(lambda send: send(1 / 0)).answer(5) is None
 
 
