@@ -117,7 +117,7 @@ def test_the_sweep_comes_on_the_grid_of_the_hour_where_it_fits(minutes, expressi
     assert sweep_expression(minutes) == expression
 
 
-def test_the_sweep_comes_as_often_as_the_policy_says(tmp_path):
+def test_the_sweep_runs_as_often_as_the_policy_requires(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("version: 1\ncadence: {sweep_tick: 10m}\n")
     schedules = synth(f"policy: {policy}").of_type("AWS::Scheduler::Schedule").values()
@@ -244,7 +244,7 @@ def test_only_its_rule_may_send_to_a_queue_of_events(name):
     }  # fmt: skip
 
 
-def test_people_subscribe_as_the_stage_says_and_what_does_not_reach_them_is_kept():
+def test_people_subscribe_as_the_stage_requires_and_undelivered_messages_are_kept():
     subscriptions = full_stack().of_type("AWS::SNS::Subscription").values()
     assert [(s["Protocol"], as_text(s["Endpoint"])) for s in subscriptions] == [
         ("email", "oncall@example.com"),
@@ -261,7 +261,7 @@ def test_the_secret_itself_is_nowhere_in_the_template():
     assert "{{resolve:secretsmanager" not in json.dumps(full_stack().template)
 
 
-def test_a_deployment_says_what_it_is_in_parameter_store():
+def test_a_deployment_describes_itself_in_parameter_store():
     parameters = {p["Name"]: p for p in default_stack().of_type("AWS::SSM::Parameter").values()}
     card, since = "/burstwatch/deployments/burstwatch", "/burstwatch/deployments/burstwatch/since"
     assert set(parameters) == {"/burstwatch/burstwatch/policy", card, since}

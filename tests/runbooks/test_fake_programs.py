@@ -73,7 +73,7 @@ def fake_docker_daemon(socket):
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here to compare with")
-def test_the_real_docker_says_the_same_of_such_a_daemon(tmp_path):
+def test_the_real_docker_reports_the_same_of_such_a_daemon(tmp_path):
     socket = tmp_path / "docker.sock"
     with fake_docker_daemon(socket):
         real = output_of(

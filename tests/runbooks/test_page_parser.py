@@ -69,7 +69,7 @@ def test_new_output_takes_the_place_of_the_old_with_its_indentation(page):
         (["policy: x", "a"], ["policy: x", "a"]),
     ],
 )
-def test_an_ellipsis_stands_for_what_is_left_out(shown, output):
+def test_an_ellipsis_replaces_what_is_left_out(shown, output):
     assert matches_page(shown, output)
 
 
