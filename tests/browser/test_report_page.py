@@ -136,7 +136,7 @@ def focused(browser):
 
 
 def open_dialog_title(browser):
-    """The title of the volume whose page is open; None where there is none."""
+    """The title of the volume whose page is open; None if no page is open."""
     return (
         text_of(browser, "#detail-title") if browser.find_elements(By.CSS_SELECTOR, "dialog[open]") else None
     )

@@ -199,7 +199,7 @@ def event_sources(stack):
 
 
 def test_all_functions_that_may_run_at_once_fit_into_an_account_limited_to_ten():
-    """Queues run so many at once; watch has a sweep and a tick, and people's messages come one by one."""
+    """Queues run this many at once; watch has a sweep and a tick, and people's messages come one by one."""
     at_once = [
         event_source["ScalingConfig"]["MaximumConcurrency"]
         for event_source in event_sources(default_stack()).values()

@@ -23,7 +23,7 @@ MINUTES = 28
 
 @pytest.fixture(scope="module")
 def baseline_run():
-    """The story of a single watchdog, and what it came to."""
+    """The scenario of a single watchdog, and its result."""
     result = run(RunConfig(watchdogs=1, minutes=MINUTES))
     return result, check_invariants(result)
 

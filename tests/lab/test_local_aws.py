@@ -148,7 +148,7 @@ def a_function(aws, code):
 
 
 def test_a_function_starts_with_the_bytecode_of_its_source_wherever_it_is_unpacked(tmp_path):
-    """Each cold start unpacks it anew; a second one must not compile it, nor take old code for new."""
+    """Each cold start unpacks it again; a second one must not compile it, nor take old code for new."""
     sources = ["answer = 41", "answer = 41", "answer = 42"]
     environment = {"PYTHONPATH": str(FUNCTION_START), "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
     answers, written = [], []

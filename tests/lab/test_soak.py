@@ -15,7 +15,7 @@ from burstlab.soak.scenario import DAY_MIN
 
 @pytest.fixture(scope="module")
 def day_rows():
-    """The first two days: two nights of batches, a hold, a window of nobody's, and a gap begun."""
+    """The first two days: two nights of batches, a hold, a window without volumes, and a gap begun."""
     with temporary_directory("burstlab-month-") as folder:
         return list(run(2, folder / "ledger.db"))
 

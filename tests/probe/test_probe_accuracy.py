@@ -179,7 +179,7 @@ def test_no_run_spends_more_than_it_is_charged(loop_disk, probe):
         reading = probe.read("run", "--look", "100ms", *words, loop_disk.path)
         after = loop_disk.stat()
         writes, flushes = (after[key] - before[key] for key in ("writes", "flushes"))
-        # an empty flush counts among the writes too; what was written before is written back meanwhile
+        # an empty flush counts among the writes too; what was written before is written back at the same time
         assert writes <= reading["cost"]["credits"] + 8, (words, writes, flushes)
         assert reading["cost"]["credits"] <= writes + 16
     assert reading["credits_total"] >= 42 + 42 + 2

@@ -18,7 +18,7 @@ NOBODY = 65534
 
 @pytest.fixture
 def disk(tmp_path) -> list[object]:
-    """A directory to write in; where tests run on no local disk, ddprobe is told to write anyway."""
+    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
     (tmp_path / "data").mkdir()
     return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path / "data"]

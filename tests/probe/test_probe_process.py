@@ -21,7 +21,7 @@ ON_A_DISK = LOCAL is not None and LOCAL.fs not in ddprobe.FOREIGN_FS
 
 @pytest.fixture
 def disk(tmp_path) -> list[object]:
-    """A directory to write in; where tests run on no local disk, ddprobe is told to write anyway."""
+    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
     return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path]
 

@@ -63,7 +63,7 @@ def test_a_folder_that_was_tidied_away_is_made_again(state_dirs, shm_dir):
 
 
 def wait_until(is_so):
-    """Whether it comes to be so: what was killed is gone when the kernel gets round to it."""
+    """Whether it is so in the end: what was killed is gone when the kernel gets round to it."""
     deadline = time.monotonic() + 10
     while not (result := is_so()) and time.monotonic() < deadline:
         time.sleep(0.01)

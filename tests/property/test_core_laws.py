@@ -1,4 +1,4 @@
-"""Laws of the core: what a forecast may claim, what noise may do, and that nobody is told twice or never.
+"""Laws of the core: what a forecast may claim, what noise may do, and that no one is notified twice or never.
 
 Volumes are played minute by minute: a demand in IOPS goes in, the one-minute minima of the balance come out.
 """
@@ -196,7 +196,7 @@ def calm_loads(draw, *, noise_iops: int) -> SteadyLoad:
 
 @st.composite
 def draining_loads(draw, *, noise_iops: int) -> SteadyLoad:
-    """The volume would be dry within three hours."""
+    """The volume would be empty within three hours."""
     size_gib, dry_in_min = draw(sizes_gib), draw(st.integers(5, 180))
     fastest = min(BURST_IOPS - baseline_iops(size_gib), int(80 * CREDITS_PER_PCT / 60 / dry_in_min))
     slowest = int(9 * CREDITS_PER_PCT / 60 / dry_in_min) + 1
@@ -220,7 +220,7 @@ def test_a_noisy_minute_of_a_volume_that_does_not_drain_enters_no_level_above_wa
 @given(draining_loads(noise_iops=BURST_IOPS), st.sampled_from([Level.OK, Level.WATCH]))
 def test_a_noisy_minute_only_brings_forward_a_level_that_was_near(load, last):
     # It costs d credits at most, and soonest_empty > 8 min leaves more than 8 d. A level within W needs a
-    # horizon of W / 3 at least, over which d adds no more than 3 d: B <= W g + 4 d, so B / g < 1.8 W.
+    # horizon of W / 3 at least. Over it d adds no more than 3 d: B <= W g + 4 d, so B / g < 1.8 W.
     (clean_level, clean), (noisy_level, noisy) = (
         load.judge(series, last) for series in (load.clean, load.noisy)
     )
@@ -296,7 +296,7 @@ def test_any_evidence_leads_to_a_decision_and_always_to_the_same(first, then, mo
     assert (assessment.sample is None) == (assessment.unknown_reason is not None)
 
 
-# who is told
+# who is notified
 
 
 def series_at(level: Level, newest_starts_s: int) -> Series:

@@ -1,6 +1,6 @@
-"""Whatever became of the balance, and whatever CloudWatch leaves untold: no wrong answer is given.
+"""Whatever happened to the balance, and whatever CloudWatch leaves out: no wrong answer is given.
 
-A world is lived in steps of ten seconds, by arithmetic of its own: the volume is gp2 until some moment of its
+A world is lived in steps of ten seconds, by arithmetic of its own. The volume is gp2 until some moment of its
 way out and again from some moment of its way back. Operations take credits a little other than they are
 counted, earning is a little off, datapoints are read at any moment of their period, rounded, and missing.
 """
@@ -185,7 +185,7 @@ UPLIFTS = ["accepted", "linear", "completed"]
 
 @pytest.mark.parametrize("balance_after", HYPOTHESES)
 def test_the_lab_setting_is_identified_whenever_it_switches(balance_after):
-    """Nobody documents when a balance stops and comes back, nor when what is new is felt."""
+    """It is not documented when a balance stops and comes back, nor when what is new is felt."""
     for moment, uplift in product(MOMENTS, UPLIFTS):
         round_trip = modification_times(balance_after=balance_after, balance_switches=moment, uplift=uplift)
         assert reach_verdict(round_trip).conclusion == HYPOTHESES[balance_after], (moment, uplift)

@@ -1,4 +1,4 @@
-"""What AWS answers: parts missing, of the wrong kind, twice, out of order; and bytes that are no answer."""
+"""What AWS answers: parts missing, of the wrong kind, twice, out of order; and bytes without meaning."""
 
 import json
 from datetime import UTC, datetime, timedelta

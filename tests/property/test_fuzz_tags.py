@@ -168,7 +168,7 @@ def assert_alert_is_inert(alert: Alert) -> None:
     assert to_json(alert.to_document()).isascii()
 
 
-# ---- at an operator's desk
+# ---- from the CLI
 
 
 FORMULA = re.compile(r"^[=+\-@\t\r]")

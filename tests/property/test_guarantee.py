@@ -1,6 +1,6 @@
 """The law: no volume goes from the sweep to zero without having been in focus with act_lead left.
 
-The adversary picks the size, the policy, the load, the phases of the ticks, how late each minute appears in
+The adversary picks the size, the policy, the load and the phases of the ticks. It picks how late a minute appears in
 CloudWatch (up to the configured lag), and one tick that is lost, late or doubled.
 """
 
@@ -160,7 +160,7 @@ class Plan:
 
 
 def run_plan(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
-    """Run a plan until the volume is dry or the ticks end; also the index of every tick that looked."""
+    """Run a plan until the volume is empty or the ticks end; also the index of every tick that looked."""
     watchdog = watchdog or Watchdog(plan.volume, plan.policy, first_roster(plan))
     bucket = Bucket(baseline_iops(plan.volume.size_gib), plan.start_credits, plan.lags_s)
     demand = iter(plan.demand)

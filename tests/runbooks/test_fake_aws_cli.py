@@ -85,7 +85,7 @@ def test_a_service_error_is_printed_as_the_aws_cli_prints_it(aws):
 
 
 class Logs:
-    """What CloudWatch Logs has, whatever it is asked for: moto takes every pattern for every line."""
+    """What CloudWatch Logs has, whatever the request: moto takes every pattern for every line."""
 
     def __init__(self, *messages):
         self._events = [

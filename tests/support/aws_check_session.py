@@ -34,7 +34,7 @@ class AwsCheckSession:
 
         monkeypatch.setattr(StopSignal, "wait", sleep)
         # a run reads the clock thousands of times, and an HTTP request for each is most of a test's time;
-        # whole seconds, as the endpoint tells them
+        # whole seconds, as the endpoint returns them
         monkeypatch.setattr(
             command, "endpoint_clock", lambda _url: lambda: float(int(self.lab.clock.now_s()))
         )

@@ -105,7 +105,7 @@ class TypingShell:
         return Completion((self.folder / "typed").read_text(), [item for item in text if item], screen)
 
     def _ask_fish(self, line: str) -> Completion:
-        """It tells by itself what it would offer; a line with one offer would become that."""
+        """It prints by itself what it would offer; a line with one offer would become that."""
         result = subprocess.run(
             ["fish", "--no-config", "-c", f"source script; complete -C {quote(line)}"],
             env=self._environment,
@@ -144,7 +144,7 @@ class TypingShell:
 
 
 def _read(terminal: int, until: str | None = None) -> str:
-    """What is written on the terminal, until there is this, or nobody who writes any more."""
+    """What is written on the terminal, until there is this, or no writer any more."""
     text = b""
     with suppress(OSError):
         while until is None or until.encode() not in text:

@@ -1,6 +1,6 @@
-"""The process is killed between any two effects of a story and started again: it all comes right.
+"""The process is killed between any two effects of a scenario and started again: the end is right.
 
-Each story is played once to count its effects, then once for each of them with the process killed right
+Each scenario is played once to count its effects. Then it is played once for each, killed right
 before it (which is right after the one before), and once after the last. Nothing of the process survives but
 the file of its ledger; the world, a lab behind real HTTP, goes on. How many points that are is said by
 ``pytest -s tests/functional/concurrency/test_crash_points.py``.
@@ -40,7 +40,7 @@ SOURCES = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "lab", "tests
 
 @dataclass(frozen=True, kw_only=True)
 class CrashScenario:
-    """What happens, and the types that AWS must have been asked for in the end, no more and no fewer."""
+    """What happens, and the types that must have been requested from AWS in the end, no more and no fewer."""
 
     play: Callable[[CrashRun], None]
     modifications: list[str]
@@ -161,7 +161,7 @@ def run_scenario(story: CrashScenario, lab, path: Path, fuse: CrashPoint) -> Cra
 
 
 def check_original_kept(play: CrashRun) -> None:
-    """Whatever AWS has been asked for and has not taken back is in the ledger, with what it was before."""
+    """Whatever was requested and has not been taken back is in the ledger, with what it was before."""
     volume, flip = play.fleet.find(VOLUME_ID), play.flip(VOLUME_ID)
     is_away = volume.volume_type != "gp2" or volume.change is not None
     assert flip is not None or not is_away

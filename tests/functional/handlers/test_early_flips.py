@@ -56,7 +56,7 @@ def run_minutes(functions, minutes):
             pass
 
 
-# At an operator's desk
+# From the CLI
 
 
 def test_a_free_change_is_made_at_warning_and_names_its_rule(cli, cli_lab):

@@ -66,7 +66,7 @@ def place_hold(functions, volume_id=None):
 
 
 def single_line(output, volume_id):
-    """The last line about a volume: what became of it."""
+    """The last line about a volume: the outcome of its flip."""
     return output.lines_about(volume_id)[-1]
 
 
@@ -87,7 +87,7 @@ def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_requested(
 
 
 def assert_dropped(functions, output, volume_id):
-    """Nothing was modified, nothing is tried again, nobody is alerted, and the log says why."""
+    """Nothing was modified, nothing is tried again, no one is alerted, and the log says why."""
     assert (count_modify_calls(functions.lab), failed_message_ids(output)) == (0, set())
     line = single_line(output, volume_id)
     assert (line["action_taken"], "not wanted" in line["message"]) == ("none", True)

@@ -1,4 +1,4 @@
-"""Whoever may send to the flip queue can cause no modification that the watchdog would not make by itself."""
+"""A sender to the flip queue can cause no modification that the watchdog would not make by itself."""
 
 import json
 from itertools import product

@@ -37,7 +37,7 @@ ALERT = to_lambda_event(an_alert())
 
 
 class Session:
-    """As bootstrap's, with credentials of nobody."""
+    """As bootstrap's, with credentials of no account."""
 
     region_name = "us-east-1"
 

@@ -70,7 +70,7 @@ def _is_under_load(folder):
 
 
 def write_synchronously(mount, operations):
-    """So many 4 KiB writes in place, each of them on the device before the next."""
+    """This many 4 KiB writes in place, each of them on the device before the next."""
     path = mount / "synchronous"
     path.write_bytes(bytes(4096))
     file = os.open(path, os.O_WRONLY | os.O_DSYNC)

@@ -34,7 +34,7 @@ def world_writable_dir():
 
 @pytest.fixture
 def other_process():
-    """A process of ours that nobody may end, and its line for a list of processes."""
+    """A process of this test that user 65534 may end, and its line for a list of processes."""
     process = subprocess.Popen(["sleep", "300"])
     started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
     yield process, f"{process.pid} {started}\n"

@@ -391,7 +391,7 @@ def test_the_older_rule_is_one_start_in_six_hours_in_its_own_words(fleet, ec2):
     ec2.modify_volume(VolumeId=volume_id, VolumeType="gp2")
 
 
-# so many modifications are let through in a day when each is a no-op, or fails
+# this many modifications are let through in a day when each is a no-op, or fails
 COUNTED = [
     ({}, {"Size": 100}, 4),
     ({"no_op_counts": False}, {"Size": 100}, 9),

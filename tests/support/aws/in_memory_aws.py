@@ -1,4 +1,4 @@
-"""EC2 and CloudWatch in this process, which tell what they are given to tell, right or wrong."""
+"""EC2 and CloudWatch in this process, which answer with what they are given, right or wrong."""
 
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -83,7 +83,7 @@ INSTANCE = {
 
 
 class CannedAws:
-    """EC2 and CloudWatch, which tell what they were given to tell."""
+    """EC2 and CloudWatch, which answer with what they were given."""
 
     def __init__(self, *, volumes=GOOD_VOLUMES, modifications=(), reservations=None, results=None, page=None):
         self.told_volumes = list(volumes)

@@ -80,7 +80,7 @@ def draining_to(
 
 
 def a_volume_as(configuration: Configuration, size_gib: int = 100, **changes) -> Volume:
-    """A volume of this configuration, as AWS describes it: a gp2 has IOPS that nobody can set."""
+    """A volume of this configuration, as AWS describes it: a gp2 has IOPS that no one can set."""
     facts = {
         "volume_type": str(configuration.volume_type),
         "provisioned_iops": configuration.iops or baseline_iops(size_gib),

@@ -182,7 +182,7 @@ def left_on_target_alert(volume: Volume, *, by: str = WATCHDOG, **state) -> Aler
 def alert_after_evaluation(
     volume: Volume, state: VolumeState, wishes: VolumeSettings | None = None, **around
 ) -> list[Alert]:
-    """What one look at noon tells."""
+    """The events of one look at noon."""
     decision = decide(
         an_assessment(draining_to(18, 3, count=20), volume=volume),
         state,

@@ -38,7 +38,7 @@ def volume_id(number):
 
 
 def a_decision_row(number, balance, name=None, *, size_gib=100, tags=None, **fields):
-    """A decision about volume ``number`` with such a balance of late."""
+    """A decision about volume ``number`` with such a balance recently."""
     named = {} if name is None else {"Name": name}
     volume = a_volume(
         size_gib,
@@ -122,7 +122,7 @@ def volume_details(decision, history=None, **fields):
 
 
 def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
-    """A report of these; those in ``stories``, all the urgent if none are named, are told at length."""
+    """A report of these; those in ``stories``, all the urgent if none are named, are shown in detail."""
     ordered = sorted(decisions, key=urgency_of)
     policy = policy or Policy()
     chosen = stories or [d for d in ordered if d.level.is_alerting or d.assessment.is_fault]
@@ -178,7 +178,7 @@ def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
 
 
 def a_fleet(count):
-    """So many volumes, one in twenty of them urgent, each with a name of its own; judged by prototypes."""
+    """This many volumes, one in twenty of them urgent, each with a name of its own; judged by prototypes."""
     kinds = [
         an_empty_volume(1),
         a_critical_volume(2),

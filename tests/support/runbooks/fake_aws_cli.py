@@ -76,7 +76,7 @@ class FakeAwsCli:
         return before + _FORMATS[shown["output"]](answer)
 
     def _tail(self, client: Any, positional: Sequence[str], options: dict[str, list[str]]) -> str:
-        """``logs tail`` is no operation of AWS's but a loop of the command around one."""
+        """``logs tail`` is not an operation of AWS but a loop of the command around one."""
         known = {"since", "follow", "format", "filter-pattern", "log-stream-names", "log-stream-name-prefix"}
         if wrong := set(options) - known:
             raise UsageError(f"Unknown options: {', '.join(sorted(wrong))}")
@@ -94,7 +94,7 @@ class FakeAwsCli:
 
 
 def _put(payload: bytes, outfile: str) -> str:
-    """Write what a function answered where it was asked for; what is then seen of it."""
+    """Write what a function answered to the requested file; what is then seen of it."""
     if outfile == "/dev/stdout":
         return payload.decode()
     Path(outfile).write_bytes(payload)

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 INFO = {"Driver": "overlay2", "LoggingDriver": "json-file", "DockerRootDir": "/var/lib/docker"}
-"""Of what a daemon tells of itself."""
+"""A part of what a daemon reports of itself."""
 
 SYSTEMCTL = {"list-units": {"--all", "--failed"}, "restart": set[str]()}
 """Its commands, each with its options."""

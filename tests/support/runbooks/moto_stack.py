@@ -41,7 +41,7 @@ _SOURCE = "AWS::Lambda::EventSourceMapping"
 
 
 class MotoStack:
-    """The parts of one stack; ``outputs`` are what CloudFormation tells of them.
+    """The parts of one stack; ``outputs`` are those of CloudFormation.
 
     An alarm is made when it rings: there are many, and each call takes its time.
     """

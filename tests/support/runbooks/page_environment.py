@@ -62,7 +62,7 @@ class NoCapture:
 
 @dataclass
 class PageEnvironment:
-    """A lab at 18:00, an operator's desk before it, and a terminal on the desk."""
+    """A lab at 18:00, and an operator's machine with a terminal."""
 
     cli: CliSession
     lab: Any
@@ -84,7 +84,7 @@ class PageEnvironment:
         size_gib: int = 100,
         **fields,
     ) -> str:
-        """A volume that has been living for so many minutes."""
+        """A volume that has been living for this many minutes."""
         tags = {"Name": name, **fields.pop("tags", {})}
         begins_at = self.lab.clock.now() - timedelta(minutes=minutes)
         return self.lab.fleet.add(
@@ -117,7 +117,7 @@ class PageEnvironment:
         self.client("ec2").modify_volume(**({"VolumeId": VOLUME} | fields))
 
     def add_stack(self, **fields: Any) -> DeployedFunctions:
-        """The functions of a deployed stack; from now on the desk finds it."""
+        """The functions of a deployed stack; from now on the operator's commands find it."""
         self.functions = DeployedFunctions(lab=self.lab, monkeypatch=self.monkeypatch, **fields)
         return self.functions
 
@@ -130,7 +130,7 @@ class PageEnvironment:
         return self.parts
 
     def write(self, name: str, text: str) -> None:
-        """A file on the desk."""
+        """A file on the operator's machine."""
         (self.cli.directory / name).write_text(text)
 
     def alert_kinds(self) -> set[str]:
@@ -203,7 +203,7 @@ class PageEnvironment:
             return main(call.argv), written
 
     def run_ddprobe(self, call: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
-        """The real one; what a page calls /data is a folder here, and whatever it finds is no failure."""
+        """The real one; what a page calls /data is a folder here, and whatever it finds is not a failure."""
         place = self.cli.directory / "data"
         place.mkdir(exist_ok=True)
         words = [str(place) if word == "/data" else word for word in call.argv]
@@ -240,7 +240,7 @@ _CLASSES: dict[str, Any] = {}
 
 
 def _cached_client_class(creator: ClientCreator, service: str, model: Any) -> Any:
-    """EC2's client has 700 methods; making its class anew is a third of what making a client takes."""
+    """EC2's client has 700 methods; making its class again is a third of what making a client takes."""
     if service not in _CLASSES:
         _CLASSES[service] = _CREATE_CLASS(creator, service, model)
     return _CLASSES[service]

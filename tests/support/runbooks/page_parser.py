@@ -10,7 +10,7 @@ ELIDED = "…"
 """In a line: anything may stand there. A line of its own: any number of lines."""
 
 OUTPUT_REQUESTED = "?"
-"""The whole output of a command, until it is rewritten: for whoever writes a page."""
+"""The whole output of a command, until it is rewritten: for the author of a page."""
 
 _FENCE = re.compile(r"(?P<indent> *)```console")
 _DIRECTIVE = re.compile(r" *<!-- lab: (?P<words>.+?) -->")
@@ -28,7 +28,7 @@ _PASSING = (
 class Command:
     """A command as it is pasted, from ``line`` of its page on, and the output that the page shows below it.
 
-    ``asides`` are the lab's stage directions since the command before: what nobody sees who reads the page.
+    ``asides`` are the lab's stage directions since the command before: what a reader does not see.
     """
 
     text: str
@@ -145,7 +145,7 @@ def without_locations(output: list[str]) -> list[str]:
 
 
 def updated_output(shown: list[str], output: list[str]) -> list[str]:
-    """What the page shall show of this output: as much as it showed before, the same parts left out."""
+    """What the page should show of this output: as much as it showed before, the same parts left out."""
     if matches_page(shown, output):
         return shown
     reported = (

@@ -1,4 +1,4 @@
-"""Bugs that were met once; each test failed before its mending."""
+"""Bugs that were met once; each test failed before its fix."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -151,7 +151,7 @@ def test_faults_across_sections_are_reported_with_the_others():
 
 
 def test_an_opt_in_tag_that_no_volume_can_carry_is_refused():
-    # burstwatch:mode=yes is a bad mode on every volume, so nobody could ever opt in.
+    # burstwatch:mode=yes is a bad mode on every volume, so no one could ever opt in.
     with pytest.raises(PolicyError):
         Policy.from_mapping({"version": "1", "mode": {"opt_in_tag": "burstwatch:mode=yes"}})
 

@@ -76,7 +76,7 @@ def queried_volume_id(query):
 
 
 def read_one(client, query=None):
-    """What became of one query: its series, or the failure."""
+    """The outcome of one query: its series, or the failure."""
     query = query or balance_of()
     results = CloudWatchReader(client).read([query], *SPAN)
     assert results.series.keys() | results.unread.keys() == {query}

@@ -129,7 +129,7 @@ class Story:
         return self.lab.fleet.now_s()
 
     def add(self, volume_id: str, load: str, *, balance_pct: float, minutes: int, tags=None) -> None:
-        """A gp2 of 100 GiB that has been living for so many minutes."""
+        """A gp2 of 100 GiB that has been living for this many minutes."""
         starts_at = self.lab.clock.now() - timedelta(minutes=minutes)
         volume = LabVolume(
             volume_id=volume_id,
@@ -165,7 +165,7 @@ class Story:
             self._replay()
 
     def watch(self, minutes: int = 0) -> None:
-        """A pass of the first version, so many minutes later; nobody gets its alerts."""
+        """A pass of the first version, this many minutes later; no one gets its alerts."""
         self.lab.clock.advance(60 * minutes)
         if self.first_version is None:
             self._replay()
@@ -359,7 +359,7 @@ def flip_steps(story: Story) -> dict[str, str]:
 
 
 def entry_kinds(story: Story, volume_id: str) -> list[str]:
-    """What the ledger tells of a volume, without what people were told."""
+    """The kinds of the ledger's entries on a volume, without alerts."""
     with opened_ledger(story) as ledger:
         kinds = [str(entry.kind) for entry in ledger.entries(volume_id)]
     return [kind for kind in kinds if kind not in ("level_changed", "alert", "delivered")]
@@ -469,7 +469,7 @@ def go_back(story: Story) -> None:
 
 
 def take_recording(story: Story) -> Any:
-    """What the ledger holds; of what people were told only a few alerts that wait, as each is long."""
+    """The content of the ledger, with only a few of the alerts that wait, as each is long."""
     kind, _, place = story.location.partition(":")
     if kind == "dynamodb":
         items = {

@@ -81,7 +81,7 @@ def a_bare_change(volume_id=A, *, expected=None, revision=1):
 
 
 def flood(ledger, count, **channels):
-    """So many alerts that wait, by volume id."""
+    """This many alerts that wait, by volume id."""
     alerts = [an_alert(f"vol-{number:04}") for number in range(count)]
     changes = [a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts]
     ledger.commit(changes, channels=[MAIL])
@@ -328,7 +328,7 @@ def test_alerts_of_a_digest_in_progress_wait_at_most_a_minute(table, home, clock
 
 
 def test_a_bundle_that_was_given_up_is_never_published(table, home, clock):
-    """Its maker slept for a minute right before the last step; one part has gone out meanwhile."""
+    """Its maker slept for a minute right before the last step; one part has gone out in that time."""
     ledger, other = (home.open(clock=clock) for _ in range(2))
     alerts = flood(ledger, 2)
     first, second = other.pending_deliveries(channels=[MAIL])

@@ -344,7 +344,7 @@ def sweep_again(ledger, _now_s=0):
     ],
 )
 def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_finish(before, act):
-    """It ends as if nobody had been killed: nothing lost, nothing half done, each alert sent once."""
+    """It ends as if no process had been killed: nothing lost, nothing half done, each alert sent once."""
     calls, expected = run_with_crash(before, act)
     for number in range(calls):
         for after in (False, True):
@@ -354,7 +354,7 @@ def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_fini
 def run_with_crash(before, act, *, dies_at=None, dies_after=False):
     """How many calls one takes who does not die, and what is there in the end.
 
-    Whoever dies is followed by another, an hour later.
+    A process that dies is followed by another, an hour later.
     """
     home = DynamoStore(endpoint=None, table=CrashingTable())
     try:

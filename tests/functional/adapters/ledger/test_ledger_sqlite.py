@@ -150,7 +150,7 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
 
 @contextmanager
 def run_as_nobody():
-    """Root may do anything: be nobody for a while."""
+    """Root may do anything: run as an unprivileged user for a while."""
     am_root = os.geteuid() == 0
     if am_root:
         os.seteuid(NOBODY)

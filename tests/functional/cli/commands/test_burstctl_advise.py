@@ -47,7 +47,7 @@ def add_empty_volume(lab, name="ci-7", **fields) -> str:
 
 
 def put_throughput(lab, volume_id, mib_s, *, hours=8) -> None:
-    """What the volume publishes to CloudWatch as read, in each minute of so many hours up to 17:00."""
+    """What the volume publishes to CloudWatch as read, in each minute of this many hours up to 17:00."""
     client = lab.client("cloudwatch")
     dimensions = [{"Name": "VolumeId", "Value": volume_id}]
     starts = [START - timedelta(hours=1, minutes=nth) for nth in range(hours * 60)]
@@ -208,7 +208,7 @@ def test_a_critical_volume_that_requests_io2_is_advised_io2(cli, lab):
     tags = {"burstwatch:critical": "true", "burstwatch:target": "io2"}
     etcd = add(lab, "etcd-0", "steady:200", tags=tags)
     advice = find_volume(cli.run("advise", "--json").document, etcd)
-    # nobody knows its throughput, so it keeps its 128 MiB/s: 128 / 0.256; 12.5 + 500 x 0.065
+    # its throughput is not known, so it keeps its 128 MiB/s: 128 / 0.256; 12.5 + 500 x 0.065
     assert advice["advised"] == {"volume_type": "io2", "iops": 500, "throughput_mib_s": None}
     assert advice["usd_per_month_advised"] == 45.0
     assert advice["critical"]

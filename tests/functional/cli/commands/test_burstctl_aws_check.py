@@ -178,7 +178,7 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
 
 
 def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
-    """Whoever may tag volumes, and no more, could have a run delete them."""
+    """Anyone who may tag volumes, and no more, could have a run delete them."""
     old = {add_lab_volume(lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
 
     def forge(stop):

@@ -277,7 +277,7 @@ def test_an_unreadable_deployment_record(cli, lab):
 
 
 def test_the_alert_targets_of_a_function_with_hidden_settings_are_unknown(cli, lab, cloudformation):
-    """Neither that nobody is notified, nor that there is no Slack."""
+    """Neither that no one is notified, nor that there is no Slack."""
     sns = lab.client("sns")
     topic_arn = "arn:aws:sns:us-east-1:123456789012:burstwatch"
     for subscription in sns.list_subscriptions_by_topic(TopicArn=topic_arn)["Subscriptions"]:

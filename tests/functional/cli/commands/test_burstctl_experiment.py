@@ -170,7 +170,7 @@ def test_the_plan_lists_what_is_lost_what_would_be_reported_and_what_it_costs(cl
 
     result = cli.run(*COMMAND, volume_id, "--dry-run")
 
-    # io1: 100 x 0.125 + 3,000 x 0.065 = 207.50, gp2 10.00; 197.50 / 730 = 0.27 an hour, 17 min are 0.0767
+    # io1: 100 x 0.125 + 3,000 x 0.065 = 207.50, gp2 10.00; 197.50 / 730 = 0.27 an hour, 17 min are 0.0767.
     # Needed are 4 / 0.95 r + 2.2 = 14.8 min for an idle one, and more for what 20 operations may take
     assert result.code == 0
     text = " ".join(result.out.split())
@@ -437,7 +437,7 @@ def test_a_watchdog_flips_back_the_volume_of_an_unfinished_experiment(cli, lab, 
 
 
 def test_an_experiment_confirmed_long_ago_and_not_started_is_not_started(cli, lab, fake_sleep, monkeypatch):
-    """The process died between the agreement and its first effect; nobody came back for a night."""
+    """The process died between the agreement and its first effect; no one came back for a night."""
     volume_id = add_spare(lab)
 
     def die(_self):
@@ -593,7 +593,7 @@ def test_a_modification_that_aws_did_not_make_is_requested_again(cli, lab, fake_
 
 
 def test_an_answer_lost_in_transit_is_settled_by_a_query_and_nothing_is_sent_twice(cli, lab, fake_sleep):
-    """Neither answer of AWS to ModifyVolume arrives; what was asked for is done."""
+    """Neither answer of AWS to ModifyVolume arrives; what was requested is done."""
     volume_id = add_spare(lab)
     lab.faults.add(Fault(action="ModifyVolume", kind="reset", after_effect=True, times=2))
 
@@ -704,7 +704,7 @@ def refuse_cloudwatch(lab):
 
 
 def test_while_cloudwatch_does_not_answer_nothing_is_concluded(cli, lab, fake_sleep):
-    """The datapoints are kept for days: an hour without an answer is no hour without datapoints."""
+    """The datapoints are kept for days: an hour without an answer still has its datapoints."""
     volume_id = add_spare(lab)
     fake_sleep.run_once(reached_stage(cli, Stage.WATCHING), refuse_cloudwatch(lab))
     fake_sleep.run_once(lambda: lab.clock.now() > START + timedelta(hours=4), lambda _: lab.faults.clear())
@@ -796,7 +796,7 @@ def test_every_ending_reports_where_the_volume_is_and_how_to_continue(cli, lab, 
 
 
 def test_a_plan_older_than_its_limit_is_not_carried_out(cli, lab, fake_sleep):
-    """The question stood on the screen over lunch, and nobody knows the volume any more."""
+    """The question stood on the screen over lunch, and the volume is not known any more."""
     volume_id = add_spare(lab)
 
     result = cli.run(*COMMAND, volume_id, answer="y", during_prompt=lambda: lab.clock.advance(3600))

@@ -46,7 +46,7 @@ def test_the_plan_states_what_why_for_how_much_and_what_undoes_it(cli, lab):
 
     result = cli.run("flip", volume_id, "--dry-run", "--for", "6h")
 
-    # gp3 at 3,000 IOPS and 128 MiB/s: 100 x 0.08 + 3 x 0.04 = 8.12; gp2 100 x 0.10; 1.88 / 730 x 6 = 0.015
+    # gp3 at 3,000 IOPS and 128 MiB/s: 100 x 0.08 + 3 x 0.04 = 8.12; gp2 100 x 0.10; 1.88 / 730 x 6 = 0.015.
     # io1: what is ahead is not known, so no less than the burst; 100 x 0.125 + 3,000 x 0.065 = 207.50
     assert result.out.splitlines() == [
         f"{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0 as",
@@ -790,7 +790,7 @@ def test_a_timed_extension_returns_when_it_ends(cli, lab):
 
 
 def test_a_fleet_extension_counts_volumes_already_on_target(cli, lab):
-    """Before a release: nobody wants the one that was flipped yesterday to return in the middle of it."""
+    """Before a release: no one wants the one that was flipped yesterday to return in the middle of it."""
     tags = {"role": "ci"}
     calm_volume, on_target = add_calm(lab, "away", tags=tags), add_calm(lab, "here", tags=tags)
     add_calm(lab, "was never gp2", tags=tags, volume_type="gp3")
@@ -868,7 +868,7 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
 
 
 def test_a_manual_flip_releases_an_external_change_and_reports_it_first(cli, lab):
-    """Else nobody would bring it back when its time is over."""
+    """Otherwise no one would bring it back when its time is over."""
     volume_id = add_calm(lab)
     flip_to_target(cli, lab, volume_id)
     lab.fleet.modify(volume_id, volume_type="gp2")

@@ -1,4 +1,4 @@
-"""burstctl plot: a volume of the lab as text, PNG, SVG and JSON, and what is said where there is none."""
+"""burstctl plot: a volume of the lab as text, PNG, SVG and JSON, and the message if there is no history."""
 
 import re
 import struct

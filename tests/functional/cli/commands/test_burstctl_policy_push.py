@@ -264,7 +264,7 @@ def test_the_deployed_functions_take_up_what_was_pushed_and_what_was_withdrawn(c
 
 
 class NoNotes:
-    """Notes that nobody keeps."""
+    """Notes that no one keeps."""
 
     def read(self, name):
         return None

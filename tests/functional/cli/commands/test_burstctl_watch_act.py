@@ -23,7 +23,7 @@ AUTO = {"burstwatch:mode": "auto"}
 
 
 def run_passes(cli, lab, count, *, every_s=300):
-    """So many passes of a watchdog that may act; what the last one came to."""
+    """This many passes of a watchdog that may act; the result of the last one."""
     for _ in range(count):
         lab.clock.advance(every_s)
         result = cli.run("watch", "--act", "--passes", "1")
@@ -269,7 +269,7 @@ def test_assess_shows_the_state_of_flips_and_holds(cli, lab):
 
 
 def test_the_pause_after_a_failure_is_not_reported_as_a_refusal(cli, lab):
-    """The alert of the failure says when it is tried again: nobody needs a second one about that."""
+    """The alert of the failure says when it is tried again: no one needs a second one about that."""
     volume_id = add_exhausted(lab, tags=AUTO)
     lab.faults.add(Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403))
     first = cli.run("watch", "--act", "--once")

@@ -435,7 +435,7 @@ def test_the_percentile_is_a_value_that_was_served(percentile, value):
 # --- laws
 
 without_deadline = settings(max_examples=150, deadline=None)
-"""A machine that is busy with something else is no fault of the core."""
+"""A machine that is busy with something else does not count against the core."""
 
 sizes = st.one_of(st.integers(1, 300), st.integers(1, 16_384))
 iops_served = st.one_of(st.none(), st.floats(0, 3_000), st.floats(0, 16_000))

@@ -284,7 +284,7 @@ def test_a_tagged_volume_is_never_skipped_as_calm(settings):
     "balance",
     [
         [100.0] * 30 + [96.9] + [100.0] * 30,  # it leaves calm
-        [100.0] * 30 + [nan] * 6 + [100.0] * 30,  # nobody knows what was meanwhile
+        [100.0] * 30 + [nan] * 6 + [100.0] * 30,  # nothing is known of that time
         [100.0, 97.1],  # 2.9 % in three minutes would be 870 a second: empty in 100 minutes, not calm by far
         [nan] * 60,
     ],

@@ -566,7 +566,7 @@ def test_equal_findings_are_merged_with_all_their_subjects():
 
 
 def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkeypatch):
-    """Seven calls that nobody answers, one after the other, would take more than a minute."""
+    """Seven calls that no one answers, one after the other, would take more than a minute."""
     barrier = Barrier(3, timeout=60)
     reads = [
         (Permission(f"ec2:Do{item}", Importance.REQUIRED, "it"), lambda _: barrier.wait()) for item in "abc"

@@ -40,7 +40,7 @@ LEFT_AT_S, ON_TARGET_AT_S, RETURN_AT_S, RETURNED_AT_S = at("12:00"), at("12:10")
 def rising(
     first: str, count: int, start_pct: float, *, per_minute: float = PCT_PER_MINUTE, every_min: int = 1
 ):
-    """Minima of so many periods, from the balance at the start of the first."""
+    """Minima of this many periods, from the balance at the start of the first."""
     begins = int(at(first))
     return [(begins + 60 * every_min * n, start_pct + per_minute * every_min * n) for n in range(count)]
 

@@ -210,7 +210,7 @@ def test_money_is_distinguished_by_where_it_comes_from():
     assert money.saved_by_return_usd == pytest.approx(0.20)
     assert money.saved_on_cheaper_usd == pytest.approx(0.04)
     assert (money.flips, money.returns, money.on_target, money.on_target_usd_per_month) == (2, 1, 1, 10.0)
-    # 100 GiB: 10.00 less 8.00 and 3 MiB/s at 0.04; 2 GiB: 0.20 less 0.16 and 0.12, which is dearer
+    # 100 GiB: 10.00 less 8.00 and 3 MiB/s at 0.04; 2 GiB: 0.20 less 0.16 and 0.12, which is more expensive
     assert (money.gp3.volumes, money.gp3.gp2_volumes) == (1, 2)
     assert money.gp3.usd_per_month == pytest.approx(1.88)
 

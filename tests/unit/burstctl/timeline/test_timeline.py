@@ -62,7 +62,7 @@ def test_of_a_period_with_only_reads_or_writes_the_known_half_is_a_minimum():
 
 
 def test_a_period_that_is_not_over_has_no_rate_yet():
-    # 100 a second: five minutes are 30,000, and two of them 12,000, which is no fall to 40
+    # 100 a second: five minutes are 30,000, and two of them 12,000, which is not a fall to 40
     ops = Series((0, 300), (30_000.0, 12_000.0))
     for now_s in (420, 600, 719):
         timeline = build_timeline(

@@ -49,7 +49,7 @@ def test_an_empty_bucket_serves_its_baseline_and_loses_the_rest():
 
 
 def test_queued_demand_is_served_later_at_full_burst():
-    # 60 s at 4,000: 3,000 are served, 1,000/s wait, 60,000 in all. Then nothing is asked for 60 s: they are
+    # 60 s at 4,000: 3,000 are served, 1,000/s wait, 60,000 in all. Then no request comes for 60 s: they are
     # gone after 20 s at 3,000, and 40 s earn 300/s. Left: 5.4 M - 60*2,700 - 20*2,700 + 40*300 = 5,196,000
     busy = serve(baseline=300, credits_now=FULL_CREDITS, demand_iops=4_000, seconds=60, backlog_ops=0)
     assert busy.backlog_ops == 60_000

@@ -130,7 +130,7 @@ def minutes_by_second(steps, size_gib, balance_pct, seconds, late_s, open_minute
 
 
 def test_a_volume_reports_when_it_emptied_and_how_long_it_stalled():
-    # 8 GiB, 10 % = 540,000 credits, 1,000 IOPS: 900/s, dry after 600 s; then 900/s are lost for 300 s
+    # 8 GiB, 10 % = 540,000 credits, 1,000 IOPS: 900/s, empty after 600 s; then 900/s are lost for 300 s
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=8, load="steady:1000", balance_pct=10))
     fleet.clock.advance(900)
@@ -161,7 +161,7 @@ def test_the_incident_a_container_after_the_five_thousandth_stalls():
 
 
 def test_queued_demand_waits_and_is_served_when_the_load_is_gone():
-    # dry after 600 s as above; 300 s leave 270,000 waiting, worked off at 100/s
+    # empty after 600 s as above; 300 s leave 270,000 waiting, worked off at 100/s
     fleet = a_fleet(queued=True)
     volume_id = fleet.add(LabVolume(size_gib=8, load="steady:1000", balance_pct=10))
     fleet.clock.advance(900)
@@ -436,7 +436,7 @@ def test_a_balance_may_come_every_five_minutes_and_operations_every_minute():
 
 
 def an_identical_volume(fleet, volume_id):
-    """The same life, told every minute."""
+    """The same life, reported every minute."""
     twin = a_fleet()
     twin.add(LabVolume(size_gib=100, load="steady:1300", volume_id=volume_id))
     twin.clock.advance(fleet.clock.now_s() - START_S)

@@ -363,7 +363,7 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
         (draining_to(50, 0.9, count=40), "dry in about 55 min (12:54), not before 12:15 UTC"),
         (balances(*[50.0] * 20), "not draining; not dry before 12:15 UTC"),
         (balances(*[0.0] * 20), "dry now"),
-        # 90 % at 0.06 % a minute: 25 h, so the day is told as well.
+        # 90 % at 0.06 % a minute: 25 h, so the day is named as well.
         (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace in about 25 h (12:59 Sat)"),
     ],
 )
@@ -863,7 +863,7 @@ def test_a_failure_at_once_and_one_later_have_the_same_facts():
 
 
 def many_alerts() -> list[Alert]:
-    """25 critical ones dry in 100..124 min, the soonest last, 2 exhausted, one recovered, one gap."""
+    """25 critical ones empty in 100..124 min, the soonest last, 2 exhausted, one recovered, one gap."""
     critical = [
         an_alert(
             AlertKind.DRAINING,

@@ -158,7 +158,7 @@ def test_horizons_reach_over_a_gap_only_so_far():
 
 
 def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizon():
-    # 500 GiB refills 1.67 % a minute and drains as fast: three minutes in, five minutes have lost next to
+    # 500 GiB refills 1.67 % a minute and drains as fast. Three minutes in, five minutes have lost next to
     # nothing, but at 10 % three minutes of full burst mean empty in six, and are extrapolated for nine.
     refill_then_burst = [*falling(5, -1.67, 7), *falling(13.35, 1.67, 3)]
     result = forecast(balances(*refill_then_burst), bucket=gp2_bucket(1_500), age_s=0)

@@ -7,7 +7,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 @pytest.mark.parametrize(
     ("provision", "configuration"),
     [
-        # AWS reports the IOPS of a gp2, and of io1 and io2 a throughput, that nobody can set
+        # AWS reports the IOPS of a gp2, and of io1 and io2 a throughput, that no one can set
         (VolumeSpec(volume_type="gp2", size_gib=100, iops=300), Configuration(volume_type=VolumeType.GP2)),
         (
             VolumeSpec(volume_type="gp2", size_gib=100, iops=300, throughput_mib_s=128),

@@ -32,8 +32,8 @@ def io2(iops: int) -> Configuration:
 @pytest.mark.parametrize(
     ("configuration", "usd"),
     [
-        (GP2, 10.00),  # 100 x 0.10
-        (gp3(), 8.00),  # 100 x 0.08; 3,000 IOPS and 125 MiB/s are included
+        (GP2, 10.00),  # 100 x 0.10.
+        (gp3(), 8.00),  # 100 x 0.08; 3,000 IOPS and 125 MiB/s are included.
         (gp3(throughput_mib_s=128), 8.12),  # 8 + 3 x 0.04
         (gp3(throughput_mib_s=250), 13.00),  # 8 + 125 x 0.04
         (gp3(6_000, 250), 28.00),  # 13 + 3,000 x 0.005

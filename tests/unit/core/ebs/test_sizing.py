@@ -195,7 +195,7 @@ def test_a_volume_larger_than_any_type_is_refused():
     assert too_large.reason == "gp3 takes 1 to 65,536 GiB, not 70,000"
 
 
-# wishes
+# settings
 
 
 @pytest.mark.parametrize(
@@ -440,7 +440,7 @@ def test_an_instance_that_allows_no_more_than_the_volume_sustains_gains_nothing(
     [
         (Demand(peak_iops=400, peak_throughput_mib_s=50), True),  # 128 KiB: 600 baseline IOPS carry 75 MiB/s
         (Demand(peak_iops=3_000, peak_throughput_mib_s=47), False),  # 16 KiB: they carry 9.4
-        (CALM, False),  # nobody knows the operation size
+        (CALM, False),  # the operation size is not known
     ],
 )
 def test_a_throughput_limit_binds_at_the_operation_size_that_was_seen(demand, is_refused):

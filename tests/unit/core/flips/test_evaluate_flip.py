@@ -245,7 +245,7 @@ def a_start(start, *, phase=WindowPhase.LEADING, **changes):
     ],
 )
 def test_a_start_that_a_flip_under_way_does_not_meet_is_reported_once(mode, windows, now):
-    """In every mode: nobody can hurry it, but who relies on the window should know."""
+    """In every mode: no one can hurry it, but anyone who relies on the window should know."""
     first = evaluate(under_way(), mode=mode, windows=windows, now=now)
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)

@@ -69,7 +69,7 @@ def refusing_guards(policy=None, **changes) -> list[Guard]:
 
 
 def modification_uses(*hours_ago: float, by: str = WATCHDOG) -> tuple[ModificationUse, ...]:
-    """Modifications that began so many hours before noon, oldest first."""
+    """Modifications that began this many hours before noon, oldest first."""
     return tuple(ModificationUse(at_s=NOW_S - int(hours * HOUR_S), by=by) for hours in hours_ago)
 
 
@@ -323,7 +323,7 @@ def test_an_automatic_flip_needs_the_tag_to_return(cause):
         ({"managed_by": "ecs"}, Guard.MANAGED),
         ({"managed_by": "ecs", "instance_id": None}, Guard.SERVICE_OWNED),
         ({"managed_by": "ecs", "instance_id": None, "attached": False}, Guard.MANAGED),
-        # attached to no instance of ours, but nobody's: AWS says who may not
+        # attached to no known instance, and without an owner: AWS says who may not
         ({"instance_id": None}, None),
         ({"instance_id": None, "attached": False}, None),
     ],

@@ -110,7 +110,7 @@ SMALL_INSTANCE = InstanceLimits(
 @pytest.mark.parametrize(
     ("order", "tags", "policy_type", "target"),
     [
-        # nobody names a type: the policy's
+        # no tag names a type: the policy's
         (an_order(), TargetOverride(), VolumeType.GP3, gp3()),
         (an_order(), TargetOverride(), VolumeType.IO2, io2(3_000)),
         (an_order(), TargetOverride(iops=5_000), VolumeType.IO2, io2(5_000)),
@@ -702,7 +702,7 @@ def test_another_type_than_what_is_under_way_is_refused():
 @pytest.mark.parametrize(
     "facts",
     [
-        # it returned meanwhile, is on its way back, or is something else than the ledger says
+        # it has returned, is on its way back, or is something else than the ledger says
         a_flip_context(),
         context_of_flipped(flip=a_flip(status=FlipStatus.IN_PROGRESS, direction=BACK)),
         context_of_flipped(a_volume_as(GP2)),
@@ -765,7 +765,7 @@ def test_the_watchdog_releases_nothing(order):
     assert record_intent(plan, 7, NOW_S).state.modifications.contested_at_s == CONTESTED_S
 
 
-# a time that nobody keeps
+# a time that no one keeps
 
 
 @pytest.mark.parametrize("highest", [Mode.PROPOSE, Mode.OBSERVE])

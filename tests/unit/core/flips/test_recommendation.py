@@ -30,7 +30,7 @@ def recommend_for(size_gib=100, reads=None, writes=None, override=None, policy=N
 
 
 def uses(count):
-    """So many modifications in the last hours, ours and others'."""
+    """This many modifications in the last hours, ours and others'."""
     return tuple(
         ModificationUse(at_s=int(at(f"{5 + n}:00")), by=(WATCHDOG, EXTERNAL)[n % 2]) for n in range(count)
     )
@@ -50,7 +50,7 @@ def test_a_volume_seen_at_the_ceiling_gets_headroom():
 
 @pytest.mark.parametrize(("headroom_pct", "iops"), [(0.0, 3_000), (10.0, 3_190), (100.0, 5_800)])
 def test_the_policy_sets_how_much_headroom_is_bought(headroom_pct, iops):
-    # 2,900 served and 10 % are 3,190; with nothing added it is no slower than the burst.
+    # 2,900 served and 10 % are 3,190; with nothing added it is not slower than the burst.
     result = recommend_for(
         reads=served_series(900), writes=served_series(2_000), policy=FlipPolicy(headroom_pct=headroom_pct)
     )

@@ -122,7 +122,7 @@ FIRST_READ = {
     # completed, and DescribeVolumes is a little behind
     (OUT, "ours completed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
     (OUT, "ours failed"): dict.fromkeys(OBSERVATIONS, "no flip: accepted, failed"),
-    # it is somebody's turn: what that comes to counts when it is over
+    # someone's change is under way: its result counts when it is over
     (OUT, "undone in progress"): ALWAYS_TAKEN,
     (OUT, "undone"): dict.fromkeys(OBSERVATIONS, NEVER_SENT_CASES),
     (OUT, "undoing failed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
@@ -162,7 +162,7 @@ SECOND_READ = {
     (OUT, "else"): "no flip: not_done",
     (BACK, "before"): "on_target: not_done",
     (BACK, "else"): "on_target: not_done",
-    # It became what was asked for, and AWS has no record of it (any more): then it was ours.
+    # It became what was requested, and AWS has no record of it (any more): then it was ours.
     (OUT, "asked"): "changing: accepted",
     (BACK, "asked"): "changing: accepted",
 }
@@ -283,7 +283,7 @@ def test_a_record_is_own_though_the_clocks_differ_by_two_minutes(began, is_ours)
     [("11:58:54", False), ("11:58:55", True), ("11:59", True), ("11:59:05", True), ("11:59:06", False)],
 )
 def test_a_record_that_was_settled_before_is_not_own_a_second_time(began, is_known):
-    # The way back failed and is asked for again at noon; of that AWS shows nothing yet.
+    # The way back failed and is requested again at noon; of that AWS shows nothing yet.
     known = ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=BACK)
     record = a_modification(GP3, GP2, started=began, state="failed")
     transition = reconcile_step(an_asked_flip(BACK), observed_volume("before", BACK), record, used=(known,))
@@ -361,7 +361,7 @@ def test_a_late_modification_keeps_the_original_configuration(direction):
 
 @pytest.mark.parametrize(("began", "is_ours"), [("12:14:59", True), ("12:15", True), ("12:15:01", False)])
 def test_a_return_15_minutes_after_its_intent_is_external(began, is_ours):
-    # Terraform, the console and a driver make gp2 of a volume as well; nobody but us sends it to our target.
+    # Terraform, the console and a driver make gp2 of a volume as well; only we send it to our target.
     record = a_modification(GP3, GP2, started=began, state="modifying")
     actual = reconcile_later(assumed_not_sent(BACK), observed_volume("before", BACK), record)
     assert transition_summary(actual) == ("changing: accepted" if is_ours else "on_target")
@@ -411,7 +411,7 @@ def test_an_intent_that_is_open_is_settled_before_an_older_one_is_thought_of():
 ALWAYS_CHANGING = dict.fromkeys(OBSERVATIONS, "changing")
 ALWAYS_KEPT = dict.fromkeys(OBSERVATIONS, KEPT_CASES)
 HALF_AN_HOUR_LATER = {
-    # There is no record any more, and it is what was asked for.
+    # There is no record any more, and it is what was requested.
     (OUT, "none"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "older"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "ours in progress"): ALWAYS_CHANGING,
@@ -422,7 +422,7 @@ HALF_AN_HOUR_LATER = {
     (OUT, "undone in progress"): ALWAYS_CHANGING,
     # What others made of it still has its original; their record says so, not the volume.
     (OUT, "undone"): dict.fromkeys(OBSERVATIONS, TAKEN_OVER_CASES),
-    # Theirs began from what was asked for: ours had come to that.
+    # Theirs began from what was requested: ours had reached it.
     (OUT, "undoing failed"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "other in progress"): ALWAYS_CHANGING,
     (OUT, "other"): ALWAYS_KEPT,
@@ -481,7 +481,7 @@ def test_two_aws_responses_may_differ_for_five_minutes(now, is_over):
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("shows", ["before", "else"])
 def test_while_aws_newest_record_led_to_what_was_requested_the_volume_shows_old(direction, shows):
-    """However late that is looked at, and however often: nobody has changed it since."""
+    """However late that is looked at, and however often: no one has changed it since."""
     flip, record = a_changing_flip(direction), RECORDS["ours completed"](direction)
     for now in ("12:16", "12:17", "20:00"):
         transition = reconcile_step(flip, observed_volume(shows, direction), record, now=now)
@@ -922,7 +922,7 @@ def test_a_resize_on_the_flip_back_is_reported_with_the_volume_left_where_it_is(
     assert transition_summary(transition) == TAKEN_OVER_CASES
 
 
-# what nobody sees
+# what no one sees
 
 
 def test_a_never_flipped_volume_is_ignored():
@@ -983,7 +983,7 @@ def flips(draw):
 def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgotten(
     flip, volume, record, now_s, spent_at
 ):
-    """Seen again and again the same way, it settles: first what was asked for, then what stands."""
+    """Seen again and again the same way, it settles: first what was requested, then the result."""
     state = a_state(
         flip=flip, used=tuple(ModificationUse(at_s=item, by=EXTERNAL) for item in sorted(spent_at))
     )

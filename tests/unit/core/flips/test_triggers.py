@@ -407,7 +407,7 @@ def test_a_permanent_flip_gets_no_return_trigger():
     ("reached", "expected"), [("11:00:01", False), ("11:00", True), ("10:30", True), (None, True)]
 )
 def test_a_volume_stays_at_least_an_hour(reached, expected):
-    # Where nobody saw it arrive, the hour counts from when it was asked for: 10:00.
+    # If no one saw it arrive, the hour counts from its request: 10:00.
     flip = a_flip(reached_at_s=None if reached is None else int(at(reached)))
     assert isinstance(return_trigger_for(flip), FlipTrigger) is expected
 

@@ -583,7 +583,7 @@ def test_a_volume_out_of_exhaustion_is_not_out_of_the_watch():
             "sweep_tick 5m + metric_lag 5m + tick_slack 1m + act_lead 8m = 1140 s",
             "at 60 % can be dry after 3240000 credits / (3000 - 100) = 1117 s; raise watch_below_pct to 61.",
         ),
-        # 30 + 5 + 1 + 8 min = 2,640 s: no balance lasts so long. 2,640 - 1,768.97 = 871.03, so 872 s less do.
+        # 30 + 5 + 1 + 8 min = 2,640 s: no balance lasts it. 2,640 - 1,768.97 = 871.03, so 872 s less do.
         (
             {"sweep_tick": "30m"},
             "sweep_tick 30m + metric_lag 5m + tick_slack 1m + act_lead 8m = 2640 s",

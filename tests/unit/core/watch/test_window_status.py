@@ -72,7 +72,7 @@ def test_a_window_of_which_the_mark_cannot_be_read_moves_no_volume_out_or_back()
         ({"tags": {"burstwatch:window": "nightly release"}}, WindowPhase.INSIDE),
         ({"tags": {"team": "ci"}}, WindowPhase.OUTSIDE),
         ({"size_gib": 500}, WindowPhase.INSIDE),
-        # A name that nobody has defined: it belongs to a window that never comes.
+        # A name that no one has defined: it belongs to a window that never comes.
         ({"tags": {"burstwatch:window": "relaese"}}, WindowPhase.OUTSIDE),
     ],
 )
@@ -170,7 +170,7 @@ def test_a_later_schedule_is_computed_again():
     )
 
 
-# telling people that a window starts
+# notifying people that a window starts
 
 
 def window_alerts(wanted, now="12:00"):
