@@ -210,12 +210,12 @@ def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(ever
 
     series, level, levels = balance_under(load, 720), Level.OK, []
     for end in range(71, 721):
-        shown = (
+        balance = (
             Series(series.starts_at_s[end - 66 : end], series.values[end - 66 : end]) if end > 66 else series
         )
         now_s = 60 * end + 120
         assessment = assess(
-            a_volume(100), VolumeReading(balance=shown), now_s=now_s, telemetry=Policy().telemetry
+            a_volume(100), VolumeReading(balance=balance), now_s=now_s, telemetry=Policy().telemetry
         )
         level = classify(assessment, level, Policy())
         levels.append(level)

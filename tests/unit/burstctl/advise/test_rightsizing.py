@@ -236,9 +236,9 @@ def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_reports_i
     )
 
 
-@pytest.mark.parametrize(("period_s", "words"), [(60, "minute"), (300, "5-minute mean")])
-def test_periods_are_minutes_or_means(period_s, words):
-    assert describe_period(period_s) == words
+@pytest.mark.parametrize(("period_s", "text"), [(60, "minute"), (300, "5-minute mean")])
+def test_periods_are_minutes_or_means(period_s, text):
+    assert describe_period(period_s) == text
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ from support.builders.core_values import (
 )
 
 NOW_S = at("12:00")
-ASKED_S = int(at("11:48"))
+REQUESTED_S = int(at("11:48"))
 CHANGING = a_flip(
-    status=FlipStatus.IN_PROGRESS, reached_at_s=None, requested_at_s=ASKED_S, started_at_s=ASKED_S
+    status=FlipStatus.IN_PROGRESS, reached_at_s=None, requested_at_s=REQUESTED_S, started_at_s=REQUESTED_S
 )
 
 

@@ -240,8 +240,8 @@ def test_an_intent_shows_its_outcome_and_levels_only_in_the_volume_history():
         (ActivityKind.FLIPPED, False, "F"),
     ]
     assert count_activities(activities)["flipped"] == 1
-    [lost] = read_activities([intent])
-    assert not lost.is_secondary
+    [activity] = read_activities([intent])
+    assert not activity.is_secondary
 
 
 def test_a_change_that_is_stuck_is_not_counted_as_failed():
@@ -269,11 +269,11 @@ def test_external_changes_and_windows_are_described():
 
 
 @pytest.mark.parametrize(
-    ("span", "words"),
+    ("span", "text"),
     [(timedelta(hours=24), "24 h"), (timedelta(days=7), "7 days"), (timedelta(minutes=90), "90 min")],
 )
-def test_a_duration_is_formatted_for_people(span, words):
-    assert format_lookback(span) == words
+def test_a_duration_is_formatted_for_people(span, text):
+    assert format_lookback(span) == text
 
 
 def test_external_intervals_are_not_our_cost():

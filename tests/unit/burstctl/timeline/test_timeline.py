@@ -183,10 +183,10 @@ def test_a_volume_that_does_not_drain_has_a_bound_and_no_estimate():
 
 
 def test_empty_and_unknown_volumes_have_no_forecast_cone():
-    dry = falling("11:00", 0, 0, 60)
-    assert a_chronology(a_history(dry), assessment=an_assessment(dry)).forecast_cone is None
-    assert a_chronology(a_history(dry)).forecast_cone is None
-    assert a_chronology(a_history(dry), assessment=an_assessment(Series())).forecast_cone is None
+    empty = falling("11:00", 0, 0, 60)
+    assert a_chronology(a_history(empty), assessment=an_assessment(empty)).forecast_cone is None
+    assert a_chronology(a_history(empty)).forecast_cone is None
+    assert a_chronology(a_history(empty), assessment=an_assessment(Series())).forecast_cone is None
 
 
 def test_a_forecast_far_away_takes_no_more_than_three_quarters_of_what_was_seen():

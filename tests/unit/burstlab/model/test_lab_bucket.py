@@ -33,11 +33,11 @@ AWS_EXAMPLES = [(1, 1_862, 54_000), (100, 2_000, 18_000), (334, 2_703, 5_389), (
 @pytest.mark.parametrize(("size_gib", "burst_s", "refill_s"), AWS_EXAMPLES)
 def test_a_full_bucket_lasts_and_refills_as_long_as_the_user_guide_states(size_gib, burst_s, refill_s):
     baseline = baseline_iops(size_gib)
-    draining, dry = split_at_changes(
+    draining, empty = split_at_changes(
         baseline=baseline, credits_now=FULL_CREDITS, demand_iops=3_000, seconds=100_000
     )
     assert draining.duration_s == pytest.approx(burst_s, abs=0.5)
-    assert (dry.served_iops, dry.credits_after) == (baseline, 0)
+    assert (empty.served_iops, empty.credits_after) == (baseline, 0)
     refilling, full = split_at_changes(baseline=baseline, credits_now=0, demand_iops=0, seconds=100_000)
     assert refilling.duration_s == pytest.approx(refill_s, abs=0.5)
     assert full.credits_after == FULL_CREDITS

@@ -94,8 +94,8 @@ def test_minutes_equal_stepping_second_by_second_however_often_one_looks(
         ("BurstBalance", "Average"),
         ("VolumeReadOps", "Sum"),
     ):
-        shown = {minute: datapoint[metric, statistic] for minute, datapoint in expected.items()}
-        assert datapoints(fleet, volume_id, metric, statistic) == pytest.approx(shown, rel=1e-9, abs=1e-6)
+        published = {minute: datapoint[metric, statistic] for minute, datapoint in expected.items()}
+        assert datapoints(fleet, volume_id, metric, statistic) == pytest.approx(published, rel=1e-9, abs=1e-6)
     assert fleet.truth(volume_id).credits == pytest.approx(credits_after, abs=1e-2)
 
 

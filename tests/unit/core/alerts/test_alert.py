@@ -258,9 +258,9 @@ def test_every_kind_has_a_message(alert):
 
 
 def test_the_alert_carries_what_was_wrong_with_the_tags():
-    wishes = VolumeSettings(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
+    settings = VolumeSettings(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
     assessment = an_assessment(draining_to(18, 3, count=20))
-    decision = decide(assessment, None, wishes, policy=Policy(), context=a_tick_context())
+    decision = decide(assessment, None, settings, policy=Policy(), context=a_tick_context())
     assert decision.alerts[0].evidence["tag_faults"] == ["burstwatch:mode='on' is no mode"]
 
 
@@ -315,7 +315,7 @@ def test_the_runbook_link_is_the_kinds_page(where, link):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "expected"),
     [
         (0, "0 s"),
         (119.9, "119 s"),
@@ -329,8 +329,8 @@ def test_the_runbook_link_is_the_kinds_page(where, link):
         (273_600, "3 d 4 h"),
     ],
 )
-def test_a_duration_is_as_exact_as_people_need(seconds, words):
-    assert format_duration(seconds) == words
+def test_a_duration_is_as_exact_as_people_need(seconds, expected):
+    assert format_duration(seconds) == expected
 
 
 def test_instants_are_utc_to_the_second():
@@ -356,7 +356,7 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
 
 
 @pytest.mark.parametrize(
-    ("balance", "words"),
+    ("balance", "expected"),
     [
         (draining_to(18, 3, count=20), "dry in about 5 min (12:05), not before 12:05 UTC"),
         # 50 % at 0.9 % a minute: 55.6 min; at 3 % a minute 16.7 min; less one.
@@ -367,8 +367,8 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
         (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace in about 25 h (12:59 Sat)"),
     ],
 )
-def test_the_forecast_in_words(balance, words):
-    assert format_forecast(describe_forecast(an_assessment(balance), at("12:00"))) == words
+def test_the_forecast_in_words(balance, expected):
+    assert format_forecast(describe_forecast(an_assessment(balance), at("12:00"))) == expected
 
 
 def test_without_a_forecast_there_are_no_words():
@@ -410,7 +410,7 @@ def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
 
 
 @pytest.mark.parametrize(
-    ("balance", "left"),
+    ("balance", "expected"),
     [
         (draining_to(18, 3, count=20), "dry in about 5 min"),
         # 50 % at 0.9 % a minute: 55.6 min, less one
@@ -422,9 +422,9 @@ def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
         (draining_to(20, 0.1), "dry in 6 min at the earliest"),
     ],
 )
-def test_the_title_states_how_much_time_is_left(balance, left):
+def test_the_title_states_how_much_time_is_left(balance, expected):
     [alert] = a_decision(an_assessment(balance)).alerts
-    assert format_title(alert) == f"{alert.level}: vol-0a1, {left} (i-0a1)"
+    assert format_title(alert) == f"{alert.level}: vol-0a1, {expected} (i-0a1)"
 
 
 def test_a_reminder_contains_the_word_still():

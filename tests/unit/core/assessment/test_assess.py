@@ -24,11 +24,11 @@ EVIDENCE_CASES = {
 }
 
 
-def assess_evidence(*shown: dict):
+def assess_evidence(*cases: dict):
     """Assess a volume that shows all of this; what is named first wins where two speak of one thing."""
     volume: dict = {}
     evidence: dict = {"balance": balances(50.0)}
-    for item in reversed(shown):
+    for item in reversed(cases):
         volume |= item.get("volume", {})
         evidence |= item.get("evidence", {})
     return an_assessment(evidence.pop("balance"), volume=a_volume(**volume), **evidence)

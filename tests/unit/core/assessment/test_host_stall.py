@@ -171,13 +171,15 @@ def test_ten_tasks_are_kept_three_are_named_and_without_any_no_sentence_is_writt
     assert len(a_stall(top=[]).to_sentences(NOW_S)) == 1
 
 
-@pytest.mark.parametrize(("later_s", "age_s", "words"), [(-100, 0, "0 s ago"), (100, 100, "100 s ago")])
-def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_nothing(later_s, age_s, words):
+@pytest.mark.parametrize(("later_s", "age_s", "expected"), [(-100, 0, "0 s ago"), (100, 100, "100 s ago")])
+def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_nothing(
+    later_s, age_s, expected
+):
     for total_s in (8.0, None):
         stall = a_stall(total_s=total_s)
         last_observed_s = NOW_S + (total_s or 0)
         assert stall.to_facts(last_observed_s + later_s)["age_s"] == age_s
-        assert words in stall.to_sentences(last_observed_s + later_s)[0]
+        assert expected in stall.to_sentences(last_observed_s + later_s)[0]
 
 
 def test_it_describes_the_present_for_an_hour():

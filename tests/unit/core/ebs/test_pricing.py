@@ -141,8 +141,8 @@ def test_a_configuration_has_exactly_the_numbers_its_type_lets_be_set(volume_typ
 
 
 @pytest.mark.parametrize(
-    ("configuration", "words"),
+    ("configuration", "expected"),
     [(GP2, "gp2"), (io1(3_000), "io1 with 3,000 IOPS"), (gp3(), "gp3 with 3,000 IOPS and 125 MiB/s")],
 )
-def test_a_configuration_has_a_readable_form(configuration, words):
-    assert str(configuration) == words
+def test_a_configuration_has_a_readable_form(configuration, expected):
+    assert str(configuration) == expected

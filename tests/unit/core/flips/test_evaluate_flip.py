@@ -363,8 +363,8 @@ def test_a_volume_that_became_critical_stays_out():
 def test_a_critical_volume_beyond_the_tag_cap_returns():
     result = evaluate(on_target(usd_per_month=250.01), is_critical=True, assessment=calm())
     assert result.trigger.direction is Direction.FLIP_BACK
-    kept = evaluate(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
-    assert kept.trigger is None
+    unchanged = evaluate(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
+    assert unchanged.trigger is None
 
 
 @pytest.mark.parametrize("facts", [{"is_critical": True}, {"level": Level.CRITICAL}])
@@ -580,8 +580,10 @@ def test_a_timed_manual_flip_is_overdue_a_day_after_that_time():
 
 
 def test_a_volume_that_is_opted_in_again_is_flipped_back():
-    left = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
-    result = evaluate(left, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds)
+    waiting = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
+    result = evaluate(
+        waiting, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds
+    )
     assert result.trigger is not None
 
 

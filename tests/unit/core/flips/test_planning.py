@@ -218,8 +218,8 @@ def test_when_no_other_type_helps_the_refusal_reports_it():
 
 
 def test_a_tag_names_a_type_that_is_there():
-    wishes = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO1))
-    assert plan_for(facts=a_flip_context(volume_settings=wishes, unavailable=NO_GP3)).target == io1(3_000)
+    settings = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO1))
+    assert plan_for(facts=a_flip_context(volume_settings=settings, unavailable=NO_GP3)).target == io1(3_000)
 
 
 @pytest.mark.parametrize("override", [None, TargetOverride(volume_type=VolumeType.GP3)])
@@ -426,8 +426,8 @@ def test_the_third_flip_of_a_day_is_to_gp3_where_only_the_policy_wanted_another_
 
 @pytest.mark.parametrize("hours_ago", [(20, 10), (20, 10, 5)])
 def test_the_third_flip_of_a_day_to_a_type_that_a_tag_names_is_refused_with_the_time(hours_ago):
-    wishes = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO2))
-    plan = plan_for(facts=a_flip_context(volume_settings=wishes, state=a_state(used=uses(*hours_ago))))
+    settings = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO2))
+    plan = plan_for(facts=a_flip_context(volume_settings=settings, state=a_state(used=uses(*hours_ago))))
     [refusal] = plan.refusals
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("16:00"))
     assert (plan.target, plan.return_decision.is_permanent) == (io2(3_000), False)
@@ -682,13 +682,13 @@ def test_the_duration_is_reported_also_for_a_flip_under_way(shows, override):
     )
     plan = plan_for(a_manual_order(override=override, **FOR_SIX_HOURS), facts)
     assert (plan.is_extension, plan.target, plan.refusals, plan.usd_per_month_more) == (True, GP3, (), 0.0)
-    kept = extend_stay(plan, 7).state.flip
-    assert (kept.status, kept.started_at_s, kept.intent_id) == (
+    extended = extend_stay(plan, 7).state.flip
+    assert (extended.status, extended.started_at_s, extended.intent_id) == (
         UNDER_WAY.status,
         UNDER_WAY.started_at_s,
         UNDER_WAY.intent_id,
     )
-    assert (kept.by, kept.return_after_s) == (OPERATOR, NOW_S + 6 * HOUR_S)
+    assert (extended.by, extended.return_after_s) == (OPERATOR, NOW_S + 6 * HOUR_S)
 
 
 def test_another_type_than_what_is_under_way_is_refused():
@@ -792,8 +792,8 @@ def test_an_extension_states_for_whom_and_how_long_and_leaves_the_rest_alone():
     assert (state.flip.cause, state.flip.by, state.flip.is_permanent) == (FlipCause.MANUAL, OPERATOR, False)
     assert state.flip.return_after_s == NOW_S + 6 * HOUR_S
     assert state.flip.reason.startswith("INC-7; it returns when the time asked for is over")
-    kept = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
-    changes = {name: getattr(state.flip, name) for name in kept}
+    extended = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
+    changes = {name: getattr(state.flip, name) for name in extended}
     assert (replace(flip, **changes), state.flip.overdue_alerted_at_s) == (state.flip, None)
     assert (event.kind, event.alert) == (EntryKind.KEPT, None)
     assert event.summary.endswith("until 2026-11-20T18:00:00Z, asked for by ann")

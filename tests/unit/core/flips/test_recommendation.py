@@ -95,9 +95,9 @@ def test_the_price_is_reported_with_its_source():
 
 
 def test_tags_choose_the_type_and_its_iops():
-    wishes = read_tags({"burstwatch:target": "io2", "burstwatch:iops": "5000"}, ModePolicy())
-    assert wishes.faults == ()
-    target = recommend_for(override=wishes.target_override).target
+    settings = read_tags({"burstwatch:target": "io2", "burstwatch:iops": "5000"}, ModePolicy())
+    assert settings.faults == ()
+    target = recommend_for(override=settings.target_override).target
     assert (target.volume_type, target.iops, target.throughput_mib_s) == ("io2", 5_000, None)
 
 
@@ -134,9 +134,9 @@ def test_a_command_for_an_io_type_sets_no_throughput():
     ],
 )
 def test_bad_tags_are_reported_and_ignored(tags):
-    wishes = read_tags(tags, ModePolicy())
-    assert len(wishes.faults) == 1
-    assert wishes.target_override == TargetOverride()
+    settings = read_tags(tags, ModePolicy())
+    assert len(settings.faults) == 1
+    assert settings.target_override == TargetOverride()
 
 
 def test_a_managed_volume_is_for_its_manager_to_change():

@@ -53,12 +53,12 @@ def test_only_a_gp2_below_a_thousand_gib_needs_burst_credits(volume, expected):
 
 
 def flip_trigger_for(
-    level=Level.OK, windows=None, act_at=Level.CRITICAL, volume=None, *, refills=False, **wishes
+    level=Level.OK, windows=None, act_at=Level.CRITICAL, volume=None, *, refills=False, **settings
 ):
     return flip_trigger(
         volume or a_volume(),
         level,
-        volume_settings(**wishes),
+        volume_settings(**settings),
         windows,
         level_reason="18 % left",
         act_at=act_at,

@@ -573,14 +573,14 @@ def test_a_deleted_volume_drops_its_flip(flip):
 
 # volumes that AWS leaves out of an answer
 
-SPENT = (ModificationUse(at_s=int(at("11:00")), by=WATCHDOG, direction=Direction.FLIP),)
+USED = (ModificationUse(at_s=int(at("11:00")), by=WATCHDOG, direction=Direction.FLIP),)
 FLIP_OUTCOMES = {
     "on its target": {"flip": a_flip()},
     "where it stays": {"flip": a_flip(is_permanent=True)},
     "on its way": {"flip": a_flip(status=FlipStatus.IN_PROGRESS)},
     "never sent": {"unsent_intent": a_flip(status=FlipStatus.REQUESTED)},
     "changed by others": {"contested_at_s": int(at("11:00"))},
-    "back again": {"used": SPENT},
+    "back again": {"used": USED},
 }
 
 
@@ -1040,9 +1040,9 @@ def a_late_intent(requested_at_s):
 
 @pytest.mark.parametrize(("after_s", "is_kept"), [(86_399, True), (86_400, False)])
 def test_an_intent_that_counts_as_never_sent_is_remembered_for_a_day(after_s, is_kept):
-    lost = a_late_intent(at("12:00") - after_s)
-    state = a_decision(an_assessment(calm()), a_state(unsent_intent=lost)).change.state
-    assert (state and state.modifications.unsent_intent) == (lost if is_kept else None)
+    intent = a_late_intent(at("12:00") - after_s)
+    state = a_decision(an_assessment(calm()), a_state(unsent_intent=intent)).change.state
+    assert (state and state.modifications.unsent_intent) == (intent if is_kept else None)
 
 
 def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it():

@@ -120,15 +120,15 @@ def test_in_mode_observe_a_recovery_is_not_reported_and_nothing_stays_open():
 
 def test_in_mode_observe_a_recovery_closes_what_was_reported_also_of_a_volume_that_is_watched_on():
     known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")))
-    kept = a_decision(an_assessment(steady()), known, mode=Mode.OBSERVE).change.state
-    assert (kept.level, kept.alerts.open_level, kept.alerts.level_at_s) == (Level.WATCH, None, None)
+    state = a_decision(an_assessment(steady()), known, mode=Mode.OBSERVE).change.state
+    assert (state.level, state.alerts.open_level, state.alerts.level_at_s) == (Level.WATCH, None, None)
 
 
 def test_in_mode_observe_an_alert_of_a_draining_volume_stays_open():
     known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")))
     decision = a_decision(an_assessment(critical()), known, mode=Mode.OBSERVE)
-    kept = decision.change.state
-    assert (decision.alerts, kept.level, kept.alerts.open_level) == ((), Level.CRITICAL, Level.WARNING)
+    state = decision.change.state
+    assert (decision.alerts, state.level, state.alerts.open_level) == ((), Level.CRITICAL, Level.WARNING)
 
 
 # what drained it
