@@ -1,4 +1,4 @@
-"""Whatever happens to volumes, watchdogs and operators, and even if processes die: the rules of flipping hold.
+"""Whatever happens to volumes, watchdogs and operators, and though processes die: the rules of flipping hold.
 
 Hypothesis writes the story: loads, ticks that are lost, doubled or late, faults of AWS, changes by others,
 operators, windows and deaths at any effect. The rules are judged by the lab's own record of what it accepted.
@@ -356,7 +356,7 @@ class FlipStateMachine(RuleBasedStateMachine):
         command=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
         span=st.integers(5, 300),
     )  # fmt: skip
-    def an_operator_says(self, which, command, span):
+    def an_operator_commands(self, which, command, span):
         world, volume_id = self.world, self.volume(which)
         match command:
             case "hold" | "hold all":
@@ -452,17 +452,17 @@ def check_remembered_original(world, volume_id):
     open_since_s = state.flip.requested_at_s if state and state.flip and state.flip.is_under_way else None
     for item in recent:
         is_known = any(
-            abs(item.at_s - spent.at_s) <= SAME_START_TOLERANCE_S for spent in state.modifications.used
+            abs(item.at_s - use.at_s) <= SAME_START_TOLERANCE_S for use in state.modifications.used
         )
         is_open = open_since_s is not None and item.at_s >= open_since_s
         assert is_known or is_open, f"{item} is not in {state.modifications.used}"
     newest = world.newest(volume_id)
-    is_ours = (
+    is_own = (
         bool(own_modifications)
         and newest is not None
         and int(newest.started_at.timestamp()) == own_modifications[-1].at_s
     )
-    if is_ours and newest.state != "failed" and own_modifications[-1].direction is Direction.FLIP:
+    if is_own and newest.state != "failed" and own_modifications[-1].direction is Direction.FLIP:
         flip = state.flip if state else None
         assert flip is not None, f"no way back from {own_modifications[-1]}"
         assert flip.original in world.shapes[volume_id]
@@ -471,7 +471,7 @@ def check_remembered_original(world, volume_id):
 def check_caps(world):
     """Of volumes that are away or on their way there; one that returns from where it stayed adds nothing.
 
-    It cannot be prevented that others make one more expensive: it counts as it was reserved. Nor is it refused
+    What others make more expensive cannot be prevented: it counts as it was reserved. Nor is it refused
     that a person who pays for a stay already gives it an end, though it counts from then on.
     """
     away = [

@@ -434,11 +434,11 @@ def protocol_clients():
                 responses.setdefault(model.name, http_response)
 
             client.meta.events.register(f"after-call.{name}", keep)
-        ask(clients)
+        query_clients(clients)
     return clients, responses
 
 
-def ask(clients):
+def query_clients(clients):
     """Everything that a pass reads, and what went wrong."""
     ec2, cloudwatch = Ec2Reader(clients["ec2"]), CloudWatchReader(clients["cloudwatch"], workers=1)
     failures = []
@@ -478,7 +478,7 @@ def test_invalid_bytes_are_a_reported_failure(protocol_clients, data):
         client.meta.events.register(f"before-send.{name}", answer, unique_id="fuzz")
     try:
         with within(10):
-            for trouble in ask(clients):
+            for trouble in query_clients(clients):
                 assert_message(str(trouble))
     finally:
         for name, client in clients.items():

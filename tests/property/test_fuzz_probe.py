@@ -28,10 +28,10 @@ MOUNTS = """\
 41 25 0:35 / /with\\040space rw - overlay overlay rw,lowerdir=/a,upperdir=/data/up,workdir=/w
 """
 STAT = "  4 0 32 1 123456 7 987654 4567 3 1200 5000 0 0 0 0 77 90"
-words = st.sampled_from(
+keywords = st.sampled_from(
     ["", "0", "-1", "1e9", "nan", "inf", "-inf", "9" * 400, "9" * 5_000, "²", "٣", "0x10", "\x1b[31m"]
 )
-lines = st.lists(words | texts, max_size=20).map(" ".join)
+lines = st.lists(keywords | texts, max_size=20).map(" ".join)
 
 
 def mutations_of(content):
@@ -66,7 +66,7 @@ def test_counters_of_a_disk_are_numbers_or_there_are_none(text):
         st.sampled_from(
             ["size", "queue/max_sectors_kb", "queue/write_cache", "device/model", "device/serial", "dev"]
         ),
-        words | texts | st.binary(max_size=20),
+        keywords | texts | st.binary(max_size=20),
     )
 )
 @example({"size": "9" * 5_000})
@@ -180,7 +180,7 @@ memories = mutations_of(REMEMBERED) | st.lists(
     st.builds(
         lambda word, numbers: f"{word} {' '.join(numbers)}",
         st.sampled_from(["lite", "classic", "credits", "x", ""]),
-        st.lists(words | st.floats().map(str), min_size=3, max_size=5),
+        st.lists(keywords | st.floats().map(str), min_size=3, max_size=5),
     ),
     max_size=4,
 ).map("\n".join)
@@ -249,7 +249,7 @@ def test_an_address_is_taken_apart_or_refused_in_words(url):
 MODES = sorted(ddprobe.MODES)
 OPTION_NAMES = [f"--{name}" for name, *_ in ddprobe.OPTIONS]
 values = (
-    words
+    keywords
     | texts
     | st.sampled_from(["5s", "1%", "101%", "1000", "/x.prom", "h:80", "h:²", "h:99999", "vol-0", "-"])
 )

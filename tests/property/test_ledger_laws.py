@@ -189,8 +189,8 @@ class LedgerModel:
         return None
 
     def waiting(self, channels):
-        shown = [w for w in self.deliveries if w.channel in channels and w.digest is None]
-        return [w.delivery for w in sorted(shown, key=lambda w: w.alert.at_s)]
+        deliverable = [w for w in self.deliveries if w.channel in channels and w.digest is None]
+        return [w.delivery for w in sorted(deliverable, key=lambda w: w.alert.at_s)]
 
     def claim(self, delivery, by, now_s):
         waiting = self.find(delivery)

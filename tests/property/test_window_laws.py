@@ -147,8 +147,8 @@ def reached_min(zone: str, begin: datetime) -> dict[date, dict[tuple[int, int], 
     first = -BEFORE_MIN - 3 * DAY_MIN
     latest = (begin + (first - 1) * MINUTE).astimezone(zone_info).replace(tzinfo=None)
     for minute in range(first, WEEKS_MIN + AFTER_MIN):
-        shown = (begin + minute * MINUTE).astimezone(zone_info).replace(tzinfo=None)
-        while latest < shown:
+        local_time = (begin + minute * MINUTE).astimezone(zone_info).replace(tzinfo=None)
+        while latest < local_time:
             latest += MINUTE
             minutes.setdefault(latest.date(), {})[latest.hour, latest.minute] = minute
     return minutes
@@ -264,8 +264,8 @@ def test_stopping_skips_what_runs_or_is_led_to_and_nothing_after_it(plan, name, 
     if stopped_at is None:
         return
     after = state(now_at, **{name: stopped_at})
-    kept = before if before.running else state(before.upcoming[0].interval.start_at)
-    assert (after.running, after.ended, after.upcoming) == ((), None, kept.upcoming)
+    expected = before if before.running else state(before.upcoming[0].interval.start_at)
+    assert (after.running, after.ended, after.upcoming) == ((), None, expected.upcoming)
     repeated = manual_stop_at(
         plan.windows,
         name,
