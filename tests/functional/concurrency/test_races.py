@@ -190,8 +190,8 @@ def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
     assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
     for volume_id in volume_ids:
         [by] = race.intents(volume_id)
-        [spent] = race.ledger.states()[volume_id].modifications.used
-        assert spent.by == by
+        [use] = race.ledger.states()[volume_id].modifications.used
+        assert use.by == by
 
 
 def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(race):

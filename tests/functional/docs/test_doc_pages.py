@@ -159,14 +159,14 @@ def test_the_glossary_has_every_word_that_outputs_use(word):
 
 @pytest.mark.parametrize("alert", [a_digest(), *event_alerts_of_every_kind()], ids=lambda alert: alert.kind)
 def test_the_command_in_an_alert_can_be_pasted(alert):
-    words = shlex.split(alert.action or "")
-    if words[:1] == ["burstctl"]:
-        parses_command(burstctl, words[1:])
+    arguments = shlex.split(alert.action or "")
+    if arguments[:1] == ["burstctl"]:
+        parses_command(burstctl, arguments[1:])
 
 
-def parses_command(command, words, parent=None):
+def parses_command(command, arguments, parent=None):
     """Parse as the command would, without running it; click raises where a word or an option is unknown."""
-    context = command.make_context(command.name, list(words), parent=parent)
+    context = command.make_context(command.name, list(arguments), parent=parent)
     if isinstance(command, click.Group):
         _, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
         parses_command(inner, rest, context)

@@ -190,9 +190,11 @@ def test_the_event_of_a_probe_is_as_published():
     check_document(json.loads(ddprobe.event_detail(a_reading(), "i-0123456789abcdef0")))
 
 
-@pytest.mark.parametrize("words", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)])
-def test_readings_of_a_probe_are_as_published(tmp_path, shm_dir, words):
-    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", shm_dir, *words[1:]]
+@pytest.mark.parametrize(
+    "arguments", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)]
+)
+def test_readings_of_a_probe_are_as_published(tmp_path, shm_dir, arguments):
+    command = [sys.executable, "-IS", ddprobe.__file__, arguments[0], "--run-dir", shm_dir, *arguments[1:]]
     result = subprocess.run(
         [*command, "--json", "-", tmp_path], capture_output=True, text=True, timeout=120, check=False
     )

@@ -99,9 +99,9 @@ def telemetry(functions):
 # ---- what importing does
 
 
-def observe_import(name, ours=LAMBDAS):
+def observe_import(name, own_folder=LAMBDAS):
     """In a bare interpreter, with no environment at all."""
-    code = SPY.replace("OURS", repr(str(ours))).replace("NAME", repr(name))
+    code = SPY.replace("OURS", repr(str(own_folder))).replace("NAME", repr(name))
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,

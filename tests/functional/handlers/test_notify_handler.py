@@ -74,12 +74,15 @@ class NotifyFunction:
 
     def start(self):
         environ = {"POWERTOOLS_SERVICE_NAME": f"notify-{next(NUMBERS)}"}
-        self.say = Telemetry.from_env(environ, stream=self.log)
+        self.telemetry = Telemetry.from_env(environ, stream=self.log)
         self.tellers, self.sent = build_chat_channels(self.settings, Session(), sleep=self.slept.append)
 
     def invoke(self, event, *, now_s=NOW_S):
         shell = NotifyServices(
-            channels=self.tellers, sent_log=self.sent, telemetry=self.say, remaining_s=lambda: self.left_s
+            channels=self.tellers,
+            sent_log=self.sent,
+            telemetry=self.telemetry,
+            remaining_s=lambda: self.left_s,
         )
         return run(event, now_s, shell)
 
@@ -103,7 +106,7 @@ class NotifyFunction:
 
     @property
     def not_delivered(self):
-        return sum(self.say.metrics.metric_set.get("AlertsNotDelivered", {}).get("Value", [0]))
+        return sum(self.telemetry.metrics.metric_set.get("AlertsNotDelivered", {}).get("Value", [0]))
 
 
 @pytest.fixture

@@ -107,7 +107,7 @@ def test_a_quota_refusal_that_names_no_time_is_tried_again_in_an_hour_and_not_in
 def use_up_modification(functions, volume_id, hours_ago):
     """Others have modified it, this many hours ago."""
     now_s, state = int(functions.lab.clock.now_s()), functions.ledger.states()[volume_id]
-    spent = tuple(ModificationUse(at_s=now_s - int(hours * 3600), by=EXTERNAL) for hours in hours_ago)
-    after = with_fields(state, revision=state.revision + 1, used=spent)
+    used = tuple(ModificationUse(at_s=now_s - int(hours * 3600), by=EXTERNAL) for hours in hours_ago)
+    after = with_fields(state, revision=state.revision + 1, used=used)
     change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
     assert functions.ledger.commit([change], channels=())

@@ -53,15 +53,15 @@ class FakeEc2:
         self.requests = []
 
     def describe_volumes(self, **request):
-        result = self._found(self.by_id, request, "VolumeIds", "volume-id")
+        result = self._select(self.by_id, request, "VolumeIds", "volume-id")
         return self._page(result, request, "Volumes")
 
     def describe_instances(self, **request):
-        result = self._found(self.instances, request, "InstanceIds", "instance-id")
+        result = self._select(self.instances, request, "InstanceIds", "instance-id")
         entries = [_instance(finding, self.instances[finding]) for finding in result]
         return self._page([{"Instances": entries}], request, "Reservations")
 
-    def _found(self, items, request, ids_parameter, filter_name):
+    def _select(self, items, request, ids_parameter, filter_name):
         self.requests.append(request)
         if ids_parameter in request:
             ids = request[ids_parameter]

@@ -324,8 +324,8 @@ def test_the_time_that_aws_names_is_read_with_care(message, retry_at):
 
 
 def test_a_time_in_another_refusal_is_not_a_promise():
-    words = "Wait until 2026-11-21T18:00:00Z."
-    with loopback_aws(lambda *_: ec2_error("IncorrectState", words)) as aws:
+    answer_text = "Wait until 2026-11-21T18:00:00Z."
+    with loopback_aws(lambda *_: ec2_error("IncorrectState", answer_text)) as aws:
         assert a_modifier(aws.url).modify("vol-1", GP3).retry_at is None
 
 

@@ -528,7 +528,7 @@ def test_a_transaction_that_dynamodb_finds_wrong_is_reported_with_its_reasons(ta
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "text"),
     [
         (NoCredentialsError(), "no AWS credentials were found; log in again"),
         (
@@ -537,14 +537,14 @@ def test_a_transaction_that_dynamodb_finds_wrong_is_reported_with_its_reasons(ta
         ),
     ],
 )
-def test_no_credentials_and_no_connection_are_reported(home, ledger, error, words):
+def test_no_credentials_and_no_connection_are_reported(home, ledger, error, text):
     def fail(**_):
         raise error
 
     home.client.meta.events.register_first("before-send.dynamodb", fail)
     try:
         for use in (ledger.states, lambda: ledger.commit([a_bare_change()], channels=[])):
-            assert words in error_message(use)
+            assert text in error_message(use)
     finally:
         home.client.meta.events.unregister("before-send.dynamodb", fail)
 

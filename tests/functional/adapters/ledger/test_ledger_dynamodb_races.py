@@ -273,11 +273,11 @@ class CrashingTable(FakeDynamoDb):
         self.calls.clear()
 
     def _send(self, request, event_name, **fields):
-        left = inf if self.crash_at_call is None else self.crash_at_call - next(self.numbers)
-        if left < 0 or (left == 0 and not self.dies_after):
+        remaining = inf if self.crash_at_call is None else self.crash_at_call - next(self.numbers)
+        if remaining < 0 or (remaining == 0 and not self.dies_after):
             raise ProcessKilled
         answer = super()._send(request, event_name, **fields)
-        if left == 0:
+        if remaining == 0:
             raise ProcessKilled
         return answer
 

@@ -302,10 +302,10 @@ def test_no_race_uses_up_what_is_reserved_for_volumes_that_drain(home, ledger, p
         )
 
     idle = Counter(item.status for item in race(FlipCause.CRITICAL, VOLUME_IDS))
-    left = 6 - idle[IntentStatus.RECORDED]
-    assert left in (2, 3), "$39.60 hold three volumes of $10, a number is rounded down"
+    remaining = 6 - idle[IntentStatus.RECORDED]
+    assert remaining in (2, 3), "$39.60 hold three volumes of $10, a number is rounded down"
     draining = Counter(item.status for item in race(FlipCause.DRAINING, [f"vol-2{n}" for n in range(5)]))
-    assert draining[IntentStatus.RECORDED] == left
+    assert draining[IntentStatus.RECORDED] == remaining
     assert home.reserved() == (6, 60.0)
 
 

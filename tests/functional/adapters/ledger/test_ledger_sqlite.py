@@ -28,7 +28,7 @@ from support.builders.flips import an_intent
 from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 
 
 @pytest.fixture
@@ -149,11 +149,11 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
 
 
 @contextmanager
-def run_as_nobody():
+def run_unprivileged():
     """Root may do anything: run as an unprivileged user for a while."""
     am_root = os.geteuid() == 0
     if am_root:
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED_ID)
     try:
         yield
     finally:
@@ -189,7 +189,7 @@ def test_missing_permission_is_reported_with_what_to_check(
         path.chmod(file_mode)
     public_directory.chmod(directory_mode)
     try:
-        with run_as_nobody():
+        with run_unprivileged():
             message = error_message(lambda: SqliteLedger.open(path))
     finally:
         public_directory.chmod(0o755)

@@ -84,11 +84,11 @@ def test_what_was_refused_is_sent_again(sent_log, send):
 
 
 def test_what_another_invocation_is_sending_is_left_to_it(client, sent_log, send):
-    def meanwhile():
+    def send_again():
         results.append(SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status)
 
     results = []
-    assert sent_log.send_once("slack", "a1", meanwhile, lease_s=60).status is SendStatus.SENT
+    assert sent_log.send_once("slack", "a1", send_again, lease_s=60).status is SendStatus.SENT
     assert (results, send.count) == ([SendStatus.SENT_ELSEWHERE], 0)
 
 

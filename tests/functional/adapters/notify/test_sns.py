@@ -40,16 +40,16 @@ def publish(client):
     """Sends an alert through botocore's own checks of the request; returns that request."""
 
     def keep(params, **_):
-        kept.append(params)
+        published.append(params)
 
     def send_and_check(alert, topic_arn=TOPIC):
         with Stubber(client) as stub:
             stub.add_response("publish", {"MessageId": "1"})
             SnsChannel(client, topic_arn).send(alert)
             stub.assert_no_pending_responses()
-        return kept[-1]
+        return published[-1]
 
-    kept = []
+    published = []
     client.meta.events.register("provide-client-params.sns.Publish", keep, unique_id="keep")
     yield send_and_check
     client.meta.events.unregister("provide-client-params.sns.Publish", unique_id="keep")
@@ -145,12 +145,12 @@ def test_an_unknown_account_is_reported_as_unknown(publish):
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [("ci-7", "ci-7"), ("büro", "buro"), ("x\r\nBcc: all", "x Bcc: all"), ("日本", "??"), ("a\x1bb", "a?b")],
 )
-def test_a_subject_is_one_short_line_of_ascii(publish, name, shown):
+def test_a_subject_is_one_short_line_of_ascii(publish, name, expected):
     subject = publish(an_alert(volume={"name": name, "instance_id": None}))["Subject"]
-    assert shown in subject
+    assert expected in subject
     assert subject.isascii()
     assert subject.isprintable()
     assert 0 < len(subject) < 100

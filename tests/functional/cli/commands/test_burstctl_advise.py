@@ -74,7 +74,7 @@ def find_volume(document, volume_id):
 
 
 def test_the_fleet_table_fits_80_columns_with_empty_volumes_first_then_by_dollars(cli, lab):
-    small, dry = add(lab, "small"), add_empty_volume(lab)
+    small, empty = add(lab, "small"), add_empty_volume(lab)
     large = add(lab, "lake", "steady:2000", size_gib=2_000)
     stays = add(lab, "stays", size_gib=200)
 
@@ -83,9 +83,9 @@ def test_the_fleet_table_fits_80_columns_with_empty_volumes_first_then_by_dollar
     assert result.code == 0
     lines = result.out.splitlines()
     assert max(map(len, lines)) <= COLUMNS
-    assert [line[:21] for line in lines if line.startswith("vol-")] == [dry, large, small, stays]
+    assert [line[:21] for line in lines if line.startswith("vol-")] == [empty, large, small, stays]
     assert lines[0].split() == ["VOLUME", "NOW", "ADVISED", "$/MONTH"]
-    assert lines[1].split() == [dry, "gp2", "100", "GiB", "gp3", "3,000", "IOPS", "128", "MiB/s", "-1.88"]
+    assert lines[1].split() == [empty, "gp2", "100", "GiB", "gp3", "3,000", "IOPS", "128", "MiB/s", "-1.88"]
     assert lines[2].split()[:2] == ["ci-7", "dry"]
     assert "14.0 days seen: good" in lines[2]
     assert lines[3].endswith("gp3 3,000 IOPS 250 MiB/s   -35.00")
@@ -288,10 +288,10 @@ def test_the_json_has_every_key_and_numbers_as_numbers(cli, lab):
     assert document["totals"]["by_target"] == {"gp3": 2, "stay": 1}
     assert document["totals"]["undecided"] == 1
     assert document["totals"]["ends_the_watch"] is False
-    dry = document["volumes"][0]
-    assert dry["usage"]["iops"]["at_percentile"] == 300  # it had spent its credits an hour after it began
-    assert dry["danger"] == "ran_dry"
-    assert dry["command"].startswith("burstctl flip vol-")
+    empty = document["volumes"][0]
+    assert empty["usage"]["iops"]["at_percentile"] == 300  # it had spent its credits an hour after it began
+    assert empty["danger"] == "ran_dry"
+    assert empty["command"].startswith("burstctl flip vol-")
 
 
 @pytest.mark.parametrize(

@@ -177,7 +177,7 @@ def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(cli, tmp_p
 
 
 def test_the_fleet_output_has_totals_then_the_most_throttled_then_assumptions_in_80_columns(cli, lab):
-    dry, calm = add_drained(lab), add(lab, "calm")
+    drained, calm = add_drained(lab), add(lab, "calm")
 
     result = cli.run("backtest", "--days", "1")
 
@@ -188,7 +188,7 @@ def test_the_fleet_output_has_totals_then_the_most_throttled_then_assumptions_in
         "Had this policy run for the last 1 day on 2 volumes in us-east-1, all in mode auto:"
         in join_lines(result.out)
     )
-    assert [line.split()[0] for line in lines if line.startswith("vol-")] == [dry]
+    assert [line.split()[0] for line in lines if line.startswith("vol-")] == [drained]
     assert calm not in result.out
     assert "1 volume stayed calm: nothing would have been told or done" in result.out
     assert "CloudWatch shows a minute 5 min after its start" in join_lines(result.out)

@@ -473,8 +473,8 @@ def test_the_heartbeat_of_a_watch_here(cli, lab):
 
 def test_holds_and_modifications_that_are_used_up(cli, lab):
     hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=NOW_S, until_s=NOW_S + 600)
-    spent = tuple(ModificationUse(at_s=NOW_S - hours * 3600, by="burstwatch") for hours in (9, 6, 3))
-    state = build_state("vol-0a1", 1, used=spent)
+    used = tuple(ModificationUse(at_s=NOW_S - hours * 3600, by="burstwatch") for hours in (9, 6, 3))
+    state = build_state("vol-0a1", 1, used=used)
     with cli.open_ledger() as ledger:
         ledger.place_hold(hold)
         ledger.commit([Change(volume_id="vol-0a1", expected_revision=None, state=state)], channels=[])

@@ -41,12 +41,12 @@ class FakeSleep:
     def __init__(self, lab):
         self.lab = lab
         self.count = 0
-        self.meanwhile = []
+        self.actions = []
 
     def sleep(self, stop, seconds):
         self.count += 1
         self.lab.clock.advance(seconds)
-        for action in list(self.meanwhile):
+        for action in list(self.actions):
             action(stop)
 
     def run_once(self, condition, action):
@@ -54,10 +54,10 @@ class FakeSleep:
 
         def check(stop):
             if condition():
-                self.meanwhile.remove(check)
+                self.actions.remove(check)
                 action(stop)
 
-        self.meanwhile.append(check)
+        self.actions.append(check)
 
 
 @pytest.fixture
@@ -368,13 +368,13 @@ def test_after_an_interruption_the_same_command_continues_without_a_question(cli
     fake_sleep.run_once(is_on_target(lab, volume_id), send_interrupt)
 
     first = cli.run(*COMMAND, volume_id, answer="y")
-    shown = cli.run(*COMMAND, volume_id, "--dry-run")
+    dry_run = cli.run(*COMMAND, volume_id, "--dry-run")
     second = cli.run(*COMMAND, volume_id)
 
     assert first.code == 130
     assert "run it again to go on, with --abandon to bring it home at once: burstctl experiment" in first.err
-    assert shown.code == 0
-    assert shown.out.startswith(f"{volume_id} is ")
+    assert dry_run.code == 0
+    assert dry_run.out.startswith(f"{volume_id} is ")
     assert second.code == 0
     assert second.out.startswith("Kept. ")
     assert f"going on: {volume_id} is " in second.err
@@ -384,7 +384,7 @@ def test_after_an_interruption_the_same_command_continues_without_a_question(cli
 
 def test_it_can_be_interrupted_at_every_wait(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
-    fake_sleep.meanwhile.append(send_interrupt)
+    fake_sleep.actions.append(send_interrupt)
     codes = [cli.run(*COMMAND, volume_id, "--yes").code]
     while codes[-1] == 130:
         codes.append(cli.run(*COMMAND, volume_id).code)
@@ -477,11 +477,11 @@ def test_abandoning_flips_back_at_once_and_gives_no_answer(cli, lab, fake_sleep)
 
 def test_abandoning_while_flipping_waits_for_aws_and_then_flips_back(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
-    fake_sleep.meanwhile.append(send_interrupt)
+    fake_sleep.actions.append(send_interrupt)
     cli.run(*COMMAND, volume_id, "--yes")
     assert read_journals(cli)[0]["stage"] == Stage.LEAVING
     cli.run(*COMMAND, volume_id, "--abandon")
-    fake_sleep.meanwhile.clear()
+    fake_sleep.actions.clear()
 
     result = cli.run(*COMMAND, volume_id)
 
@@ -536,7 +536,7 @@ def test_a_watchdog_that_may_act_leaves_it_alone(cli, lab, fake_sleep, monkeypat
         refused.extend(outcome.refusal.guard for outcome in report.outcomes.values() if outcome.refusal)
 
     fake_sleep.run_once(is_on_target(lab, volume_id), start)
-    fake_sleep.meanwhile.append(watch)
+    fake_sleep.actions.append(watch)
     result = cli.run(*COMMAND, volume_id, "--yes")
 
     assert result.code == 0
@@ -585,7 +585,7 @@ def test_a_modification_that_aws_did_not_make_is_requested_again(cli, lab, fake_
         lab.fleet.change_settings(modify_outcome="failed" if result == fails_at else "completed")
 
     choose()
-    fake_sleep.meanwhile.append(choose)
+    fake_sleep.actions.append(choose)
     result = cli.run(*COMMAND, volume_id, "--yes")
 
     assert result.code == 0
@@ -660,7 +660,7 @@ def test_when_aws_took_long_it_stays_longer(cli, lab, fake_sleep):
 
 def test_each_experiment_that_cannot_resume_gets_one_message(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
-    fake_sleep.meanwhile.append(send_interrupt)
+    fake_sleep.actions.append(send_interrupt)
     cli.run(*COMMAND, volume_id, "--yes")
     state = cli.ledger_path.parent
     [path] = state.glob("experiment-*.json")

@@ -333,8 +333,8 @@ def test_the_third_flip_of_a_day_is_proposed_everywhere_as_the_watchdog_would_ma
     volume_id = add_critical(lab)
     now_s = int(lab.clock.now_s())
     (cli.directory / "policy.yaml").write_text("version: 1\nflip:\n  target: io1\n")
-    spent = tuple(ModificationUse(at_s=now_s - hours * 3600, by=WATCHDOG) for hours in (6, 4))
-    state = build_state(volume_id, 1, used=spent)
+    used = tuple(ModificationUse(at_s=now_s - hours * 3600, by=WATCHDOG) for hours in (6, 4))
+    state = build_state(volume_id, 1, used=used)
     with cli.open_ledger() as ledger:
         ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
 

@@ -619,10 +619,10 @@ def test_a_flip_in_progress_is_reported_and_not_priced_as_a_change(cli, lab):
     assert f"Now on its way to {target}, {by}" in early_words
     assert f"when it is there, burstctl flip-back {volume_id} makes it gp2 again" in early_words
     assert "Now on its way back to gp2 already, asked for by anna (user/moto) " in again_words
-    for result, words in ((early, early_words), (second_result, again_words)):
-        assert "Refused modification_in_progress: a modification of it is " in words
+    for result, expected in ((early, early_words), (second_result, again_words)):
+        assert "Refused modification_in_progress: a modification of it is " in expected
         assert not [
-            item for item in ("Change", "Cost", "->", "no_change_needed") if item in words + result.err
+            item for item in ("Change", "Cost", "->", "no_change_needed") if item in expected + result.err
         ]
 
 
@@ -695,8 +695,8 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
     flip = flip_of(cli, volume_id)
     assert (flip.is_permanent, flip.return_after_s) == (False, lab.clock.now_s() + 6 * AN_HOUR_S)
     assert cli.entry_kinds(volume_id)[-1] == "kept"
-    story = " ".join(cli.run("history", volume_id).out.split())
-    assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in story
+    history = " ".join(cli.run("history", volume_id).out.split())
+    assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in history
     second_result = " ".join(cli.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
     assert (
         "only how long; so far for 6 h (until 01:00 Sat UTC), asked for by anna (user/moto) " in second_result
@@ -748,11 +748,11 @@ def test_an_extension_uses_no_cap_and_its_return_counts_as_usual(cli, lab):
     flip_to_target(cli, lab, volume_id)
     flip_to_target(cli, lab, volume_id, "--to", "io1")
 
-    kept = " ".join(cli.run("flip", volume_id, "--for", "6h", "--dry-run").out.split())
+    extension = " ".join(cli.run("flip", volume_id, "--for", "6h", "--dry-run").out.split())
     output = " ".join(cli.run("flip", volume_id, "--to", "io2", "--for", "6h", "--dry-run").out.split())
 
-    assert "only how long" in kept
-    assert "AWS's quota lets the watchdog" not in kept
+    assert "only how long" in extension
+    assert "AWS's quota lets the watchdog" not in extension
     assert "AWS's quota lets the watchdog bring it back in 22 h (18:00 Sat UTC)" in output
 
 

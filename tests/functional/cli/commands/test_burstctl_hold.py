@@ -232,9 +232,9 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, la
     with cli.open_ledger() as ledger:
         assert ledger.states() == {}
         assert ledger.entries(volume_id)[-1].body["gave_up"] == '{"x'
-    story = " ".join(cli.run("history", volume_id).out.split())
-    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in story
-    assert "its hold is lifted" not in story
+    history = " ".join(cli.run("history", volume_id).out.split())
+    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in history
+    assert "its hold is lifted" not in history
     assert cli.run("watch", "--once").code == 3
     assert "nothing to release" in cli.run("release", volume_id).err
 

@@ -379,7 +379,9 @@ def test_a_deploy_in_the_meantime_stops_it_too(cli, lab, stack):
 
 
 def test_two_first_pushes_at_the_same_moment_are_one(cli, lab, stack, monkeypatch):
-    monkeypatch.setattr(StackPolicyStore, "_refuse_if_changed", lambda _self, _seen: push_policy(lab, THIRTY))
+    monkeypatch.setattr(
+        StackPolicyStore, "_refuse_if_changed", lambda _self, _expected: push_policy(lab, THIRTY)
+    )
 
     result = push(cli, "--yes")
 
@@ -392,7 +394,7 @@ def test_a_concurrent_second_push_is_reported(cli, lab, stack, monkeypatch):
     push_policy(lab, THIRTY)
     other_policy = "version: 1\nlevels:\n  warning_within: 50m\n"
     monkeypatch.setattr(
-        StackPolicyStore, "_refuse_if_changed", lambda _self, _seen: push_policy(lab, other_policy)
+        StackPolicyStore, "_refuse_if_changed", lambda _self, _expected: push_policy(lab, other_policy)
     )
 
     result = push(cli, "--yes")
@@ -430,11 +432,11 @@ def test_a_stack_that_flips_nothing_reports_it(cli, lab):
 
 
 def test_it_is_one_object_in_json(cli, lab, stack):
-    dry = push(cli, "--dry-run", "--json").document
+    document = push(cli, "--dry-run", "--json").document
     result = push(cli, "--yes", "--json").document
     withdrawn = push(cli, "--withdraw", "--yes", "--json").document
 
-    assert dry == {
+    assert document == {
         "schema": "burstwatch.policy-push/v1",
         "stack": "burstwatch",
         "region": "us-east-1",
@@ -449,7 +451,7 @@ def test_it_is_one_object_in_json(cli, lab, stack):
         },
         "policy": "policy.yaml",
         "changes": [{"setting": "levels.warning_within", "before": "1h", "after": "45m"}],
-        "size_bytes": dry["size_bytes"],
+        "size_bytes": document["size_bytes"],
         "most_bytes": 8192,
         "dry_run": True,
         "pushed": False,
@@ -472,11 +474,11 @@ def test_windows_come_and_go_by_name(cli, lab):
     deploy_stack(lab, policy=f"{NIGHTLY}8h\n  old:\n")
     (cli.directory / "policy.yaml").write_text(f"{NIGHTLY}9h\n    where: tag:Role=etcd\n")
 
-    shown = push(cli, "--dry-run").out
+    output = push(cli, "--dry-run").out
 
-    assert "  windows.nightly.duration: 8h -> 9h\n" in shown
-    assert "  windows.nightly.where: (nothing) -> tag:Role=etcd\n" in shown
-    assert "  windows.old: no settings -> (nothing)\n" in shown
+    assert "  windows.nightly.duration: 8h -> 9h\n" in output
+    assert "  windows.nightly.where: (nothing) -> tag:Role=etcd\n" in output
+    assert "  windows.old: no settings -> (nothing)\n" in output
 
 
 def test_a_policy_with_a_byte_order_mark_is_pushed_without(cli, lab, stack):
