@@ -180,8 +180,8 @@ def test_ctrl_c_ends_it_without_a_trace():
         while "flipped: etcd-0" not in started.stdout.readline():
             assert started.poll() is None
         started.send_signal(signal.SIGINT)
-        _, words = started.communicate(timeout=20)
-        assert (started.returncode, words) == (130, "")
+        _, errors = started.communicate(timeout=20)
+        assert (started.returncode, errors) == (130, "")
     finally:
         started.kill()
         started.communicate()

@@ -260,14 +260,14 @@ def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monk
     """CloudWatch says of one volume that it is full, whatever it is: no alert, no flip."""
     answer = CloudWatch._query_result
 
-    def say_full(self, query, from_s, to_s):
+    def return_full(self, query, from_s, to_s):
         result = answer(self, query, from_s, to_s)
         is_balance = query["MetricStat"]["Metric"]["MetricName"] == "BurstBalance"
         if is_balance and DRAINING_GP3 in str(query):
             result["Values"] = [100.0 for _ in result["Values"]]
         return result
 
-    monkeypatch.setattr(CloudWatch, "_query_result", say_full)
+    monkeypatch.setattr(CloudWatch, "_query_result", return_full)
     run = run_scenario("desk", InjectedFault(MODIFY, Fault.ERROR))
     assert (DRAINING_GP3, "BurstBalanceExhausted") not in {(item.volume_id, item.kind) for item in run.alerts}
     (text,) = check_invariants(run, fault_free_run)["none_runs_dry"]

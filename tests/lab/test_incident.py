@@ -183,10 +183,10 @@ def test_killed_in_the_middle_of_the_incident_it_leaves_nothing_behind(tmp_path)
     assert not (tmp_path / "p.png").exists()
 
 
-def _line_with(process, words):
+def _line_with(process, text):
     line = process.stdout.readline()
     assert line, "it ended before"
-    return words in line
+    return text in line
 
 
 def test_without_root_it_reports_that_and_makes_nothing(monkeypatch, tmp_path):

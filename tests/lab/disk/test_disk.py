@@ -244,9 +244,9 @@ def test_a_disk_that_cannot_be_built_leaves_nothing(tmp_path, monkeypatch):
 def test_a_signal_ends_it_and_takes_all_down(start_disk, tmp_path, number):
     process = start_disk()
     process.send_signal(number)
-    _, words = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    assert "Traceback" not in words
+    assert "Traceback" not in errors
     assert leftovers_of(tmp_path) == []
 
 
@@ -300,7 +300,7 @@ def test_without_root_it_reports_that_it_needs_root(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         (["--speed", "0.5"], "0.5 is not in the range"),
         (["--size", "1000"], "1000 is not in the range"),
@@ -310,8 +310,8 @@ def test_without_root_it_reports_that_it_needs_root(monkeypatch):
         (["--folder", "/nowhere"], "does not exist"),
     ],
 )
-def test_bad_input_is_reported_with_what_would_do(options, words):
+def test_bad_input_is_reported_with_what_would_do(options, message):
     result = CliRunner().invoke(disk, options)
     assert result.exit_code != 0
-    assert words in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr

@@ -94,8 +94,8 @@ def test_an_instance_has_its_volumes_plays_its_script_and_takes_them_with_it(ec2
 
     assert refusal(ec2.delete_volume, VolumeId=later) == "VolumeInUse"
     ec2.terminate_instances(InstanceIds=[instance_id])
-    [left] = ec2.describe_volumes()["Volumes"]
-    assert (left["VolumeId"], left["State"]) == (later, "available")
+    [remaining] = ec2.describe_volumes()["Volumes"]
+    assert (remaining["VolumeId"], remaining["State"]) == (later, "available")
     [reservation] = ec2.describe_instances(InstanceIds=[instance_id])["Reservations"]
     assert reservation["Instances"][0]["State"]["Name"] == "terminated"
     ec2.delete_volume(VolumeId=later)

@@ -88,10 +88,10 @@ def test_a_flip_to_gp3_is_distinguished_from_request_to_completion(fleet, ec2):
 
 
 # the second at which DescribeVolumes shows the new type
-SHOWN = [("accepted", 0), ("optimizing", 60), ("completed", 1_060)]
+TYPE_CASES = [("accepted", 0), ("optimizing", 60), ("completed", 1_060)]
 
 
-@pytest.mark.parametrize(("type_shown_from", "second"), SHOWN)
+@pytest.mark.parametrize(("type_shown_from", "second"), TYPE_CASES)
 def test_describe_volumes_shows_the_new_type_from_a_chosen_time_on(fleet, ec2, type_shown_from, second):
     fleet.change_settings(target_shown_from=type_shown_from)
     volume_id = fleet.add(LabVolume(size_gib=100, shown_iops=24))
@@ -299,12 +299,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("original", "changes", "code", "words"), REFUSED)
-def test_modify_volume_refuses_what_cannot_be(fleet, ec2, original, changes, code, words):
+@pytest.mark.parametrize(("original", "changes", "code", "message"), REFUSED)
+def test_modify_volume_refuses_what_cannot_be(fleet, ec2, original, changes, code, message):
     volume_id = fleet.add(LabVolume(**original))
     result = refusal(ec2.modify_volume, VolumeId=volume_id, **changes)
     assert result[0] == code
-    assert words in result[1]
+    assert message in result[1]
     assert fleet.modifications(volume_id) == []
 
 
