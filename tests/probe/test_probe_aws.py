@@ -37,8 +37,8 @@ def http() -> ddprobe.HttpClient:
     return ddprobe.HttpClient(secure=False)
 
 
-def options(*words: str) -> ddprobe.Options:
-    return ddprobe.parse_command(["run", *words])
+def options(*arguments: str) -> ddprobe.Options:
+    return ddprobe.parse_command(["run", *arguments])
 
 
 def send_all(sender: ddprobe.Sender, within_s: float = 5) -> bool:
@@ -122,7 +122,7 @@ def test_expired_credentials_are_requested_again(cloud, http, capfd):
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "words"),
+    ("path", "answer", "expected"),
     [
         ("/", (403, b"<Code>AccessDenied</Code>"), "events answered 403: <Code>AccessDenied"),
         ("/", (200, b'{"FailedEntryCount": 1, "Entries": [{"ErrorCode": "X"}]}'), "FailedEntryCount"),
@@ -132,14 +132,14 @@ def test_expired_credentials_are_requested_again(cloud, http, capfd):
     ],
 )
 def test_a_rejected_datapoint_is_tried_five_times_and_reported_with_the_answer(
-    cloud, http, capfd, path, answer, words
+    cloud, http, capfd, path, answer, expected
 ):
     cloud.answers[path] = answer
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     sender.add(a_reading())
     assert send_all(sender)
     errors = capfd.readouterr().err
-    assert words in errors
+    assert expected in errors
     assert errors.count("event not sent") == 5
 
 
@@ -179,7 +179,7 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, shm_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "variable", "value", "message"),
+    ("expected", "variable", "value", "message"),
     [
         (
             ["--cloudwatch", "emf"],
@@ -193,11 +193,11 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, shm_dir, tmp_path):
     ],
 )
 def test_an_address_that_is_none_is_refused_before_anything_is_measured(
-    monkeypatch, shm_dir, words, variable, value, message
+    monkeypatch, shm_dir, expected, variable, value, message
 ):
     monkeypatch.setenv(variable, value)
     with pytest.raises(ddprobe.UsageError, match=message):
-        ddprobe.Outputs(options(*words), ddprobe.StateDirs(str(shm_dir)))
+        ddprobe.Outputs(options(*expected), ddprobe.StateDirs(str(shm_dir)))
 
 
 def test_an_invalid_address_of_metadata_is_reported(monkeypatch, cloud, http, capfd):

@@ -117,15 +117,15 @@ def test_bytes_around_the_counters_are_where_the_layout_has_them():
 
 
 @pytest.mark.parametrize(
-    ("page", "words"),
+    ("page", "message"),
     [
         (ddprobe.INSTANCE_STORE_MAGIC.to_bytes(4, "little") + bytes(4092), "instance store"),
         (bytes(4096), "begins with 0x00000000"),
         (a_page()[:512], "512 bytes"),
     ],
 )
-def test_what_is_no_page_of_an_ebs_volume_is_refused(page, words):
-    with pytest.raises(ddprobe.ProbeError, match=words):
+def test_what_is_no_page_of_an_ebs_volume_is_refused(page, message):
+    with pytest.raises(ddprobe.ProbeError, match=message):
         ddprobe.parse_ebs_page(page)
 
 
@@ -222,8 +222,15 @@ def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_name(shm_dir, 
     script, is_here = SPACES[case]
     for name in ("up", "work"):
         (shm_dir / name).mkdir()
-    words = ["unshare", "-m", "sh", "-ec", f"{script}; echo ready; exec sleep 60 >/dev/null", shm_dir]
-    container = start(words, stdout=subprocess.PIPE)
+    container_command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-ec",
+        f"{script}; echo ready; exec sleep 60 >/dev/null",
+        shm_dir,
+    ]
+    container = start(container_command, stdout=subprocess.PIPE)
     try:
         assert container.stdout.readline() == b"ready\n"
         observer = ddprobe.Observer(ddprobe.find_site(str(shm_dir), 5), -1, 10)

@@ -44,7 +44,7 @@ def test_a_textfile_is_replaced_whole_and_readable_by_others(tmp_path):
     ddprobe.replace_file(str(path), "new\n")
     assert path.read_text() == "new\n"
     assert path.stat().st_mode & 0o777 == 0o644
-    assert [left.name for left in tmp_path.iterdir()] == ["ddprobe.prom"]
+    assert [receiver.name for receiver in tmp_path.iterdir()] == ["ddprobe.prom"]
 
 
 def test_a_log_stays_bounded(tmp_path):
@@ -191,8 +191,8 @@ def test_an_event_has_at_most_four_kilobytes_and_loses_its_rarest_tasks_first():
     top = [{"comm": "\u2603" * 64, "wchan": "w" * 64, "count": 100 - n} for n in range(50)]
     detail = ddprobe.event_detail(a_reading(dstate={"most": 50, "top": top}), "i-0")
     assert len(detail.encode()) <= 4096
-    kept = json.loads(detail)["top"]
-    assert [task["count"] for task in kept] == [100 - n for n in range(len(kept))]
+    tasks = json.loads(detail)["top"]
+    assert [task["count"] for task in tasks] == [100 - n for n in range(len(tasks))]
 
 
 def test_an_event_goes_out_on_a_change_and_then_every_five_minutes(monkeypatch):
@@ -241,9 +241,9 @@ def test_the_agent_gets_an_embedded_metric():
 
 def test_the_price_is_given_for_thirty_days():
     # 2 x $0.30; 2,592,000 s / 300 s = 8,640 calls at $0.01 a thousand
-    words = ddprobe.price_words(1, 300)
-    assert "$0.60 a month" in words
-    assert "$0.09" in words
+    text = ddprobe.price_words(1, 300)
+    assert "$0.60 a month" in text
+    assert "$0.09" in text
 
 
 # -- streams
@@ -266,12 +266,12 @@ def test_a_pipe_without_a_reader_is_not_waited_for():
 
 
 def test_long_lines_reach_a_slow_reader_whole():
-    left, right = socket.socketpair()
+    receiver, right = socket.socketpair()
     got = []
     reader = threading.Thread(target=lambda: got.extend(iter(lambda: right.recv(65536), b"")))
     reader.start()
-    assert ddprobe.write_stream(left.fileno(), "x" * 500_000, 5)
-    left.close()
+    assert ddprobe.write_stream(receiver.fileno(), "x" * 500_000, 5)
+    receiver.close()
     reader.join(5)
     right.close()
     assert len(b"".join(got)) == 500_000
