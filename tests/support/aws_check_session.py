@@ -23,13 +23,13 @@ class AwsCheckSession:
         self.cli = CliSession(directory, monkeypatch, capsys)
         self.directory = directory
         self.monkeypatch = monkeypatch
-        self.meanwhile = []
+        self.actions = []
         self.lab = None
         monkeypatch.setitem(waiting.MAX_SLEEP_S, Clock.ENDPOINT, 3600.0)
 
         def sleep(stop, seconds):
             self.lab.clock.advance(seconds)
-            for action in list(self.meanwhile):
+            for action in list(self.actions):
                 action(stop)
 
         monkeypatch.setattr(StopSignal, "wait", sleep)

@@ -98,7 +98,7 @@ class CliSession:
             self.monkeypatch.delenv(name)
 
     def run(self, *arguments, answer=None, during_prompt=lambda: None) -> CliResult:
-        """In this process; with an ``answer`` someone is there to ask, and things may happen at the prompt."""
+        """In this process; with an ``answer`` someone is there to ask, and things may happen then."""
         self._capsys.readouterr()
         with self.monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", _FakeStdin(answer, during_prompt))

@@ -180,12 +180,12 @@ def a_decision(
     mode: Mode = Mode.PROPOSE,
     policy: Policy | None = None,
     around: VolumeContext | None = None,
-    **wishes,
+    **settings,
 ) -> Decision:
     return decide(
         assessment,
         state,
-        volume_settings(mode, **wishes),
+        volume_settings(mode, **settings),
         policy=policy or Policy(),
         context=a_tick_context(now),
         volume_context=around or VolumeContext(),

@@ -125,8 +125,8 @@ class CheckedLedger:
         assert len(other_flips) < caps.fleet_cap, f"{volume_id} is one too many"
         assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
         if flip.by == WATCHDOG and flip.reason.startswith(Level.WARNING):
-            kept = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
-            assert len(other_flips) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
+            reserved = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
+            assert len(other_flips) < caps.fleet_cap - reserved, f"{volume_id} takes a critical drain's place"
             is_free = flip.is_permanent and flip.usd_per_month <= 0
             assert is_free or caps.act_at is ActAt.WARNING, f"{volume_id} could wait, and costs money"
 

@@ -46,8 +46,8 @@ def why_no_limit() -> str | None:
 
 
 def run(*command: object, check: bool = True) -> str:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    arguments = [str(word) for word in command]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
     if check and done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.strip()}")
     return done.stdout.strip()

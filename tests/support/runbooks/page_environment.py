@@ -104,9 +104,9 @@ class PageEnvironment:
         """One pass of the watchdog, from another shell."""
         self.burstctl("watch", "--once", "--exit-zero", *(["--act"] if acts else []))
 
-    def burstctl(self, *words: str) -> list[str]:
+    def burstctl(self, *arguments: str) -> list[str]:
         """Somebody runs it out of our sight; the lines of both its streams."""
-        code, written = self.run_burstctl(ProgramCall("burstctl", list(words), has_terminal=True))
+        code, written = self.run_burstctl(ProgramCall("burstctl", list(arguments), has_terminal=True))
         lines = "".join(text for _, text in written).splitlines()
         assert code in (0, 1, 3, 4), lines
         self.alerts += lines
@@ -143,7 +143,9 @@ class PageEnvironment:
     @contextmanager
     def terminal(self):
         answered = {"burstctl": self.run_burstctl, "aws": self.run_aws, "ddprobe": self.run_ddprobe}
-        answered |= {name: partial(_run_fake_program, stands_in) for name, stands_in in FAKE_PROGRAMS.items()}
+        answered |= {
+            name: partial(_run_fake_program, fake_program) for name, fake_program in FAKE_PROGRAMS.items()
+        }
         with PtyShell(self.cli.directory, answered, self._now).open() as opened:
             yield opened
 
@@ -206,17 +208,25 @@ class PageEnvironment:
         """The real one; what a page calls /data is a folder here, and whatever it finds is not a failure."""
         place = self.cli.directory / "data"
         place.mkdir(exist_ok=True)
-        words = [str(place) if word == "/data" else word for word in call.argv]
+        arguments = [str(place) if word == "/data" else word for word in call.argv]
         with TemporaryDirectory(dir="/dev/shm") as run_dir:
-            command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", run_dir, *words[1:]]
+            command = [
+                sys.executable,
+                "-IS",
+                str(DDPROBE),
+                arguments[0],
+                "--run-dir",
+                run_dir,
+                *arguments[1:],
+            ]
             result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return 0, [(1, result.stdout), (2, result.stderr)]
 
 
 def _run_fake_program(
-    stands_in: Callable[..., ProgramOutput], call: ProgramCall
+    fake_program: Callable[..., ProgramOutput], call: ProgramCall
 ) -> tuple[int, list[tuple[int, str]]]:
-    code, out, err = stands_in(call.argv)
+    code, out, err = fake_program(call.argv)
     return code, [(1, out), (2, err)]
 
 
