@@ -64,7 +64,7 @@ LONG = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what shares something slow in one worker of pytest-xdist, and begin with what takes long.
 
-    The tests of a file share its fixtures and caches, which every worker would otherwise make again. And xdist
+    The tests of a file share its fixtures and caches, which every worker would otherwise make. And xdist
     hands out files in less time than thousands of tests.
     """
     for item in items:

@@ -146,13 +146,13 @@ class DeployedScenario:
         """The final configuration of a volume, as AWS has it."""
         return [modification.target.volume_type for modification in self.fleet.modifications(volume_id)]
 
-    def wait_for_slack(self, *words, within_s=TIMEOUT_S):
+    def wait_for_slack(self, *arguments, within_s=TIMEOUT_S):
         """The message in Slack in which all these words stand."""
         message = self.slack.wait_for(
-            lambda m: all(word in m.full_text for word in words), timeout_s=within_s
+            lambda m: all(word in m.full_text for word in arguments), timeout_s=within_s
         )
         reported = "\n".join(m.text for m in self.slack.all_messages)
-        assert message, f"no message with {words} among {len(self.slack.all_messages)}:\n{reported}"
+        assert message, f"no message with {arguments} among {len(self.slack.all_messages)}:\n{reported}"
         return message
 
 
@@ -187,8 +187,8 @@ def clone_repository(folder):
     upstream, clone = folder / "upstream", folder / "burstwatch"
     who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
 
-    def git(*words):
-        subprocess.run(["git", *who, *words], check=True, capture_output=True, timeout=60)
+    def git(*arguments):
+        subprocess.run(["git", *who, *arguments], check=True, capture_output=True, timeout=60)
 
     git("init", "--quiet", upstream)
     git("-C", upstream, "commit", "--quiet", "--allow-empty", "--message", "old")
@@ -336,10 +336,10 @@ def burstctl_shows_the_same_history(scenario):
     assert accepted == [
         modification.started_at for modification in scenario.fleet.modifications(scenario.builds)
     ]
-    words = scenario.burstctl("--policy", str(ROOT / "policy.yaml"), "history", scenario.builds)
-    assert scenario.stage.ledger in words.stderr, "found by itself: the deployed stack's"
-    assert "io1" in words.stdout
-    assert "gp2" in words.stdout
+    arguments = scenario.burstctl("--policy", str(ROOT / "policy.yaml"), "history", scenario.builds)
+    assert scenario.stage.ledger in arguments.stderr, "found by itself: the deployed stack's"
+    assert "io1" in arguments.stdout
+    assert "gp2" in arguments.stdout
 
 
 def effects(entries):

@@ -141,12 +141,12 @@ def test_a_killed_flip_function_leaves_time_for_a_second_try_and_a_throttled_one
 
 
 def test_undelivered_and_dead_messages_are_kept_for_two_weeks():
-    kept = [
+    retention_s = [
         q["MessageRetentionPeriod"]
         for q in default_stack().of_type("AWS::SQS::Queue").values()
         if "RedrivePolicy" not in q
     ]
-    assert kept == [14 * 24 * 3600] * 3
+    assert retention_s == [14 * 24 * 3600] * 3
 
 
 def test_every_queue_and_topic_is_encrypted_and_refuses_plain_http():
