@@ -187,7 +187,7 @@ def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, 
 
 
 @pytest.mark.parametrize(
-    ("drain_per_s", "words"),
+    ("drain_per_s", "text"),
     [
         (None, "no trend yet"),
         (-100, "refilling"),
@@ -199,8 +199,8 @@ def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, 
         (100, "no steady drain"),
     ],
 )
-def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, words):
-    assert describe_trend(drain_per_s) == words
+def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, text):
+    assert describe_trend(drain_per_s) == text
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, words):
 )
 def test_the_drain_is_measured_over_each_horizon_that_has_a_sample_at_its_beginning(samples, rates):
     bucket = Bucket(capacity=100, refill_per_s=1, burst_per_s=2)
-    found = drain_rates_by_horizon(Series.from_pairs(samples), bucket)
-    assert [rate.duration_s for rate in found] == [duration_s for duration_s, _ in rates]
-    assert [rate.credits_per_s for rate in found] == pytest.approx(
+    result = drain_rates_by_horizon(Series.from_pairs(samples), bucket)
+    assert [rate.duration_s for rate in result] == [duration_s for duration_s, _ in rates]
+    assert [rate.credits_per_s for rate in result] == pytest.approx(
         [credits_per_s for _, credits_per_s in rates]
     )

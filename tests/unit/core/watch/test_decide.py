@@ -1115,7 +1115,7 @@ def test_a_demand_that_is_still_to_come_gets_what_the_volume_serves_at_best(bala
 
 
 @pytest.mark.parametrize(("attached", "is_named"), [(True, False), (False, True)])
-def test_a_wish_for_a_detached_volume_says_that_it_waits(attached, is_named):
+def test_a_request_for_a_detached_volume_reports_that_it_waits(attached, is_named):
     volume = a_volume(attached=attached)
     decision = a_decision(an_assessment(calm(), volume=volume), mode=Mode.AUTO, is_critical=True)
     assert ("detached" in decision.reason) is is_named
