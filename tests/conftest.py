@@ -22,7 +22,7 @@ settings.load_profile("no deadline")
 
 @pytest.fixture(scope="session", autouse=True)
 def cached_api_models() -> Iterator[None]:
-    """What botocore works out anew for each client and call is worked out once: half of the tests' time."""
+    """What botocore computes again for each client and call is computed once: half of the tests' time."""
     with pytest.MonkeyPatch.context() as patch:
         quicken_botocore(patch)
         yield
@@ -57,14 +57,14 @@ LONG = (
     "functional/handlers",
     "functional",
 )
-"""What begins first, so that nobody waits for one worker at the end; below ``tests``, longest first."""
+"""What begins first, so that no worker is the last by far at the end; below ``tests``, longest first."""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the marks in this hook too
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep what shares something slow in one worker of pytest-xdist, and begin with what takes long.
 
-    The tests of a file share its fixtures and what is cached, which every worker would make anew. And xdist
+    The tests of a file share its fixtures and caches, which every worker would otherwise make. And xdist
     hands out files in less time than thousands of tests.
     """
     for item in items:

@@ -19,11 +19,11 @@ from support.builders.pages import (
     a_decision_row,
     a_fleet,
     a_fleet_report,
-    a_story,
     a_volume_without_data,
     a_warning_volume,
     an_empty_volume,
     render_report_page,
+    some_activities,
     volume_details,
     volume_id,
 )
@@ -136,7 +136,7 @@ def focused(browser):
 
 
 def open_dialog_title(browser):
-    """The title of the volume whose page is open; None where there is none."""
+    """The title of the volume whose page is open; None if no page is open."""
     return (
         text_of(browser, "#detail-title") if browser.find_elements(By.CSS_SELECTOR, "dialog[open]") else None
     )
@@ -215,7 +215,7 @@ def test_each_column_sorts_both_ways_with_unknown_values_last(small_page, column
 
 def test_the_filter_accepts_words_tags_levels_and_exclusions(small_page):
     field = small_page.find_element(By.ID, "filter")
-    for typed, left in (
+    for typed, remaining in (
         ("web", ["web-5", "web-6"]),
         ("web team=shop", ["web-5"]),
         ("web -shop", ["web-6"]),
@@ -225,7 +225,7 @@ def test_the_filter_accepts_words_tags_levels_and_exclusions(small_page):
     ):
         field.clear()
         field.send_keys(typed)
-        assert volume_names(small_page) == left
+        assert volume_names(small_page) == remaining
     assert text_of(small_page, "#nothing").startswith("No volume fits")
     field.send_keys(Keys.ESCAPE)
     assert len(volume_names(small_page)) == 6
@@ -299,9 +299,9 @@ def test_a_volume_page_has_its_chart_numbers_history_and_commands(small_page):
     facts = text_of(small_page, "#detail-facts")
     for item in ("0.0 %", "the balance is at or below 1 %", "100 GiB gp2, baseline 300 IOPS", "/dev/xvda"):
         assert item in facts
-    story = text_of(small_page, "#detail-story")
-    assert "is not moved to gp3: held" in story
-    assert "level warning -> critical" in story
+    history = text_of(small_page, "#detail-story")
+    assert "is not moved to gp3: held" in history
+    assert "level warning -> critical" in history
     assert f"burstctl explain {volume_id(1)} --region us-east-1" in text_of(small_page, "#detail-commands")
     small_page.back()
     await_open(small_page, None)
@@ -439,7 +439,7 @@ def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, folder):
 
 
 def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
-    step = a_story(SMALL_FLEET[0])[0].at_s
+    step = some_activities(SMALL_FLEET[0])[0].at_s
     changes = [
         LedgerEntry(
             volume_id=volume_id(3), revision=step + nth, kind=EntryKind.LEVEL_CHANGED, at_s=step + nth,
@@ -565,7 +565,7 @@ def test_it_prints_to_pages_of_paper(small_page):
 def large_page(folder):
     fleet = a_fleet(10_000)
     path = folder / "ten-thousand.html"
-    path.write_text(render_report_page(a_fleet_report(fleet, stories=fleet[:300])), encoding="utf-8")
+    path.write_text(render_report_page(a_fleet_report(fleet, detailed=fleet[:300])), encoding="utf-8")
     return path
 
 

@@ -39,7 +39,7 @@ def test_the_demo_runs_on_the_deployed_stack(tmp_path):
 
 
 @pytest.mark.parametrize("missing", ["the local AWS", "the CDK's command"])
-def test_the_demo_says_what_to_install(tmp_path, monkeypatch, missing):
+def test_the_demo_names_what_to_install(tmp_path, monkeypatch, missing):
     if missing == "the CDK's command":
         (tmp_path / "local-aws").symlink_to(Path(sys.prefix) / "local-aws")
     monkeypatch.setattr(sys, "prefix", str(tmp_path))

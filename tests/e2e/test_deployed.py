@@ -85,7 +85,7 @@ class DeployedScenario:
         return volume_id
 
     def paste(self, line):
-        """Run a page's command as it stands there; what it shows below it is what is seen."""
+        """Run a command as its page has it; its output must be the one below it."""
         code, text = self.checkout.paste(line, within_s=900)
         assert code == 0, "\n".join([f"$ {line.text}", *text[-30:]])
         check_shown(line, text)
@@ -96,7 +96,7 @@ class DeployedScenario:
         return round((self.clock.now_s() - self.began_at.timestamp()) / MINUTE_S)
 
     def run_until(self, until, *, on_tick=lambda: None):
-        """Let time pass up to this minute of the story: the schedule ticks, EBS tells, functions run."""
+        """Let time pass up to this minute: the schedule ticks, EBS sends events, functions run."""
         while self.run_minute() < until:
             started_at_s = time.monotonic()
             self.clock.advance(MINUTE_S)
@@ -143,16 +143,16 @@ class DeployedScenario:
         return completed
 
     def volume_types(self, volume_id):
-        """What became of a volume, as AWS has it."""
+        """The final configuration of a volume, as AWS has it."""
         return [modification.target.volume_type for modification in self.fleet.modifications(volume_id)]
 
-    def wait_for_slack(self, *words, within_s=TIMEOUT_S):
+    def wait_for_slack(self, *arguments, within_s=TIMEOUT_S):
         """The message in Slack in which all these words stand."""
         message = self.slack.wait_for(
-            lambda m: all(word in m.full_text for word in words), timeout_s=within_s
+            lambda m: all(word in m.full_text for word in arguments), timeout_s=within_s
         )
         reported = "\n".join(m.text for m in self.slack.all_messages)
-        assert message, f"no message with {words} among {len(self.slack.all_messages)}:\n{reported}"
+        assert message, f"no message with {arguments} among {len(self.slack.all_messages)}:\n{reported}"
         return message
 
 
@@ -174,7 +174,7 @@ def scenario(tmp_path):
 
 
 def environment_of(aws):
-    """What somebody has who deploys there, and a cdk that asks nobody else."""
+    """What somebody has who deploys there, and a cdk that asks no one else."""
     silence = {"CDK_DISABLE_CLI_TELEMETRY": "true", "CDK_DISABLE_VERSION_CHECK": "true"}
     path = f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}"
     silence["CDK_VALIDATION"] = "false"  # of the templates, which tests/infra looks at
@@ -187,8 +187,8 @@ def clone_repository(folder):
     upstream, clone = folder / "upstream", folder / "burstwatch"
     who = ["-c", "user.name=somebody", "-c", "user.email=somebody@example.com"]
 
-    def git(*words):
-        subprocess.run(["git", *who, *words], check=True, capture_output=True, timeout=60)
+    def git(*arguments):
+        subprocess.run(["git", *who, *arguments], check=True, capture_output=True, timeout=60)
 
     git("init", "--quiet", upstream)
     git("-C", upstream, "commit", "--quiet", "--allow-empty", "--message", "old")
@@ -336,14 +336,14 @@ def burstctl_shows_the_same_history(scenario):
     assert accepted == [
         modification.started_at for modification in scenario.fleet.modifications(scenario.builds)
     ]
-    words = scenario.burstctl("--policy", str(ROOT / "policy.yaml"), "history", scenario.builds)
-    assert scenario.stage.ledger in words.stderr, "found by itself: the deployed stack's"
-    assert "io1" in words.stdout
-    assert "gp2" in words.stdout
+    arguments = scenario.burstctl("--policy", str(ROOT / "policy.yaml"), "history", scenario.builds)
+    assert scenario.stage.ledger in arguments.stderr, "found by itself: the deployed stack's"
+    assert "io1" in arguments.stdout
+    assert "gp2" in arguments.stdout
 
 
 def effects(entries):
-    """What was done to a volume, without what was thought and told of it."""
+    """What was done to a volume, without assessments and alerts."""
     return [entry["kind"] for entry in entries if entry["kind"] in EFFECTS]
 
 

@@ -112,7 +112,7 @@ def metric_id(alarm):
 
 
 def notify_with_a_dead_webhook(event, measured):
-    say = SimpleNamespace(
+    telemetry = SimpleNamespace(
         info=lambda *_: None,
         warn=lambda *_: None,
         error=lambda *_: None,
@@ -120,7 +120,7 @@ def notify_with_a_dead_webhook(event, measured):
         emit_metric=lambda metric, value: measured.update({str(metric): value}),
     )
     shell = NotifyServices(
-        channels=[DeadWebhook()], sent_log=NoSentLog(), telemetry=say, remaining_s=lambda: 60.0
+        channels=[DeadWebhook()], sent_log=NoSentLog(), telemetry=telemetry, remaining_s=lambda: 60.0
     )
     notify.run(event, 0.0, shell)
 

@@ -6,7 +6,7 @@ HANDLERS = "burstwatch.handlers"
 
 
 def find_unreached_modules(graph: grimp.ImportGraph) -> list[str]:
-    """The modules that no handler imports, directly or by others; packages stand for what is in them."""
+    """The modules that no handler imports, directly or by others; a package represents its modules."""
     handlers = graph.find_children(HANDLERS)
     reached = set(handlers).union(*(graph.find_upstream_modules(handler) for handler in handlers))
     return sorted(module for module in graph.modules - reached if not graph.find_children(module))

@@ -47,7 +47,7 @@ def test_without_flips_there_is_no_alarm_about_them():
 
 
 @pytest.mark.parametrize("stage", [default_stack, full_stack])
-def test_each_alarm_says_how_it_takes_missing_data_and_how_long_it_waits(stage):
+def test_each_alarm_declares_how_it_takes_missing_data_and_how_long_it_waits(stage):
     for alarm in alarms_of(stage()):
         assert alarm["TreatMissingData"] in {"breaching", "notBreaching"}
         assert alarm["EvaluationPeriods"] >= alarm["DatapointsToAlarm"] >= 1
@@ -62,7 +62,7 @@ def test_each_alarm_names_its_page_and_the_page_is_there(stage):
         assert len(alarm["AlarmDescription"]) <= 1024
 
 
-def test_the_pages_are_where_the_policy_says(tmp_path):
+def test_the_pages_are_where_the_policy_puts_them(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("version: 1\nalerts: {runbooks_url: https://wiki.example.com/burstwatch/}\n")
     for alarm in alarms_of(synth(f"policy: {policy}")):

@@ -132,8 +132,8 @@ def test_the_layer_holds_what_is_pinned_and_nothing_else(layer):
 
 
 def test_the_layer_models_every_service_that_is_called_and_no_other(layer):
-    kept = {path.name for path in (layer / "python" / "botocore" / "data").iterdir() if path.is_dir()}
-    assert kept == SERVICES
+    services = {path.name for path in (layer / "python" / "botocore" / "data").iterdir() if path.is_dir()}
+    assert services == SERVICES
     called = set()
     for path in (ROOT / "lambdas").rglob("*.py"):
         called |= set(re.findall(r'(?:build_client|_client|client)\(\w+, "([a-z0-9]+)"', path.read_text()))

@@ -185,7 +185,7 @@ def test_alarms_of_this_stack_and_no_others_may_publish_to_the_encrypted_topic()
         assert alarm["AlarmName"].startswith("burstwatch-")
 
 
-def test_only_notify_may_say_what_was_sent():
+def test_only_notify_may_record_what_was_sent():
     """Who could mark an alert as sent could keep it from people."""
     for role, statement in allowed(full_stack()):
         if "dynamodb:PutItem" in as_list(statement["Action"]) and role != "NotifyRole":

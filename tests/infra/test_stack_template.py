@@ -117,7 +117,7 @@ def test_the_sweep_comes_on_the_grid_of_the_hour_where_it_fits(minutes, expressi
     assert sweep_expression(minutes) == expression
 
 
-def test_the_sweep_comes_as_often_as_the_policy_says(tmp_path):
+def test_the_sweep_runs_as_often_as_the_policy_requires(tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("version: 1\ncadence: {sweep_tick: 10m}\n")
     schedules = synth(f"policy: {policy}").of_type("AWS::Scheduler::Schedule").values()
@@ -141,12 +141,12 @@ def test_a_killed_flip_function_leaves_time_for_a_second_try_and_a_throttled_one
 
 
 def test_undelivered_and_dead_messages_are_kept_for_two_weeks():
-    kept = [
+    retention_s = [
         q["MessageRetentionPeriod"]
         for q in default_stack().of_type("AWS::SQS::Queue").values()
         if "RedrivePolicy" not in q
     ]
-    assert kept == [14 * 24 * 3600] * 3
+    assert retention_s == [14 * 24 * 3600] * 3
 
 
 def test_every_queue_and_topic_is_encrypted_and_refuses_plain_http():
@@ -199,7 +199,7 @@ def event_sources(stack):
 
 
 def test_all_functions_that_may_run_at_once_fit_into_an_account_limited_to_ten():
-    """Queues run so many at once; watch has a sweep and a tick, and people's messages come one by one."""
+    """Queues run this many at once; watch has a sweep and a tick, and people's messages come one by one."""
     at_once = [
         event_source["ScalingConfig"]["MaximumConcurrency"]
         for event_source in event_sources(default_stack()).values()
@@ -244,7 +244,7 @@ def test_only_its_rule_may_send_to_a_queue_of_events(name):
     }  # fmt: skip
 
 
-def test_people_subscribe_as_the_stage_says_and_what_does_not_reach_them_is_kept():
+def test_people_subscribe_as_the_stage_requires_and_undelivered_messages_are_kept():
     subscriptions = full_stack().of_type("AWS::SNS::Subscription").values()
     assert [(s["Protocol"], as_text(s["Endpoint"])) for s in subscriptions] == [
         ("email", "oncall@example.com"),
@@ -261,7 +261,7 @@ def test_the_secret_itself_is_nowhere_in_the_template():
     assert "{{resolve:secretsmanager" not in json.dumps(full_stack().template)
 
 
-def test_a_deployment_says_what_it_is_in_parameter_store():
+def test_a_deployment_describes_itself_in_parameter_store():
     parameters = {p["Name"]: p for p in default_stack().of_type("AWS::SSM::Parameter").values()}
     card, since = "/burstwatch/deployments/burstwatch", "/burstwatch/deployments/burstwatch/since"
     assert set(parameters) == {"/burstwatch/burstwatch/policy", card, since}

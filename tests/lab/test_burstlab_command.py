@@ -79,12 +79,12 @@ def test_serve_prints_the_environment_answers_and_stops_on_request(number):
             chosen = json.load(answer)
         assert (chosen["modify_minutes_per_tib"], chosen["balance_after"]) == (9, "reset")
         served.send_signal(number)
-        _, words = served.communicate(timeout=10)
+        _, errors = served.communicate(timeout=10)
         assert served.returncode == 0
         assert "export AWS_SECRET_ACCESS_KEY=burstlab" in exports
         assert "export BURSTWATCH_CLOCK=endpoint" in exports
-        assert words.startswith("20 volumes, ")
-        assert words.endswith("stopped\n")
+        assert errors.startswith("20 volumes, ")
+        assert errors.endswith("stopped\n")
     finally:
         served.kill()
         served.communicate()

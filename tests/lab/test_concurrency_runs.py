@@ -23,7 +23,7 @@ MINUTES = 28
 
 @pytest.fixture(scope="module")
 def baseline_run():
-    """The story of a single watchdog, and what it came to."""
+    """The scenario of a single watchdog, and its result."""
     result = run(RunConfig(watchdogs=1, minutes=MINUTES))
     return result, check_invariants(result)
 
@@ -182,7 +182,7 @@ def test_a_kill_that_is_not_a_number_is_refused_with_what_would_do(value):
     assert "write a number from 1, or two as in 1-40" in " ".join(reported.output.split())
 
 
-def test_the_command_prints_a_row_for_each_story():
+def test_the_command_prints_a_row_for_each_scenario():
     reported = run_crowd("--watchdogs", "2", "--minutes", "1", "--kill-at", "2")
     assert reported.exit_code == 0, reported.output
     assert "7 minutes, sqlite, clocks right" in reported.output

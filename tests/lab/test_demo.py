@@ -38,14 +38,14 @@ def test_the_demo_runs_its_scenario(tmp_path):
     print_summary(lines, stage)
     role = {role.spec.name: role for role in stage.volume_runs.values()}.__getitem__
     the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role)
-    volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_after(stage, role)
+    volumes_of_the_window_are_on_their_target_when_it_starts_and_returned_after(stage, role)
     each_flip_back_is_verified(stage, role)
-    a_hold_is_respected_though_the_volume_runs_dry_and_people_know_before(stage, role)
+    a_hold_is_respected_though_the_credits_run_out_and_people_know_before(stage, role)
     the_spend_cap_refuses_until_another_volume_is_back(role)
     a_critical_volume_leaves_burst_storage_with_the_first_tick(role)
     a_silent_volume_is_reported_and_a_large_one_left_alone(role)
     a_flip_costs_its_time_on_the_target(role)
-    what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines.file.getvalue(), boards.file.getvalue())
+    the_output_fits_80_columns_and_reports_what_was_done(stage, lines.file.getvalue(), boards.file.getvalue())
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
@@ -67,7 +67,7 @@ def the_observed_twin_hits_the_wall_and_the_automatic_one_does_not(stage, role):
     assert automatic.current_type == "gp3"
 
 
-def volumes_of_the_window_are_on_their_target_when_it_starts_and_asked_back_after(stage, role):
+def volumes_of_the_window_are_on_their_target_when_it_starts_and_returned_after(stage, role):
     for name, kind in (("orders-db", "gp3"), ("orders-log", "io2")):
         [interval] = role(name).target_intervals
         out, back = stage.endpoint.fleet.modifications(role(name).volume_id)
@@ -96,7 +96,7 @@ def each_flip_back_is_verified(stage, role):
         assert (volume.volume_type, [m.state for m in volume.modifications]) == ("gp2", ["completed"] * 2)
 
 
-def a_hold_is_respected_though_the_volume_runs_dry_and_people_know_before(stage, role):
+def a_hold_is_respected_though_the_credits_run_out_and_people_know_before(stage, role):
     held = role("reports")
     assert [(refused.guard, refused.reason) for refused in held.refused_flips] == [
         ("held", "it is on hold by anna: audit snapshot running")
@@ -138,7 +138,7 @@ def a_flip_costs_its_time_on_the_target(role):
     assert nightly.unwatched.extra_usd() == 0
 
 
-def what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines, boards):
+def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
     assert max(map(len, (lines + boards).splitlines())) <= 80
     assert "…" not in boards.split("alerts")[0]
     for phrase in (
@@ -152,7 +152,7 @@ def what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines, boards):
     assert f"{stage.api_calls['ModifyVolume']} ModifyVolume" in " ".join(lines.split())
 
 
-def test_the_command_ends_well_and_says_where_the_picture_is(tmp_path):
+def test_the_command_ends_well_and_names_the_path_of_the_picture(tmp_path):
     picture = tmp_path / "demo.png"
     result = CliRunner().invoke(demo, ["--hours", "0.2", "--seconds", "0", "--picture", str(picture)])
     assert result.exit_code == 0, result.output
@@ -180,8 +180,8 @@ def test_ctrl_c_ends_it_without_a_trace():
         while "flipped: etcd-0" not in started.stdout.readline():
             assert started.poll() is None
         started.send_signal(signal.SIGINT)
-        _, words = started.communicate(timeout=20)
-        assert (started.returncode, words) == (130, "")
+        _, errors = started.communicate(timeout=20)
+        assert (started.returncode, errors) == (130, "")
     finally:
         started.kill()
         started.communicate()

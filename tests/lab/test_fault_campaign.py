@@ -260,14 +260,14 @@ def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monk
     """CloudWatch says of one volume that it is full, whatever it is: no alert, no flip."""
     answer = CloudWatch._query_result
 
-    def say_full(self, query, from_s, to_s):
+    def return_full(self, query, from_s, to_s):
         result = answer(self, query, from_s, to_s)
         is_balance = query["MetricStat"]["Metric"]["MetricName"] == "BurstBalance"
         if is_balance and DRAINING_GP3 in str(query):
             result["Values"] = [100.0 for _ in result["Values"]]
         return result
 
-    monkeypatch.setattr(CloudWatch, "_query_result", say_full)
+    monkeypatch.setattr(CloudWatch, "_query_result", return_full)
     run = run_scenario("desk", InjectedFault(MODIFY, Fault.ERROR))
     assert (DRAINING_GP3, "BurstBalanceExhausted") not in {(item.volume_id, item.kind) for item in run.alerts}
     (text,) = check_invariants(run, fault_free_run)["none_runs_dry"]
@@ -276,7 +276,7 @@ def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monk
     assert (text, minute) == (f"ci-8 ran dry in minute {minute}", 18)
 
 
-def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_says():
+def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_defines():
     world = FaultWorld()
     policy = parse_policy(b"version: 1\ncadence: {metric_lag: 9m}\n", source="a test")
     arguments = {field.name: None for field in fields(Services)} | {"policy": policy, "clock": lambda: 12.0}
@@ -513,7 +513,7 @@ def test_the_table_fits_a_terminal_and_has_a_column_for_every_kind():
     assert "0 broke a law." in " ".join(result.output.split())
 
 
-def test_the_list_says_why_what_is_not_played_makes_no_sense():
+def test_the_list_explains_why_an_omitted_combination_makes_no_sense():
     result = burstlab("--list", "--on", "deployed")
     assert result.exit_code == 0
     assert "it changes nothing" in result.output

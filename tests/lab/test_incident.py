@@ -58,10 +58,10 @@ def test_the_incident_happens_without_the_watchdog_and_not_with_it(tmp_path):
     measured = json.loads(json.dumps(build_summary(stage)))
     unwatched, watched = (measured["twins"][name] for name in ("alone", "watched"))
     the_bucket_empties_and_a_job_takes_many_times_as_long(unwatched)
-    ddprobe_says_seconds_and_names_who_is_stuck(unwatched)
+    ddprobe_reports_seconds_and_names_who_is_stuck(unwatched)
     the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, unwatched)
-    watched_from_the_start_it_is_flipped_before_and_never_dry(unwatched, watched)
-    what_is_shown_fits_80_columns_and_tells_the_story(text, screen_text)
+    watched_from_the_start_it_is_flipped_before_and_never_empty(unwatched, watched)
+    the_output_fits_80_columns_and_has_the_whole_history(text, screen_text)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert leftovers_of(tmp_path) == []
 
@@ -74,7 +74,7 @@ def the_bucket_empties_and_a_job_takes_many_times_as_long(unwatched):
     assert unwatched["job_s"]["in"]["median"] == pytest.approx(10, rel=0.5)
 
 
-def ddprobe_says_seconds_and_names_who_is_stuck(unwatched):
+def ddprobe_reports_seconds_and_names_who_is_stuck(unwatched):
     stuck = unwatched["probe"]["in"]
     assert "crit" in stuck["verdicts"]
     assert stuck["most_s"] >= 5
@@ -92,14 +92,14 @@ def the_watchdog_let_in_flips_it_and_the_loop_recovers(measured, unwatched):
     assert "crit" not in unwatched["probe"]["after"]["verdicts"]
 
 
-def watched_from_the_start_it_is_flipped_before_and_never_dry(unwatched, watched):
+def watched_from_the_start_it_is_flipped_before_and_never_empty(unwatched, watched):
     assert watched["dry_s"] is None
     assert watched["flip"]["asked_s"] < watched["flip"]["reached_s"] < unwatched["dry_s"] + 5
     assert watched["job_s"]["in"]["jobs"] == 0
     assert watched["job_s"]["after"]["median"] < unwatched["job_s"]["in"]["median"] / 5
 
 
-def what_is_shown_fits_80_columns_and_tells_the_story(reported, boards):
+def the_output_fits_80_columns_and_has_the_whole_history(reported, boards):
     assert max(map(len, (reported + boards).splitlines())) <= 80
     for phrase in (
         "alone: the bucket is empty",
@@ -183,13 +183,13 @@ def test_killed_in_the_middle_of_the_incident_it_leaves_nothing_behind(tmp_path)
     assert not (tmp_path / "p.png").exists()
 
 
-def _line_with(process, words):
+def _line_with(process, text):
     line = process.stdout.readline()
     assert line, "it ended before"
-    return words in line
+    return text in line
 
 
-def test_without_root_it_says_so_and_makes_nothing(monkeypatch, tmp_path):
+def test_without_root_it_reports_that_and_makes_nothing(monkeypatch, tmp_path):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     result = CliRunner().invoke(incident, ["--picture", str(tmp_path / "sub" / "p.png")])
     assert (result.exit_code, result.stderr) == (
@@ -217,7 +217,7 @@ def test_bad_input_is_reported_with_its_range(options):
     assert "Traceback" not in result.stderr
 
 
-def test_docker_that_is_not_here_is_said_before_the_story_begins(monkeypatch, tmp_path):
+def test_missing_docker_is_reported_before_the_scenario_begins(monkeypatch, tmp_path):
     require_throttled_disk()
     monkeypatch.setitem(PACKAGES, "a-daemon-that-is-not-here", "docker.io")
     result = CliRunner().invoke(incident, ["--jobs", "docker", "--picture", str(tmp_path / "p.png")])

@@ -85,7 +85,7 @@ def test_its_files_are_removed_with_it():
         running.url  # noqa: B018 - it raises
 
 
-def test_when_it_is_not_installed_it_says_what_would_do(tmp_path):
+def test_when_it_is_not_installed_it_names_what_would_work(tmp_path):
     with pytest.raises(LocalAwsError, match="run `make setup`"):
         LocalAws(environment=tmp_path / "nothing").start()
 
@@ -147,8 +147,8 @@ def a_function(aws, code):
     return "sleeps"
 
 
-def test_a_function_starts_with_the_bytecode_of_what_it_says_wherever_it_is_unpacked(tmp_path):
-    """Each cold start unpacks it anew; a second one must not compile it, nor take old code for new."""
+def test_a_function_starts_with_the_bytecode_of_its_source_wherever_it_is_unpacked(tmp_path):
+    """Each cold start unpacks it again; a second one must not compile it, nor take old code for new."""
     sources = ["answer = 41", "answer = 41", "answer = 42"]
     environment = {"PYTHONPATH": str(FUNCTION_START), "PYTHONPYCACHEPREFIX": str(tmp_path / "bytecode")}
     answers, written = [], []

@@ -85,14 +85,14 @@ def test_the_summary_counts_rows_and_false_answers():
 
 
 def test_lines_fit_a_terminal_and_show_what_was_not_as_expected():
-    shown = format_lines([a_result(), a_result(held=False, got="OK, exit 0 " * 30)])
-    assert shown[0] == "yes     stall"
-    assert shown[1] == "NO      stall"
-    assert "OK, exit 0" in shown[2]
-    assert max(map(len, shown)) <= 80
+    table = format_lines([a_result(), a_result(held=False, got="OK, exit 0 " * 30)])
+    assert table[0] == "yes     stall"
+    assert table[1] == "NO      stall"
+    assert "OK, exit 0" in table[2]
+    assert max(map(len, table)) <= 80
 
 
-def test_runs_that_said_the_same_are_counted():
+def test_runs_with_the_same_result_are_counted():
     thirty = [a_seen("crit", 2, cause="stalled", duration_s=float(took_s)) for took_s in range(30)]
     assert summarise_runs(thirty, ["1 left"]) == "30 times CRIT stalled, exit 2; up to 29.0 s; 1 left"
     item = a_seen("crit", 2, cause="throttled", duration_s=20.31, reading={"dd_s": 22.24})
@@ -114,8 +114,8 @@ def test_every_scenario_has_a_name_and_the_page_has_a_row_for_each():
     assert len(names) == len(set(names))
     assert all(row.description and row.expected for row in SCENARIOS)
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| ")]
-    shown = [line.split(" | ")[0].removeprefix("| ") for line in rows]
-    assert [row.description for row in SCENARIOS if row.description not in shown] == []
+    table = [line.split(" | ")[0].removeprefix("| ") for line in rows]
+    assert [row.description for row in SCENARIOS if row.description not in table] == []
 
 
 def test_a_scenario_that_is_not_known_is_refused_with_where_to_look():
@@ -132,7 +132,7 @@ def test_the_list_fits_a_terminal_and_needs_no_root(monkeypatch):
     assert max(map(len, result.output.splitlines())) <= 80
 
 
-def test_without_root_it_says_so(monkeypatch):
+def test_without_root_it_reports_that_it_needs_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     result = invoke("--only", "closed")
     assert result.exit_code == 1
@@ -183,11 +183,11 @@ def test_stopped_in_a_stall_it_leaves_no_disk_cgroup_or_process(tmp_path, number
         folder = wait_until(lambda: folder_of(running.pid))
         wait_until(lambda: len(inside(folder.name)) > 1)
         running.send_signal(number)
-        _, words = running.communicate(timeout=60)
+        _, text = running.communicate(timeout=60)
     finally:
         running.kill()
         running.communicate()
-    assert "Traceback" not in words
+    assert "Traceback" not in text
     assert running.returncode == (-number if number == signal.SIGKILL else 128 + number)
     wait_until(lambda: not folder.exists() and not cgroups(folder.name), 30)
     assert str(folder) not in Path("/proc/mounts").read_text()
@@ -197,11 +197,11 @@ def folder_of(pid: int) -> Path | None:
     """The folder of the disk that this process made, by its keeper."""
     for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
         try:
-            words = Path(f"/proc/{child}/cmdline").read_text().split("\0")
+            text = Path(f"/proc/{child}/cmdline").read_text().split("\0")
         except (FileNotFoundError, ProcessLookupError):  # it ended since
             continue
-        if "burstlab.disk.reaper" in words:
-            return Path(words[words.index("burstlab.disk.reaper") + 1])
+        if "burstlab.disk.reaper" in text:
+            return Path(text[text.index("burstlab.disk.reaper") + 1])
     return None
 
 
@@ -214,7 +214,7 @@ def inside(name: str) -> list[str]:
     return [pid for cgroup in cgroups(name) for pid in (cgroup / "cgroup.procs").read_text().split()]
 
 
-def test_it_runs_as_its_page_says():
+def test_it_runs_as_its_page_describes():
     reported = subprocess.run(
         [sys.executable, "-m", "burstlab", "probe-scenarios", "--help"],
         capture_output=True,

@@ -37,14 +37,14 @@ def a_case(iops=NIGHT, *, size_gib=100, shape=LoadShape.FLAT, step_s=HOUR_S) -> 
     return Case(recorded, 1, size_gib, shape)
 
 
-def test_a_volume_that_is_left_alone_runs_out_of_credits_when_arithmetic_says_so():
+def test_a_volume_that_is_left_alone_runs_out_of_credits_at_the_computed_time():
     course = simulate_unattended(a_case(), SETTINGS)
 
-    dry_s = START_S + 2 * HOUR_S + 5_400_000 / (2_900 - 300)
+    empty_s = START_S + 2 * HOUR_S + 5_400_000 / (2_900 - 300)
     [depletion] = course.depletions
-    assert 0 <= dry_s - depletion.empty_at_s < MINUTE_S
+    assert 0 <= empty_s - depletion.empty_at_s < MINUTE_S
     assert depletion.is_from_high
-    assert course.stalled_s == pytest.approx(5 * HOUR_S - (dry_s - START_S))
+    assert course.stalled_s == pytest.approx(5 * HOUR_S - (empty_s - START_S))
 
 
 def test_what_comes_within_a_day_counts_also_beyond_the_recordings_end():
@@ -62,7 +62,7 @@ def test_a_bucket_that_hovers_near_empty_runs_out_of_credits_once():
 
 
 @pytest.mark.parametrize("mean", [0.0, 1.0, 700.0, 2_999.0, 3_000.0, 8_000.0])
-def test_bursts_ask_for_as_much_as_was_recorded(mean):
+def test_bursts_request_as_much_as_was_recorded(mean):
     load = BurstyLoad(Recording(1_800, [mean / 4] * 3, [mean * 3 / 4] * 3))
 
     at_s, operations = 0, 0.0
@@ -180,10 +180,10 @@ def test_every_strategy_runs_every_case_and_burstwatch_keeps_its_promise():
         }
     flat = outcomes[0]
     [alerts] = [item for item in flat.tallies if item.contender == BURSTWATCH and item.target is None]
-    [foretold] = alerts.depletion_scores
-    assert foretold.is_from_high
-    assert foretold.is_in_focus
-    assert foretold.lead_s >= 0.95 * foretold.minute_lead_s - 2 * MINUTE_S
+    [depletion_score] = alerts.depletion_scores
+    assert depletion_score.is_from_high
+    assert depletion_score.is_in_focus
+    assert depletion_score.lead_s >= 0.95 * depletion_score.minute_lead_s - 2 * MINUTE_S
     [flipped] = [
         item for item in flat.tallies if item.contender == BURSTWATCH and item.target == VolumeType.GP3
     ]

@@ -15,7 +15,7 @@ from burstlab.soak.scenario import DAY_MIN
 
 @pytest.fixture(scope="module")
 def day_rows():
-    """The first two days: two nights of batches, a hold, a window of nobody's, and a gap begun."""
+    """The first two days: two nights of batches, a hold, a window without volumes, and a gap begun."""
     with temporary_directory("burstlab-month-") as folder:
         return list(run(2, folder / "ledger.db"))
 
@@ -89,14 +89,14 @@ def test_the_command_refuses_a_ledger_that_is_there(tmp_path):
     assert f"{path} exists: name a new file" in result.output
 
 
-@pytest.mark.parametrize("lost", [0, 1])
-def test_the_command_prints_a_row_a_day_and_says_what_is_broken(day_rows, monkeypatch, lost):
-    monkeypatch.setattr(command, "run", lambda *_, **__: [day_rows[0], replace(day_rows[1], lost=lost)])
+@pytest.mark.parametrize("missed", [0, 1])
+def test_the_command_prints_a_row_a_day_and_names_what_is_broken(day_rows, monkeypatch, missed):
+    monkeypatch.setattr(command, "run", lambda *_, **__: [day_rows[0], replace(day_rows[1], lost=missed)])
     result = CliRunner().invoke(month, ["--days", "2"])
-    assert result.exit_code == lost
+    assert result.exit_code == missed
     assert "2 days, 2,880 ticks" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
-    assert ("broken: day 2: 1 ticks done by nobody" in result.output) is bool(lost)
+    assert ("broken: day 2: 1 ticks done by nobody" in result.output) is bool(missed)
     result = CliRunner().invoke(month, ["--days", "2", "--json"])
     document = json.loads(result.output)
     assert document["schema"] == "burstwatch.lab.month/v1"

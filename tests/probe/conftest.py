@@ -47,7 +47,7 @@ def shared_loop_disk() -> Iterator[throttled_disk.ThrottledDisk]:
 
 @pytest.fixture
 def disk_lock(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Hold off the tests of this disk in other runs, and whoever keeps the processors busy."""
+    """Hold off the tests of this disk in other runs, and what else keeps the processors busy."""
     is_exclusive = request.node.get_closest_marker("keeps_processors_busy") is not None
     with (
         _locked("processors", fcntl.LOCK_EX if is_exclusive else fcntl.LOCK_SH),

@@ -19,11 +19,11 @@ from support.probe.probe_process import Probe, start
 from support.probe.throttled_disk import ThrottledDisk
 
 
-def remember(loop_disk: ThrottledDisk, probe: Probe, left: float, climbed_ago_s: float = 0.0) -> None:
+def remember(loop_disk: ThrottledDisk, probe: Probe, credit_count: float, climbed_ago_s: float = 0.0) -> None:
     """Give ddprobe credits that are left, and a classic write that it made before."""
     number = Path("/sys/block", loop_disk.device, "dev").read_text().strip().replace(":", "-")
     now_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-    line = f"credits {left} {now_s:.3f} 0 {now_s - climbed_ago_s:.3f}\n"
+    line = f"credits {credit_count} {now_s:.3f} 0 {now_s - climbed_ago_s:.3f}\n"
     (probe.run_dir / f"{number}.memory").write_text(line)
 
 
@@ -72,8 +72,8 @@ def test_serve_sees_a_throughput_limit(loop_disk, probe):
     remember(loop_disk, probe, 600)
     prom = probe.run_dir / "ddprobe.prom"
     loop_disk.limit_bytes(1 << 20)
-    words = ["serve", "--interval", "22s", "--classic-every", "1h", "--prom", prom, loop_disk.path]
-    serving = probe.start(*words, stderr=subprocess.DEVNULL)
+    arguments = ["serve", "--interval", "22s", "--classic-every", "1h", "--prom", prom, loop_disk.path]
+    serving = probe.start(*arguments, stderr=subprocess.DEVNULL)
     try:
         until_s = time.monotonic() + 15
         while not prom.exists() and time.monotonic() < until_s:
@@ -174,27 +174,27 @@ def test_the_estimate_is_dd_under_a_limit_of_operations(loop_disk, probe, operat
 def test_no_run_spends_more_than_it_is_charged(loop_disk, probe):
     (loop_disk.path / ".ddprobe").unlink(missing_ok=True)
     throttled_disk.run("sync", "-f", loop_disk.path)
-    for words in ([], [], ["--level", "lite"]):
+    for arguments in ([], [], ["--level", "lite"]):
         before = loop_disk.stat()
-        reading = probe.read("run", "--look", "100ms", *words, loop_disk.path)
+        reading = probe.read("run", "--look", "100ms", *arguments, loop_disk.path)
         after = loop_disk.stat()
         writes, flushes = (after[key] - before[key] for key in ("writes", "flushes"))
-        # an empty flush counts among the writes too; what was written before is written back meanwhile
-        assert writes <= reading["cost"]["credits"] + 8, (words, writes, flushes)
+        # an empty flush counts among the writes too; what was written before is written back at the same time
+        assert writes <= reading["cost"]["credits"] + 8, (arguments, writes, flushes)
         assert reading["cost"]["credits"] <= writes + 16
     assert reading["credits_total"] >= 42 + 42 + 2
 
 
-@pytest.mark.parametrize("words", [["--level", "classic"], []])
-def test_out_of_its_own_credits_it_says_that_it_did_not_measure(loop_disk, probe, words):
+@pytest.mark.parametrize("arguments", [["--level", "classic"], []])
+def test_without_credits_of_its_own_it_reports_that_it_did_not_measure(loop_disk, probe, arguments):
     remember(loop_disk, probe, 0)
-    done = probe.run("run", *words, "--look", "100ms", loop_disk.path)
+    done = probe.run("run", *arguments, "--look", "100ms", loop_disk.path)
     assert done.returncode == 3
     assert "UNKNOWN" in done.stdout
     assert "--max-credit-share" in done.stdout
     loop_disk.freeze()
     remember(loop_disk, probe, 0)
-    done = probe.run("run", *words, "--look", "100ms", "--exit-style", "cron", loop_disk.path)
+    done = probe.run("run", *arguments, "--look", "100ms", "--exit-style", "cron", loop_disk.path)
     assert done.returncode == 3
     assert "UNKNOWN" in done.stdout
 
@@ -297,8 +297,8 @@ def test_a_mount_that_is_read_only_on_purpose_is_refused_and_an_error_is_not(loo
 
 def test_a_disk_that_turns_read_only_while_it_is_served_has_an_error(loop_disk, probe):
     prom = probe.run_dir / "ddprobe.prom"
-    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, loop_disk.path]
-    serving = probe.start(*words, stderr=subprocess.DEVNULL)
+    arguments = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, loop_disk.path]
+    serving = probe.start(*arguments, stderr=subprocess.DEVNULL)
     try:
         assert is_reported(prom, "ok")
         throttled_disk.run("mount", "-o", "remount,ro", loop_disk.path)
@@ -321,8 +321,8 @@ def test_a_mount_made_read_only_on_purpose_while_it_is_served_is_no_error_of_the
     folder.mkdir()
     throttled_disk.run("mount", "--bind", loop_disk.path, folder)
     log = probe.run_dir / "readings.json"
-    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--json", log, folder]
-    serving = probe.start(*words, stderr=subprocess.DEVNULL)
+    arguments = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--json", log, folder]
+    serving = probe.start(*arguments, stderr=subprocess.DEVNULL)
     try:
         assert until_last(log, "ok")
         throttled_disk.run("mount", "-o", "remount,bind,ro", folder)
@@ -496,9 +496,9 @@ def test_a_user_whose_own_fuse_server_does_not_answer_is_no_evidence(loop_disk, 
 def test_what_is_held_above_the_device_is_stalled_and_not_throttled(loop_disk, probe):
     probe.read("run", loop_disk.path)
     loop_disk.hold()
-    words = ["--look", "1s", "--crit", "2s", "--deadline", "3s", loop_disk.path]
+    arguments = ["--look", "1s", "--crit", "2s", "--deadline", "3s", loop_disk.path]
     try:
-        reading = probe.read("run", *words)
+        reading = probe.read("run", *arguments)
         assert verdict(reading) == ("crit", "stalled")
         assert reading["completed"] is False
         assert verdict(probe.read("passive", loop_disk.path)) == ("warn", "stalled")
@@ -507,22 +507,22 @@ def test_what_is_held_above_the_device_is_stalled_and_not_throttled(loop_disk, p
     time.sleep(1)
 
 
-def test_without_counters_the_cause_is_unknown_and_said_so(loop_disk, probe):
+def test_without_counters_the_cause_is_reported_as_unknown(loop_disk, probe):
     counting = Path("/sys/block", loop_disk.device, "queue/iostats")
     counting.write_text("0")
-    words = ["run", "--look", "100ms", "--crit", "2s", "--deadline", "3s", loop_disk.path]
+    arguments = ["run", "--look", "100ms", "--crit", "2s", "--deadline", "3s", loop_disk.path]
     try:
         assert "iostats" in probe.run("explain", loop_disk.path).stdout
         assert probe.run("passive", "--look", "100ms", loop_disk.path).returncode == 3
-        assert verdict(probe.read(*words)) == ("ok", "ok")
+        assert verdict(probe.read(*arguments)) == ("ok", "ok")
         loop_disk.stall()
-        reading = probe.read(*words)
+        reading = probe.read(*arguments)
         assert verdict(reading) == ("crit", "unknown")
         assert "iostats" in reading["reason"]
         loop_disk.thaw()
         time.sleep(0.5)
         loop_disk.freeze()
-        assert verdict(probe.read(*words)) == ("crit", "frozen_or_lock")  # that is seen in where we wait
+        assert verdict(probe.read(*arguments)) == ("crit", "frozen_or_lock")  # that is seen in where we wait
     finally:
         loop_disk.thaw()
         counting.write_text("1")

@@ -37,8 +37,8 @@ def http() -> ddprobe.HttpClient:
     return ddprobe.HttpClient(secure=False)
 
 
-def options(*words: str) -> ddprobe.Options:
-    return ddprobe.parse_command(["run", *words])
+def options(*arguments: str) -> ddprobe.Options:
+    return ddprobe.parse_command(["run", *arguments])
 
 
 def send_all(sender: ddprobe.Sender, within_s: float = 5) -> bool:
@@ -102,7 +102,7 @@ def test_an_event_is_put_on_the_bus_with_the_instance_that_metadata_names(cloud,
     assert json.loads(entry["Detail"])["instance_id"] == "i-0123456789abcdef0"
 
 
-def test_credentials_are_asked_for_once_while_they_last(cloud, http):
+def test_credentials_are_requested_once_while_they_last(cloud, http):
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     for number in range(3):
         sender.add(a_reading(total_s=number))
@@ -111,7 +111,7 @@ def test_credentials_are_asked_for_once_while_they_last(cloud, http):
     assert sum(path == "/latest/api/token" for _, path, _, _ in cloud.requests) == 1
 
 
-def test_expired_credentials_are_asked_for_again(cloud, http, capfd):
+def test_expired_credentials_are_requested_again(cloud, http, capfd):
     soon = CREDENTIALS | {"Expiration": "2020-01-01T00:00:00Z"}
     cloud.answers["/latest/meta-data/iam/security-credentials/ci-role"] = (200, json.dumps(soon).encode())
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
@@ -122,7 +122,7 @@ def test_expired_credentials_are_asked_for_again(cloud, http, capfd):
 
 
 @pytest.mark.parametrize(
-    ("path", "answer", "words"),
+    ("path", "answer", "expected"),
     [
         ("/", (403, b"<Code>AccessDenied</Code>"), "events answered 403: <Code>AccessDenied"),
         ("/", (200, b'{"FailedEntryCount": 1, "Entries": [{"ErrorCode": "X"}]}'), "FailedEntryCount"),
@@ -131,15 +131,15 @@ def test_expired_credentials_are_asked_for_again(cloud, http, capfd):
         ("/latest/meta-data/iam/security-credentials/ci-role", (200, b"{}"), "AccessKeyId"),
     ],
 )
-def test_what_is_not_taken_is_said_with_what_was_answered_and_tried_five_times(
-    cloud, http, capfd, path, answer, words
+def test_a_rejected_datapoint_is_tried_five_times_and_reported_with_the_answer(
+    cloud, http, capfd, path, answer, expected
 ):
     cloud.answers[path] = answer
     sender = ddprobe.Sender("event", options("--event-bus", "x"), http, 0)
     sender.add(a_reading())
     assert send_all(sender)
     errors = capfd.readouterr().err
-    assert words in errors
+    assert expected in errors
     assert errors.count("event not sent") == 5
 
 
@@ -179,7 +179,7 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, shm_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "variable", "value", "message"),
+    ("expected", "variable", "value", "message"),
     [
         (
             ["--cloudwatch", "emf"],
@@ -193,14 +193,14 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, shm_dir, tmp_path):
     ],
 )
 def test_an_address_that_is_none_is_refused_before_anything_is_measured(
-    monkeypatch, shm_dir, words, variable, value, message
+    monkeypatch, shm_dir, expected, variable, value, message
 ):
     monkeypatch.setenv(variable, value)
     with pytest.raises(ddprobe.UsageError, match=message):
-        ddprobe.Outputs(options(*words), ddprobe.StateDirs(str(shm_dir)))
+        ddprobe.Outputs(options(*expected), ddprobe.StateDirs(str(shm_dir)))
 
 
-def test_an_address_of_metadata_that_is_none_is_said(monkeypatch, cloud, http, capfd):
+def test_an_invalid_address_of_metadata_is_reported(monkeypatch, cloud, http, capfd):
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", "metadata")
     sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())

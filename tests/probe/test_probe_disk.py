@@ -21,12 +21,12 @@ from support.probe.throttled_disk import ThrottledDisk
 from support.runbooks.external_commands import page_command
 
 
-def count_operations(loop_disk: ThrottledDisk, probe: Probe, *words: object) -> dict[str, int]:
+def count_operations(loop_disk: ThrottledDisk, probe: Probe, *arguments: object) -> dict[str, int]:
     """What the device did during a run; the file is there, and the journal quiet, beforehand."""
-    probe.read("run", *words, loop_disk.path)
+    probe.read("run", *arguments, loop_disk.path)
     throttled_disk.run("sync", "-f", loop_disk.path)
     before = loop_disk.stat()
-    probe.read("run", *words, loop_disk.path)
+    probe.read("run", *arguments, loop_disk.path)
     after = loop_disk.stat()
     return {key: after[key] - before[key] for key in before}
 
@@ -38,11 +38,11 @@ def in_state_d(loop_disk: ThrottledDisk, probe: Probe) -> list[str]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "stat").read_text().rpartition(")")[2].split()
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
                 files = [str(fd.readlink()) for fd in (entry / "fd").iterdir()]
             except OSError:
                 continue
-            if words[0] == "D" and any(name.startswith(places) for name in files):
+            if fields[0] == "D" and any(name.startswith(places) for name in files):
                 waiting.append(entry.name)
     return waiting
 
@@ -115,16 +115,16 @@ def test_a_queue_at_two_hundred_iops_is_throttled_and_names_who_waits(loop_disk,
 def run_as_on_the_page(loop_disk: ThrottledDisk, probe: Probe) -> dict[str, object]:
     """Run what ddprobe.md begins with: it says what is shown there, but for numbers, disk, and who waits."""
     line = page_command("ddprobe/ddprobe.md", "ddprobe run /data")
-    _, *words = [str(loop_disk.path) if word == "/data" else word for word in line.text.split()]
-    shown = (
+    _, *arguments = [str(loop_disk.path) if word == "/data" else word for word in line.text.split()]
+    documented = (
         line.expected_output[0]
         .replace("/data (nvme1n1)", f"{loop_disk.path} ({loop_disk.device})")
         .removesuffix("…")
     )
-    output = probe.run(*words).stdout
-    assert without_numbers(output).startswith(without_numbers(shown)), output
-    [kept] = probe.run_dir.glob("*.json")
-    return json.loads(kept.read_text())
+    output = probe.run(*arguments).stdout
+    assert without_numbers(output).startswith(without_numbers(documented)), output
+    [state_file] = probe.run_dir.glob("*.json")
+    return json.loads(state_file.read_text())
 
 
 def without_numbers(text: str) -> str:
@@ -146,7 +146,7 @@ def test_a_hundred_iops_without_other_load_is_exhausted_while_idle(loop_disk, pr
 @pytest.mark.usefixtures("limit")
 def test_the_levels_detect_a_hundred_iops_without_other_load_although_ten_pass_at_once(loop_disk, probe):
     """A limit of the kernel hands out a tenth of a second's operations at once: few writes feel nothing."""
-    words = ["run", "--look", "100ms", "--max-credit-share", "100%", loop_disk.path]
+    arguments = ["run", "--look", "100ms", "--max-credit-share", "100%", loop_disk.path]
     number = Path("/sys/block", loop_disk.device, "dev").read_text().strip().replace(":", "-")
     (probe.run_dir / f"{number}.memory").write_text(
         "lite 0.0005 0.0005 0.0005\n"
@@ -155,19 +155,19 @@ def test_the_levels_detect_a_hundred_iops_without_other_load_although_ten_pass_a
     time.sleep(0.5)
     verdicts = []
     while ("warn", "exhausted_idle", "lite") not in verdicts:  # the first climbs, and then none for 150 s
-        reading = probe.read(*words)
+        reading = probe.read(*arguments)
         verdicts.append((reading["verdict"], reading["cause"], reading["reached"]))
         assert reading["verdict"] != "crit"
         assert len(verdicts) < 10, verdicts  # a writer that waits for its processor too feels no limit
 
 
 @pytest.mark.usefixtures("limit")
-def test_of_ten_ticks_at_once_on_a_slow_disk_none_says_that_all_is_well(loop_disk, probe):
+def test_of_ten_ticks_at_once_on_a_slow_disk_none_reports_that_all_is_well(loop_disk, probe):
     loop_disk.limit(100)
     loop_disk.load(48)
     time.sleep(1.5)
-    words = ["run", "--json", "-", "--deadline", "8s", loop_disk.path]
-    ticks = [probe.start(*words, stdout=subprocess.PIPE) for _ in range(10)]
+    arguments = ["run", "--json", "-", "--deadline", "8s", loop_disk.path]
+    ticks = [probe.start(*arguments, stdout=subprocess.PIPE) for _ in range(10)]
     readings = [json.loads(tick.communicate(timeout=60)[0]) for tick in ticks]
     assert {(reading["verdict"], reading["cause"]) for reading in readings} == {("crit", "throttled")}
     assert sum(reading["reached"] == "classic" and not reading["skipped"] for reading in readings) == 1
@@ -209,22 +209,22 @@ def test_a_frozen_file_system_is_distinguished_from_a_stalled_disk(loop_disk, pr
 def test_no_level_exceeds_its_deadline_and_the_writer_ends_with_the_stall(loop_disk, probe, level, engine):
     loop_disk.freeze()
     began_s = time.monotonic()
-    words = ["--level", level, "--engine", engine, "--deadline", "3s", "--crit", "2s"]
-    reading = probe.read("run", *words, loop_disk.path)
+    arguments = ["--level", level, "--engine", engine, "--deadline", "3s", "--crit", "2s"]
+    reading = probe.read("run", *arguments, loop_disk.path)
     assert time.monotonic() - began_s < 3 + 1
     assert (reading["verdict"], reading["completed"]) == ("crit", False)
-    left = in_state_d(loop_disk, probe)
-    assert len(left) == 1
+    stuck = in_state_d(loop_disk, probe)
+    assert len(stuck) == 1
     loop_disk.thaw()
-    assert gone(left)
+    assert gone(stuck)
 
 
-def test_ten_ticks_of_cron_leave_one_process_and_the_later_ones_say_since_when(loop_disk, probe):
+def test_ten_ticks_of_cron_leave_one_process_and_the_later_ones_report_since_when(loop_disk, probe):
     loop_disk.freeze()
-    words = ["run", "--json", "-", "--crit", "2s", "--deadline", "3s", loop_disk.path]
+    arguments = ["run", "--json", "-", "--crit", "2s", "--deadline", "3s", loop_disk.path]
     ticks = []
     for _ in range(10):
-        ticks.append(probe.start(*words, stdout=subprocess.PIPE))
+        ticks.append(probe.start(*arguments, stdout=subprocess.PIPE))
         time.sleep(0.3)
     readings = [json.loads(tick.communicate(timeout=30)[0]) for tick in ticks]
     assert len(in_state_d(loop_disk, probe)) == 1
@@ -235,30 +235,30 @@ def test_ten_ticks_of_cron_leave_one_process_and_the_later_ones_say_since_when(l
     assert all(reading["cause"] == "frozen_or_lock" for reading in readings)
     last = probe.read("run", loop_disk.path)
     assert last["total_s"] > 3
-    left = in_state_d(loop_disk, probe)
+    stuck = in_state_d(loop_disk, probe)
     loop_disk.thaw()
-    assert gone(left)
+    assert gone(stuck)
     time.sleep(0.2)
     assert probe.read("run", loop_disk.path)["verdict"] == "ok"
 
 
 def test_a_log_on_the_stalled_disk_delays_nothing_and_the_reading_is_in_memory(loop_disk, probe):
     log, prom = loop_disk.path / "readings.json", loop_disk.path / "ddprobe.prom"
-    words = ["run", "--json", log, "--prom", prom, "--crit", "2s", "--deadline", "3s", loop_disk.path]
-    assert probe.run(*words).returncode == 0
+    arguments = ["run", "--json", log, "--prom", prom, "--crit", "2s", "--deadline", "3s", loop_disk.path]
+    assert probe.run(*arguments).returncode == 0
     loop_disk.freeze()
     began_s = time.monotonic()
-    done = probe.run(*words)
+    done = probe.run(*arguments)
     assert time.monotonic() - began_s < 3 + 2
     assert done.returncode == 2
     assert f"not written now: {log}, {prom}" in done.stderr
-    (kept,) = probe.run_dir.glob("*.json")
-    assert json.loads(kept.read_text())["cause"] == "frozen_or_lock"
-    left = in_state_d(loop_disk, probe)
+    (state_file,) = probe.run_dir.glob("*.json")
+    assert json.loads(state_file.read_text())["cause"] == "frozen_or_lock"
+    stuck = in_state_d(loop_disk, probe)
     loop_disk.thaw()
-    assert gone(left)
-    assert len(left) == 1
-    probe.run(*words)
+    assert gone(stuck)
+    assert len(stuck) == 1
+    probe.run(*arguments)
     logged = [json.loads(line)["completed"] for line in log.read_text().splitlines()]
     assert logged == [True, False, True]  # what could not be written then came before what came next
 
@@ -341,9 +341,9 @@ def test_without_privileges_it_measures_and_reports_what_it_may_read(loop_disk):
 
 def test_serve_sees_a_freeze_and_its_end_and_stays_small(loop_disk, probe):
     prom = probe.run_dir / "ddprobe.prom"
-    words = ["serve", "--interval", "2s", "--passive-every", "1s", "--crit", "2s", "--deadline", "3s"]
-    words += ["--max-credit-share", "100%", "--prom", prom, loop_disk.path]
-    serving = probe.start(*words, stderr=subprocess.PIPE)
+    arguments = ["serve", "--interval", "2s", "--passive-every", "1s", "--crit", "2s", "--deadline", "3s"]
+    arguments += ["--max-credit-share", "100%", "--prom", prom, loop_disk.path]
+    serving = probe.start(*arguments, stderr=subprocess.PIPE)
     try:
         assert is_reported(prom, "ok", 10)
         loop_disk.freeze()
@@ -380,7 +380,7 @@ def test_a_stall_is_put_on_the_watchdogs_bus_while_it_lasts(loop_disk, probe):
         "AWS_ENDPOINT_URL": cloud.url,
     }
     loop_disk.freeze()
-    words = [
+    arguments = [
         "--volume-id",
         "vol-0123456789abcdef0",
         "--event-bus",
@@ -391,7 +391,7 @@ def test_a_stall_is_put_on_the_watchdogs_bus_while_it_lasts(loop_disk, probe):
         "3s",
     ]
     try:
-        reading = probe.read("run", *words, loop_disk.path, env=environment)
+        reading = probe.read("run", *arguments, loop_disk.path, env=environment)
         until_s = time.monotonic() + 5  # a run does not wait for it longer than a second
         while not cloud.posts() and time.monotonic() < until_s:
             time.sleep(0.05)

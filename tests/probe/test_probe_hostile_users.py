@@ -13,12 +13,12 @@ import pytest
 
 from support.probe.probe_process import PROGRAM
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 
 
 @pytest.fixture
 def disk(tmp_path) -> list[object]:
-    """A directory to write in; where tests run on no local disk, ddprobe is told to write anyway."""
+    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
     (tmp_path / "data").mkdir()
     return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path / "data"]
@@ -29,14 +29,14 @@ def needs_root() -> None:
         pytest.skip("needs root, to be another user")
 
 
-def as_nobody(work) -> None:
+def run_unprivileged(work) -> None:
     """Do something as another user, in a child."""
     pid = os.fork()
     if pid == 0:
         try:
             os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
+            os.setgid(UNPRIVILEGED_ID)
+            os.setuid(UNPRIVILEGED_ID)
             work()
             os._exit(0)
         finally:
@@ -51,7 +51,7 @@ def child_end(shm_dir) -> Path:
     shm_dir.chmod(0o711)
     folder = shm_dir / "theirs"
     folder.mkdir()
-    os.chown(folder, NOBODY, NOBODY)
+    os.chown(folder, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
     return folder
 
 
@@ -74,8 +74,8 @@ def test_streams_that_the_caller_closed_change_nothing(probe, disk, tmp_path, cl
 
 
 def test_four_modules_are_read_at_the_start_beside_those_of_every_python():
-    def read_modules(*words: object) -> set[str]:
-        command = [sys.executable, "-X", "importtime", "-IS", *words]
+    def read_modules(*arguments: object) -> set[str]:
+        command = [sys.executable, "-X", "importtime", "-IS", *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
         return {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
@@ -92,14 +92,14 @@ def test_four_modules_are_read_at_the_start_beside_those_of_every_python():
 
 @pytest.mark.parametrize("level", ["lite", "classic"])
 @pytest.mark.parametrize(
-    ("name", "words"), [("data.db", "must begin with .ddprobe"), (".ddprobe-mine", "not ddprobe's own")]
+    ("name", "expected"), [("data.db", "must begin with .ddprobe"), (".ddprobe-mine", "not ddprobe's own")]
 )
-def test_a_file_that_ddprobe_did_not_make_is_refused_untouched(probe, disk, name, words, level):
+def test_a_file_that_ddprobe_did_not_make_is_refused_untouched(probe, disk, name, expected, level):
     data = disk[-1] / name
     data.write_bytes(b"precious data\n")
     done = probe.run("run", "--level", level, "--file", name, *disk)
     assert done.returncode == 3
-    assert words in done.stdout
+    assert expected in done.stdout
     assert data.read_bytes() == b"precious data\n"
 
 
@@ -124,7 +124,7 @@ def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
 
 
 @pytest.mark.parametrize(
-    ("status", "words", "code"),
+    ("status", "text", "code"),
     [
         (256, "dd: error writing '/proc/self/fd/7': Disk quota exceeded\n3+0 records in\n", "EDQUOT"),
         (256, "dd: error writing '/proc/self/fd/7': Input/output error\n", "EIO"),
@@ -132,8 +132,8 @@ def test_a_classic_run_that_fails_gives_back_what_it_wrote(probe, disk, engine):
         (9, "", "?"),
     ],
 )
-def test_an_error_of_dd_is_recognised_by_its_text(status, words, code):
-    assert ddprobe.dd_failure(status, words)[0] == code
+def test_an_error_of_dd_is_recognised_by_its_text(status, text, code):
+    assert ddprobe.dd_failure(status, text)[0] == code
 
 
 def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another_user(
@@ -141,7 +141,7 @@ def test_root_writes_into_no_directory_that_it_reaches_through_a_link_of_another
 ):
     secret = tmp_path / "secret"
     secret.mkdir(mode=0o700)
-    as_nobody(lambda: (child_end / "link").symlink_to(secret))
+    run_unprivileged(lambda: (child_end / "link").symlink_to(secret))
     done = probe.run("run", *disk[:-1], child_end / "link")
     assert done.returncode == 3
     assert f"{child_end / 'link'} is a symbolic link of another user" in done.stdout
@@ -156,17 +156,21 @@ def test_a_path_that_cannot_be_measured_hides_no_other(probe, disk, tmp_path):
     readings = {line["path"]: line for line in map(json.loads, done.stdout.splitlines())}
     assert done.returncode == 3
     assert readings[str(disk[-1])]["verdict"] == "ok"
-    lost = readings[str(tmp_path / "missing")]
-    assert (lost["verdict"], lost["completed"], lost["dd_s"]) == ("unknown", False, None)
-    assert "No such file" in lost["reason"]
+    missing_reading = readings[str(tmp_path / "missing")]
+    assert (missing_reading["verdict"], missing_reading["completed"], missing_reading["dd_s"]) == (
+        "unknown",
+        False,
+        None,
+    )
+    assert "No such file" in missing_reading["reason"]
     assert "missing" in done.stderr
     assert probe.run("run", tmp_path / "missing", tmp_path / "too").returncode == 3
 
 
 def test_serve_starts_with_a_path_that_is_missing_and_measures_it_when_it_is_there(probe, disk, tmp_path):
     log, missing, target = probe.run_dir / "readings.json", tmp_path / "missing", tmp_path / "target"
-    words = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
-    serving = probe.start(*words, disk[-1], missing, stderr=subprocess.PIPE)
+    arguments = ["serve", *disk[:2], "--interval", "1s", "--max-credit-share", "100%", "--json", log]
+    serving = probe.start(*arguments, disk[-1], missing, stderr=subprocess.PIPE)
     try:
         assert latest(log, str(disk[-1]), "ok")
         assert latest(log, str(missing), "unknown")
@@ -214,14 +218,14 @@ def test_a_log_that_another_user_made_a_link_is_not_followed(probe, disk, child_
     preload = tmp_path / "preload"
     if exists:
         preload.write_text("x")
-    as_nobody(lambda: (child_end / "log").symlink_to(preload))
+    run_unprivileged(lambda: (child_end / "log").symlink_to(preload))
     assert "not written: other users may write to" in run_with_log(probe, disk, child_end / "log")
     assert not exists or preload.read_text() == "x"
     assert preload.exists() == exists
 
 
 @pytest.mark.parametrize("kind", ["link", "second name", "pipe", "file of another"])
-def test_a_log_is_a_regular_file_of_ours_with_one_name(probe, disk, tmp_path, kind):
+def test_a_log_is_a_regular_file_of_the_probe_with_one_name(probe, disk, tmp_path, kind):
     needs_root()
     other, log = tmp_path / "precious", tmp_path / "log"
     other.write_text("precious")
@@ -229,7 +233,7 @@ def test_a_log_is_a_regular_file_of_ours_with_one_name(probe, disk, tmp_path, ki
         "link": lambda: log.symlink_to(other),
         "second name": lambda: log.hardlink_to(other),
         "pipe": lambda: os.mkfifo(log),
-        "file of another": lambda: (log.write_text(""), os.chown(log, NOBODY, NOBODY)),
+        "file of another": lambda: (log.write_text(""), os.chown(log, UNPRIVILEGED_ID, UNPRIVILEGED_ID)),
     }[kind]()
     began_s = time.monotonic()
     assert "not written: " in run_with_log(probe, disk, log)
@@ -266,7 +270,7 @@ def test_a_link_laid_while_the_log_is_renamed_is_not_followed(tmp_path, monkeypa
 
 def test_a_temporary_file_that_another_user_foresaw_is_not_written(child_end):
     foreseen = child_end / f".x.prom.{os.getpid()}"
-    as_nobody(foreseen.touch)
+    run_unprivileged(foreseen.touch)
     ddprobe.replace_file(str(child_end / "x.prom"), "1\n")
     assert (child_end / "x.prom").stat().st_uid == os.geteuid()
     assert foreseen.read_text() == ""
@@ -316,7 +320,7 @@ def test_a_path_is_followed_as_the_kernel_does(tmp_path):
         ddprobe.find_site(str(tmp_path / "round"), 5)
 
 
-def test_of_a_lookup_that_says_nothing_no_disk_is_accused(shm_dir, tmp_path):
+def test_a_lookup_without_evidence_accuses_no_disk(shm_dir, tmp_path):
     state_dirs, path = ddprobe.StateDirs(str(shm_dir)), str(tmp_path)
     held = ddprobe.Lock(state_dirs, ddprobe.name_of(path))
     assert held.take()

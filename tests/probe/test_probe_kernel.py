@@ -49,7 +49,7 @@ def test_a_disk_that_completes_something_is_not_still(tmp_path):
     assert (delta.done, delta.await_ms, delta.quiet_s) == (100, 455.0, 0.0)
 
 
-def test_a_disk_with_requests_and_no_completion_stands_still_and_goes_on_doing_so_in_the_next_span(tmp_path):
+def test_a_disk_with_requests_and_no_completion_is_stalled_also_in_the_next_span(tmp_path):
     counters = tmp_path / "stat"
     counters.write_text(stat(writes=100, in_flight=4))
     watch = ddprobe.DiskWatch(a_disk(counters))
@@ -107,7 +107,7 @@ def test_the_log_page_of_an_ebs_volume_is_read_from_its_bytes():
     assert ddprobe.parse_ebs_page(a_page(**EXAMPLE)) == EXAMPLE
 
 
-def test_bytes_around_the_counters_are_where_the_layout_says():
+def test_bytes_around_the_counters_are_where_the_layout_has_them():
     page = bytearray(a_page())
     page[56:64] = b"\x01\x00\x00\x00\x00\x00\x00\x00"
     page[88:96] = b"\x00\x01\x00\x00\x00\x00\x00\x00"
@@ -117,15 +117,15 @@ def test_bytes_around_the_counters_are_where_the_layout_says():
 
 
 @pytest.mark.parametrize(
-    ("page", "words"),
+    ("page", "message"),
     [
         (ddprobe.INSTANCE_STORE_MAGIC.to_bytes(4, "little") + bytes(4092), "instance store"),
         (bytes(4096), "begins with 0x00000000"),
         (a_page()[:512], "512 bytes"),
     ],
 )
-def test_what_is_no_page_of_an_ebs_volume_is_refused(page, words):
-    with pytest.raises(ddprobe.ProbeError, match=words):
+def test_what_is_no_page_of_an_ebs_volume_is_refused(page, message):
+    with pytest.raises(ddprobe.ProbeError, match=message):
         ddprobe.parse_ebs_page(page)
 
 
@@ -216,14 +216,21 @@ SPACES = {
 
 
 @pytest.mark.parametrize("case", SPACES)
-def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_say(shm_dir, case):
+def test_a_file_of_a_container_is_on_the_disk_that_its_own_mounts_name(shm_dir, case):
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("a mount space of its own needs root and unshare")
     script, is_here = SPACES[case]
     for name in ("up", "work"):
         (shm_dir / name).mkdir()
-    words = ["unshare", "-m", "sh", "-ec", f"{script}; echo ready; exec sleep 60 >/dev/null", shm_dir]
-    container = start(words, stdout=subprocess.PIPE)
+    container_command = [
+        "unshare",
+        "-m",
+        "sh",
+        "-ec",
+        f"{script}; echo ready; exec sleep 60 >/dev/null",
+        shm_dir,
+    ]
+    container = start(container_command, stdout=subprocess.PIPE)
     try:
         assert container.stdout.readline() == b"ready\n"
         observer = ddprobe.Observer(ddprobe.find_site(str(shm_dir), 5), -1, 10)

@@ -69,7 +69,7 @@ def a_device(folder: Path, *, parts: tuple[Path, ...] = (), partition: bool = Fa
     return folder
 
 
-def test_a_partition_stands_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_path):
+def test_a_partition_is_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_path):
     disk = a_device(tmp_path / "nvme1n1")
     other_disk = a_device(tmp_path / "nvme2n1")
     partition = a_device(disk / "nvme1n1p1", partition=True)
@@ -80,11 +80,11 @@ def test_a_partition_stands_on_its_disk_and_a_stripe_on_all_of_its_volumes(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("point", "words"),
+    ("point", "message"),
     [("/run", "it is memory"), ("/data/merged", "upperdir"), ("/nfs", "nothing about a disk")],
 )
-def test_a_write_that_would_measure_something_else_is_refused_with_the_next_step(point, words):
-    with pytest.raises(ddprobe.UsageError, match=words):
+def test_a_write_that_would_measure_something_else_is_refused_with_the_next_step(point, message):
+    with pytest.raises(ddprobe.UsageError, match=message):
         ddprobe.refuse_foreign(site(point), [])
     ddprobe.refuse_foreign(site(point), [site(point).mount.fs])
 

@@ -44,7 +44,7 @@ def test_a_textfile_is_replaced_whole_and_readable_by_others(tmp_path):
     ddprobe.replace_file(str(path), "new\n")
     assert path.read_text() == "new\n"
     assert path.stat().st_mode & 0o777 == 0o644
-    assert [left.name for left in tmp_path.iterdir()] == ["ddprobe.prom"]
+    assert [receiver.name for receiver in tmp_path.iterdir()] == ["ddprobe.prom"]
 
 
 def test_a_log_stays_bounded(tmp_path):
@@ -96,7 +96,7 @@ def test_a_write_that_failed_is_not_reported_as_one_that_has_not_ended():
     assert "io_error, a write failed with EROFS" in ddprobe.headline(failed)
 
 
-def test_a_cause_that_is_unknown_is_said_to_be_unknown():
+def test_a_cause_that_is_unknown_is_reported_as_unknown():
     assert "cause unknown (the disk keeps no counters)" in ddprobe.headline(a_reading(cause="unknown"))
 
 
@@ -117,7 +117,7 @@ def test_an_estimate_that_is_a_lower_bound_is_reported_as_one():
     assert "at least" not in ddprobe.headline(bound | {"dd_at_least": False})
 
 
-def test_without_room_for_a_mib_the_headline_says_that_throughput_was_not_measured():
+def test_without_room_for_a_mib_the_headline_states_that_throughput_was_not_measured():
     no_room = a_reading(dd_measured=False, skipped=["bulk: No space left on device (ENOSPC)"])
     assert "throughput not measured" in ddprobe.headline(no_room)
     assert "throughput" not in ddprobe.headline(no_room | {"dd_measured": True})
@@ -191,8 +191,8 @@ def test_an_event_has_at_most_four_kilobytes_and_loses_its_rarest_tasks_first():
     top = [{"comm": "\u2603" * 64, "wchan": "w" * 64, "count": 100 - n} for n in range(50)]
     detail = ddprobe.event_detail(a_reading(dstate={"most": 50, "top": top}), "i-0")
     assert len(detail.encode()) <= 4096
-    kept = json.loads(detail)["top"]
-    assert [task["count"] for task in kept] == [100 - n for n in range(len(kept))]
+    tasks = json.loads(detail)["top"]
+    assert [task["count"] for task in tasks] == [100 - n for n in range(len(tasks))]
 
 
 def test_an_event_goes_out_on_a_change_and_then_every_five_minutes(monkeypatch):
@@ -241,9 +241,9 @@ def test_the_agent_gets_an_embedded_metric():
 
 def test_the_price_is_given_for_thirty_days():
     # 2 x $0.30; 2,592,000 s / 300 s = 8,640 calls at $0.01 a thousand
-    words = ddprobe.price_words(1, 300)
-    assert "$0.60 a month" in words
-    assert "$0.09" in words
+    text = ddprobe.price_words(1, 300)
+    assert "$0.60 a month" in text
+    assert "$0.09" in text
 
 
 # -- streams
@@ -266,12 +266,12 @@ def test_a_pipe_without_a_reader_is_not_waited_for():
 
 
 def test_long_lines_reach_a_slow_reader_whole():
-    left, right = socket.socketpair()
+    receiver, right = socket.socketpair()
     got = []
     reader = threading.Thread(target=lambda: got.extend(iter(lambda: right.recv(65536), b"")))
     reader.start()
-    assert ddprobe.write_stream(left.fileno(), "x" * 500_000, 5)
-    left.close()
+    assert ddprobe.write_stream(receiver.fileno(), "x" * 500_000, 5)
+    receiver.close()
     reader.join(5)
     right.close()
     assert len(b"".join(got)) == 500_000

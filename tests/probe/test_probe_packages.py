@@ -38,11 +38,11 @@ def package(packages: dict[str, Path], kind: str, debian: str) -> Path:
     return packages[kind]
 
 
-def run(*words: object, **more: object) -> str:
+def run(*arguments: object, **more: object) -> str:
     done = subprocess.run(
-        [str(word) for word in words], capture_output=True, text=True, check=False, timeout=120, **more
+        [str(word) for word in arguments], capture_output=True, text=True, check=False, timeout=120, **more
     )
-    assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -156,8 +156,8 @@ def test_nothing_starts_by_being_installed():
 def test_the_units_call_what_there_is():
     for unit in SOURCES.glob("*.service"):
         (command,) = re.findall(r"^ExecStart=(.*)$", unit.read_text(), re.MULTILINE)
-        words = [word for word in command.split()[1:] if not word.startswith("$")]
-        assert ddprobe.parse_command(words).mode in {"run", "serve"}
+        arguments = [word for word in command.split()[1:] if not word.startswith("$")]
+        assert ddprobe.parse_command(arguments).mode in {"run", "serve"}
     service = (SOURCES / "ddprobe.service").read_text()
     watchdog_s = int(re.search(r"WatchdogSec=(\d+)", service)[1])
     assert watchdog_s > ddprobe.parse_command(["serve"]).deadline + 10
@@ -219,7 +219,7 @@ def in_clean_root(tmp_path) -> Iterator[object]:
     with tempfile.TemporaryDirectory(prefix="ddprobe-root-") as folder:
 
         def enter(file: Path, script: str) -> str:
-            words = [
+            arguments = [
                 "unshare",
                 "--mount",
                 "--pid",
@@ -230,7 +230,7 @@ def in_clean_root(tmp_path) -> Iterator[object]:
                 CLEAN_ROOT,
                 "sh",
             ]
-            return run(*words, folder, file, disk, script)
+            return run(*arguments, folder, file, disk, script)
 
         yield enter
 

@@ -21,7 +21,7 @@ ON_A_DISK = LOCAL is not None and LOCAL.fs not in ddprobe.FOREIGN_FS
 
 @pytest.fixture
 def disk(tmp_path) -> list[object]:
-    """A directory to write in; where tests run on no local disk, ddprobe is told to write anyway."""
+    """A directory to write in; if tests do not run on a local disk, an option makes ddprobe write anyway."""
     mount = ddprobe.mount_of(str(tmp_path), ddprobe.parse_mounts(Path("/proc/self/mountinfo").read_text()))
     return ["--allow-fs", mount.fs, "--look", "100ms", tmp_path]
 
@@ -73,8 +73,8 @@ def test_random_data_is_written_where_zeros_would_cost_nothing(probe, disk, tmp_
 
 def test_the_newest_reading_is_in_memory(probe, disk):
     probe.read("run", *disk)
-    (kept,) = probe.run_dir.glob("*.json")
-    assert json.loads(kept.read_text())["schema"] == "burstwatch.reading/v1"
+    (state_file,) = probe.run_dir.glob("*.json")
+    assert json.loads(state_file.read_text())["schema"] == "burstwatch.reading/v1"
 
 
 # -- it does no harm
@@ -118,8 +118,8 @@ def test_memory_is_refused_with_the_next_step(probe, shm_dir):
 
 
 def test_a_run_costs_what_it_may_and_then_looks_only(probe, disk):
-    words = ["run", "--level", "classic", "--max-credit-share", "0.5%", *disk]
-    readings = [probe.read(*words) for _ in range(5)]  # 300 credits were saved up, a run takes 86
+    arguments = ["run", "--level", "classic", "--max-credit-share", "0.5%", *disk]
+    readings = [probe.read(*arguments) for _ in range(5)]  # 300 credits were saved up, a run takes 86
     assert [reading["reached"] for reading in readings] == ["classic"] * 3 + ["passive"] * 2
     assert "again in" in readings[-1]["skipped"][0]
     assert "raise --max-credit-share" in readings[-1]["skipped"][0]
@@ -129,13 +129,13 @@ def test_of_ten_runs_at_once_each_is_counted(probe, disk):
     runs = [probe.start("run", "--json", "-", *disk, stdout=subprocess.PIPE) for _ in range(10)]
     readings = [json.loads(run.communicate(timeout=60)[0]) for run in runs]
     # 600 credits were saved up: no ten climbs together, no lite write beyond that
-    spent = sum(reading["cost"]["credits"] for reading in readings)
-    assert 0 < spent < 600 + 60
+    used = sum(reading["cost"]["credits"] for reading in readings)
+    assert 0 < used < 600 + 60
     last = probe.read("run", *disk)
-    assert last["credits_total"] == spent + last["cost"]["credits"]
+    assert last["credits_total"] == used + last["cost"]["credits"]
 
 
-def test_where_no_volume_is_known_it_is_said_that_nothing_goes_to_aws(probe, disk):
+def test_without_a_known_volume_it_reports_that_nothing_goes_to_aws(probe, disk):
     done = probe.run("run", "--event-bus", "burstwatch-probe", *disk)
     assert "whose volume is not known: --volume-id" in done.stderr
     known = ["--volume-id", "vol-0123456789abcdef0"]
@@ -152,7 +152,7 @@ def test_nothing_is_written_by_explain_and_passive(probe, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "message"),
+    ("arguments", "code", "message"),
     [
         (["run", "--warn", "soon"], 3, "--warn takes a time such as 500ms, 5s or 2m, not 'soon'"),
         (["run", "--exit-style", "npd", "--top", "x"], 2, "--top takes a whole number"),
@@ -162,9 +162,9 @@ def test_nothing_is_written_by_explain_and_passive(probe, tmp_path):
         (["passive", "--run-dir", "/etc/passwd", "/"], 3, "name another with --run-dir"),
     ],
 )
-def test_bad_input_is_one_clear_line(words, code, message):
+def test_bad_input_is_one_clear_line(arguments, code, message):
     done = subprocess.run(
-        [sys.executable, "-IS", PROGRAM, *words], capture_output=True, text=True, check=False, timeout=30
+        [sys.executable, "-IS", PROGRAM, *arguments], capture_output=True, text=True, check=False, timeout=30
     )
     assert done.returncode == code
     output = done.stdout + done.stderr
@@ -202,8 +202,8 @@ def test_all_outputs_at_once(probe, disk, tmp_path):
     graphite.settimeout(10)
     port = graphite.getsockname()[1]
     prom, log = tmp_path / "ddprobe.prom", tmp_path / "readings.json"
-    words = ["--prom", prom, "--json", log, "--collectd", "--graphite", f"127.0.0.1:{port}"]
-    done = probe.run("run", *words, *disk)
+    arguments = ["--prom", prom, "--json", log, "--collectd", "--graphite", f"127.0.0.1:{port}"]
+    done = probe.run("run", *arguments, *disk)
     connection, _ = graphite.accept()
     lines = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
     connection.close()
@@ -216,8 +216,8 @@ def test_all_outputs_at_once(probe, disk, tmp_path):
 
 
 def test_an_output_that_fails_is_reported_and_hides_no_verdict(probe, disk):
-    words = ["--json", "/no/such/folder/x.json", "--graphite", "127.0.0.1:1"]
-    done = probe.run("run", *words, *disk)
+    arguments = ["--json", "/no/such/folder/x.json", "--graphite", "127.0.0.1:1"]
+    done = probe.run("run", *arguments, *disk)
     assert done.returncode == 0
     assert "DDPROBE OK" in done.stdout
     assert "ddprobe: /no/such/folder/x.json: not written: No such file" in done.stderr
@@ -232,8 +232,8 @@ def test_a_caller_gets_end_of_file_although_a_child_is_left(probe, disk, tmp_pat
         "AWS_ENDPOINT_URL": "http://127.0.0.1:1",
     }
     began_s = time.monotonic()
-    words = ["--cloudwatch", "api", "--volume-id", "vol-0123456789abcdef0"]
-    done = probe.run("run", *words, *disk, env=environment)
+    arguments = ["--cloudwatch", "api", "--volume-id", "vol-0123456789abcdef0"]
+    done = probe.run("run", *arguments, *disk, env=environment)
     silent.close()
     assert done.returncode == 0
     assert time.monotonic() - began_s < 8
@@ -249,9 +249,9 @@ def test_serve_notifies_systemd_sends_the_watchdog_signal_writes_and_ends_on_ter
         systemd.settimeout(15)
         prom = probe.run_dir / "ddprobe.prom"
         disk = [word for word in disk if word not in ("--look", "100ms")]
-        words = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, *disk]
+        arguments = ["serve", "--interval", "1s", "--max-credit-share", "100%", "--prom", prom, *disk]
         environment = os.environ | {"NOTIFY_SOCKET": str(tmp_path / "notify")}
-        serving = probe.start(*words, env=environment, stderr=subprocess.PIPE)
+        serving = probe.start(*arguments, env=environment, stderr=subprocess.PIPE)
         try:
             notifications = [systemd.recv(4096).decode() for _ in range(4)]
             until_s = time.monotonic() + 15
@@ -300,10 +300,10 @@ def test_every_command_of_the_pages_is_one_that_is_taken():
     pages = [PROGRAM.parent / "ddprobe.md", *(root / "runbooks").glob("*.md"), *(root / "docs").glob("*.md")]
     page_names = []
     for page in pages:
-        for words in re.findall(
+        for arguments in re.findall(
             r"ddprobe(?:\.py)? ((?:run|serve|passive|explain) [^`\"|\n]*)", page.read_text()
         ):
-            ddprobe.parse_command(words.split())
+            ddprobe.parse_command(arguments.split())
             page_names.append(page.name)
     assert {"ddprobe.md", "HostStallReported.md"} <= set(page_names)
 
@@ -362,8 +362,8 @@ def test_every_cause_and_metric_is_explained():
 # -- resident
 
 
-def the_probe(shm_dir, path, *words: str) -> ddprobe.Probe:
-    options = ddprobe.parse_command([*words, str(path)])
+def the_probe(shm_dir, path, *arguments: str) -> ddprobe.Probe:
+    options = ddprobe.parse_command([*arguments, str(path)])
     return ddprobe.Probe(
         options, ddprobe.find_site(str(path), 10), ddprobe.StateDirs(str(shm_dir)), lambda: None
     )

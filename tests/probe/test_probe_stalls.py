@@ -25,7 +25,7 @@ def cold_and_stalled(loop_disk: ThrottledDisk, path: Path) -> Iterator[None]:
     loop_disk.forget()
     (loop_disk.path / "stuck").touch()
     loop_disk.stall()
-    words = [
+    arguments = [
         "dd",
         "if=/dev/zero",
         f"of={loop_disk.path}/stuck",
@@ -34,7 +34,7 @@ def cold_and_stalled(loop_disk: ThrottledDisk, path: Path) -> Iterator[None]:
         "oflag=direct",
         "status=none",
     ]
-    writer = start(words, stderr=subprocess.DEVNULL)  # all else waits behind it
+    writer = start(arguments, stderr=subprocess.DEVNULL)  # all else waits behind it
     until_s = time.monotonic() + 10
     while not loop_disk.writes_under_way() and time.monotonic() < until_s:
         time.sleep(0.02)
@@ -48,17 +48,17 @@ def cold_and_stalled(loop_disk: ThrottledDisk, path: Path) -> Iterator[None]:
 
 def find_stuck_processes(probe: Probe) -> list[str]:
     """Processes of these runs that are in state D."""
-    left = []
+    stuck = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 state = (entry / "stat").read_text().rpartition(")")[2].split()[0]
-                is_ours = os.fsencode(probe.run_dir) in (entry / "cmdline").read_bytes()
+                is_own = os.fsencode(probe.run_dir) in (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if state == "D" and is_ours:
-                left.append(entry.name)
-    return left
+            if state == "D" and is_own:
+                stuck.append(entry.name)
+    return stuck
 
 
 def catches_sigterm(pid: int) -> bool:
@@ -68,10 +68,10 @@ def catches_sigterm(pid: int) -> bool:
     return bool(int(caught.split()[1], 16) >> (signal.SIGTERM - 1) & 1)
 
 
-def start_often(probe: Probe, *words: object, times: int = 6, **more: object) -> list[str]:
+def start_often(probe: Probe, *arguments: object, times: int = 6, **more: object) -> list[str]:
     ticks = []
     for _ in range(times):
-        ticks.append(probe.start(*words, stderr=subprocess.DEVNULL, **more))
+        ticks.append(probe.start(*arguments, stderr=subprocess.DEVNULL, **more))
         time.sleep(0.1)
     return [tick.communicate(timeout=30)[0] for tick in ticks]
 
@@ -79,27 +79,27 @@ def start_often(probe: Probe, *words: object, times: int = 6, **more: object) ->
 @pytest.mark.parametrize("mode", ["run", "passive", "explain"])
 def test_starts_on_a_path_that_cannot_be_looked_up_leave_one_process(loop_disk, probe, mode):
     options = {"run": QUICK, "passive": ["--look", "500ms", "--crit", "2s"], "explain": []}
-    words = [mode, "--run-dir", probe.run_dir, *options[mode]]
+    arguments = [mode, "--run-dir", probe.run_dir, *options[mode]]
     with cold_and_stalled(loop_disk, loop_disk.path / "a" / "b"):
-        start_often(probe, *words, loop_disk.path / "a" / "b", stdout=subprocess.DEVNULL)
-        left = find_stuck_processes(probe)
-        assert len(left) == 1
-    assert gone(left)
+        start_often(probe, *arguments, loop_disk.path / "a" / "b", stdout=subprocess.DEVNULL)
+        stuck = find_stuck_processes(probe)
+        assert len(stuck) == 1
+    assert gone(stuck)
 
 
 @pytest.mark.parametrize("how", ["stall", "freeze"])
 def test_starts_with_every_output_on_the_stalled_disk_leave_one_process(loop_disk, probe, how):
     out, log, prom = (loop_disk.path / f"{how}.{name}" for name in ("out", "json", "prom"))
-    words = ["run", *QUICK, "--json", log, "--prom", prom, loop_disk.path]
-    assert probe.run(*words).returncode == 0
+    arguments = ["run", *QUICK, "--json", log, "--prom", prom, loop_disk.path]
+    assert probe.run(*arguments).returncode == 0
     with out.open("a") as stdout:
         getattr(loop_disk, how)()
-        start_often(probe, *words, stdout=stdout)
-        left = find_stuck_processes(probe)
-        assert len(left) == 1
+        start_often(probe, *arguments, stdout=stdout)
+        stuck = find_stuck_processes(probe)
+        assert len(stuck) == 1
         loop_disk.thaw()
-    assert gone(left)
-    probe.run(*words)
+    assert gone(stuck)
+    probe.run(*arguments)
     assert [json.loads(line)["completed"] for line in log.read_text().splitlines()] == [
         True, *[False] * 6, True,
     ]  # fmt: skip
@@ -115,8 +115,8 @@ def test_a_lookup_that_does_not_return_is_reported_for_the_disk_it_waits_for_and
     with cold_and_stalled(loop_disk, loop_disk.path / "c" / "d"):
         for _ in range(2):
             line = probe.run("run", *QUICK, link).stdout
-            (kept,) = probe.run_dir.glob("*.json")
-            readings.append(json.loads(kept.read_text()))
+            (state_file,) = probe.run_dir.glob("*.json")
+            readings.append(json.loads(state_file.read_text()))
     first, second = readings
     assert (first["verdict"], first["disks"], first["mount"]) == (
         "crit",
@@ -134,15 +134,15 @@ def test_a_lookup_that_does_not_return_is_reported_for_the_disk_it_waits_for_and
 def test_a_path_that_was_known_before_its_disk_stuck_is_not_looked_up_again(loop_disk, probe):
     path = loop_disk.path / "e"
     path.mkdir(exist_ok=True)
-    words = ["run", *QUICK, path]
-    assert probe.run(*words).returncode == 0
+    arguments = ["run", *QUICK, path]
+    assert probe.run(*arguments).returncode == 0
     loop_disk.freeze()
-    assert probe.read(*words)["completed"] is False
+    assert probe.read(*arguments)["completed"] is False
     place = next(probe.run_dir.glob("path-*.place"))
     assert place.read_text() == str(path)
     (lookup,) = probe.run_dir.glob("path-*.lock")
     noted = lookup.stat().st_mtime_ns
-    again = probe.read(*words)
+    again = probe.read(*arguments)
     assert "still has one under way" in again["skipped"][0]
     assert lookup.stat().st_mtime_ns == noted
     loop_disk.thaw()
@@ -151,7 +151,7 @@ def test_a_path_that_was_known_before_its_disk_stuck_is_not_looked_up_again(loop
 def test_one_deadline_holds_for_all_paths_and_the_worst_comes_first(loop_disk, probe, tmp_path):
     loop_disk.freeze()
     loop_disk.stall()
-    words = [
+    arguments = [
         "run",
         "--level",
         "classic",
@@ -164,7 +164,7 @@ def test_one_deadline_holds_for_all_paths_and_the_worst_comes_first(loop_disk, p
         loop_disk.path,
     ]
     began_s = time.monotonic()
-    done = probe.run(*words)
+    done = probe.run(*arguments)
     took_s = time.monotonic() - began_s
     loop_disk.thaw()
     assert done.returncode == 2
@@ -174,9 +174,9 @@ def test_one_deadline_holds_for_all_paths_and_the_worst_comes_first(loop_disk, p
 
 
 def test_serve_ends_within_the_time_of_its_unit_also_while_a_write_is_stuck(loop_disk, probe):
-    words = ["serve", "--interval", "1s", "--max-credit-share", "100%", loop_disk.path]
+    arguments = ["serve", "--interval", "1s", "--max-credit-share", "100%", loop_disk.path]
     loop_disk.freeze()
-    serving = probe.start(*words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    serving = probe.start(*arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         until_s = time.monotonic() + 10
         while (
@@ -214,10 +214,10 @@ def test_an_overlay_on_two_disks_is_refused_with_the_next_step(loop_disk, probe)
 
 
 @pytest.mark.parametrize(
-    ("words", "limit", "code"),
+    ("arguments", "limit", "code"),
     [(["--level", "classic"], "1M", 3), (["--level", "classic", "--engine", "dd"], "1M", 3), ([], "700K", 0)],
 )
-def test_a_quota_that_a_run_filled_is_free_again(probe, tmp_path, words, limit, code):
+def test_a_quota_that_a_run_filled_is_free_again(probe, tmp_path, arguments, limit, code):
     if os.geteuid() != 0 or not shutil.which("mkfs.btrfs"):
         pytest.skip("a quota of btrfs needs root and mkfs.btrfs")
     script = """
@@ -233,8 +233,8 @@ def test_a_quota_that_a_run_filled_is_free_again(probe, tmp_path, words, limit, 
     dd if=/dev/urandom of="$0/mounted/data/theirs" bs=64k count=8 conv=fsync
     exit $code
     """
-    random = [] if "dd" in words else ["--data", "random"]
-    command = probe.command("run", *words, *random, "--json", "-", tmp_path / "mounted" / "data")
+    random = [] if "dd" in arguments else ["--data", "random"]
+    command = probe.command("run", *arguments, *random, "--json", "-", tmp_path / "mounted" / "data")
     # the mount is gone with its name space, and the loop device with the mount
     done = subprocess.run(
         ["unshare", "-m", "sh", "-ec", script, tmp_path, limit, *command],

@@ -63,7 +63,7 @@ def test_a_folder_that_was_tidied_away_is_made_again(state_dirs, shm_dir):
 
 
 def wait_until(is_so):
-    """Whether it comes to be so: what was killed is gone when the kernel gets round to it."""
+    """Whether it is so in the end: what was killed is gone when the kernel gets round to it."""
     deadline = time.monotonic() + 10
     while not (result := is_so()) and time.monotonic() < deadline:
         time.sleep(0.01)
@@ -215,7 +215,7 @@ def test_the_output_of_a_child_task_is_read_although_no_time_is_left():
     assert child.answer(0.0) == "done"
 
 
-def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
+def test_when_no_process_can_be_started_it_names_what_to_do(monkeypatch):
     def refuse() -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
@@ -226,7 +226,7 @@ def test_where_no_process_can_be_started_it_is_said_what_to_do(monkeypatch):
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-def test_a_child_task_that_fails_says_nothing_and_is_over():
+def test_a_child_task_that_fails_prints_nothing_and_is_over():
     assert ddprobe.ChildTask(lambda send: send(1 / 0)).answer(5) is None
 
 

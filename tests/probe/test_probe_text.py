@@ -31,10 +31,10 @@ def test_names_that_others_chose_lose_control_characters_and_length():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"), [(0.00071, "0.71 ms"), (0.4, "400 ms"), (22.37, "22.4 s"), (4000, "67 min")]
+    ("seconds", "text"), [(0.00071, "0.71 ms"), (0.4, "400 ms"), (22.37, "22.4 s"), (4000, "67 min")]
 )
-def test_durations_have_three_figures_and_a_unit(seconds, words):
-    assert ddprobe.duration(seconds) == words
+def test_durations_have_three_figures_and_a_unit(seconds, text):
+    assert ddprobe.duration(seconds) == text
 
 
 def test_values_do_not_change_and_must_be_complete():
@@ -78,16 +78,27 @@ def test_values_of_options_are_read_with_their_units(kind, text, value):
 
 
 def test_every_fault_of_a_command_line_is_named_at_once():
-    words = ["run", "--warn", "soon", "--crit=-3", "--levle", "--top", "0", "--passive-every", "3s", "/data"]
+    arguments = [
+        "run",
+        "--warn",
+        "soon",
+        "--crit=-3",
+        "--levle",
+        "--top",
+        "0",
+        "--passive-every",
+        "3s",
+        "/data",
+    ]
     with pytest.raises(ddprobe.UsageError) as refused:
-        ddprobe.parse_command(words)
+        ddprobe.parse_command(arguments)
     message = str(refused.value)
     for part in ("--warn", "'soon'", "--crit", "--levle", "--top", "--passive-every means nothing to run"):
         assert part in message
 
 
 @pytest.mark.parametrize(
-    ("words", "fault"),
+    ("arguments", "fault"),
     [
         (["run", "--warn", "6s"], "--warn 6s is above --crit 5s"),
         (["run", "--deadline", "2s"], "no verdict could be reached"),
@@ -103,9 +114,9 @@ def test_every_fault_of_a_command_line_is_named_at_once():
         (["run", "--json"], "--json needs a value"),
     ],
 )
-def test_options_that_cannot_be_together_are_refused_with_the_arithmetic(words, fault):
+def test_options_that_cannot_be_together_are_refused_with_the_arithmetic(arguments, fault):
     with pytest.raises(ddprobe.UsageError, match=fault):
-        ddprobe.parse_command(words)
+        ddprobe.parse_command(arguments)
 
 
 def test_the_defaults_spend_less_than_a_hundredth_of_the_smallest_baseline():
@@ -129,10 +140,10 @@ def test_the_help_fits_eighty_columns_and_names_every_option():
     assert "runbooks/HostStallReported.md" in text
 
 
-@pytest.mark.parametrize("words", [["--writes", "²"], ["--graphite", "h:²"], ["--writes", "9" * 5_000]])
-def test_a_figure_that_is_no_digit_is_a_fault_of_the_command_line(words):
+@pytest.mark.parametrize("arguments", [["--writes", "²"], ["--graphite", "h:²"], ["--writes", "9" * 5_000]])
+def test_a_figure_that_is_no_digit_is_a_fault_of_the_command_line(arguments):
     with pytest.raises(ddprobe.UsageError, match="takes"):
-        ddprobe.parse_command(["run", *words, "/data"])
+        ddprobe.parse_command(["run", *arguments, "/data"])
 
 
 def test_what_was_typed_is_shown_safely():

@@ -354,13 +354,13 @@ def count_by_kind(took_s) -> dict[str, int]:
     return {kind: len(seconds) for kind, seconds in took_s.items()}
 
 
-def test_a_healthy_disk_is_asked_for_the_lite_writes_and_two_of_a_mib():
+def test_a_healthy_disk_gets_the_lite_writes_and_two_of_a_mib():
     assert count_by_kind(series(healthy)) == {"lite": 6, "bulk": 2}
     assert count_by_kind(series(healthy, writes=16)) == {"lite": 16, "bulk": 2}
     assert count_by_kind(series(healthy, enough_s=None)) == {"lite": 6}
 
 
-def test_where_credits_are_short_a_slow_disk_is_asked_for_no_more_than_a_healthy_one():
+def test_with_few_credits_a_slow_disk_gets_no_more_requests_than_a_healthy_one():
     for slow in (at_iops(100, 10), at_bytes(5.4e6)):
         assert count_by_kind(series(slow, extra=False)) == {"lite": 6, "bulk": 2}
 

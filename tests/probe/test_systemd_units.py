@@ -37,9 +37,9 @@ def seconds(text: str) -> int:
     return int(number) * (60 if unit == "min" else 1)
 
 
-def analyze(*words: object) -> subprocess.CompletedProcess:
+def analyze(*arguments: object) -> subprocess.CompletedProcess:
     needs("systemd-analyze", "systemd")
-    command = ["systemd-analyze", *map(str, words)]
+    command = ["systemd-analyze", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
 
 
@@ -92,21 +92,23 @@ def members(word: str) -> list[str]:
     if not word.startswith("@"):
         return [word]
     lines = analyze("syscall-filter", word).stdout.splitlines()
-    words = [line.strip() for line in lines[1:] if line.strip() and not line.strip().startswith("#")]
-    return [name for inner in words for name in members(inner)]
+    arguments = [line.strip() for line in lines[1:] if line.strip() and not line.strip().startswith("#")]
+    return [name for inner in arguments for name in members(inner)]
 
 
-def in_the_sandbox(unit: str, trace: Path, words: list[object]) -> subprocess.Popen:
+def in_the_sandbox(unit: str, trace: Path, arguments: list[object]) -> subprocess.Popen:
     """Start ddprobe with the capabilities of its unit, every system call written down."""
     needs("strace", "strace")
     needs("setpriv", "util-linux")
     if os.geteuid() != 0:
         pytest.skip("NOT TESTED HERE: dropping capabilities needs root")
-    kept = [name.removeprefix("CAP_").lower() for name in settings(unit)["CapabilityBoundingSet"][0].split()]
-    bounds = ",".join(["-all", *(f"+{name}" for name in kept)])
+    capabilities = [
+        name.removeprefix("CAP_").lower() for name in settings(unit)["CapabilityBoundingSet"][0].split()
+    ]
+    bounds = ",".join(["-all", *(f"+{name}" for name in capabilities)])
     tracing = ["strace", "--follow-forks", "--quiet=all", "--output", trace]
     sandbox = ["setpriv", "--no-new-privs", "--bounding-set", bounds, "--inh-caps", "-all"]
-    command = [*tracing, *sandbox, "/usr/bin/python3", "-IS", PROGRAM, *words]
+    command = [*tracing, *sandbox, "/usr/bin/python3", "-IS", PROGRAM, *arguments]
     return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -124,8 +126,8 @@ def check_calls(unit: str, trace: Path) -> None:
 @pytest.mark.parametrize("more", [[], ["--level", "classic"], ["--level", "classic", "--engine", "dd"]])
 def test_a_run_makes_no_system_call_that_its_unit_refuses(shm_dir, tmp_path, more):
     trace, prom = tmp_path / "trace", tmp_path / "p.prom"
-    words = ["run", "--run-dir", shm_dir, *OPTIONS, prom, *more, tmp_path]
-    with in_the_sandbox("ddprobe-run.service", trace, words) as running:
+    arguments = ["run", "--run-dir", shm_dir, *OPTIONS, prom, *more, tmp_path]
+    with in_the_sandbox("ddprobe-run.service", trace, arguments) as running:
         output = running.communicate(timeout=60)
     assert running.returncode in {0, 1, 2}, output
     assert prom.exists()
@@ -135,8 +137,8 @@ def test_a_run_makes_no_system_call_that_its_unit_refuses(shm_dir, tmp_path, mor
 def test_serve_makes_no_system_call_that_its_unit_refuses(shm_dir, tmp_path):
     trace, prom = tmp_path / "trace", tmp_path / "p.prom"
     quick = ["--interval", "1s", "--passive-every", "200ms", "--max-credit-share", "100%"]
-    words = ["serve", "--run-dir", shm_dir, *OPTIONS, prom, *quick, tmp_path]
-    with in_the_sandbox("ddprobe.service", trace, words) as running:
+    arguments = ["serve", "--run-dir", shm_dir, *OPTIONS, prom, *quick, tmp_path]
+    with in_the_sandbox("ddprobe.service", trace, arguments) as running:
         try:
             until_s = time.monotonic() + 30
             while not prom.exists() and running.poll() is None and time.monotonic() < until_s:

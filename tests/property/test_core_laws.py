@@ -1,4 +1,4 @@
-"""Laws of the core: what a forecast may claim, what noise may do, and that nobody is told twice or never.
+"""Laws of the core: what a forecast may claim, what noise may do, and that no one is notified twice or never.
 
 Volumes are played minute by minute: a demand in IOPS goes in, the one-minute minima of the balance come out.
 """
@@ -67,8 +67,8 @@ def played_volumes(draw):
     """A baseline, the minima seen so far and the credits really left."""
     baseline = baseline_iops(draw(sizes_gib))
     start = draw(st.floats(0, BUCKET_CREDITS))
-    series, left = minima_of(start, baseline, draw(st.lists(demands_iops, min_size=1, max_size=70)))
-    return baseline, series, left
+    series, remaining = minima_of(start, baseline, draw(st.lists(demands_iops, min_size=1, max_size=70)))
+    return baseline, series, remaining
 
 
 # forecasts
@@ -77,10 +77,10 @@ def played_volumes(draw):
 @settings(max_examples=400, deadline=None)
 @given(played_volumes(), st.integers(0, 1_800), st.lists(demands_iops, max_size=60))
 def test_no_volume_is_empty_before_its_soonest_empty_time(played, age_s, demand):
-    baseline, series, left = played
+    baseline, series, remaining = played
     result = forecast(series, bucket=gp2_bucket(baseline), age_s=age_s)
-    really_dry_in_s = empty_after_s(left, baseline, demand) - age_s
-    assert result.soonest_empty_s <= max(0.0, really_dry_in_s) + TOLERANCE
+    actual_empty_in_s = empty_after_s(remaining, baseline, demand) - age_s
+    assert result.soonest_empty_s <= max(0.0, actual_empty_in_s) + TOLERANCE
 
 
 @settings(max_examples=300, deadline=None)
@@ -108,14 +108,14 @@ def test_under_a_constant_drain_the_estimate_is_credits_over_drain_less_age(size
     baseline = baseline_iops(size_gib)
     drain = min(drain, BURST_IOPS - baseline)
     count = data.draw(st.integers(4, min(90, BUCKET_CREDITS // (60 * drain))))
-    left = data.draw(st.floats(0, BUCKET_CREDITS - 60 * drain * (count - 1)))
-    values = tuple(pct(left + 60 * drain * minute) for minute in reversed(range(count)))
+    remaining = data.draw(st.floats(0, BUCKET_CREDITS - 60 * drain * (count - 1)))
+    values = tuple(pct(remaining + 60 * drain * minute) for minute in reversed(range(count)))
     result = forecast(
         Series(tuple(60 * m for m in range(count)), values), bucket=gp2_bucket(baseline), age_s=age_s
     )
     assert result.is_draining
     assert isclose(result.drain_per_s, drain, rel_tol=1e-6)
-    assert isclose(result.time_to_empty_s, max(0.0, left / drain - age_s), rel_tol=1e-6, abs_tol=1e-3)
+    assert isclose(result.time_to_empty_s, max(0.0, remaining / drain - age_s), rel_tol=1e-6, abs_tol=1e-3)
 
 
 def is_announced(result: Forecast, credits_left: float) -> bool:
@@ -196,13 +196,13 @@ def calm_loads(draw, *, noise_iops: int) -> SteadyLoad:
 
 @st.composite
 def draining_loads(draw, *, noise_iops: int) -> SteadyLoad:
-    """The volume would be dry within three hours."""
-    size_gib, dry_in_min = draw(sizes_gib), draw(st.integers(5, 180))
-    fastest = min(BURST_IOPS - baseline_iops(size_gib), int(80 * CREDITS_PER_PCT / 60 / dry_in_min))
-    slowest = int(9 * CREDITS_PER_PCT / 60 / dry_in_min) + 1
+    """The volume would be empty within three hours."""
+    size_gib, empty_in_min = draw(sizes_gib), draw(st.integers(5, 180))
+    fastest = min(BURST_IOPS - baseline_iops(size_gib), int(80 * CREDITS_PER_PCT / 60 / empty_in_min))
+    slowest = int(9 * CREDITS_PER_PCT / 60 / empty_in_min) + 1
     assume(slowest <= fastest)
     drain = draw(st.integers(slowest, fastest))
-    return draw(steady_loads(size_gib, drain, pct(60 * drain * dry_in_min), noise_iops=noise_iops))
+    return draw(steady_loads(size_gib, drain, pct(60 * drain * empty_in_min), noise_iops=noise_iops))
 
 
 WITHIN_S = {Level.WARNING: 3_600, Level.CRITICAL: 900}
@@ -220,7 +220,7 @@ def test_a_noisy_minute_of_a_volume_that_does_not_drain_enters_no_level_above_wa
 @given(draining_loads(noise_iops=BURST_IOPS), st.sampled_from([Level.OK, Level.WATCH]))
 def test_a_noisy_minute_only_brings_forward_a_level_that_was_near(load, last):
     # It costs d credits at most, and soonest_empty > 8 min leaves more than 8 d. A level within W needs a
-    # horizon of W / 3 at least, over which d adds no more than 3 d: B <= W g + 4 d, so B / g < 1.8 W.
+    # horizon of W / 3 at least. Over it d adds no more than 3 d: B <= W g + 4 d, so B / g < 1.8 W.
     (clean_level, clean), (noisy_level, noisy) = (
         load.judge(series, last) for series in (load.clean, load.noisy)
     )
@@ -296,7 +296,7 @@ def test_any_evidence_leads_to_a_decision_and_always_to_the_same(first, then, mo
     assert (assessment.sample is None) == (assessment.unknown_reason is not None)
 
 
-# who is told
+# who is notified
 
 
 def series_at(level: Level, newest_starts_s: int) -> Series:
@@ -313,10 +313,10 @@ def series_at(level: Level, newest_starts_s: int) -> Series:
 
 
 DATA_MISSING = [UnknownReason.DETACHED, UnknownReason.INSTANCE_STOPPED, UnknownReason.NOT_BURSTABLE_TYPE]
-SEEN = [Level.OK, Level.WATCH, Level.WARNING, Level.CRITICAL, Level.EXHAUSTED]
+SEEN_LEVELS = [Level.OK, Level.WATCH, Level.WARNING, Level.CRITICAL, Level.EXHAUSTED]
 MISSING = [UnknownReason.TELEMETRY_GAP, UnknownReason.READ_FAILED, UnknownReason.TOO_NEW]
 steps = st.tuples(
-    st.integers(1, 9_000), st.one_of(st.sampled_from(SEEN), st.sampled_from([*MISSING, *DATA_MISSING]))
+    st.integers(1, 9_000), st.one_of(st.sampled_from(SEEN_LEVELS), st.sampled_from([*MISSING, *DATA_MISSING]))
 )
 
 
@@ -329,10 +329,10 @@ MISSING_LOOKS = {
 }
 
 
-def evidence_of(shown: Level | UnknownReason, now_s: int) -> dict:
-    if isinstance(shown, Level):
-        return {"balance": series_at(shown, now_s - 120)}
-    return {"balance": Series()} | MISSING_LOOKS.get(shown, {"arrived_at_s": now_s})
+def evidence_of(evidence: Level | UnknownReason, now_s: int) -> dict:
+    if isinstance(evidence, Level):
+        return {"balance": series_at(evidence, now_s - 120)}
+    return {"balance": Series()} | MISSING_LOOKS.get(evidence, {"arrived_at_s": now_s})
 
 
 class AlertReader:
@@ -376,9 +376,9 @@ class AlertReader:
 @given(st.lists(steps, max_size=40))
 def test_every_change_and_recovery_is_reported_once(history):
     tracked, reader, now_s, revision = TrackedVolume(), AlertReader(), NOON_S, 0
-    for waited_s, shown in [*history, (60, Level.OK), (60, Level.OK)]:
+    for waited_s, evidence in [*history, (60, Level.OK), (60, Level.OK)]:
         now_s += waited_s
-        decision = tracked.evaluate(now_s, **evidence_of(shown, now_s))
+        decision = tracked.evaluate(now_s, **evidence_of(evidence, now_s))
         expected = reader.expected_alert(decision, now_s)
         assert len(decision.alerts) == expected or (expected is None and len(decision.alerts) <= 1)
         for alert in decision.alerts:
@@ -398,12 +398,12 @@ def test_every_change_and_recovery_is_reported_once(history):
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(steps, max_size=20))
-def test_mode_observe_evaluates_and_alerts_nobody(history):
+def test_mode_observe_evaluates_and_alerts_no_one(history):
     observing, alerting, now_s = TrackedVolume(mode=Mode.OBSERVE), TrackedVolume(), NOON_S
-    for waited_s, shown in history:
+    for waited_s, evidence in history:
         now_s += waited_s
         decisions = [
-            tracked.evaluate(now_s, **evidence_of(shown, now_s)) for tracked in (observing, alerting)
+            tracked.evaluate(now_s, **evidence_of(evidence, now_s)) for tracked in (observing, alerting)
         ]
         assert decisions[0].level is decisions[1].level
     assert observing.alerts == []

@@ -1,6 +1,6 @@
-"""Whatever became of the balance, and whatever CloudWatch leaves untold: no wrong answer is given.
+"""Whatever happened to the balance, and whatever CloudWatch leaves out: no wrong answer is given.
 
-A world is lived in steps of ten seconds, by arithmetic of its own: the volume is gp2 until some moment of its
+A world is lived in steps of ten seconds, by arithmetic of its own. The volume is gp2 until some moment of its
 way out and again from some moment of its way back. Operations take credits a little other than they are
 counted, earning is a little off, datapoints are read at any moment of their period, rounded, and missing.
 """
@@ -33,7 +33,7 @@ class World:
     hypothesis: Hypothesis
     size_gib: int
     balance_pct: float
-    left: int
+    left_step: int
     on_target: int
     return_started: int
     returned: int
@@ -88,7 +88,7 @@ class World:
                 balance.append((start_s, min(100.0, max(0.0, pct))))
         return RoundTrip(
             size_gib=self.size_gib,
-            left_at_s=START_S + self.left * STEP_S,
+            left_at_s=START_S + self.left_step * STEP_S,
             arrived_at_s=START_S + self.on_target * STEP_S,
             return_started_at_s=START_S + self.return_started * STEP_S,
             returned_at_s=START_S + self.returned * STEP_S,
@@ -100,8 +100,8 @@ class World:
 @st.composite
 def worlds(draw) -> tuple[World, RoundTrip]:
     minutes = MINUTE_STEPS
-    left = draw(st.integers(10 * minutes, 40 * minutes))
-    on_target_s = left + draw(st.integers(1, 40 * minutes))
+    left_step = draw(st.integers(10 * minutes, 40 * minutes))
+    on_target_s = left_step + draw(st.integers(1, 40 * minutes))
     return_s = on_target_s + draw(st.integers(5 * minutes, 120 * minutes))
     home = return_s + draw(st.integers(1, 40 * minutes))
     iops = st.one_of(st.just(0.0), st.floats(0, 200), st.floats(0, 3500))
@@ -109,12 +109,12 @@ def worlds(draw) -> tuple[World, RoundTrip]:
         hypothesis=draw(st.sampled_from(Hypothesis)),
         size_gib=draw(st.one_of(st.sampled_from([8, 60, 100]), st.integers(1, 999))),
         balance_pct=draw(st.one_of(st.floats(0, 100), st.sampled_from([0.0, 20.0, 40.0, 60.0, 100.0]))),
-        left=left,
+        left_step=left_step,
         on_target=on_target_s,
         return_started=return_s,
         returned=home,
         ends=home + 25 * minutes,
-        gp2_until=draw(st.integers(left, on_target_s)),
+        gp2_until=draw(st.integers(left_step, on_target_s)),
         gp2_from=draw(st.integers(return_s, home)),
         loads=draw(st.one_of(st.just([0.0]), st.lists(iops, min_size=1, max_size=12))),
         earns=draw(st.floats(0.95, 1.05)),
@@ -126,7 +126,7 @@ def worlds(draw) -> tuple[World, RoundTrip]:
         period_s=draw(st.sampled_from([60, 60, 300])),
         reads=draw(st.lists(st.integers(0, 30), min_size=1, max_size=7)),
         noise_pct=draw(st.one_of(st.just([0.0]), st.lists(st.floats(-1, 1), min_size=1, max_size=7))),
-        known_until=draw(st.integers(left, on_target_s)),
+        known_until=draw(st.integers(left_step, on_target_s)),
         known_from=draw(st.integers(return_s, home)),
         gaps=(draw(some), draw(some)),
     )
@@ -151,14 +151,14 @@ def test_a_quiet_volume_away_long_enough_gives_an_answer(lived, hypothesis):
     world, _ = lived
     world.hypothesis, world.size_gib, world.balance_pct, world.loads = hypothesis, 60, 30.0, [0.0]
     world.earns, world.takes = 1.0, 1.0
-    ways = (min(world.on_target - world.left, 60), min(world.returned - world.return_started, 60))
+    ways = (min(world.on_target - world.left_step, 60), min(world.returned - world.return_started, 60))
     world.on_target, world.return_started = (
-        world.left + ways[0],
-        world.left + ways[0] + 60 * MINUTE_STEPS,
+        world.left_step + ways[0],
+        world.left_step + ways[0] + 60 * MINUTE_STEPS,
     )
     world.returned = world.return_started + ways[1]
     world.ends = world.returned + 25 * MINUTE_STEPS
-    world.gp2_until = min(max(world.gp2_until, world.left), world.on_target)
+    world.gp2_until = min(max(world.gp2_until, world.left_step), world.on_target)
     world.gp2_from = min(max(world.gp2_from, world.return_started), world.returned)
     world.credits_now, world.served = [], []
     world.simulate()
@@ -185,7 +185,7 @@ UPLIFTS = ["accepted", "linear", "completed"]
 
 @pytest.mark.parametrize("balance_after", HYPOTHESES)
 def test_the_lab_setting_is_identified_whenever_it_switches(balance_after):
-    """Nobody documents when a balance stops and comes back, nor when what is new is felt."""
+    """It is not documented when a balance stops and comes back, nor when what is new is felt."""
     for moment, uplift in product(MOMENTS, UPLIFTS):
         round_trip = modification_times(balance_after=balance_after, balance_switches=moment, uplift=uplift)
         assert reach_verdict(round_trip).conclusion == HYPOTHESES[balance_after], (moment, uplift)

@@ -124,10 +124,10 @@ def test_days_are_counted_once_and_only_where_they_are_known(history, fall):
 def test_a_day_that_is_dropped_is_no_longer_known_and_changes_no_other(history, fall, day):
     ends_s = NOON_S - day * DAY_S + 1800
     begins_s = fall.began_at_s - day * DAY_S - 1800
-    kept = Series.from_pairs(
+    remaining = Series.from_pairs(
         (s, v) for s, v in zip(history.starts_at_s, history.values, strict=True) if not begins_s <= s < ends_s
     )
-    before, after = compare_same_hour(history, fall), compare_same_hour(kept, fall)
+    before, after = compare_same_hour(history, fall), compare_same_hour(remaining, fall)
     assert before.known_days - after.known_days in (0, 1)
     assert before.matching_days - after.matching_days in (0, before.known_days - after.known_days)
 

@@ -1,4 +1,4 @@
-"""Whatever happens to volumes, watchdogs and operators, and whoever dies: the rules of flipping hold.
+"""Whatever happens to volumes, watchdogs and operators, and though processes die: the rules of flipping hold.
 
 Hypothesis writes the story: loads, ticks that are lost, doubled or late, faults of AWS, changes by others,
 operators, windows and deaths at any effect. The rules are judged by the lab's own record of what it accepted.
@@ -83,7 +83,7 @@ def labs(draw, policy: Policy) -> LabSettings:
 
 @st.composite
 def plots(draw) -> tuple[str, int, str] | None:
-    """Somebody's deed near an effect that matters, so many effects later; None where all goes well."""
+    """An action near an effect that matters, this many effects later; None if nothing interferes."""
     action = draw(
         st.sampled_from([None, None, "dies", "dies", "dies", "look", "hold", "flip", "back", "others"])
     )
@@ -147,7 +147,7 @@ class FlipStateMachine(RuleBasedStateMachine):
             else world.run_concurrent_pass
         )
 
-    # Time, and what volumes are asked for
+    # Time, and the load of volumes
 
     @rule(
         pace=st.one_of(
@@ -315,7 +315,7 @@ class FlipStateMachine(RuleBasedStateMachine):
 
     @rule(which=VOLUME_INDEXES)
     def others_detach_or_attach_it(self, which):
-        """Nobody looks until something else happens."""
+        """No one looks until something else happens."""
         if volume_id := self.volume(which):
             is_attached = self.fleet.find(volume_id).attachment is not None
             (self.world.detach if is_attached else self.world.attach)(volume_id)
@@ -356,7 +356,7 @@ class FlipStateMachine(RuleBasedStateMachine):
         command=st.sampled_from(["hold", "hold all", "release", "release", "window", "no window"]),
         span=st.integers(5, 300),
     )  # fmt: skip
-    def an_operator_says(self, which, command, span):
+    def an_operator_commands(self, which, command, span):
         world, volume_id = self.world, self.volume(which)
         match command:
             case "hold" | "hold all":
@@ -383,7 +383,7 @@ class FlipStateMachine(RuleBasedStateMachine):
     # What must be so in the end
 
     def come_to_rest(self):
-        """Everything is mended and nobody asks anything: nothing stays open, and who may return does."""
+        """All is repaired and no one requests anything: nothing stays open, and who may return does."""
         world = self.world
         world.clear_faults()
         world.mark_window("release", starts=False)
@@ -439,7 +439,7 @@ def check_modification_budget(world, volume_id):
 
 
 def check_attribution(world, volume_id):
-    """Nobody is said to have changed a volume that nobody changed."""
+    """No one is reported to have changed a volume that no one changed."""
     blamed = world.entries(volume_id, EntryKind.CHANGED_BY_OTHERS)
     assert volume_id in world.externally_changed or not blamed, f"{volume_id} was changed by nobody: {blamed}"
 
@@ -452,17 +452,17 @@ def check_remembered_original(world, volume_id):
     open_since_s = state.flip.requested_at_s if state and state.flip and state.flip.is_under_way else None
     for item in recent:
         is_known = any(
-            abs(item.at_s - spent.at_s) <= SAME_START_TOLERANCE_S for spent in state.modifications.used
+            abs(item.at_s - use.at_s) <= SAME_START_TOLERANCE_S for use in state.modifications.used
         )
         is_open = open_since_s is not None and item.at_s >= open_since_s
         assert is_known or is_open, f"{item} is not in {state.modifications.used}"
     newest = world.newest(volume_id)
-    is_ours = (
+    is_own = (
         bool(own_modifications)
         and newest is not None
         and int(newest.started_at.timestamp()) == own_modifications[-1].at_s
     )
-    if is_ours and newest.state != "failed" and own_modifications[-1].direction is Direction.FLIP:
+    if is_own and newest.state != "failed" and own_modifications[-1].direction is Direction.FLIP:
         flip = state.flip if state else None
         assert flip is not None, f"no way back from {own_modifications[-1]}"
         assert flip.original in world.shapes[volume_id]
@@ -471,7 +471,7 @@ def check_remembered_original(world, volume_id):
 def check_caps(world):
     """Of volumes that are away or on their way there; one that returns from where it stayed adds nothing.
 
-    What somebody else makes dearer is nobody's to prevent: it counts as it was reserved. Nor is it refused
+    What others make more expensive cannot be prevented: it counts as it was reserved. Nor is it refused
     that a person who pays for a stay already gives it an end, though it counts from then on.
     """
     away = [

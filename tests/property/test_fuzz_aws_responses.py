@@ -1,4 +1,4 @@
-"""What AWS answers: parts missing, of the wrong kind, twice, out of order; and bytes that are no answer."""
+"""What AWS answers: parts missing, of the wrong kind, twice, out of order; and bytes without meaning."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -324,7 +324,7 @@ errors = st.builds(
 
 @fuzz(35)
 @given(errors)
-def test_an_error_of_aws_is_said_in_one_sentence_whatever_stands_in_it(response):
+def test_an_error_of_aws_is_reported_in_one_sentence_whatever_its_content(response):
     error = ClientError(response, "ModifyVolume")
     assert_message(str(to_aws_failure(error, "ec2:ModifyVolume")))
 
@@ -368,7 +368,7 @@ products = st.one_of(mutated(PRODUCT, most=4).map(as_json), any_value.map(as_jso
 
 @fuzz(35)
 @given(st.lists(products, max_size=4) | any_value)
-def test_a_price_list_gives_prices_or_the_built_in_ones_and_says_so(listed):
+def test_a_price_list_gives_prices_or_the_built_in_ones_and_names_which(listed):
     class Pricing:
         def get_products(self, **request):
             return {"PriceList": listed}
@@ -434,11 +434,11 @@ def protocol_clients():
                 responses.setdefault(model.name, http_response)
 
             client.meta.events.register(f"after-call.{name}", keep)
-        ask(clients)
+        query_clients(clients)
     return clients, responses
 
 
-def ask(clients):
+def query_clients(clients):
     """Everything that a pass reads, and what went wrong."""
     ec2, cloudwatch = Ec2Reader(clients["ec2"]), CloudWatchReader(clients["cloudwatch"], workers=1)
     failures = []
@@ -478,7 +478,7 @@ def test_invalid_bytes_are_a_reported_failure(protocol_clients, data):
         client.meta.events.register(f"before-send.{name}", answer, unique_id="fuzz")
     try:
         with within(10):
-            for trouble in ask(clients):
+            for trouble in query_clients(clients):
                 assert_message(str(trouble))
     finally:
         for name, client in clients.items():

@@ -86,7 +86,7 @@ class RecordingTelemetry:
     """What a function said, as CloudWatch Logs has it."""
 
     def __init__(self):
-        self.say = SCHEMA_FIELD
+        self.telemetry = SCHEMA_FIELD
         self.stream = next(h.stream for h in SCHEMA_FIELD.logger._logger.handlers)
         self.stream.seek(0)
         self.stream.truncate()
@@ -96,7 +96,7 @@ class RecordingTelemetry:
             reported = json.loads(line)
             assert is_plain(reported["message"])
             assert len(reported["message"]) <= LONGEST_MESSAGE
-        self.say.metrics.clear_metrics()
+        self.telemetry.metrics.clear_metrics()
 
 
 def invoke(run, event, *, clock=FunctionClock.WALL):
@@ -106,11 +106,11 @@ def invoke(run, event, *, clock=FunctionClock.WALL):
         shell = services_with(CannedAws(), ledger)
         runtime = SimpleNamespace(
             settings=SimpleNamespace(clock=clock),
-            services_for_watch=lambda _now_s, _say: shell,
-            services_for_flip=lambda _now_s, _say: shell,
+            services_for_watch=lambda _now_s, _telemetry: shell,
+            services_for_flip=lambda _now_s, _telemetry: shell,
         )
         try:
-            result = run(event, runtime, telemetry.say, wall_s=NOW_S)
+            result = run(event, runtime, telemetry.telemetry, wall_s=NOW_S)
         except EventError as error:
             assert_message(str(error))
             result = None
@@ -150,13 +150,14 @@ def test_no_invalid_tick_prevents_the_next_valid_one(event):
     with SqliteLedger.in_memory() as ledger:
         shell = services_with(CannedAws(), ledger)
         runtime = SimpleNamespace(
-            settings=SimpleNamespace(clock=FunctionClock.WALL), services_for_watch=lambda _now_s, _say: shell
+            settings=SimpleNamespace(clock=FunctionClock.WALL),
+            services_for_watch=lambda _now_s, _telemetry: shell,
         )
         with suppress(EventError):
-            watch.run(event, runtime, telemetry.say, wall_s=NOW_S)
+            watch.run(event, runtime, telemetry.telemetry, wall_s=NOW_S)
         later_s = NOW_S + 300
         real = {"mode": "sweep", "time": format_instant(later_s)}
-        result = watch.run(real, runtime, telemetry.say, wall_s=later_s)
+        result = watch.run(real, runtime, telemetry.telemetry, wall_s=later_s)
         assert result["looked_at"] > 0
         assert ledger.states()[DRAINING].level.is_alerting
         telemetry.check()
@@ -250,7 +251,7 @@ bodies = st.one_of(
         any_value,
     ),
     st.builds(
-        lambda wish: as_text(json.loads(GOOD_BODY) | {"wish": wish}),
+        lambda target: as_text(json.loads(GOOD_BODY) | {"wish": target}),
         st.fixed_dictionaries(
             {
                 "volume_type": st.sampled_from(["gp2", "gp3", "io1", None]) | scalars,
@@ -326,14 +327,14 @@ def test_poison_in_a_batch_is_retried_alone_and_hides_no_request(poison, place):
         shell = services_with(CannedAws(), ledger)
         runtime = SimpleNamespace(
             settings=SimpleNamespace(clock=FunctionClock.WALL),
-            services_for_flip=lambda _now_s, _say: carried.append(1) or shell,
+            services_for_flip=lambda _now_s, _telemetry: carried.append(1) or shell,
             queue=None,
         )
         patch.setattr(flip, "function_runtime", lambda *_: runtime)
         patch.setattr(flip, "time", SimpleNamespace(time=lambda: NOW_S))
         context = SimpleNamespace(invoked_function_arn="arn:aws:lambda:us-east-1:123456789012:function:f")
         event = {"Records": [a_message(number, body) for number, body in enumerate(batch)]}
-        result = flip.handler.__wrapped__(event, context, telemetry.say)
+        result = flip.handler.__wrapped__(event, context, telemetry.telemetry)
     failed = {failure["itemIdentifier"] for failure in result["batchItemFailures"]}
     number = batch.index(GOOD_BODY)
     assert f"m{number}" not in failed
@@ -442,7 +443,7 @@ def test_an_invalid_record_hides_no_alert_and_fails_the_invocation(bad_records, 
     good = a_record(to_lambda_event(an_alert()))
     chat, telemetry = RecordingChat(), RecordingTelemetry()
     shell = NotifyServices(
-        channels=[chat], sent_log=NoSentLog(), telemetry=telemetry.say, remaining_s=lambda: 50.0
+        channels=[chat], sent_log=NoSentLog(), telemetry=telemetry.telemetry, remaining_s=lambda: 50.0
     )
     batch = [*bad_records[:place], good, *bad_records[place:]]
     try:

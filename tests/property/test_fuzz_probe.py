@@ -28,10 +28,10 @@ MOUNTS = """\
 41 25 0:35 / /with\\040space rw - overlay overlay rw,lowerdir=/a,upperdir=/data/up,workdir=/w
 """
 STAT = "  4 0 32 1 123456 7 987654 4567 3 1200 5000 0 0 0 0 77 90"
-words = st.sampled_from(
+keywords = st.sampled_from(
     ["", "0", "-1", "1e9", "nan", "inf", "-inf", "9" * 400, "9" * 5_000, "²", "٣", "0x10", "\x1b[31m"]
 )
-lines = st.lists(words | texts, max_size=20).map(" ".join)
+lines = st.lists(keywords | texts, max_size=20).map(" ".join)
 
 
 def mutations_of(content):
@@ -43,7 +43,7 @@ def mutations_of(content):
 @given(mutations_of(MOUNTS) | st.lists(lines, max_size=5).map("\n".join), texts)
 @example("1 2 3 4 5 6 - a b c\n" * 30_000, "/")
 @example("1 2 3 4 " + "\\040" * 16_000 + " 6 - a b c", "/")
-def test_mountinfo_gives_mounts_whatever_stands_in_it(text, path):
+def test_mountinfo_gives_mounts_whatever_its_content(text, path):
     with within(3):
         mounts = ddprobe.parse_mounts(text)
         result = ddprobe.mount_of(path, mounts)
@@ -66,13 +66,13 @@ def test_counters_of_a_disk_are_numbers_or_there_are_none(text):
         st.sampled_from(
             ["size", "queue/max_sectors_kb", "queue/write_cache", "device/model", "device/serial", "dev"]
         ),
-        words | texts | st.binary(max_size=20),
+        keywords | texts | st.binary(max_size=20),
     )
 )
 @example({"size": "9" * 5_000})
 @example({"size": "many", "queue/max_sectors_kb": "-1"})
 @example({"device/model": "Amazon Elastic Block Store", "device/serial": "vol0123456789abcdef0"})
-def test_a_disk_is_described_whatever_sysfs_says(folder, files):
+def test_a_disk_is_described_whatever_sysfs_reports(folder, files):
     disk = folder / "nvme1n1"
     for name, content in files.items():
         (disk / name).parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +101,7 @@ def folder(tmp_path_factory):
     texts | lines,
 )
 @example("ctxt_switches: ²\nctxt_switches: " + "9" * 5_000, "")
-def test_what_the_kernel_says_of_a_task_is_counted_or_not(status, cgroup):
+def test_what_the_kernel_reports_of_a_task_is_counted_or_not(status, cgroup):
     assert isinstance(ddprobe._switches(status), int)
     unit = ddprobe._unit_of(cgroup)
     assert is_plain(unit)
@@ -180,7 +180,7 @@ memories = mutations_of(REMEMBERED) | st.lists(
     st.builds(
         lambda word, numbers: f"{word} {' '.join(numbers)}",
         st.sampled_from(["lite", "classic", "credits", "x", ""]),
-        st.lists(words | st.floats().map(str), min_size=3, max_size=5),
+        st.lists(keywords | st.floats().map(str), min_size=3, max_size=5),
     ),
     max_size=4,
 ).map("\n".join)
@@ -249,7 +249,7 @@ def test_an_address_is_taken_apart_or_refused_in_words(url):
 MODES = sorted(ddprobe.MODES)
 OPTION_NAMES = [f"--{name}" for name, *_ in ddprobe.OPTIONS]
 values = (
-    words
+    keywords
     | texts
     | st.sampled_from(["5s", "1%", "101%", "1000", "/x.prom", "h:80", "h:²", "h:99999", "vol-0", "-"])
 )

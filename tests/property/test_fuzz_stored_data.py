@@ -118,7 +118,7 @@ def check(path):
 
 @fuzz(15)
 @given(st.data())
-def test_a_ledger_that_is_damaged_is_said_to_be_and_is_not_replaced(stored_ledger, data):
+def test_a_damaged_ledger_is_reported_and_not_replaced(stored_ledger, data):
     path, good = stored_ledger
     content = data.draw(
         mangled_bytes(good) | st.binary(max_size=200) | st.integers(0, len(good)).map(lambda n: good[:n])

@@ -81,11 +81,11 @@ own_tags = st.dictionaries(
 def test_tags_become_settings_within_the_policy_and_every_bad_one_a_short_fault(
     volume_tags, highest, windows
 ):
-    wishes = read_tags(volume_tags, ModePolicy(highest=highest), known_windows=windows)
-    assert wishes.mode.rank <= highest.rank
-    assert wishes.mode is not Mode.AUTO or volume_tags.get("burstwatch:mode") == "auto"
-    assert wishes.target_override.iops is None or 0 < wishes.target_override.iops < 1_000_000
-    for fault in wishes.faults:
+    settings = read_tags(volume_tags, ModePolicy(highest=highest), known_windows=windows)
+    assert settings.mode.rank <= highest.rank
+    assert settings.mode is not Mode.AUTO or volume_tags.get("burstwatch:mode") == "auto"
+    assert settings.target_override.iops is None or 0 < settings.target_override.iops < 1_000_000
+    for fault in settings.faults:
         assert_message(fault)
 
 
@@ -104,14 +104,14 @@ class RecordingChannel:
 def report_for_tags(result):
     """A pass over a fleet in which one draining volume carries these tags, and what people were sent."""
     reported = [{"Key": key, "Value": value} for key, value in result.items()]
-    aws, kept = (
+    aws, channel = (
         CannedAws(volumes=[a_described_volume(DRAINING, Tags=reported), *GOOD_VOLUMES[1:]]),
         RecordingChannel(),
     )
     with SqliteLedger.in_memory() as ledger:
-        report = evaluate_fleet(services_with(aws, ledger, channels=[kept]), now_s=NOW_S)
+        report = evaluate_fleet(services_with(aws, ledger, channels=[channel]), now_s=NOW_S)
     assert report.internal_errors == []
-    return report, kept.alerts
+    return report, channel.alerts
 
 
 @fuzz(30)
@@ -127,9 +127,9 @@ def test_tags_are_inert_wherever_shown(volume_tags):
         wide_table(report, width=120, shows_all=True, bar=BAR),
         narrow_table(report, shows_all=True, bar=None),
     ):
-        shown = render_plain(table)
-        assert is_plain(shown)
-        assert all(display_width(line) <= 120 for line in shown.splitlines())
+        visible = render_plain(table)
+        assert is_plain(visible)
+        assert all(display_width(line) <= 120 for line in visible.splitlines())
     standing = FleetCollector(version="1")
     standing.start_watch(PLACE, acts=False)
     standing.record_pass(
@@ -168,7 +168,7 @@ def assert_alert_is_inert(alert: Alert) -> None:
     assert to_json(alert.to_document()).isascii()
 
 
-# ---- at an operator's desk
+# ---- from the CLI
 
 
 FORMULA = re.compile(r"^[=+\-@\t\r]")
@@ -176,13 +176,13 @@ FORMULA = re.compile(r"^[=+\-@\t\r]")
 
 def some_tags(chance: random.Random) -> dict[str, str]:
     """What AWS takes as tags: no control characters, 256 long at most."""
-    shown = [
+    visible = [
         text
         for text in HOSTILE_TEXTS
         if all(c >= " " for c in text) and "\ud800" not in text and text.strip()
     ]
     named = chance.sample(["Name", *KNOWN_TAGS], 4)
-    return {"Name": chance.choice(shown)[:256]} | {key: chance.choice(shown)[:256] for key in named}
+    return {"Name": chance.choice(visible)[:256]} | {key: chance.choice(visible)[:256] for key in named}
 
 
 @pytest.fixture
@@ -232,5 +232,5 @@ def assert_page_is_inert(text):
     assert not re.search(r"<[^>]*\sonerror=", text)
     assert len(re.findall(r"<script\b", text)) == text.count("</script>") == 2
     assert "evil.example" not in "".join(re.findall(r"(?:href|src)=\"[^\"]*\"", text))
-    shown = re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
-    assert is_plain(html.unescape(shown).replace("\t", " "))
+    visible = re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+    assert is_plain(html.unescape(visible).replace("\t", " "))

@@ -1,7 +1,7 @@
 """The law: no volume goes from the sweep to zero without having been in focus with act_lead left.
 
-The adversary picks the size, the policy, the load, the phases of the ticks, how late each minute appears in
-CloudWatch (up to the configured lag), and one tick that is lost, late or doubled.
+The adversary picks the size, the policy, the load and the phases of the ticks. It picks how late a minute
+appears in CloudWatch (up to the configured lag), and one tick that is lost, late or doubled.
 """
 
 from dataclasses import dataclass, field
@@ -137,8 +137,8 @@ class Watchdog:
             telemetry=self.policy.telemetry,
         )
         look = TickContext(now_s=now_s, tick_at_s=tick_s, location=AwsLocation(region="us-east-1"))
-        wishes = read_tags({}, self.policy.mode)
-        decision = decide(assessment, self.state, wishes, policy=self.policy, context=look)
+        tag_settings = read_tags({}, self.policy.mode)
+        decision = decide(assessment, self.state, tag_settings, policy=self.policy, context=look)
         if decision.change:
             self.state = decision.change.state
         if self.state is None or self.state.next_poll_at_s is None:
@@ -160,7 +160,7 @@ class Plan:
 
 
 def run_plan(plan: Plan, watchdog=None) -> tuple[Bucket, Watchdog, list[int]]:
-    """Run a plan until the volume is dry or the ticks end; also the index of every tick that looked."""
+    """Run a plan until the volume is empty or the ticks end; also the index of every tick that looked."""
     watchdog = watchdog or Watchdog(plan.volume, plan.policy, first_roster(plan))
     bucket = Bucket(baseline_iops(plan.volume.size_gib), plan.start_credits, plan.lags_s)
     demand = iter(plan.demand)
@@ -232,8 +232,10 @@ class WatchdogWithLedger:
         return InstanceStates(states=dict.fromkeys(instance_ids, "running"))
 
     def read(self, queries, start_s, end_s, *, on_batch=None):
-        shown = self._bucket.visible_at(self._now_s)
-        recent = Series.from_pairs((s.start_at_s, s.value) for s in shown if start_s <= s.start_at_s < end_s)
+        visible = self._bucket.visible_at(self._now_s)
+        recent = Series.from_pairs(
+            (s.start_at_s, s.value) for s in visible if start_s <= s.start_at_s < end_s
+        )
         return MetricsResult(series={q: recent if q.metric == "BurstBalance" else Series() for q in queries})
 
 

@@ -1,4 +1,4 @@
-"""Laws of the ledger: it does what a simple model does, whoever uses it and whenever it is reopened."""
+"""Laws of the ledger: it does what a simple model does, with any process and whenever it is reopened."""
 
 from collections import Counter
 from contextlib import ExitStack
@@ -189,8 +189,8 @@ class LedgerModel:
         return None
 
     def waiting(self, channels):
-        shown = [w for w in self.deliveries if w.channel in channels and w.digest is None]
-        return [w.delivery for w in sorted(shown, key=lambda w: w.alert.at_s)]
+        deliverable = [w for w in self.deliveries if w.channel in channels and w.digest is None]
+        return [w.delivery for w in sorted(deliverable, key=lambda w: w.alert.at_s)]
 
     def claim(self, delivery, by, now_s):
         waiting = self.find(delivery)
@@ -464,7 +464,7 @@ class TwoProcesses(RuleBasedStateMachine):
         return expected
 
     def keys_of(self, delivery):
-        """The alerts of volumes, with their channel, that a message tells: its own, or those of a digest."""
+        """The alerts of volumes, with their channel, in a message: its own, or those of a digest."""
         sent = self.model.find(delivery)
         reported = [w for w in self.model.deliveries if sent and sent in (w, w.digest)]
         return {(w.channel, w.alert.alert_id) for w in reported if w.alert.volume_id}
@@ -625,7 +625,7 @@ states = st.builds(VolumeState, **inferred)
 @settings(deadline=None)
 @given(state=states)
 def test_any_state_comes_back_as_it_was_with_every_field_of_its_own_type(state):
-    """``repr`` tells a level from the text that equals it."""
+    """``repr`` distinguishes a level from the text that equals it."""
     with SqliteLedger.in_memory() as ledger:
         ledger.commit([Change(volume_id=state.volume_id, expected_revision=None, state=state)], channels=[])
         assert repr(ledger.states()) == repr({state.volume_id: state})

@@ -29,7 +29,7 @@ known_peaks = st.one_of(st.integers(0, 3_000), st.integers(0, 3_000), st.floats(
 peaks = st.one_of(st.none(), known_peaks)
 demands = st.builds(Demand, peak_iops=peaks, peak_throughput_mib_s=peaks, is_throttled=st.booleans())
 numbers = st.one_of(st.none(), st.none(), st.integers(0, 5_000), st.integers(-10, 10**9))
-wishes = st.builds(
+overrides = st.builds(
     TargetOverride,
     volume_type=st.sampled_from([None, VolumeType.GP3, VolumeType.IO1, VolumeType.IO2]),
     iops=numbers,
@@ -97,8 +97,8 @@ def is_allowed(configuration: Configuration, size_gib: int) -> bool:
             return 4 <= size_gib <= 65_536 and 100 <= iops <= min(256_000, 1_000 * size_gib)
 
 
-@given(any_volumes, demands, wishes, options(instances))
-def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, demand, override, how):
+@given(any_volumes, demands, overrides, options(instances))
+def test_every_case_has_a_target_or_a_refusal_with_a_reason(volume, demand, override, how):
     answer = choose_target(volume, demand, override, US_EAST_1, **how)
     if isinstance(answer, TargetRefusal):
         assert answer.reason
@@ -115,7 +115,7 @@ def test_every_case_has_an_answer_a_target_or_a_refusal_that_says_why(volume, de
     ]
 
 
-@given(any_volumes, demands, wishes, options())
+@given(any_volumes, demands, overrides, options())
 def test_every_candidate_is_within_the_limits_of_aws(volume, demand, override, how):
     answer = choose_target(volume, demand, override, US_EAST_1, **how)
     assume(isinstance(answer, Target))
@@ -125,14 +125,14 @@ def test_every_candidate_is_within_the_limits_of_aws(volume, demand, override, h
             assert is_allowed(offer.configuration, volume.size_gib)
 
 
-@given(gp2_volumes, demands, wishes, options())
+@given(gp2_volumes, demands, overrides, options())
 def test_gp3_is_never_slower_than_the_burst(volume, demand, override, how):
     answer = choose_target(volume, demand, override, US_EAST_1, **how)
     assume(isinstance(answer, Target) and answer.configuration.volume_type is VolumeType.GP3)
     assert answer.configuration.iops >= 3_000
 
 
-@given(gp2_volumes, demands, wishes, options())
+@given(gp2_volumes, demands, overrides, options())
 def test_no_target_is_slower_than_the_gp2_unless_exact(volume, demand, override, how):
     answer = choose_target(volume, demand, override, US_EAST_1, **(how | {"exact": False}))
     assume(isinstance(answer, Target))
@@ -144,7 +144,7 @@ def test_no_target_is_slower_than_the_gp2_unless_exact(volume, demand, override,
         assert answer.configuration.iops >= min(3_000, demand.peak_iops or 0)
 
 
-@given(any_volumes, demands, st.lists(known_peaks, min_size=2, max_size=2), wishes, options())
+@given(any_volumes, demands, st.lists(known_peaks, min_size=2, max_size=2), overrides, options())
 def test_more_demand_never_gets_fewer_iops(volume, demand, peaks_iops, override, how):
     answers = [
         choose_target(volume, replace(demand, peak_iops=peak_iops), override, US_EAST_1, **how)
@@ -156,7 +156,7 @@ def test_more_demand_never_gets_fewer_iops(volume, demand, peaks_iops, override,
     assert less.iops <= more.iops
 
 
-@given(gp2_volumes, demands, wishes, options())
+@given(gp2_volumes, demands, overrides, options())
 def test_demand_that_was_held_back_never_gets_fewer_iops_than_the_same_that_was_not(
     volume, demand, override, how
 ):
@@ -169,7 +169,7 @@ def test_demand_that_was_held_back_never_gets_fewer_iops_than_the_same_that_was_
     assert free.iops <= held.iops
 
 
-@given(gp2_volumes, demands, wishes, options())
+@given(gp2_volumes, demands, overrides, options())
 def test_an_exact_target_is_given_or_refused(volume, demand, override, how):
     answer = choose_target(volume, demand, override, US_EAST_1, **(how | {"exact": True}))
     assume(isinstance(answer, Target))

@@ -147,8 +147,8 @@ def reached_min(zone: str, begin: datetime) -> dict[date, dict[tuple[int, int], 
     first = -BEFORE_MIN - 3 * DAY_MIN
     latest = (begin + (first - 1) * MINUTE).astimezone(zone_info).replace(tzinfo=None)
     for minute in range(first, WEEKS_MIN + AFTER_MIN):
-        shown = (begin + minute * MINUTE).astimezone(zone_info).replace(tzinfo=None)
-        while latest < shown:
+        local_time = (begin + minute * MINUTE).astimezone(zone_info).replace(tzinfo=None)
+        while latest < local_time:
             latest += MINUTE
             minutes.setdefault(latest.date(), {})[latest.hour, latest.minute] = minute
     return minutes
@@ -217,7 +217,7 @@ def plans(draw):
 
 @settings(max_examples=60, deadline=None)
 @given(plans(), st.integers(0, DAY_MIN), st.integers(0, DAY_MIN), st.data())
-def test_the_state_at_any_instant_is_what_the_clocks_say_minute_by_minute(plan, lead, margin, data):
+def test_the_state_at_any_instant_follows_the_clocks_minute_by_minute(plan, lead, margin, data):
     around = [-inf, *plan.inside, inf]
     edges = [edge for item, other in pairwise(around) if other > item + 1 for edge in (item + 1, other)]
     edges = [edge for edge in edges if 0 <= edge < WEEKS_MIN][:20]
@@ -264,8 +264,8 @@ def test_stopping_skips_what_runs_or_is_led_to_and_nothing_after_it(plan, name, 
     if stopped_at is None:
         return
     after = state(now_at, **{name: stopped_at})
-    kept = before if before.running else state(before.upcoming[0].interval.start_at)
-    assert (after.running, after.ended, after.upcoming) == ((), None, kept.upcoming)
+    expected = before if before.running else state(before.upcoming[0].interval.start_at)
+    assert (after.running, after.ended, after.upcoming) == ((), None, expected.upcoming)
     repeated = manual_stop_at(
         plan.windows,
         name,
@@ -360,7 +360,7 @@ def change_hours(draw, zone: str) -> ChangeHours:
 
 @settings(max_examples=100, deadline=None)
 @given(st.sampled_from(PLACES), st.data())
-def test_change_hours_open_and_close_as_the_clocks_say_minute_by_minute(place, data):
+def test_change_hours_open_and_close_by_the_clocks_minute_by_minute(place, data):
     zone, begin = place
     hours = data.draw(change_hours(zone))
     reached = reached_min(zone, begin)

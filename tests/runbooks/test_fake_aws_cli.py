@@ -56,7 +56,7 @@ def test_the_fake_prints_what_the_real_aws_cli_prints(page_env, aws, line):
     assert err.strip().split(" (reached")[0] in real.stderr.strip() or not err
 
 
-def test_an_option_or_operation_that_does_not_exist_is_refused_before_anything_is_asked(page_env, aws):
+def test_an_option_or_operation_that_does_not_exist_is_refused_before_any_call(page_env, aws):
     before = page_env.lab.faults.call_counts()
     for line in (
         "ec2 describe-volumes-modification",
@@ -85,7 +85,7 @@ def test_a_service_error_is_printed_as_the_aws_cli_prints_it(aws):
 
 
 class Logs:
-    """What CloudWatch Logs has, whatever it is asked for: moto takes every pattern for every line."""
+    """What CloudWatch Logs has, whatever the request: moto takes every pattern for every line."""
 
     def __init__(self, *messages):
         self._events = [

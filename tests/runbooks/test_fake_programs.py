@@ -20,9 +20,9 @@ FORMAT = "{{.Driver}} {{.LoggingDriver}} {{.DockerRootDir}}"
 REAL_CDK = Path(sys.prefix) / "bin" / "cdk"
 
 
-def output_of(*words, **environment):
+def output_of(*arguments, **environment):
     result = subprocess.run(
-        words,
+        arguments,
         env={**os.environ, **environment},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -73,7 +73,7 @@ def fake_docker_daemon(socket):
 
 
 @pytest.mark.skipif(shutil.which("docker") is None, reason="there is no docker here to compare with")
-def test_the_real_docker_says_the_same_of_such_a_daemon(tmp_path):
+def test_the_real_docker_reports_the_same_of_such_a_daemon(tmp_path):
     socket = tmp_path / "docker.sock"
     with fake_docker_daemon(socket):
         real = output_of(
@@ -114,7 +114,7 @@ def test_the_real_cdk_knows_every_option():
     ],
 )
 def test_any_other_word_is_refused(line):
-    name, *words = line.split()
-    code, out, err = FAKE_PROGRAMS[name](words)
+    name, *arguments = line.split()
+    code, out, err = FAKE_PROGRAMS[name](arguments)
     assert (code, out) == (USAGE_EXIT_CODE, "")
     assert err

@@ -57,7 +57,7 @@ def test_new_output_takes_the_place_of_the_old_with_its_indentation(page):
 
 
 @pytest.mark.parametrize(
-    ("shown", "output"),
+    ("documented", "output"),
     [
         (["a", "b"], ["a", "b"]),
         (["a", "…"], ["a", "b", "c"]),
@@ -69,12 +69,12 @@ def test_new_output_takes_the_place_of_the_old_with_its_indentation(page):
         (["policy: x", "a"], ["policy: x", "a"]),
     ],
 )
-def test_an_ellipsis_stands_for_what_is_left_out(shown, output):
-    assert matches_page(shown, output)
+def test_an_ellipsis_replaces_what_is_left_out(documented, output):
+    assert matches_page(documented, output)
 
 
 @pytest.mark.parametrize(
-    ("shown", "output"),
+    ("documented", "output"),
     [
         (["a"], ["a", "b"]),
         (["a", "…"], ["b", "a"]),
@@ -84,14 +84,14 @@ def test_an_ellipsis_stands_for_what_is_left_out(shown, output):
         (["?"], ["anything"]),
     ],
 )
-def test_whatever_else_differs_is_a_difference(shown, output):
-    assert not matches_page(shown, output)
+def test_whatever_else_differs_is_a_difference(documented, output):
+    assert not matches_page(documented, output)
 
 
 def test_what_was_left_out_is_left_out_again():
-    shown = ["first 1", "…", "level   ok", "balance 5 %", "…"]
+    documented = ["first 1", "…", "level   ok", "balance 5 %", "…"]
     text = ["first 2", "more", "level   warning", "balance 6 %", "end"]
-    assert updated_output(shown, text) == ["first 2", "…", "level   warning", "balance 6 %", "…"]
+    assert updated_output(documented, text) == ["first 2", "…", "level   warning", "balance 6 %", "…"]
 
 
 def test_a_line_keeps_its_ellipsis_while_it_fits_and_a_question_mark_requests_everything():

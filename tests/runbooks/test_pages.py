@@ -195,29 +195,29 @@ def check_syntax(terminal, command: Command) -> None:
 def test_how_many_commands_there_are():
     """``pytest -s`` prints it, for the documents."""
     counted: Counter[str] = Counter()
-    shown = 0
+    compared = 0
     for page in map(Page.read, PAGES):
         for command in page.commands:
             why = skip_reason(page, command)
             program = fake_program_in(command)
             location = f"here, with a {program} that stands in for the real one" if program else "here"
             counted[why or location] += 1
-            shown += bool(command.expected_output and not (why or "").startswith("nobody"))
+            compared += bool(command.expected_output and not (why or "").startswith("nobody"))
     skipped_reasons = {who for who in counted if who.startswith("nobody")}
     run = sum(times for who, times in counted.items() if who not in skipped_reasons)
     of_all = f"{counted.total()} commands on {len(PAGES)} pages: {run} are run"
     lines = [
         f"  {times} by {who}" if ":" in who else f"  {times} {who}" for who, times in sorted(counted.items())
     ]
-    print(f"\n{of_all}, {shown} have their output compared", *lines, sep="\n")  # noqa: T201 - what it is for
+    print(f"\n{of_all}, {compared} have their output compared", *lines, sep="\n")  # noqa: T201 - what it is for
     assert len(skipped_reasons - {NO_PRESSURE}) == len(NOT_RUN)
 
 
 def test_no_page_still_requests_an_output():
-    asking = [
+    prompting = [
         f"{path.name}:{c.line}"
         for path in PAGES
         for c in Page.read(path).commands
         if OUTPUT_REQUESTED in c.expected_output
     ]
-    assert asking == []
+    assert prompting == []

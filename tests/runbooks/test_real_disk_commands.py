@@ -1,4 +1,4 @@
-"""The lines of docs/incident.md, as they stand there: root and loop devices needed."""
+"""The unchanged lines of docs/incident.md: root and loop devices needed."""
 
 import re
 from pathlib import Path

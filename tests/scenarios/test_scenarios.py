@@ -15,10 +15,10 @@ TRANSCRIPT = """
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
 def test_the_transcript_matches(path, request):
-    story, _, expected = path.read_text().partition(TRANSCRIPT)
-    happened = run_scenario(Scenario.read(story))
+    steps, _, expected = path.read_text().partition(TRANSCRIPT)
+    happened = run_scenario(Scenario.read(steps))
     if request.config.getoption("--rewrite"):
-        path.write_text(story.rstrip("\n") + "\n" + TRANSCRIPT + happened)
+        path.write_text(steps.rstrip("\n") + "\n" + TRANSCRIPT + happened)
     else:
         assert happened == expected, "if this is meant, rewrite it with --rewrite and read the difference"
 

@@ -23,18 +23,18 @@ class AwsCheckSession:
         self.cli = CliSession(directory, monkeypatch, capsys)
         self.directory = directory
         self.monkeypatch = monkeypatch
-        self.meanwhile = []
+        self.actions = []
         self.lab = None
         monkeypatch.setitem(waiting.MAX_SLEEP_S, Clock.ENDPOINT, 3600.0)
 
         def sleep(stop, seconds):
             self.lab.clock.advance(seconds)
-            for action in list(self.meanwhile):
+            for action in list(self.actions):
                 action(stop)
 
         monkeypatch.setattr(StopSignal, "wait", sleep)
         # a run reads the clock thousands of times, and an HTTP request for each is most of a test's time;
-        # whole seconds, as the endpoint tells them
+        # whole seconds, as the endpoint returns them
         monkeypatch.setattr(
             command, "endpoint_clock", lambda _url: lambda: float(int(self.lab.clock.now_s()))
         )

@@ -12,7 +12,7 @@ from selenium.webdriver.chrome.service import Service
 
 FLAGS = (
     "--headless=new",
-    "--no-sandbox",  # as root there is none
+    "--no-sandbox",  # as root it does not work
     "--disable-gpu",
     "--disable-dev-shm-usage",
     "--hide-scrollbars",
@@ -26,7 +26,7 @@ TIMEOUT_S = 60
 
 @contextmanager
 def start_chromium():
-    """A browser; where there is none the tests are skipped, and say so."""
+    """A browser; without one the tests are skipped with a message."""
     browser, driver = which("chromium"), which("chromedriver")
     if browser is None or driver is None:
         pytest.skip("there is no chromium with chromedriver here: apt-get install chromium chromium-driver")

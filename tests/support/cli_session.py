@@ -36,7 +36,7 @@ BURSTCTL = (sys.executable, "-c", "import sys; from burstctl.main import main; s
 
 @dataclass(frozen=True)
 class CliResult:
-    """What a run of burstctl came to."""
+    """The result of a run of burstctl."""
 
     code: int
     out: str
@@ -98,7 +98,7 @@ class CliSession:
             self.monkeypatch.delenv(name)
 
     def run(self, *arguments, answer=None, during_prompt=lambda: None) -> CliResult:
-        """In this process; with an ``answer`` there is somebody to ask, and things may happen meanwhile."""
+        """In this process; with an ``answer`` someone is there to ask, and things may happen then."""
         self._capsys.readouterr()
         with self.monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", _FakeStdin(answer, during_prompt))
@@ -111,7 +111,7 @@ class CliSession:
         return SqliteLedger.open(self.ledger_path)
 
     def entry_kinds(self, subject) -> list[str]:
-        """What the ledger holds of a volume, without what people were told of its balance."""
+        """What the ledger holds of a volume, without the alerts on its balance."""
         reported = (EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED)
         with self.open_ledger() as ledger:
             return [str(entry.kind) for entry in ledger.entries(subject) if entry.kind not in reported]
@@ -156,7 +156,7 @@ def start_lab(cli, *, speed=0, **settings):
 def add_lab_volume(
     lab, name, load="idle", *, size_gib=100, balance_pct=100.0, minutes=30, tags=None, **fields
 ) -> str:
-    """A volume that has been living for so many minutes before 18:00."""
+    """A volume that has been living for this many minutes before 18:00."""
     volume = LabVolume(
         size_gib=size_gib,
         load=load,
@@ -176,7 +176,7 @@ def add_calm(lab, name="calm", **fields) -> str:
 def add_warning(lab, name="build-3", **fields) -> str:
     """Drains by 1200 - 300 = 900/s, 1 % a minute: 60 % at 17:40, 41 % at 17:59.
 
-    2,214,000 / 900 = 2,460 s, less 60 s: dry at 18:40. Bound: 2,214,000 / 2,700 = 820 s, less 60 s: 18:12.
+    2,214,000 / 900 = 2,460 s, less 60 s: empty at 18:40. Bound: 2,214,000 / 2,700 = 820 s, less 60 s: 18:12.
     """
     return add_lab_volume(lab, name, "steady:1200", balance_pct=60, minutes=20, **fields)
 
@@ -184,13 +184,13 @@ def add_warning(lab, name="build-3", **fields) -> str:
 def add_critical(lab, name="ci-7", **fields) -> str:
     """Drains by 3000 - 300 = 2,700/s, 3 % a minute: 96 % at 17:38, 33 % at 17:59.
 
-    1,782,000 / 2,700 = 660 s, less 60 s: dry at 18:10, and not before.
+    1,782,000 / 2,700 = 660 s, less 60 s: empty at 18:10, and not before.
     """
     return add_lab_volume(lab, name, "steady:3000", balance_pct=96, minutes=22, **fields)
 
 
 def modification_targets(lab, volume_id) -> list[str]:
-    """The types that AWS was asked for, and took, in their order."""
+    """The requested types that AWS accepted, in their order."""
     return [modification.target.volume_type for modification in lab.fleet.modifications(volume_id)]
 
 
@@ -200,7 +200,7 @@ def count_modify_calls(lab) -> int:
 
 
 def add_exhausted(lab, name="etcd-1", **fields) -> str:
-    """Dry for half an hour, and it stays so however fast the lab's time goes by."""
+    """Empty for half an hour, and it stays so however fast the lab's time goes by."""
     return add_lab_volume(lab, name, "steady:3000", balance_pct=0, **fields)
 
 

@@ -83,7 +83,7 @@ def loop_numbers(folder: Path) -> set[str]:
 
 
 def rules_for(numbers: set[str]) -> list[str]:
-    """The cgroup's limits of loop devices that nobody uses now."""
+    """The cgroup's limits of loop devices that no one uses now."""
     used = {
         (path.parents[1] / "dev").read_text().strip()
         for path in Path("/sys/block").glob("loop*/loop/backing_file")

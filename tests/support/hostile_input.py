@@ -187,5 +187,5 @@ def within(seconds):
     """Bounded work: by the processor's time, which busy neighbours do not change."""
     started_at_s = process_time()
     yield
-    spent = process_time() - started_at_s
-    assert spent < seconds, f"it took {spent:.1f} s of processor, more than {seconds} s"
+    used_s = process_time() - started_at_s
+    assert used_s < seconds, f"it took {used_s:.1f} s of processor, more than {seconds} s"

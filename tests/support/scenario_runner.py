@@ -106,7 +106,7 @@ class Transcript:
     day: int | None = None
     pending_ticks: int = 0
 
-    def write_line(self, at_s: float, words: str) -> None:
+    def write_line(self, at_s: float, text: str) -> None:
         if self.pending_ticks:
             self.lines.append(f"         ({self.pending_ticks} more like it)")
         self.pending_ticks = 0
@@ -114,7 +114,7 @@ class Transcript:
         if self.day not in (None, at.day):
             self.lines.append(f"{at:%a %-d %b}")
         self.day = at.day
-        self.lines.append(f"{at:%H:%M}  {words}")
+        self.lines.append(f"{at:%H:%M}  {text}")
 
     def format_alert(self, alert: Alert) -> Iterator[str]:
         yield f"! {alert.kind}{' (reminder)' if alert.is_reminder else ''}"
@@ -266,17 +266,19 @@ class ScenarioRun:
             self.world.apply_event(event)
 
 
-def run_scenario(story: Scenario) -> str:
+def run_scenario(scenario: Scenario) -> str:
     """The transcript of a scenario."""
-    ends_s = story.events[-1][0]
-    world = story.make_world()
-    transcript = Transcript(titles_only=story.values("titles only"))
-    names = story.values("watchdogs") or [""]
+    ends_s = scenario.events[-1][0]
+    world = scenario.make_world()
+    transcript = Transcript(titles_only=scenario.values("titles only"))
+    names = scenario.values("watchdogs") or [""]
     width = max(map(len, names)) + 1
-    watchdogs = [Watchdog(world, transcript, story.policy, f"{name:{width}}".lstrip(" ")) for name in names]
+    watchdogs = [
+        Watchdog(world, transcript, scenario.policy, f"{name:{width}}".lstrip(" ")) for name in names
+    ]
     run = ScenarioRun(world, watchdogs)
     world.fleet.clock.advance(REST.total_seconds())
-    events = iter(story.events)
+    events = iter(scenario.events)
     at_s, event = next(events)
     while world.now_s <= ends_s:
         while at_s <= world.now_s:
@@ -285,6 +287,6 @@ def run_scenario(story: Scenario) -> str:
             at_s, event = next(events, (ends_s + 1, ""))
         for watchdog in run.watchdogs if world.has_ticks else ():
             watchdog.tick()
-        for happened_at_s, words in world.pass_minute():
-            transcript.write_line(happened_at_s, words)
+        for happened_at_s, text in world.pass_minute():
+            transcript.write_line(happened_at_s, text)
     return "\n".join(transcript.lines) + "\n"

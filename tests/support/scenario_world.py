@@ -109,7 +109,7 @@ _EVENTS: dict[str, Callable[..., object]] = {
     r"telemetry returns": ScenarioWorld.resume_telemetry,
     r"reads fail: (.+)": lambda world, error: setattr(world, "read_error", error),
     r"reads work": lambda world: setattr(world, "read_error", None),
-    r"ticks (stop|return)": lambda world, what: setattr(world, "has_ticks", what == "return"),
+    r"ticks (stop|return)": lambda world, action: setattr(world, "has_ticks", action == "return"),
     r"the instance stops": lambda world: world.fleet.stop_instance(INSTANCE_ID),
     r"the instance starts": lambda world: world.fleet.start_instance(INSTANCE_ID),
     r"the volume is detached": lambda world: world.fleet.detach(VOLUME_ID),

@@ -92,7 +92,7 @@ class TypingShell:
     def type(self, line: str) -> Completion:
         """Type the line, and a tab."""
         if self.name == "fish":
-            return self._ask_fish(line)
+            return self._complete_in_fish(line)
         arguments = ["--noprofile", "--rcfile", "rc", "-i"] if self.name == "bash" else ["-d", "-i"]
         keys = f"{line}\t\x07" if self.name == "bash" else f"{line}\t"
         with self._at_a_terminal([self.name, *arguments]) as terminal:
@@ -104,8 +104,8 @@ class TypingShell:
         offered.unlink(missing_ok=True)
         return Completion((self.folder / "typed").read_text(), [item for item in text if item], screen)
 
-    def _ask_fish(self, line: str) -> Completion:
-        """It tells by itself what it would offer; a line with one offer would become that."""
+    def _complete_in_fish(self, line: str) -> Completion:
+        """It prints by itself what it would offer; a line with one offer would become that."""
         result = subprocess.run(
             ["fish", "--no-config", "-c", f"source script; complete -C {quote(line)}"],
             env=self._environment,
@@ -144,7 +144,7 @@ class TypingShell:
 
 
 def _read(terminal: int, until: str | None = None) -> str:
-    """What is written on the terminal, until there is this, or nobody who writes any more."""
+    """What is written on the terminal, until there is this, or no writer any more."""
     text = b""
     with suppress(OSError):
         while until is None or until.encode() not in text:

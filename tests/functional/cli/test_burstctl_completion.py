@@ -24,7 +24,7 @@ def shell(request, cli):
 
 
 @pytest.mark.parametrize(
-    ("words", "offered"),
+    ("arguments", "offered"),
     [
         (("",), list(COMMANDS)),
         (("ass",), ["assess"]),
@@ -41,8 +41,8 @@ def shell(request, cli):
         (("completion", ""), ["bash", "zsh", "fish"]),
     ],
 )
-def test_commands_options_and_words_are_offered(words, offered):
-    *before, prefix = words
+def test_commands_options_and_words_are_offered(arguments, offered):
+    *before, prefix = arguments
     completion = ShellComplete(burstctl, {}, "burstctl", "_BURSTCTL_COMPLETE")
     result = [item.value for item in completion.get_completions(before, prefix)]
     assert sorted(result) == sorted(offered)
@@ -57,9 +57,9 @@ def test_a_real_shell_completes_what_is_typed(shell):
     assert shell.type("burstctl --ledger sqlite:/l --region=eu-west-1 policy p").line.endswith("policy push ")
 
 
-def completion_values(shell, option, words):
+def completion_values(shell, option, arguments):
     """What is offered after ``--option=``: to fish that is one word."""
-    return [f"{option}{word}" for word in words] if shell.name == "fish" else words
+    return [f"{option}{word}" for word in arguments] if shell.name == "fish" else arguments
 
 
 def test_the_commands_are_offered_in_their_order_with_the_whole_of_what_they_are_for(shell):
@@ -67,8 +67,8 @@ def test_the_commands_are_offered_in_their_order_with_the_whole_of_what_they_are
 
     assert completed.candidates == list(COMMANDS)
     summaries = [entry.summary for entry in COMMANDS.values()]
-    shown = [summary for summary in summaries if summary in completed.screen]
-    assert shown == ([] if shell.name == "bash" else summaries)
+    visible = [summary for summary in summaries if summary in completed.screen]
+    assert visible == ([] if shell.name == "bash" else summaries)
 
 
 def test_files_are_offered_where_an_option_takes_one(shell):

@@ -241,10 +241,12 @@ def test_a_bad_active_policy_is_reported_with_its_lines_and_a_next_step(cli, lab
     assert cli.run("assess", "--policy", "mine.yaml").code == 0
 
 
-@pytest.mark.parametrize("words", [("hold", "--all", "--for", "1h", "--reason", "x"), ("release", "--all")])
-def test_the_kill_switch_works_without_a_policy(cli, lab, stack, words):
+@pytest.mark.parametrize(
+    "arguments", [("hold", "--all", "--for", "1h", "--reason", "x"), ("release", "--all")]
+)
+def test_the_kill_switch_works_without_a_policy(cli, lab, stack, arguments):
     push_policy(lab, "version: 1\nlevels:\n  warning_within: soon\n")
-    result = cli.run(*words)
+    result = cli.run(*arguments)
     assert result.code == 0
     assert "cannot be used, and is not needed for this" in result.err
 
@@ -310,8 +312,8 @@ def test_of_several_stacks_the_first_deployed_is_used(cli, lab):
 
     assert "stacks: zebra was deployed first and may flip; only proposing: antelope" in result.err
     assert "ledger: dynamodb:zebra-ledger" in result.err
-    shown = cli.run("policy", "show", "--stack", "antelope")
-    assert shown.err == "policy: /burstwatch/antelope/policy (stack antelope)\n"
+    policy = cli.run("policy", "show", "--stack", "antelope")
+    assert policy.err == "policy: /burstwatch/antelope/policy (stack antelope)\n"
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Everything that can go wrong at a desk is one clear message, the documented exit code, and nothing lost."""
+"""All that can go wrong in the CLI is one clear message, the documented exit code, and nothing lost."""
 
 import os
 import resource
@@ -24,7 +24,7 @@ def lab(cli):
 
 
 def single_error(result) -> str:
-    """The only complaint of a run, which is no traceback."""
+    """The only complaint of a run, which is not a traceback."""
     assert "Traceback" not in result.err
     (complaint,) = result.error_lines
     return complaint.removeprefix("burstctl: ")
@@ -315,7 +315,7 @@ def wait_for(condition):
         time.sleep(0.01)
 
 
-def test_a_bug_is_one_line_and_says_how_to_get_the_rest(cli, lab, monkeypatch):
+def test_a_bug_is_one_line_and_names_how_to_get_the_rest(cli, lab, monkeypatch):
     def break_down(*_, **__):
         raise LookupError("no such\nthing")
 

@@ -43,7 +43,7 @@ def test_some_page_mentions_it(path, command):
 
 
 @pytest.mark.parametrize(("path", "command"), ALL_COMMANDS)
-def test_each_option_says_what_it_does(path, command):
+def test_each_option_describes_what_it_does(path, command):
     assert [
         option.name for option in command.params if isinstance(option, click.Option) and not option.help
     ] == []

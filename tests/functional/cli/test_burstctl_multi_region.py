@@ -226,12 +226,12 @@ def test_advice_on_several_regions_is_one_document_and_one_sheet(cli, account):
 
     document = cli.run("advise", "--json", *BOTH_REGIONS).document
     sheet = list(csv.DictReader(StringIO(cli.run("advise", "--csv", *BOTH_REGIONS).out)))
-    words = cli.run("advise", *BOTH_REGIONS).out
+    output = cli.run("advise", *BOTH_REGIONS).out
 
     assert [report["schema"] for report in document["reports"]] == ["burstwatch.advice/v1"] * 2
     assert [(row["region"], row["name"]) for row in sheet] == [("us-east-1", "here"), ("eu-west-1", "there")]
-    assert words.startswith("us-east-1\n")
-    assert "\n\neu-west-1\n" in words
+    assert output.startswith("us-east-1\n")
+    assert "\n\neu-west-1\n" in output
 
 
 @pytest.mark.parametrize("command", ["assess", "advise", "hold", "release"])

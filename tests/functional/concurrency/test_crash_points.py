@@ -1,6 +1,6 @@
-"""The process is killed between any two effects of a story and started again: it all comes right.
+"""The process is killed between any two effects of a scenario and started again: the end is right.
 
-Each story is played once to count its effects, then once for each of them with the process killed right
+Each scenario is played once to count its effects. Then it is played once for each, killed right
 before it (which is right after the one before), and once after the last. Nothing of the process survives but
 the file of its ledger; the world, a lab behind real HTTP, goes on. How many points that are is said by
 ``pytest -s tests/functional/concurrency/test_crash_points.py``.
@@ -40,7 +40,7 @@ SOURCES = os.pathsep.join(str(ROOT / root) for root in ("lambdas", "lab", "tests
 
 @dataclass(frozen=True, kw_only=True)
 class CrashScenario:
-    """What happens, and the types that AWS must have been asked for in the end, no more and no fewer."""
+    """What happens, and the types that must have been requested from AWS in the end, no more and no fewer."""
 
     play: Callable[[CrashRun], None]
     modifications: list[str]
@@ -145,14 +145,14 @@ def lab():
         print(f"\n{sum(HELD_POINTS)} crash points, all held")  # noqa: T201 - the figure is asked for
 
 
-def run_scenario(story: CrashScenario, lab, path: Path, fuse: CrashPoint) -> CrashRun:
-    lab.next_day(**story.settings)
-    play = CrashRun(lab=lab, path=path, policy=story.policy, fuse=fuse)
+def run_scenario(scenario: CrashScenario, lab, path: Path, fuse: CrashPoint) -> CrashRun:
+    lab.next_day(**scenario.settings)
+    play = CrashRun(lab=lab, path=path, policy=scenario.policy, fuse=fuse)
     play.invariants.append(check_original_kept)
     try:
-        story.play(play)
+        scenario.play(play)
         play.tick_until_delivered()
-        check_each_modified_once(play, story.modifications)
+        check_each_modified_once(play, scenario.modifications)
         check_ledger(play)
         check_alerts(play)
     finally:
@@ -161,7 +161,7 @@ def run_scenario(story: CrashScenario, lab, path: Path, fuse: CrashPoint) -> Cra
 
 
 def check_original_kept(play: CrashRun) -> None:
-    """Whatever AWS has been asked for and has not taken back is in the ledger, with what it was before."""
+    """Whatever was requested and has not been taken back is in the ledger, with what it was before."""
     volume, flip = play.fleet.find(VOLUME_ID), play.flip(VOLUME_ID)
     is_away = volume.volume_type != "gp2" or volume.change is not None
     assert flip is not None or not is_away
@@ -210,11 +210,11 @@ def check_alerts(play: CrashRun) -> None:
 def test_a_process_killed_between_any_two_effects_is_started_again_and_all_is_well(
     name, lab, tmp_path, record_property
 ):
-    story = SCENARIOS[name]
-    effects = run_scenario(story, lab, tmp_path / "alive.db", CrashPoint()).fuse.effects
+    scenario = SCENARIOS[name]
+    effects = run_scenario(scenario, lab, tmp_path / "alive.db", CrashPoint()).fuse.effects
     for point, effect in enumerate(effects):
         try:
-            play = run_scenario(story, lab, tmp_path / f"{point}.db", CrashPoint(at_effect=point))
+            play = run_scenario(scenario, lab, tmp_path / f"{point}.db", CrashPoint(at_effect=point))
         except BaseException as error:
             error.add_note(f"{name}: killed before effect {point}, {effect}, of {effects}")
             raise
@@ -222,20 +222,20 @@ def test_a_process_killed_between_any_two_effects_is_started_again_and_all_is_we
     print(f"{name}: {len(effects)} crash points")  # noqa: T201 - the figure is asked for
     record_property("crash_points", len(effects))
     HELD_POINTS.append(len(effects))
-    assert len(effects) >= story.least_points
+    assert len(effects) >= scenario.least_points
 
 
 def test_an_intent_that_was_never_sent_is_not_taken_for_the_attempt_before_it_that_failed(lab, tmp_path):
     """The return fails at once; two minutes after it began the next is recorded, and the process dies."""
     quick = a_policy(cadence={"sweep_tick": "15m", "focus_at_most": "1m"})
-    story = CrashScenario(
+    scenario = CrashScenario(
         play=flip_back_on_second_attempt,
         modifications=["io1", "gp2", "gp2"],
         policy=quick,
         least_points=0,
     )
     fuse = CrashPoint(hooks=[Hook(name="ModifyVolume", nth=3, action=kill_process)])
-    play = run_scenario(story, lab, tmp_path / "ledger.db", fuse)
+    play = run_scenario(scenario, lab, tmp_path / "ledger.db", fuse)
     assert play.restarts == 1
 
 

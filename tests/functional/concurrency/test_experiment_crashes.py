@@ -1,4 +1,4 @@
-"""An experiment killed before any of its effects and begun again ends as if nobody had died."""
+"""An experiment killed before any of its effects and begun again ends as if it had not been killed."""
 
 from dataclasses import dataclass
 from types import SimpleNamespace

@@ -138,7 +138,7 @@ def run_concurrently(*jobs):
 
 
 def run_all_passes(race, count: int = WORKERS):
-    """So many watchdogs look at everything at the same moment."""
+    """This many watchdogs look at everything at the same moment."""
     workers = [race.worker() for _ in range(count)]
     jobs = [lambda worker=worker: evaluate_fleet(worker, now_s=race.now_s) for worker in workers]
     reports = run_concurrently(*jobs)
@@ -190,8 +190,8 @@ def test_an_operator_and_the_watchdog_at_once_come_to_one_modification(race):
     assert race.modified(volume_ids) == dict.fromkeys(volume_ids, 1)
     for volume_id in volume_ids:
         [by] = race.intents(volume_id)
-        [spent] = race.ledger.states()[volume_id].modifications.used
-        assert spent.by == by
+        [use] = race.ledger.states()[volume_id].modifications.used
+        assert use.by == by
 
 
 def test_the_watchdog_yields_to_an_operator_who_comes_right_before_its_intent(race):
@@ -362,7 +362,7 @@ def test_an_order_replanned_after_a_conflict_uses_the_quota_once(race):
 
 
 def test_a_volume_whose_newest_modification_could_not_be_read_is_not_touched(race, monkeypatch):
-    """Somebody else's may be under way, or the quota used up: without AWS's word no guard can tell."""
+    """Somebody else's may be under way, or the quota used up: without AWS's answer no guard can know."""
     unreadable, readable = race.add_draining(2)
     real = Ec2Reader.modifications_by_id
     failure = AwsFailure(
@@ -480,7 +480,7 @@ def test_an_intent_is_as_old_as_its_record_and_not_as_the_pass(race):
 
 
 def pause_before_sending(race, volume_id):
-    """So long passes between an intent and its request that another watchdog gives the intent up.
+    """So much time passes between an intent and its request that another watchdog gives the intent up.
 
     A machine that takes its time has dated the intent a second later: then it is three minutes, not two.
     """
@@ -526,7 +526,7 @@ def test_a_late_modification_is_found_though_its_sender_died(race):
 
 
 def test_a_late_modification_is_recorded_when_its_sender_resumes(race):
-    """A laptop sleeps between recording its intent and sending it; meanwhile others gave that up."""
+    """A laptop sleeps between recording its intent and sending it; in that time others gave it up."""
     [volume_id] = race.add_draining(1, target="io1")
     hook = pause_before_sending(race, volume_id)
     sleeper = race.worker(CrashPoint(hooks=[hook]))

@@ -75,7 +75,7 @@ def test_each_alert_alarm_and_job_has_a_page_of_its_name_with_every_section(kind
 
 
 @pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
-def test_each_page_says_first_what_to_do_now(kind):
+def test_each_page_begins_with_what_to_do_now(kind):
     above, _, _ = (RUNBOOKS / f"{kind}.md").read_text().partition("\n## ")
     assert f"# {kind}\n\n**Now:** " in above
     assert len(above.splitlines()) <= 6, "it is read at three in the morning, on a telephone"
@@ -88,7 +88,7 @@ def test_each_page_has_a_command_within_its_first_screen(kind):
 
 
 @pytest.mark.parametrize("kind", [*AlertKind, *ALARMS, *PLANNED_JOBS])
-def test_each_alert_alarm_and_job_stands_in_the_index_with_a_first_command(kind):
+def test_each_alert_alarm_and_job_is_in_the_index_with_a_first_command(kind):
     [row] = [line for line in INDEX.splitlines() if line.startswith(f"| [{kind}]({kind}.md) |")]
     assert re.search(r"\| `(burstctl|aws) [^`]+` \|$", row)
 
@@ -115,7 +115,7 @@ def test_a_refusal_points_to_its_row_on_the_page(guard):
 
 
 @pytest.mark.parametrize("guard", Guard)
-def test_each_guard_stands_in_the_index(guard):
+def test_each_guard_is_in_the_index(guard):
     override = rows_of(INDEX)[guard][-1].strip()
     expected = "no" if guard in NEVER_OVERRIDABLE else "is not asked" if guard in ONLY_AUTOMATIC else "yes"
     assert override.startswith(expected)
@@ -159,14 +159,14 @@ def test_the_glossary_has_every_word_that_outputs_use(word):
 
 @pytest.mark.parametrize("alert", [a_digest(), *event_alerts_of_every_kind()], ids=lambda alert: alert.kind)
 def test_the_command_in_an_alert_can_be_pasted(alert):
-    words = shlex.split(alert.action or "")
-    if words[:1] == ["burstctl"]:
-        parses_command(burstctl, words[1:])
+    arguments = shlex.split(alert.action or "")
+    if arguments[:1] == ["burstctl"]:
+        parses_command(burstctl, arguments[1:])
 
 
-def parses_command(command, words, parent=None):
+def parses_command(command, arguments, parent=None):
     """Parse as the command would, without running it; click raises where a word or an option is unknown."""
-    context = command.make_context(command.name, list(words), parent=parent)
+    context = command.make_context(command.name, list(arguments), parent=parent)
     if isinstance(command, click.Group):
         _, inner, rest = command.resolve_command(context, [*context._protected_args, *context.args])
         parses_command(inner, rest, context)

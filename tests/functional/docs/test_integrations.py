@@ -69,7 +69,7 @@ def test_promtool_accepts_the_rules():
 
 
 @needs_promtool
-def test_the_rules_fire_when_they_should_and_say_what_to_do():
+def test_the_rules_fire_when_they_should_and_name_what_to_do():
     code, text = run_promtool("test", "rules", RULE_TESTS)
     assert code == 0, text
 
@@ -167,7 +167,7 @@ def test_panels_have_ids_and_places_of_their_own(dashboard):
     )
 
 
-def test_each_panel_asks_the_chosen_prometheus_and_targets_have_letters_of_their_own(dashboard):
+def test_each_panel_queries_the_chosen_prometheus_and_its_targets_have_unique_letters(dashboard):
     for panel in panels_of(dashboard):
         sources = [panel["datasource"], *(target["datasource"] for target in panel["targets"])]
         assert all(source == {"type": "prometheus", "uid": "${datasource}"} for source in sources)

@@ -89,14 +89,14 @@ def test_each_schema_that_the_code_names_is_published(name):
     )
 
 
-def test_nothing_is_published_that_nobody_writes():
+def test_every_published_file_has_a_writer():
     assert {path.name for path in FILES} == {
         "common.schema.json",
         *(schema_file(name) for name in names_in_the_code()),
     }
 
 
-def test_each_file_is_as_the_types_of_the_documents_say():
+def test_each_file_matches_the_types_of_the_documents():
     assert {path.name: path.read_text() for path in FILES} == build_schemas(), (
         "make schemas writes docs/schemas anew"
     )
@@ -114,7 +114,7 @@ def test_what_runs_imports_neither_the_types_nor_what_generates_schemas():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_each_file_is_a_schema_says_what_it_is_of_and_refers_to_what_is_there(path):
+def test_each_file_is_a_schema_that_names_its_document_and_refers_to_what_exists(path):
     contents = json.loads(path.read_text())
     Draft202012Validator.check_schema(contents)
 
@@ -127,7 +127,7 @@ def test_each_file_is_a_schema_says_what_it_is_of_and_refers_to_what_is_there(pa
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_no_key_of_ours_may_vanish_and_none_comes_unnoticed(path):
+def test_no_key_of_burstwatch_may_vanish_and_no_new_one_is_unnoticed(path):
     for part in parts_of(json.loads(path.read_text())):
         if part.get("type") == "object" and "properties" in part:
             assert part["additionalProperties"] is False
@@ -190,9 +190,11 @@ def test_the_event_of_a_probe_is_as_published():
     check_document(json.loads(ddprobe.event_detail(a_reading(), "i-0123456789abcdef0")))
 
 
-@pytest.mark.parametrize("words", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)])
-def test_readings_of_a_probe_are_as_published(tmp_path, shm_dir, words):
-    command = [sys.executable, "-IS", ddprobe.__file__, words[0], "--run-dir", shm_dir, *words[1:]]
+@pytest.mark.parametrize(
+    "arguments", [("run", "--level", "lite"), ("run", "--level", "classic"), ("passive",)]
+)
+def test_readings_of_a_probe_are_as_published(tmp_path, shm_dir, arguments):
+    command = [sys.executable, "-IS", ddprobe.__file__, arguments[0], "--run-dir", shm_dir, *arguments[1:]]
     result = subprocess.run(
         [*command, "--json", "-", tmp_path], capture_output=True, text=True, timeout=120, check=False
     )
@@ -262,7 +264,7 @@ def test_a_report_with_a_key_more_is_found(reported):
         check_document(reported | {"mood": "good"})
 
 
-def test_what_has_no_schema_yet_says_how_it_gets_one():
+def test_a_document_without_a_schema_names_how_to_get_one():
     with pytest.raises(AssertionError, match=r"no schema is published for burstwatch\.new/v1: add its type"):
         check_document({"schema": "burstwatch.new/v1"})
     with pytest.raises(AssertionError, match="names its schema"):

@@ -120,7 +120,7 @@ def test_a_query_of_the_table_that_never_ends_is_given_up(monkeypatch):
 # The time for reads
 
 
-def test_a_pass_whose_time_for_reads_is_over_asks_no_more_and_says_so(shell, lab):
+def test_a_pass_whose_time_for_reads_is_over_reads_no_more_and_reports_it(shell, lab):
     lab.fleet.add(LabVolume(size_gib=100))
     warm_up(lab)
     report = tick(replace(shell, read_limit_s=0.0), lab)
@@ -192,8 +192,8 @@ def test_a_pass_that_should_stop_records_no_further_intent_and_leaves_none_half_
     accepted = [i for i in volume_ids for entry in ledger.entries(i) if entry.kind is EntryKind.ACCEPTED]
     assert 1 <= len(sent) < len(volume_ids)
     assert sorted(intents) == sorted(accepted) == sorted(sent)
-    left = [report.outcomes[i] for i in volume_ids if i not in sent]
-    assert {outcome.status for outcome in left} == {OutcomeStatus.NONE}
+    remaining = [report.outcomes[i] for i in volume_ids if i not in sent]
+    assert {outcome.status for outcome in remaining} == {OutcomeStatus.NONE}
     tick(shell, lab, 1)
     assert all(lab.fleet.modifications(i) for i in volume_ids), "the next pass asks for the others"
 
@@ -225,14 +225,14 @@ def test_a_process_that_hangs_ends_soon_after_the_signal():
 
 
 def test_an_invocation_stops_a_pass_before_its_own_end(shell):
-    left = [100.0]
-    bounded = limit_to_invocation(shell, lambda: left[0])
+    remaining = [100.0]
+    bounded = limit_to_invocation(shell, lambda: remaining[0])
     assert bounded.read_limit_s == 70.0
     assert not bounded.should_stop()
-    left[0] = 11.0
+    remaining[0] = 11.0
     assert bounded.should_stop()
-    left[0] = 20.0
-    assert limit_to_invocation(shell, lambda: left[0]).read_limit_s == 10.0
+    remaining[0] = 20.0
+    assert limit_to_invocation(shell, lambda: remaining[0]).read_limit_s == 10.0
 
 
 # Deliveries

@@ -1,6 +1,6 @@
 """Clocks that jump, sleep and change for the summer, and events that come late, twice, or out of order.
 
-What is wrong with a single tick or event is shown where its function is tested; here is what is left of it
+What is wrong with a single tick or event is tested with its function. Tested here is what is left of it
 afterwards, on a ledger of each kind where the ledger is what must hold.
 """
 
@@ -110,7 +110,7 @@ def ledger(request, tmp_path):
 
 
 def test_after_three_hours_of_sleep_every_volume_is_evaluated_and_the_gap_reported(world):
-    """100 GiB at 3,000 IOPS are empty after 33 minutes; nobody was there to flip it."""
+    """100 GiB at 3,000 IOPS are empty after 33 minutes; no one was there to flip it."""
     world.add(mode="propose")
     world.add(CALM)
     world.advance(600)
@@ -280,7 +280,7 @@ def add_flip_candidate(lab):
 
 @pytest.fixture
 def flip_candidate(functions, lab):
-    """Such a volume, of which people know, and whose flip is asked for."""
+    """Such a volume, of which people know, and whose flip is requested."""
     volume_id = add_flip_candidate(lab)
     functions.watch("sweep")
     assert functions.alert_kinds() == ["CriticalVolumeOnBurstStorage"]
@@ -339,7 +339,7 @@ def test_requests_of_two_ticks_that_arrive_in_reverse_are_one_modification(funct
     assert (count_modify_calls(lab), modification_targets(lab, flip_candidate)) == (1, ["gp3"])
 
 
-def test_events_of_last_week_say_nothing_about_the_flip_of_today(functions, lab, flip_candidate):
+def test_events_of_last_week_do_not_affect_the_flip_of_today(functions, lab, flip_candidate):
     """EBS's event about the first modification is delivered again while the second one is under way."""
     functions.flip()
     lab.fleet.end_modification(flip_candidate)

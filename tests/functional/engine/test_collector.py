@@ -131,7 +131,7 @@ def test_the_iops_of_the_account_are_those_of_all_volumes_of_a_type(lab, reader)
 
 
 @pytest.mark.parametrize(("chosen", "minutes"), [({}, 14), ({"span_s": 45 * 60}, 44)])
-def test_operations_are_read_as_far_back_as_is_asked(lab, collect, chosen, minutes):
+def test_operations_are_read_as_far_back_as_requested(lab, collect, chosen, minutes):
     volume_id = lab.fleet.add(LabVolume(size_gib=100, load="steady:400"))
     lab.clock.advance(3_600)
     reads, writes = collect().operations([volume_id], **chosen)[volume_id]
@@ -155,7 +155,7 @@ def test_balances_reach_an_hour_back_from_the_latest_minute(lab, collect, metric
 
 
 def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembered(lab, collect):
-    ours = add_to(lab, LARGE, "m5.large")
+    first = add_to(lab, LARGE, "m5.large")
     second = lab.fleet.add(LabVolume(size_gib=50, instance_id=LARGE))
     other = add_to(lab, XLARGE, "m5.xlarge")
     lab.fleet.set_instance_balance(LARGE, 12.5, 80)
@@ -169,7 +169,7 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
         "DescribeInstanceTypes": 1,
         "GetMetricData": 1,
     }
-    assert limits[ours] == InstanceLimits(
+    assert limits[first] == InstanceLimits(
         max_iops=18_750,
         max_throughput_mib_s=pytest.approx(566.244, abs=0.001),
         baseline_iops=3_600,
@@ -177,7 +177,7 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
         io_balance_pct=12.5,
         byte_balance_pct=80,
     )
-    assert limits[second] == limits[ours]
+    assert limits[second] == limits[first]
     assert (limits[other].baseline_iops, limits[other].io_balance_pct) == (6_000, None)
     repeated = collect()
     assert repeated.instance_limits(volumes) == limits
@@ -185,7 +185,7 @@ def test_the_limits_of_every_instance_take_three_calls_and_the_types_are_remembe
     assert collector.failures == repeated.failures == []
 
 
-def test_an_instance_without_buckets_has_no_balances_to_ask_for(lab, collect):
+def test_an_instance_without_buckets_has_no_balances_to_read(lab, collect):
     volume_id = add_to(lab, LARGE, "m5.4xlarge")
     collector = collect()
     limits = collector.instance_limits(volumes_of(collector))[volume_id]

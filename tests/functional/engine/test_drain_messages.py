@@ -148,7 +148,7 @@ def test_many_drains_take_only_two_more_calls(lab, shell, recorder, count):
 
 
 @pytest.mark.parametrize(
-    ("fault", "reason", "is_asked_on"),
+    ("fault", "reason", "is_retried"),
     [
         (Fault(action="GetMetricData", kind="throttle", every=3, times=1), "Throttling", False),
         (Fault(action="GetMetricData", kind="reset", every=3, times=1), "ConnectionClosedError", False),
@@ -159,7 +159,7 @@ def test_many_drains_take_only_two_more_calls(lab, shell, recorder, count):
     ids=lambda value: f"{value.kind}-{value.every}" if isinstance(value, Fault) else None,
 )
 def test_a_read_that_fails_neither_holds_up_nor_loses_the_alert(
-    lab, shell, recorder, fault, reason, is_asked_on
+    lab, shell, recorder, fault, reason, is_retried
 ):
     """The first two calls are for the balance and the operations; nothing is asked twice of who is silent."""
     add_nightly(lab)
@@ -171,7 +171,7 @@ def test_a_read_that_fails_neither_holds_up_nor_loses_the_alert(
         alert
     )
     assert format_sentences(alert)[4].startswith("The drain began at 02:00 UTC, at 100.0 %")
-    assert report.api_calls["cloudwatch:GetMetricData"] == (4 if is_asked_on else 3)
+    assert report.api_calls["cloudwatch:GetMetricData"] == (4 if is_retried else 3)
     assert [reason in failure for failure in report.failures] == [True]
 
 
@@ -204,7 +204,7 @@ def test_an_internal_error_in_it_is_reported_and_the_alert_goes_out(lab, shell, 
     ]
 
 
-def test_a_pass_that_was_slow_already_asks_no_more(lab, shell, recorder, monkeypatch):
+def test_a_pass_that_was_slow_already_reads_no_more(lab, shell, recorder, monkeypatch):
     """Its function is ended after a while, and its tick can be claimed again after 50 seconds."""
     add_nightly(lab)
     advance_until(lab)
@@ -268,6 +268,6 @@ def test_the_runbook_shows_the_message_as_it_is(lab, shell, recorder, page, minu
     run_passes(shell, lab, minutes)
     [alert] = recorder.alerts
     assert alert.kind == page
-    shown = "\n".join(render(replace(alert, runbook=f"runbooks/{page}.md")))
+    rendered = "\n".join(render(replace(alert, runbook=f"runbooks/{page}.md")))
     written = (RUNBOOKS / f"{page}.md").read_text()
-    assert f"```text\n{shown}\n```\n" in written
+    assert f"```text\n{rendered}\n```\n" in written

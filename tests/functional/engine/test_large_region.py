@@ -26,7 +26,7 @@ class InvocationEnded(BaseException):
 
 
 class Region:
-    """Pages of one volume; ``on_page`` may let time pass, or do what another process does meanwhile."""
+    """Pages of one volume; ``on_page`` may let time pass, or do what another process does at that time."""
 
     def __init__(self, endpoint, ledger):
         self.fleet, self.ledger = endpoint.fleet, ledger
@@ -82,7 +82,7 @@ def region(monkeypatch):
 
 
 def test_no_tick_takes_over_a_sweep_that_makes_progress(region):
-    """Seven pages of 40 s: every focus tick meanwhile, and the next sweep's own, leave the sweep alone."""
+    """Seven pages of 40 s: every focus tick in that time, and the next sweep's own, leave the sweep alone."""
     region.per_page_s = 40.0
     claims = []
 

@@ -51,8 +51,8 @@ def test_a_draining_volume_is_announced_in_rising_order_and_closed_when_it_recov
         (AlertKind.DRAINING, Level.CRITICAL),
         (AlertKind.RECOVERED, Level.WATCH),
     ]
-    dry_at_s = lab.fleet.truth(volume_id).first_dry_at.timestamp()
-    assert dry_at_s - recorder.alerts[1].at_s >= Policy().cadence.act_lead.total_seconds()
+    empty_at_s = lab.fleet.truth(volume_id).first_dry_at.timestamp()
+    assert empty_at_s - recorder.alerts[1].at_s >= Policy().cadence.act_lead.total_seconds()
     kinds = [entry.kind for entry in ledger.entries(volume_id)]
     assert kinds.count(EntryKind.ALERT) == kinds.count(EntryKind.DELIVERED) == 5
 

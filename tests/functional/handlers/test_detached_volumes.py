@@ -1,6 +1,6 @@
 """Volumes that nothing uses for a while: a node drain, a scale-to-zero, a stopped instance.
 
-AWS refuses to attach a volume that is being modified, and a modification cannot be cancelled: a volume that
+AWS refuses to attach a volume that is being modified, and a modification cannot be cancelled. A volume that
 the watchdog modifies while it is between two instances does not arrive.
 """
 
@@ -46,7 +46,7 @@ def ec2(lab):
 
 
 def run_passes(cli, lab, minutes, *, every_min=5):
-    """A watchdog that may act, for so many minutes; what its last pass came to."""
+    """A watchdog that may act, for this many minutes; the result of its last pass."""
     for _ in range(0, minutes, every_min):
         lab.clock.advance(60 * every_min)
         result = cli.run("watch", "--act", "--passes", "1")
@@ -200,7 +200,7 @@ def test_a_detached_volume_of_a_window_is_flipped_when_it_is_attached_and_not_be
 # the queue
 
 
-def test_the_flip_function_is_asked_once_for_a_volume_that_stays_detached(monkeypatch):
+def test_the_flip_function_is_invoked_once_for_a_volume_that_stays_detached(monkeypatch):
     with deploy_functions(monkeypatch) as functions:
         volume_id = add_lab_volume(functions.lab, "etcd-1", tags=AUTO | {"burstwatch:critical": "true"})
         functions.lab.fleet.detach(volume_id)
@@ -246,7 +246,7 @@ def test_an_instance_restart_resets_the_calm_period(cli, lab):
 
 
 def test_a_stop_during_a_telemetry_gap_is_not_calm_by_itself(cli, lab):
-    """No datapoint for an hour, then the instance stops: nobody knows what the volume served until then."""
+    """No datapoint for an hour, then the instance stops: no one knows what the volume served until then."""
     volume_id = flip_to_io1(cli, lab)
     now = lab.clock.now()
     lab.fleet.hide_metrics(volume_id, from_at=now, to_at=now + timedelta(hours=1))

@@ -56,10 +56,10 @@ def run_minutes(functions, minutes):
             pass
 
 
-# At an operator's desk
+# From the CLI
 
 
-def test_a_free_change_is_made_at_warning_and_says_by_which_rule(cli, cli_lab):
+def test_a_free_change_is_made_at_warning_and_names_its_rule(cli, cli_lab):
     volume_id = add_warning(cli_lab, tags=AUTO)
     reported = cli.run("explain", volume_id)
     assert f"flips at warning: {FREE}" in " ".join(reported.out.split())
@@ -74,7 +74,7 @@ def test_a_free_change_is_made_at_warning_and_says_by_which_rule(cli, cli_lab):
 
 
 @pytest.mark.parametrize(("policy", "tags", "because"), NOT_FREE.values(), ids=NOT_FREE)
-def test_any_other_change_waits_and_says_why(cli, cli_lab, policy, tags, because):
+def test_any_other_change_waits_and_explains_why(cli, cli_lab, policy, tags, because):
     (cli.directory / "policy.yaml").write_text(policy)
     volume_id = add_warning(cli_lab, tags=AUTO | tags)
     result = cli.run("watch", "--act", "--once")
@@ -84,7 +84,7 @@ def test_any_other_change_waits_and_says_why(cli, cli_lab, policy, tags, because
     assert document["act_at"] == {"level": "critical", "because": because}
 
 
-def test_the_alert_says_that_the_watchdog_flips_it_and_has_a_command_to_flip_now(cli, cli_lab):
+def test_the_alert_announces_the_flip_by_the_watchdog_and_has_a_command_to_flip_now(cli, cli_lab):
     add_warning(cli_lab, tags=AUTO)
     text = plain_text(cli.run("watch", "--act", "--once"))
     assert "what to do:" not in text
@@ -93,7 +93,7 @@ def test_the_alert_says_that_the_watchdog_flips_it_and_has_a_command_to_flip_now
     )
 
 
-def test_before_the_level_at_which_it_is_flipped_alert_and_explain_say_who_flips_it_and_when(cli, cli_lab):
+def test_before_the_level_of_its_flip_alert_and_explain_name_who_flips_it_and_when(cli, cli_lab):
     (cli.directory / "policy.yaml").write_text("version: 1\nflip:\n  act_at: critical\n")
     volume_id = add_warning(cli_lab, tags=AUTO)
     result = cli.run("watch", "--act", "--once")

@@ -66,7 +66,7 @@ def place_hold(functions, volume_id=None):
 
 
 def single_line(output, volume_id):
-    """The last line about a volume: what became of it."""
+    """The last line about a volume: the outcome of its flip."""
     return output.lines_about(volume_id)[-1]
 
 
@@ -87,7 +87,7 @@ def test_the_kill_switch_of_an_operator_stops_a_flip_that_was_requested(
 
 
 def assert_dropped(functions, output, volume_id):
-    """Nothing was modified, nothing is tried again, nobody is alerted, and the log says why."""
+    """Nothing was modified, nothing is tried again, no one is alerted, and the log says why."""
     assert (count_modify_calls(functions.lab), failed_message_ids(output)) == (0, set())
     line = single_line(output, volume_id)
     assert (line["action_taken"], "not wanted" in line["message"]) == ("none", True)
@@ -173,7 +173,7 @@ def test_a_poison_message_fails_alone_and_the_others_go_on(functions, lab, flip_
     assert len(error["message"]) < 500
 
 
-def test_behind_a_message_that_failed_those_of_its_volume_wait_and_nobody_else(functions, lab):
+def test_behind_a_failed_message_only_those_of_its_volume_wait(functions, lab):
     held, free = (add_critical(lab, name, tags=AUTO) for name in ("held", "free"))
     functions.watch("sweep")
     records = {record["attributes"]["MessageGroupId"]: record for record in functions.requests()}
@@ -363,7 +363,7 @@ def test_a_flip_by_hand_in_the_meantime_is_not_made_again(functions, lab, flip_c
     assert output.metrics["FlipsRefused"] == 1
 
 
-def test_a_second_deployment_refuses_to_flip_and_says_so(functions, lab, flip_candidate, monkeypatch):
+def test_a_second_deployment_refuses_to_flip_and_explains_why(functions, lab, flip_candidate, monkeypatch):
     records = functions.requests()
     lab.clock.advance(60)
     second = DeployedFunctions(lab=lab, monkeypatch=monkeypatch, name="another")
@@ -466,7 +466,7 @@ def test_throttled_by_aws_it_is_quiet_and_tried_again_by_a_later_tick(functions,
 
 
 @pytest.mark.parametrize("kind", ["reset", "error"])
-def test_an_answer_that_got_lost_is_settled_by_asking_and_never_sent_again(
+def test_an_answer_that_got_lost_is_settled_by_a_query_and_never_sent_again(
     functions, lab, flip_candidate, kind
 ):
     lab.faults.add(
@@ -514,7 +514,7 @@ def test_alerts_about_flips_go_out_with_the_next_tick_and_what_the_topic_refuses
     assert functions.alert_kinds() == ["VolumeFlipped"]
 
 
-def test_a_ledger_that_is_down_leaves_the_volume_alone_and_says_so(functions, lab, flip_candidate):
+def test_a_ledger_that_is_down_leaves_the_volume_alone_and_is_reported(functions, lab, flip_candidate):
     functions.flip([a_message("?", group="warm-up")])
     lab.faults.add(Fault(action="TransactWriteItems", code="AccessDeniedException", message="no"))
     output = functions.flip()

@@ -1,4 +1,4 @@
-"""Whoever may send to the flip queue can cause no modification that the watchdog would not make by itself."""
+"""A sender to the flip queue can cause no modification that the watchdog would not make by itself."""
 
 import json
 from itertools import product
@@ -64,12 +64,12 @@ def test_no_message_overrides_the_kill_switch_the_policy_or_a_cap(functions, lab
         Hold(volume_id=None, by="anna", reason="freeze", placed_at_s=now_s, until_s=now_s + 3600)
     )
     overridden = ["held", "spend_cap", "fleet_cap", "change_hours", "not_opted_in"]
-    wish = {"volume_type": "io2", "iops": 60_000, "throughput_mib_s": None}
+    requested = {"volume_type": "io2", "iops": 60_000, "throughput_mib_s": None}
     assert_poison(
-        functions, a_forged_request(functions, volume_id, by="mallory", overridden=overridden, wish=wish)
+        functions, a_forged_request(functions, volume_id, by="mallory", overridden=overridden, wish=requested)
     )
     assert_poison(functions, a_forged_request(functions, volume_id, overridden=overridden))
-    assert_poison(functions, a_forged_request(functions, volume_id, wish=wish))
+    assert_poison(functions, a_forged_request(functions, volume_id, wish=requested))
     assert_poison(functions, a_forged_request(functions, volume_id, cause="by_hand"))
     assert_dropped(functions, a_forged_request(functions, volume_id))
 

@@ -99,9 +99,9 @@ def telemetry(functions):
 # ---- what importing does
 
 
-def observe_import(name, ours=LAMBDAS):
+def observe_import(name, own_folder=LAMBDAS):
     """In a bare interpreter, with no environment at all."""
-    code = SPY.replace("OURS", repr(str(ours))).replace("NAME", repr(name))
+    code = SPY.replace("OURS", repr(str(own_folder))).replace("NAME", repr(name))
     result = subprocess.run(
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
@@ -115,7 +115,7 @@ def observe_import(name, ours=LAMBDAS):
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_importing_a_handler_reads_no_environment_and_calls_nobody(verb):
+def test_importing_a_handler_reads_no_environment_and_calls_no_one(verb):
     result = observe_import(f"burstwatch.handlers.{verb}")
     assert (result["reads"], result["deeds"]) == ([], [])
     assert not HEAVY & set(result["modules"])

@@ -179,7 +179,7 @@ def test_a_report_by_an_instance_that_the_volume_is_not_attached_to_is_dropped(f
     assert functions.ledger.states() == {}
 
 
-def test_a_report_of_a_volume_that_nobody_knows_is_dropped(functions, lab):
+def test_a_report_of_an_unknown_volume_is_dropped(functions, lab):
     text = deliver_report(functions, MALFORMED_REPORTS)
     assert text.metrics["ProbeEventsDropped"] == 1
     assert f"reports of {MALFORMED_REPORTS}, which does not exist" in text.warnings[0]
@@ -290,7 +290,7 @@ def test_an_event_of_a_host_that_cannot_be_read_is_dropped_without_a_queue_as_we
     assert functions.invoke("settle", event).metrics["ProbeEventsDropped"] == 1
 
 
-def test_a_report_hours_late_alerts_nobody(functions, lab):
+def test_a_report_hours_late_alerts_no_one(functions, lab):
     volume_id = add_calm(lab, instance_id=HOST)
     text = deliver_report(functions, volume_id, ago_s=2 * 3600)
     assert functions.alert_kinds() == []
@@ -402,7 +402,7 @@ def test_a_report_that_waited_in_the_queue_for_too_long_is_dropped_whatever_time
 
 
 @pytest.mark.parametrize("tags", [{"burstwatch:mode": "observe"}, {"burstwatch:ignore": "true"}])
-def test_a_volume_in_mode_observe_alerts_nobody(functions, lab, tags):
+def test_a_volume_in_mode_observe_alerts_no_one(functions, lab, tags):
     volume_id = add_calm(lab, tags=tags, instance_id=HOST)
     deliver_report(functions, volume_id)
     assert functions.alert_kinds() == []

@@ -37,7 +37,7 @@ ALERT = to_lambda_event(an_alert())
 
 
 class Session:
-    """As bootstrap's, with credentials of nobody."""
+    """As bootstrap's, with credentials of no account."""
 
     region_name = "us-east-1"
 
@@ -74,12 +74,15 @@ class NotifyFunction:
 
     def start(self):
         environ = {"POWERTOOLS_SERVICE_NAME": f"notify-{next(NUMBERS)}"}
-        self.say = Telemetry.from_env(environ, stream=self.log)
+        self.telemetry = Telemetry.from_env(environ, stream=self.log)
         self.tellers, self.sent = build_chat_channels(self.settings, Session(), sleep=self.slept.append)
 
     def invoke(self, event, *, now_s=NOW_S):
         shell = NotifyServices(
-            channels=self.tellers, sent_log=self.sent, telemetry=self.say, remaining_s=lambda: self.left_s
+            channels=self.tellers,
+            sent_log=self.sent,
+            telemetry=self.telemetry,
+            remaining_s=lambda: self.left_s,
         )
         return run(event, now_s, shell)
 
@@ -103,7 +106,7 @@ class NotifyFunction:
 
     @property
     def not_delivered(self):
-        return sum(self.say.metrics.metric_set.get("AlertsNotDelivered", {}).get("Value", [0]))
+        return sum(self.telemetry.metrics.metric_set.get("AlertsNotDelivered", {}).get("Value", [0]))
 
 
 @pytest.fixture
@@ -157,7 +160,7 @@ def test_several_records_are_reported_each(function, slack):
     assert len(slack.posts) == 4
 
 
-def test_an_old_message_that_is_replayed_says_how_late_it_is(function, slack):
+def test_an_old_message_that_is_replayed_states_how_late_it_is(function, slack):
     function.invoke(an_sns_event(ALERT), now_s=NOW_S + 7800)
     assert "delivered 2 h 10 min late" in visible_text(slack.payloads[0])
     assert "delivered 2 h 10 min late" in function.chat_messages[0]["content"]["description"]
@@ -343,9 +346,7 @@ def drop_table(_):
         (lambda _: change(SecretBinary=b"https://hooks.slack.com"), "holds binary"),
     ],
 )
-def test_a_secret_that_is_not_a_webhook_says_what_to_do_and_nothing_of_what_it_holds(
-    function, slack, spoil, message
-):
+def test_a_secret_that_is_not_a_webhook_names_what_to_do_without_its_content(function, slack, spoil, message):
     spoil(function)
     error_text = function.invoke_failing(an_sns_event(ALERT))
     assert message in error_text

@@ -84,7 +84,7 @@ def test_a_modification_that_fails_is_reported_at_once(functions, lab, modifying
     assert functions.alert_kinds() == ["FlipFailed"]
 
 
-def test_every_event_of_a_flip_is_taken_and_none_changes_what_the_ledger_says(
+def test_every_event_of_a_flip_is_taken_and_none_changes_the_content_of_the_ledger(
     functions, lab, modifying_volume
 ):
     complete_modification(functions, modifying_volume)
@@ -180,7 +180,7 @@ def test_one_evaluation_does_not_change_the_healthy_count(functions, lab):
 
 
 @pytest.mark.parametrize("volume_id", [MALFORMED_EVENTS, "", "x" * 4000, "vol-zz", "vol-0123/../../etc"])
-def test_an_event_about_a_volume_that_nobody_knows_changes_nothing(functions, lab, volume_id):
+def test_an_event_about_an_unknown_volume_changes_nothing(functions, lab, volume_id):
     add_warning(lab)
     functions.tick()
     functions.alerts()
@@ -308,7 +308,7 @@ def test_an_internal_error_fails_the_invocation(functions, lab, monkeypatch):
         functions.settle(an_event(volume_id))
 
 
-def test_an_event_that_alerts_nobody_leaves_what_waits_to_the_next_tick(functions, lab):
+def test_an_event_that_alerts_no_one_leaves_what_waits_to_the_next_tick(functions, lab):
     """Many flips end in many events: their alerts go out together, in a digest where they are many."""
     volume_id = add_critical(lab, tags=AUTO)
     functions.tick()
@@ -338,7 +338,7 @@ def test_a_batch_about_volumes_of_other_types_takes_one_call_and_reads_nothing_m
     assert (evaluated_volumes(text), text.result) == (0, {"batchItemFailures": []})
 
 
-def test_of_a_modified_volume_of_another_type_the_ledger_is_asked_in_one_call(functions, lab):
+def test_a_modified_volume_of_another_type_is_read_from_the_ledger_in_one_call(functions, lab):
     ids = [add_lab_volume(lab, f"data-{number}", volume_type="gp3") for number in range(20)]
     functions.settle(an_event(ids[0]))
     _, calls = count_calls(lab, lambda: functions.settle(*map(an_event, ids)))

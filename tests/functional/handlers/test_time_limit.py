@@ -138,7 +138,7 @@ def test_no_invocation_is_ended_by_a_service_that_does_not_answer(
         )
 
 
-def test_a_call_that_could_outlive_the_invocation_is_not_sent_and_the_log_says_so(functions, monkeypatch):
+def test_a_call_that_could_outlive_the_invocation_is_not_sent_and_is_logged(functions, monkeypatch):
     volume_id = add_critical(functions.lab, tags=AUTO)
     functions.watch("sweep")
     before = functions.lab.faults.call_counts().get("DescribeVolumes", 0)

@@ -54,7 +54,7 @@ def test_after_one_refusal_no_other_volume_of_the_zone_is_tried_and_io1_is_propo
     assert count_modify_calls(lab) == 2, "one refused in Boston, one taken elsewhere"
 
 
-def test_after_a_week_the_zone_is_asked_again(functions, lab):
+def test_after_a_week_the_zone_is_read_again(functions, lab):
     add_critical(lab, tags=AUTO, zone=BOSTON, lacks_gp3=True)
     functions.watch("sweep")
     functions.run_flip_requests()
@@ -105,9 +105,9 @@ def test_a_quota_refusal_that_names_no_time_is_tried_again_in_an_hour_and_not_in
 
 
 def use_up_modification(functions, volume_id, hours_ago):
-    """Others have modified it, so long ago."""
+    """Others have modified it, this many hours ago."""
     now_s, state = int(functions.lab.clock.now_s()), functions.ledger.states()[volume_id]
-    spent = tuple(ModificationUse(at_s=now_s - int(hours * 3600), by=EXTERNAL) for hours in hours_ago)
-    after = with_fields(state, revision=state.revision + 1, used=spent)
+    used = tuple(ModificationUse(at_s=now_s - int(hours * 3600), by=EXTERNAL) for hours in hours_ago)
+    after = with_fields(state, revision=state.revision + 1, used=used)
     change = Change(volume_id=volume_id, expected_revision=state.revision, state=after)
     assert functions.ledger.commit([change], channels=())

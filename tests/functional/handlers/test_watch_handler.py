@@ -158,7 +158,7 @@ def test_a_tick_that_comes_more_than_two_minutes_late_only_settles_what_is_open(
     assert wanting not in functions.ledger.states()
 
 
-def test_a_late_tick_that_settles_something_does_not_ask_for_it_again(functions, lab):
+def test_a_late_tick_that_settles_something_does_not_request_it_again(functions, lab):
     """The call to AWS got lost: that it never was sent is known after two minutes and two reads."""
     volume_id = add_critical(lab, tags=AUTO)
     functions.tick()
@@ -258,7 +258,7 @@ def test_each_volume_is_requested_in_a_group_of_its_own_and_nothing_is_modified_
 
 
 def test_another_look_in_the_same_minute_adds_no_request_and_one_a_minute_later_does(functions, lab):
-    """What is a minute old may have been given up; after the flip nothing is asked for any more."""
+    """What is a minute old may have been given up; after the flip nothing is requested any more."""
     add_critical(lab, tags=AUTO)
     functions.tick()
     [first] = functions.requested_flips()
@@ -335,7 +335,7 @@ def test_what_was_flipped_is_flipped_back_through_the_queue_as_well(functions, l
     assert {"VolumeFlipped", "VolumeFlippedBack"} <= set(functions.alert_kinds())
 
 
-# ---- what may be asked for at all
+# ---- what may be requested at all
 
 
 def test_without_a_queue_it_only_proposes(functions, lab):
@@ -351,7 +351,7 @@ def test_without_a_queue_it_only_proposes(functions, lab):
     assert "NotStanding" not in output.metrics
 
 
-def test_a_second_deployment_only_proposes_and_says_so(functions, lab, monkeypatch):
+def test_a_second_deployment_only_proposes_and_explains_why(functions, lab, monkeypatch):
     functions.watch("focus")
     lab.clock.advance(60)
     second = DeployedFunctions(lab=lab, monkeypatch=monkeypatch, name="another")

@@ -66,9 +66,9 @@ def test_no_field_takes_the_place_of_one_of_powertools_own(telemetry, log):
 
 
 def test_the_level_of_the_environment_counts(log, environ):
-    say = Telemetry.from_env(environ | {"POWERTOOLS_LOG_LEVEL": "ERROR"}, stream=log)
-    say.info("quiet")
-    say.error("loud")
+    telemetry = Telemetry.from_env(environ | {"POWERTOOLS_LOG_LEVEL": "ERROR"}, stream=log)
+    telemetry.info("quiet")
+    telemetry.error("loud")
     assert [line["message"] for line in lines(log)] == ["loud"]
 
 
@@ -127,9 +127,9 @@ def test_metrics_of_one_invocation_are_not_repeated_in_the_next(telemetry, capsy
 
 
 def test_names_that_are_missing_stop_no_function(log, capsys):
-    say = Telemetry.from_env({}, stream=log)
-    say.emit_metric(Metric.TICKS, 1)
-    say.flush()
+    telemetry = Telemetry.from_env({}, stream=log)
+    telemetry.emit_metric(Metric.TICKS, 1)
+    telemetry.flush()
     (line,) = emitted_metrics(capsys)
     assert (line["service"], line["_aws"]["CloudWatchMetrics"][0]["Namespace"]) == (
         "burstwatch",

@@ -26,7 +26,7 @@ def test_a_flip_goes_from_the_fresh_context_to_the_outcome_also_in_its_own_threa
     assert "make_plan" in functions["core/flips/planning.py"]
 
 
-def test_what_is_not_a_function_of_ours_does_not_count(functions_by_trace):
+def test_a_function_of_another_project_does_not_count(functions_by_trace):
     names = [
         name for functions in functions_by_trace.values() for names in functions.values() for name in names
     ]

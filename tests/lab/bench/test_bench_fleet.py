@@ -35,7 +35,7 @@ def shape_of(value):
     return type(value)
 
 
-def ask_for_balance(client, volume_id, until_s):
+def read_balance(client, volume_id, until_s):
     metric = {
         "Namespace": "AWS/EBS",
         "MetricName": "BurstBalance",
@@ -54,7 +54,7 @@ def response_of(endpoint, volume_id, until_s):
         ec2.describe_volumes(MaxResults=5),
         ec2.describe_volumes(VolumeIds=[volume_id]),
         ec2.describe_volumes_modifications(),
-        ask_for_balance(endpoint.client("cloudwatch"), volume_id, until_s),
+        read_balance(endpoint.client("cloudwatch"), volume_id, until_s),
     ]
     for answer in answers:
         del answer["ResponseMetadata"]

@@ -70,7 +70,7 @@ def _is_under_load(folder):
 
 
 def write_synchronously(mount, operations):
-    """So many 4 KiB writes in place, each of them on the device before the next."""
+    """This many 4 KiB writes in place, each of them on the device before the next."""
     path = mount / "synchronous"
     path.write_bytes(bytes(4096))
     file = os.open(path, os.O_WRONLY | os.O_DSYNC)
@@ -214,7 +214,7 @@ def test_killed_while_docker_runs_a_job_nothing_is_left(tmp_path):
     assert not list(Path("/sys/fs/cgroup").glob(f"*/{name}"))
 
 
-def test_a_disk_in_use_is_taken_out_of_sight_and_said_to_be(tmp_path, monkeypatch):
+def test_a_disk_in_use_is_taken_out_of_sight_and_reported(tmp_path, monkeypatch):
     require_throttled_disk()
     device = ThrottledDevice(parent=tmp_path)
     monkeypatch.setattr(device_module, "remove", partial(remove, timeout_s=0.3))
@@ -244,9 +244,9 @@ def test_a_disk_that_cannot_be_built_leaves_nothing(tmp_path, monkeypatch):
 def test_a_signal_ends_it_and_takes_all_down(start_disk, tmp_path, number):
     process = start_disk()
     process.send_signal(number)
-    _, words = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=30)
     assert process.returncode == 128 + number
-    assert "Traceback" not in words
+    assert "Traceback" not in errors
     assert leftovers_of(tmp_path) == []
 
 
@@ -279,7 +279,7 @@ def test_a_disk_with_a_live_owner_is_not_cleaned(tmp_path):
             lock(device.directory)
 
 
-def test_on_a_terminal_or_not_it_says_where_the_disk_is_and_how_it_drains(tmp_path):
+def test_on_a_terminal_or_not_it_reports_where_the_disk_is_and_how_it_drains(tmp_path):
     require_throttled_disk()
     result = CliRunner().invoke(
         disk, ["--folder", str(tmp_path), "--for", "3", "--balance", "20", "--credits", "5400"]
@@ -292,7 +292,7 @@ def test_on_a_terminal_or_not_it_says_where_the_disk_is_and_how_it_drains(tmp_pa
     assert leftovers_of(tmp_path) == []
 
 
-def test_without_root_it_says_so(monkeypatch):
+def test_without_root_it_reports_that_it_needs_root(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     for options in ([], ["--clean"]):
         result = CliRunner().invoke(disk, options)
@@ -300,7 +300,7 @@ def test_without_root_it_says_so(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         (["--speed", "0.5"], "0.5 is not in the range"),
         (["--size", "1000"], "1000 is not in the range"),
@@ -310,8 +310,8 @@ def test_without_root_it_says_so(monkeypatch):
         (["--folder", "/nowhere"], "does not exist"),
     ],
 )
-def test_bad_input_is_reported_with_what_would_do(options, words):
+def test_bad_input_is_reported_with_what_would_do(options, message):
     result = CliRunner().invoke(disk, options)
     assert result.exit_code != 0
-    assert words in result.stderr
+    assert message in result.stderr
     assert "Traceback" not in result.stderr

@@ -20,7 +20,7 @@ from burstlab.disk.state_dir import (
     remove,
 )
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def world_writable_dir():
 
 @pytest.fixture
 def other_process():
-    """A process of ours that nobody may end, and its line for a list of processes."""
+    """A process of this test that user 65534 may end, and its line for a list of processes."""
     process = subprocess.Popen(["sleep", "300"])
     started = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
     yield process, f"{process.pid} {started}\n"
@@ -43,17 +43,17 @@ def other_process():
 
 
 @pytest.fixture
-def run_as_nobody():
+def run_unprivileged():
     """Give a function that runs Python as another user."""
     if os.geteuid() != 0:
         pytest.skip("NOT TESTED HERE: acting as another user needs root")
 
-    def run(script: str, *words: object) -> None:
+    def run(script: str, *arguments: object) -> None:
         python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
         subprocess.run(
-            [python, "-c", f"import os, sys\n{script}", *map(str, words)],
-            user=NOBODY,
-            group=NOBODY,
+            [python, "-c", f"import os, sys\n{script}", *map(str, arguments)],
+            user=UNPRIVILEGED_ID,
+            group=UNPRIVILEGED_ID,
             extra_groups=[],
             check=True,
         )
@@ -66,10 +66,10 @@ def is_alive(process: subprocess.Popen) -> bool:
 
 
 def test_a_link_that_another_user_made_leads_to_no_process_being_killed(
-    world_writable_dir, other_process, run_as_nobody
+    world_writable_dir, other_process, run_unprivileged
 ):
     process, line = other_process
-    run_as_nobody(
+    run_unprivileged(
         "os.symlink(sys.argv[1], sys.argv[2])\nopen(sys.argv[1] + '/processes', 'w').write(sys.argv[3])",
         *(world_writable_dir, world_writable_dir / f"{PREFIX}evil", line),
     )
@@ -79,10 +79,10 @@ def test_a_link_that_another_user_made_leads_to_no_process_being_killed(
     assert (world_writable_dir / "processes").exists()
 
 
-def test_a_folder_of_another_user_is_left_alone(world_writable_dir, other_process, run_as_nobody):
+def test_a_folder_of_another_user_is_left_alone(world_writable_dir, other_process, run_unprivileged):
     process, line = other_process
     folder = world_writable_dir / f"{PREFIX}theirs"
-    run_as_nobody(
+    run_unprivileged(
         "os.mkdir(sys.argv[1], 0o700)\nopen(sys.argv[1] + '/processes', 'w').write(sys.argv[2])",
         *(folder, line),
     )
@@ -94,7 +94,7 @@ def test_a_folder_of_another_user_is_left_alone(world_writable_dir, other_proces
     assert sorted(path.name for path in folder.iterdir()) == ["processes"]
 
 
-def test_a_folder_of_ours_that_others_may_enter_is_left_alone(world_writable_dir):
+def test_a_folder_of_the_lab_that_others_may_enter_is_left_alone(world_writable_dir):
     folder = make_state_dir(world_writable_dir)
     assert orphaned_state_dirs(world_writable_dir) == [folder]
     folder.chmod(0o755)
@@ -104,18 +104,18 @@ def test_a_folder_of_ours_that_others_may_enter_is_left_alone(world_writable_dir
 
 @pytest.mark.parametrize("kind", ["link", "hard link", "theirs"])
 def test_a_list_that_is_not_our_own_file_ends_no_process(
-    world_writable_dir, other_process, run_as_nobody, kind
+    world_writable_dir, other_process, run_unprivileged, kind
 ):
     process, line = other_process
     folder, foreign_file = make_state_dir(world_writable_dir), world_writable_dir / "list"
-    run_as_nobody("open(sys.argv[1], 'w').write(sys.argv[2])", foreign_file, line)
+    run_unprivileged("open(sys.argv[1], 'w').write(sys.argv[2])", foreign_file, line)
     if kind == "link":
         (folder / "processes").symlink_to(foreign_file)
     elif kind == "hard link":
         (folder / "processes").hardlink_to(foreign_file)
     else:
         (folder / "processes").write_text(line)
-        os.chown(folder / "processes", NOBODY, NOBODY)
+        os.chown(folder / "processes", UNPRIVILEGED_ID, UNPRIVILEGED_ID)
     assert remove(folder) == []
     assert is_alive(process)
     assert not folder.exists()

@@ -96,15 +96,15 @@ def test_iops_are_those_of_ebs_unless_both_speed_and_bucket_are_given(arguments,
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         ({"speed": 1, "real_credits": 9_000}, "less than 1: give at least 54,000 credits"),
         ({"speed": 100, "real_credits": 900_000}, "more than 6,000: give at most 108,000 credits"),
         ({"real_credits": 900}, "speed 6,000.00: give 1 to 1000 with --speed, or 5,400 to 5,400,000 credits"),
     ],
 )
-def test_a_bucket_that_no_device_can_play_is_refused_with_what_would_do(arguments, words):
-    with pytest.raises(DiskError, match=words):
+def test_a_bucket_that_no_device_can_play_is_refused_with_what_would_do(arguments, message):
+    with pytest.raises(DiskError, match=message):
         TimeScale.of(**arguments).check(100)
 
 

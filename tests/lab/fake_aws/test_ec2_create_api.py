@@ -94,8 +94,8 @@ def test_an_instance_has_its_volumes_plays_its_script_and_takes_them_with_it(ec2
 
     assert refusal(ec2.delete_volume, VolumeId=later) == "VolumeInUse"
     ec2.terminate_instances(InstanceIds=[instance_id])
-    [left] = ec2.describe_volumes()["Volumes"]
-    assert (left["VolumeId"], left["State"]) == (later, "available")
+    [remaining] = ec2.describe_volumes()["Volumes"]
+    assert (remaining["VolumeId"], remaining["State"]) == (later, "available")
     [reservation] = ec2.describe_instances(InstanceIds=[instance_id])["Reservations"]
     assert reservation["Instances"][0]["State"]["Name"] == "terminated"
     ec2.delete_volume(VolumeId=later)
@@ -135,7 +135,7 @@ def test_a_report_whose_answer_lacks_its_values_is_refused():
         settings_from_report({"facts": [fact]})
 
 
-def test_serve_as_says_what_it_took_and_refuses_what_is_not_a_report(tmp_path):
+def test_serve_as_lists_what_it_took_and_refuses_what_is_not_a_report(tmp_path):
     from click.testing import CliRunner  # noqa: PLC0415 - one test
 
     from burstlab.serve import command  # noqa: PLC0415 - as above

@@ -88,10 +88,10 @@ def test_a_flip_to_gp3_is_distinguished_from_request_to_completion(fleet, ec2):
 
 
 # the second at which DescribeVolumes shows the new type
-SHOWN = [("accepted", 0), ("optimizing", 60), ("completed", 1_060)]
+TYPE_CASES = [("accepted", 0), ("optimizing", 60), ("completed", 1_060)]
 
 
-@pytest.mark.parametrize(("type_shown_from", "second"), SHOWN)
+@pytest.mark.parametrize(("type_shown_from", "second"), TYPE_CASES)
 def test_describe_volumes_shows_the_new_type_from_a_chosen_time_on(fleet, ec2, type_shown_from, second):
     fleet.change_settings(target_shown_from=type_shown_from)
     volume_id = fleet.add(LabVolume(size_gib=100, shown_iops=24))
@@ -299,12 +299,12 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("original", "changes", "code", "words"), REFUSED)
-def test_modify_volume_refuses_what_cannot_be(fleet, ec2, original, changes, code, words):
+@pytest.mark.parametrize(("original", "changes", "code", "message"), REFUSED)
+def test_modify_volume_refuses_what_cannot_be(fleet, ec2, original, changes, code, message):
     volume_id = fleet.add(LabVolume(**original))
     result = refusal(ec2.modify_volume, VolumeId=volume_id, **changes)
     assert result[0] == code
-    assert words in result[1]
+    assert message in result[1]
     assert fleet.modifications(volume_id) == []
 
 
@@ -391,7 +391,7 @@ def test_the_older_rule_is_one_start_in_six_hours_in_its_own_words(fleet, ec2):
     ec2.modify_volume(VolumeId=volume_id, VolumeType="gp2")
 
 
-# so many modifications are let through in a day when each is a no-op, or fails
+# this many modifications are let through in a day when each is a no-op, or fails
 COUNTED = [
     ({}, {"Size": 100}, 4),
     ({"no_op_counts": False}, {"Size": 100}, 9),
@@ -475,7 +475,7 @@ def test_io2_counts_what_there_is_and_what_is_requested(fleet, ec2):
     ec2.modify_volume(VolumeId=volume_id, Iops=60_000)
 
 
-def test_only_volumes_with_the_tag_may_be_modified_where_iam_says_so(fleet, ec2):
+def test_only_volumes_with_the_tag_may_be_modified_if_iam_requires_it(fleet, ec2):
     fleet.change_settings(modify_needs_tag=["burstwatch:mode", "auto"])
     allowed = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "auto"}))
     other = fleet.add(LabVolume(size_gib=100, tags={"burstwatch:mode": "observe"}))
@@ -718,5 +718,5 @@ BAD_CONTROL = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "complaint"), BAD_CONTROL)
-def test_a_bad_control_request_says_what_would_do(lab, method, path, body, complaint):
+def test_a_bad_control_request_names_what_would_work(lab, method, path, body, complaint):
     assert complaint in control(lab, method, path, body)

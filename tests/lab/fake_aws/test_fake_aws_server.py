@@ -486,14 +486,14 @@ def test_pages_split_results_by_id_and_lose_nothing(fleet, cloudwatch):
 METRIC_FAULTS = [("Forbidden", 0), ("InternalError", 0), ("PartialData", 5)]
 
 
-@pytest.mark.parametrize(("status_code", "left"), METRIC_FAULTS)
-def test_one_metric_can_fail_within_a_call_that_succeeds(fleet, cloudwatch, status_code, left):
+@pytest.mark.parametrize(("status_code", "values"), METRIC_FAULTS)
+def test_one_metric_can_fail_within_a_call_that_succeeds(fleet, cloudwatch, status_code, values):
     bad, good = fleet.add_all([LabVolume(size_gib=100)] * 2)
     fleet.clock.advance(600)
     fleet.set_metric_fault(bad, MetricFault(status_code=status_code, message="not today"))
     queries = [a_query(bad, query_id="bad"), a_query(good, query_id="good")]
     failed, fine = get_metric_data(cloudwatch, queries, now=fleet.clock.now())["MetricDataResults"]
-    assert (failed["StatusCode"], len(failed["Values"])) == (status_code, left)
+    assert (failed["StatusCode"], len(failed["Values"])) == (status_code, values)
     assert failed["Messages"] == [{"Code": status_code, "Value": "not today"}]
     assert (fine["StatusCode"], len(fine["Values"])) == ("Complete", 10)
 
@@ -628,9 +628,9 @@ def test_every_third_call_can_fail(lab, ec2):
 
 def test_a_retrying_client_gets_through_a_throttle_that_ends(lab):
     lab.faults.add(Fault(action="DescribeVolumes", kind="throttle", times=1))
-    patient = lab.client("ec2", config=Config(retries={"mode": "standard", "total_max_attempts": 3}))
-    assert patient.describe_volumes()["ResponseMetadata"]["RetryAttempts"] == 1
-    patient.close()
+    retrying = lab.client("ec2", config=Config(retries={"mode": "standard", "total_max_attempts": 3}))
+    assert retrying.describe_volumes()["ResponseMetadata"]["RetryAttempts"] == 1
+    retrying.close()
 
 
 def test_connections_can_be_reset_and_calls_left_without_an_answer(lab, ec2):
@@ -807,7 +807,7 @@ BAD_CONTROL = [
 
 
 @pytest.mark.parametrize(("method", "path", "body", "status", "complaint"), BAD_CONTROL)
-def test_a_bad_control_request_says_what_would_do(lab, method, path, body, status, complaint):
+def test_a_bad_control_request_names_what_would_work(lab, method, path, body, status, complaint):
     answered, response = control(lab, method, path, body)
     assert answered == status
     assert complaint in response["error"]

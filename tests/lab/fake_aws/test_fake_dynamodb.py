@@ -51,7 +51,7 @@ def test_what_is_put_is_read(client):
     assert item == {**KEY, "n": {"N": "7"}, "names": {"SS": ["x"]}, "blob": {"B": b"\0\1"}}
 
 
-def test_a_transaction_is_all_or_nothing_and_says_which_condition_failed(table, client):
+def test_a_transaction_is_all_or_nothing_and_names_the_failed_condition(table, client):
     put(client, "b")
     absent = {"ConditionExpression": "attribute_not_exists(pk)"}
     assert reasons_of(lambda: put_in_transaction(client, "a", "b", "c", **absent)) == [

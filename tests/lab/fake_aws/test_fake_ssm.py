@@ -167,7 +167,7 @@ def test_injected_faults_apply_to_ssm_too(lab, ssm):
     assert lab.faults.call_counts()["PutParameter"] == 2
 
 
-def test_a_table_of_the_lab_is_asked_over_http_and_the_others_are_motos(lab):
+def test_a_table_of_the_lab_is_reached_over_http_and_the_others_are_motos(lab):
     lab.tables["ledger"] = FakeDynamoDb(table="ledger")
     client = lab.client("dynamodb")
     ledger = DynamoLedger(client, "ledger")

@@ -23,7 +23,7 @@ def ec2(lab):
 
 
 def count_admitted(call, times):
-    """How many of so many calls at once are let through; the others are refused as EC2 refuses."""
+    """How many of this many calls at once are let through; the others are refused as EC2 refuses."""
     refused = []
     for _ in range(times):
         try:

@@ -1,6 +1,6 @@
 """botocore as it is, without what it works out again for each client that a test makes.
 
-A process has a handful of clients, these tests make tens of thousands: to read an API's model, to copy the
+A process has a handful of clients, these tests make tens of thousands. To read an API's model, to copy the
 handlers of events and to look which arguments they take was half of the time that the tests took.
 """
 

@@ -1,4 +1,4 @@
-"""EC2 and CloudWatch in this process, which tell what they are given to tell, right or wrong."""
+"""EC2 and CloudWatch in this process, which answer with what they are given, right or wrong."""
 
 from copy import deepcopy
 from datetime import UTC, datetime, timedelta
@@ -83,26 +83,26 @@ INSTANCE = {
 
 
 class CannedAws:
-    """EC2 and CloudWatch, which tell what they were given to tell."""
+    """EC2 and CloudWatch, which answer with what they were given."""
 
     def __init__(self, *, volumes=GOOD_VOLUMES, modifications=(), reservations=None, results=None, page=None):
-        self.told_volumes = list(volumes)
-        self.told_modifications = list(modifications)
-        self.told_reservations = reservations
-        self.told_results = results or {}
+        self.volumes_answer = list(volumes)
+        self.modifications_answer = list(modifications)
+        self.reservations_answer = reservations
+        self.results_answer = results or {}
         self.page = page or (lambda answer: answer)
 
     def describe_volumes(self, **request):
-        return self.page({"Volumes": deepcopy(self.told_volumes)})
+        return self.page({"Volumes": deepcopy(self.volumes_answer)})
 
     def describe_volumes_modifications(self, **request):
-        return self.page({"VolumesModifications": deepcopy(self.told_modifications)})
+        return self.page({"VolumesModifications": deepcopy(self.modifications_answer)})
 
     def describe_instances(self, **request):
         ids = request.get("InstanceIds", [])
         known = [{"Instances": [INSTANCE | {"InstanceId": id_}]} for id_ in ids]
         return self.page(
-            {"Reservations": known if self.told_reservations is None else self.told_reservations}
+            {"Reservations": known if self.reservations_answer is None else self.reservations_answer}
         )
 
     def describe_instance_types(self, **request):
@@ -116,7 +116,7 @@ class CannedAws:
             is_balance = metric["MetricName"] == "BurstBalance"
             values = BALANCES.get(volume_id, []) if is_balance else [600.0] * len(MINUTES)
             result = a_metric_result(query["Id"], values)
-            changed = self.told_results.get(volume_id)
+            changed = self.results_answer.get(volume_id)
             results.append(changed | {"Id": query["Id"]} if isinstance(changed, dict) else changed or result)
         return self.page({"MetricDataResults": results})
 

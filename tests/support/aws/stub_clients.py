@@ -18,7 +18,7 @@ def stubbed_client(service):
 
 @contextmanager
 def refuse_next_call(client, *operations, code="AccessDeniedException", message="not authorized"):
-    """Let AWS refuse these meanwhile."""
+    """Let AWS refuse these inside the ``with`` block."""
 
     def refuse(model, **_):
         raise ClientError({"Error": {"Code": code, "Message": message}}, model.name)

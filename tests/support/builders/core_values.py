@@ -80,7 +80,7 @@ def draining_to(
 
 
 def a_volume_as(configuration: Configuration, size_gib: int = 100, **changes) -> Volume:
-    """A volume of this configuration, as AWS describes it: a gp2 has IOPS that nobody can set."""
+    """A volume of this configuration, as AWS describes it: a gp2 has IOPS that no one can set."""
     facts = {
         "volume_type": str(configuration.volume_type),
         "provisioned_iops": configuration.iops or baseline_iops(size_gib),
@@ -180,12 +180,12 @@ def a_decision(
     mode: Mode = Mode.PROPOSE,
     policy: Policy | None = None,
     around: VolumeContext | None = None,
-    **wishes,
+    **settings,
 ) -> Decision:
     return decide(
         assessment,
         state,
-        volume_settings(mode, **wishes),
+        volume_settings(mode, **settings),
         policy=policy or Policy(),
         context=a_tick_context(now),
         volume_context=around or VolumeContext(),

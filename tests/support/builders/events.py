@@ -174,19 +174,19 @@ def return_from_io1(volume: Volume, *, by: str = WATCHDOG) -> Alert:
 
 
 def left_on_target_alert(volume: Volume, *, by: str = WATCHDOG, **state) -> Alert:
-    left = state_of(on_target(by), **({"level": Level.OK} | state))
-    reported = alert_after_evaluation(volume, left, volume_settings(Mode.PROPOSE))
+    state_on_target = state_of(on_target(by), **({"level": Level.OK} | state))
+    reported = alert_after_evaluation(volume, state_on_target, volume_settings(Mode.PROPOSE))
     return next(alert for alert in reported if alert.kind is AlertKind.LEFT_ON_TARGET)
 
 
 def alert_after_evaluation(
-    volume: Volume, state: VolumeState, wishes: VolumeSettings | None = None, **around
+    volume: Volume, state: VolumeState, settings: VolumeSettings | None = None, **around
 ) -> list[Alert]:
-    """What one look at noon tells."""
+    """The events of one look at noon."""
     decision = decide(
         an_assessment(draining_to(18, 3, count=20), volume=volume),
         state,
-        wishes or volume_settings(),
+        settings or volume_settings(),
         policy=POLICY,
         context=TickContext(now_s=NOON_S, tick_at_s=NOON_S, location=PLACE),
         volume_context=VolumeContext(**around),

@@ -1,4 +1,4 @@
-"""Flips for tests, their intents and what becomes of them."""
+"""Flips for tests, their intents and their outcomes."""
 
 from burstwatch.core.ebs.pricing import Configuration, VolumeType
 from burstwatch.core.ledger.flip_state import WATCHDOG, Direction, Flip, FlipCause, FlipStatus, make_intent_id

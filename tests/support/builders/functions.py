@@ -42,7 +42,7 @@ _NUMBERS = count(1)
 
 @dataclass(frozen=True)
 class InvocationOutput:
-    """What an invocation wrote, as CloudWatch Logs has it, and what it came to."""
+    """What an invocation wrote, as CloudWatch Logs has it, and its result."""
 
     result: Any
     lines: list[dict[str, Any]]
@@ -51,7 +51,7 @@ class InvocationOutput:
 
     @property
     def metrics(self) -> Counter[str]:
-        """Sums, as a metric has several values where it was told several times; 0 of what was not told."""
+        """Sums, as a metric has several values if it was emitted several times; 0 if it was not emitted."""
         reported = (_metrics_of(blob) for blob in self.metric_blobs)
         return Counter({name: sum(value) for item in reported for name, value in item.items()})
 
@@ -184,7 +184,7 @@ class DeployedFunctions:
         return self.invoke("watch", {"mode": mode, "time": time or to_instant(self.lab.clock.now_s())})
 
     def tick(self, minutes: int = 0) -> list[InvocationOutput]:
-        """What the schedules do at a minute, so many from now: the sweep's event arrives first."""
+        """What the schedules do at a minute, this many from now: the sweep's event arrives first."""
         self.lab.clock.advance(60 * minutes)
         is_sweep = self.lab.clock.now_s() % 300 == 0
         return [self.watch(mode) for mode in (["sweep", "focus"] if is_sweep else ["focus"])]
@@ -222,7 +222,7 @@ class DeployedFunctions:
         return output
 
     def run_flip_requests(self) -> InvocationOutput | None:
-        """Flip what was asked for, if anything was."""
+        """Flip what was requested, if anything was."""
         records = self.requests()
         return self.flip(records) if records else None
 
@@ -273,14 +273,14 @@ class DeployedFunctions:
         self.lab.clock.advance(31)
 
     def history(self, volume_id: str) -> list[str]:
-        """What the ledger tells of a volume, without what people were told of its balance."""
+        """The ledger's entries on a volume, without the alerts on its balance."""
         reported = (EntryKind.LEVEL_CHANGED, EntryKind.ALERT, EntryKind.DELIVERED)
         return [str(entry.kind) for entry in self.ledger.entries(volume_id) if entry.kind not in reported]
 
 
 @contextmanager
 def deploy_functions(monkeypatch: Any, *, lab: Any = None, **fields: Any) -> Iterator[DeployedFunctions]:
-    """A stack that is deployed at 18:00, in a lab whose time stands still until it is told to go on."""
+    """A stack that is deployed at 18:00, in a lab whose time stands still until it is advanced."""
     for name in list(os.environ):
         if name.startswith(("AWS_", "BURSTWATCH_", "POWERTOOLS_", "LAMBDA_", "_X_AMZN")):
             monkeypatch.delenv(name)

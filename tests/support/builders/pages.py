@@ -38,7 +38,7 @@ def volume_id(number):
 
 
 def a_decision_row(number, balance, name=None, *, size_gib=100, tags=None, **fields):
-    """A decision about volume ``number`` with such a balance of late."""
+    """A decision about volume ``number`` with such a balance recently."""
     named = {} if name is None else {"Name": name}
     volume = a_volume(
         size_gib,
@@ -73,7 +73,7 @@ def a_volume_without_data(number, name="mute"):
     return a_decision_row(number, Series(), name)
 
 
-def a_story(decision):
+def some_activities(decision):
     """It was flipped an hour ago, and refused since."""
     text = (
         (ActivityKind.LEVEL, "C", "level warning -> critical", True),
@@ -118,14 +118,16 @@ def volume_details(decision, history=None, **fields):
         assessment=decision.assessment,
         **fields,
     )
-    return VolumeDetail(decision=decision, timeline=build_timeline(sources), activities=a_story(decision))
+    return VolumeDetail(
+        decision=decision, timeline=build_timeline(sources), activities=some_activities(decision)
+    )
 
 
-def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
-    """A report of these; those in ``stories``, all the urgent if none are named, are told at length."""
+def a_fleet_report(decisions, *, detailed=(), policy=None, **changes):
+    """A report of these; those in ``stories``, all the urgent if none are named, are shown in detail."""
     ordered = sorted(decisions, key=urgency_of)
     policy = policy or Policy()
-    chosen = stories or [d for d in ordered if d.level.is_alerting or d.assessment.is_fault]
+    chosen = detailed or [d for d in ordered if d.level.is_alerting or d.assessment.is_fault]
     details = {decision.volume_id: volume_details(decision) for decision in chosen}
     flat = Series.from_pairs(
         (COARSE_PERIOD.start_s + nth * COARSE_PERIOD.period_s, 100.0) for nth in range(COARSE_PERIOD.count)
@@ -178,7 +180,7 @@ def a_fleet_report(decisions, *, stories=(), policy=None, **changes):
 
 
 def a_fleet(count):
-    """So many volumes, one in twenty of them urgent, each with a name of its own; judged by prototypes."""
+    """This many volumes, one in twenty of them urgent, each with a name of its own; judged by prototypes."""
     kinds = [
         an_empty_volume(1),
         a_critical_volume(2),

@@ -185,7 +185,7 @@ class CrashRun(World):
         self.fleet.add(a_lab_volume(volume_id, load, starts_at=starts_at, **facts))
 
     def tick(self, minutes: int = 1) -> None:
-        """A pass at the next whole minute, or so many later; who dies in it is started again, told twice."""
+        """A pass at the next whole minute, or this many later; if it dies, it runs again, as sent twice."""
         self.fleet.clock.advance(60 * minutes - self.now_s % 60)
         tick_s = self.now_s
         try:

@@ -27,7 +27,7 @@ FAULTS: Mapping[str, tuple[Callable[[str], Exception], bool]] = {
 
 
 class FaultyEc2(InProcessEc2):
-    """The lab's EC2, which may be unreadable, stale or incomplete, and fails modifications as it is told."""
+    """The lab's EC2, which may be unreadable, stale or incomplete, and fails modifications as set."""
 
     def __init__(self, fleet: LabFleet) -> None:
         super().__init__(fleet)
@@ -71,7 +71,7 @@ class FaultyEc2(InProcessEc2):
         return volume_document(self._fleet.find(volume_id)) | self.stale[volume_id]
 
     def _is_requested(self, volume_id, volume_ids, filters, reported) -> bool:
-        """Whether a volume that its present type hides is asked for by what it was."""
+        """Whether a volume that its present type hides is queried by its earlier type."""
         by_type = not volume_ids and all(item["Name"] == "volume-type" for item in filters)
         is_reported = any(item["VolumeId"] == volume_id for item in reported)
         return by_type and not is_reported and volume_id in self._fleet

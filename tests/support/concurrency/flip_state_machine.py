@@ -125,8 +125,8 @@ class CheckedLedger:
         assert len(other_flips) < caps.fleet_cap, f"{volume_id} is one too many"
         assert more_usd <= caps.spend_cap_usd + 0.01, f"{volume_id} makes it ${more_usd} a month more"
         if flip.by == WATCHDOG and flip.reason.startswith(Level.WARNING):
-            kept = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
-            assert len(other_flips) < caps.fleet_cap - kept, f"{volume_id} takes a critical drain's place"
+            reserved = ceil(caps.fleet_cap * caps.draining_reserve_pct / 100)
+            assert len(other_flips) < caps.fleet_cap - reserved, f"{volume_id} takes a critical drain's place"
             is_free = flip.is_permanent and flip.usd_per_month <= 0
             assert is_free or caps.act_at is ActAt.WARNING, f"{volume_id} could wait, and costs money"
 
@@ -223,7 +223,7 @@ class FlipWorld(World):
         disturbances: Mapping[int, "Disturbance"] | None = None,
         hooks: Sequence[Hook] = (),
     ) -> None:
-        """So many minutes with a tick every so many of them, some of them upset, and traps on the way."""
+        """N minutes with a tick every few of them, some of them disturbed, and traps on the way."""
         for number, _ in enumerate(range(0, minutes, every_min)):
             self.fleet.clock.advance(60 * every_min - self.now_s % 60)
             disturbance = (disturbances or {}).get(number, NO_DISTURBANCE)
@@ -284,7 +284,7 @@ class FlipWorld(World):
         return outcomes
 
     def release(self, volume_id: str) -> None:
-        """Nobody holds it any more, and what others did to it is settled."""
+        """No one holds it any more, and what others did to it is settled."""
         for item in (None, volume_id):
             self.ledger.lift_hold(item, by="ann", at_s=self.now_s)
         state = self.state(volume_id)
@@ -300,7 +300,7 @@ class FlipWorld(World):
         )
 
     def return_costs_more(self, volume_id: str) -> bool:
-        """Whether a volume was something dearer than now and not gp2, to which only people bring it back."""
+        """Whether a volume was more expensive than now and not gp2, to which only people return it."""
         original = self.state(volume_id).flip.original
         volume = parse_volume(volume_document(self.fleet.find(volume_id)))
         before, after = (
@@ -349,7 +349,7 @@ class FlipWorld(World):
 
 @dataclass(frozen=True)
 class Disturbance:
-    """What becomes of one tick: it runs so many times, and so late."""
+    """The fate of one tick: it runs this many times, and this late."""
 
     nth: int = 1
     late_s: int = 0

@@ -1,4 +1,4 @@
-"""One watchdog of several, in a process of its own: it looks at everything when it is told to."""
+"""One watchdog of several, in a process of its own: it looks at everything on command."""
 
 import sys
 from pathlib import Path

@@ -36,29 +36,36 @@ class Probe:
     def __init__(self, run_dir: Path, python: str = sys.executable) -> None:
         self.run_dir, self.python = run_dir, python
 
-    def command(self, *words: object) -> list[str]:
-        options = [] if words[:1] in [("explain",), ("--help",)] else ["--run-dir", self.run_dir]
-        return [self.python, "-IS", str(PROGRAM), *(str(word) for word in (*words[:1], *options, *words[1:]))]
+    def command(self, *arguments: object) -> list[str]:
+        options = [] if arguments[:1] in [("explain",), ("--help",)] else ["--run-dir", self.run_dir]
+        return [
+            self.python,
+            "-IS",
+            str(PROGRAM),
+            *(str(word) for word in (*arguments[:1], *options, *arguments[1:])),
+        ]
 
-    def run(self, *words: object, within_s: float = 60, **more: object) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *arguments: object, within_s: float = 60, **more: object
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            self.command(*words), capture_output=True, text=True, timeout=within_s, check=False, **more
+            self.command(*arguments), capture_output=True, text=True, timeout=within_s, check=False, **more
         )
 
-    def start(self, *words: object, **more: object) -> subprocess.Popen[str]:
+    def start(self, *arguments: object, **more: object) -> subprocess.Popen[str]:
         """Run it beside the test; it does not outlive us, also when we are killed."""
-        return start(self.command(*words), text=True, **more)
+        return start(self.command(*arguments), text=True, **more)
 
-    def read(self, *words: object, **more: object) -> dict[str, object]:
+    def read(self, *arguments: object, **more: object) -> dict[str, object]:
         """Run, and take the reading it prints."""
-        done = self.run(*words, "--json", "-", **more)
+        done = self.run(*arguments, "--json", "-", **more)
         assert done.stdout, done.stderr
         return json.loads(done.stdout)
 
 
-def start(words: list[object], **more: object) -> subprocess.Popen:
+def start(argv: list[object], **more: object) -> subprocess.Popen:
     """Start a process that the kernel ends when we are gone."""
-    return subprocess.Popen([str(word) for word in words], preexec_fn=throttled_disk.die_with_parent, **more)  # noqa: PLW1509 - one libc call
+    return subprocess.Popen([str(word) for word in argv], preexec_fn=throttled_disk.die_with_parent, **more)  # noqa: PLW1509 - one libc call
 
 
 def kind_of_disk_test(fixtures: Sequence[str]) -> str:

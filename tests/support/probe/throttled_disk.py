@@ -1,8 +1,8 @@
 """A real disk that can be slowed down, stalled and frozen: a loop device on a file on another loop device.
 
-What the inner device is asked for waits for the outer one, as on a volume: limit the outer one and requests
+Requests to the inner device wait for the outer one, as on a volume. Limit the outer one and requests
 queue in the inner one; freeze the outer file system and nothing comes back; freeze the inner one and nothing
-is asked for. Root, loop devices and, for the limit, the blkio controller are needed.
+is requested. Root, loop devices and, for the limit, the blkio controller are needed.
 
 Whatever happens to its owner, a guard of its own session undoes everything:
 ``python throttled_disk.py guard FOLDER``.
@@ -46,8 +46,8 @@ def why_no_limit() -> str | None:
 
 
 def run(*command: object, check: bool = True) -> str:
-    words = [str(word) for word in command]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    arguments = [str(word) for word in command]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=False)
     if check and done.returncode:
         raise RuntimeError(f"{command}: {done.stderr.strip()}")
     return done.stdout.strip()
@@ -94,11 +94,11 @@ class ThrottledDisk:
     # -- what a volume may do
 
     def limit(self, iops: int) -> None:
-        """Let the outer device do so many operations a second; 0 is no limit."""
+        """Let the outer device do this many operations a second; 0 means unlimited."""
         set_limit(Path(self._outer_device).name, iops)
 
     def limit_bytes(self, per_s: int) -> None:
-        """Let the outer device move so many bytes a second; 0 is no limit."""
+        """Let the outer device move this many bytes a second; 0 means unlimited."""
         set_limit(Path(self._outer_device).name, per_s, "bps")
 
     def hold(self) -> None:
@@ -106,7 +106,7 @@ class ThrottledDisk:
         set_limit(self.device, 1, "bps")
 
     def stall(self) -> None:
-        """Nothing that the inner device was asked for comes back."""
+        """No request to the inner device comes back."""
         run("fsfreeze", "-f", self.outer)
 
     def forget(self) -> None:
@@ -131,7 +131,7 @@ class ThrottledDisk:
                 set_limit(device, 0, unit)
 
     def load(self, threads: int) -> None:
-        """Random 4 KiB writes, past the page cache, so many at once."""
+        """Random 4 KiB writes, past the page cache, this many at once."""
         data = self.path / "load.bin"
         if not data.exists():
             data.write_bytes(bytes(64 << 20))
@@ -151,7 +151,7 @@ class ThrottledDisk:
         return {"writes": fields[4], "reads": fields[0], "kib": fields[6] // 2, "flushes": fields[15]}
 
     def writes_under_way(self) -> int:
-        """Writes that the inner device was asked for and that have not come back."""
+        """Writes that the inner device has received and that have not come back."""
         return int(Path("/sys/block", self.device, "inflight").read_text().split()[1])
 
     def close(self) -> None:
@@ -208,8 +208,8 @@ def _is_outer(device: str) -> bool:
 def undo(folder: Path) -> None:
     """Thaw, unlimit, unmount, detach, remove; may be called again and again.
 
-    A mount namespace made meanwhile, by a container say, holds copies of our mounts and so the devices:
-    after some time the mounts are let go of lazily, and the kernel detaches the devices with the last copy.
+    A mount namespace made in that time, for example by a container, holds copies of our mounts and devices.
+    After some time the mounts are let go of lazily, and the kernel detaches the devices with the last copy.
     """
     for round_number in range(150):
         with suppress(OSError, RuntimeError, subprocess.TimeoutExpired):
@@ -231,7 +231,7 @@ def undo(folder: Path) -> None:
 
 
 def end_processes_in(folder: Path) -> None:
-    """Kill what has a file open below the folder: it is ours, for nobody else knows the name."""
+    """Kill what has a file open below the folder: it is ours, for no one else knows the name."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue

@@ -95,7 +95,7 @@ def _read_terminal(terminal: int, until: bytes, ends_s: float) -> Iterator[bytes
 
 
 def _lines(output: str) -> list[str]:
-    """As they stand on the screen at the end: what was written over is gone."""
+    """As the screen shows them at the end: what was written over is gone."""
     lines = output.replace("\r\n", "\n").rstrip("\n").split("\n")
     return [line.rstrip("\r").rpartition("\r")[2].rstrip() for line in lines]
 

@@ -32,22 +32,22 @@ class FakeAwsCli:
     client: Callable[[str], Any]
     now: Callable[[], datetime] = field(default=lambda: datetime.now(UTC))
 
-    def run(self, words: Sequence[str]) -> tuple[int, str, str]:
+    def run(self, arguments: Sequence[str]) -> tuple[int, str, str]:
         """Exit code, stdout and stderr."""
         try:
-            return 0, self._run(list(words)), ""
+            return 0, self._run(list(arguments)), ""
         except (UsageError, ParamValidationError) as error:
             return USAGE_EXIT_CODE, "", f"\naws: [ERROR]: {error}\n"
         except ClientError as error:
             text = re.sub(r" \(reached max retries: \d+\)", "", str(error))
             return SERVICE_ERROR_EXIT_CODE, "", f"\n{text}\n"
 
-    def _run(self, words: list[str]) -> str:
-        if len(words) < 2:
+    def _run(self, arguments: list[str]) -> str:
+        if len(arguments) < 2:
             raise UsageError("the following arguments are required: a service and an operation")
-        service, name, *rest = words
+        service, name, *rest = arguments
         positional, options = _options(rest)
-        shown = {key: options.pop(key, [None])[-1] for key in _GLOBAL}
+        global_options = {key: options.pop(key, [None])[-1] for key in _GLOBAL}
         client = self.client(service)
         if (service, name) == ("logs", "tail"):
             return self._tail(client, positional, options)
@@ -67,16 +67,16 @@ class FakeAwsCli:
             before = _put(answer.pop("Payload").read(), outfile)
         answer.pop("ResponseMetadata", None)
         answer = _plain(answer)
-        if shown["query"]:
-            answer = jmespath.search(shown["query"], answer)
-        if shown["output"] not in _FORMATS:
+        if global_options["query"]:
+            answer = jmespath.search(global_options["query"], answer)
+        if global_options["output"] not in _FORMATS:
             raise UsageError(
-                f"--output {shown['output']}: this test knows {', '.join(filter(None, _FORMATS))}"
+                f"--output {global_options['output']}: this test knows {', '.join(filter(None, _FORMATS))}"
             )
-        return before + _FORMATS[shown["output"]](answer)
+        return before + _FORMATS[global_options["output"]](answer)
 
     def _tail(self, client: Any, positional: Sequence[str], options: dict[str, list[str]]) -> str:
-        """``logs tail`` is no operation of AWS's but a loop of the command around one."""
+        """``logs tail`` is not an operation of AWS but a loop of the command around one."""
         known = {"since", "follow", "format", "filter-pattern", "log-stream-names", "log-stream-name-prefix"}
         if wrong := set(options) - known:
             raise UsageError(f"Unknown options: {', '.join(sorted(wrong))}")
@@ -94,7 +94,7 @@ class FakeAwsCli:
 
 
 def _put(payload: bytes, outfile: str) -> str:
-    """Write what a function answered where it was asked for; what is then seen of it."""
+    """Write what a function answered to the requested file; what is then seen of it."""
     if outfile == "/dev/stdout":
         return payload.decode()
     Path(outfile).write_bytes(payload)
@@ -134,12 +134,12 @@ def _span(text: str) -> timedelta:
     return timedelta(**{_SPANS[result[2]]: int(result[1])})
 
 
-def _options(words: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
+def _options(arguments: Sequence[str]) -> tuple[list[str], dict[str, list[str]]]:
     """Positional words, and the values of each option; a value may begin with a hyphen only as a number."""
     positional: list[str] = []
     options: dict[str, list[str]] = {}
     current: list[str] | None = None
-    for word in words:
+    for word in arguments:
         if word.startswith("--"):
             name, _, value = word[2:].partition("=")
             if name in options:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 INFO = {"Driver": "overlay2", "LoggingDriver": "json-file", "DockerRootDir": "/var/lib/docker"}
-"""Of what a daemon tells of itself."""
+"""A part of what a daemon reports of itself."""
 
 SYSTEMCTL = {"list-units": {"--all", "--failed"}, "restart": set[str]()}
 """Its commands, each with its options."""
@@ -20,25 +20,25 @@ ProgramOutput = tuple[int, str, str]
 """Exit code, stdout and stderr."""
 
 
-def docker(words: Sequence[str]) -> ProgramOutput:
+def docker(arguments: Sequence[str]) -> ProgramOutput:
     """``docker info``, with a daemon that is set up as most are."""
-    match words:
+    match arguments:
         case ["info", "--format", template]:
             unknown = set(re.findall(r"\{\{\.(\w+)\}\}", template)) - set(INFO)
             if not unknown:
                 return 0, re.sub(r"\{\{\.(\w+)\}\}", lambda match: INFO[match[1]], template) + "\n", ""
             return USAGE_EXIT_CODE, "", f"docker: this test knows no {', '.join(sorted(unknown))}\n"
-    return USAGE_EXIT_CODE, "", f"docker: this test knows no {' '.join(words)}\n"
+    return USAGE_EXIT_CODE, "", f"docker: this test knows no {' '.join(arguments)}\n"
 
 
-def systemctl(words: Sequence[str]) -> ProgramOutput:
+def systemctl(arguments: Sequence[str]) -> ProgramOutput:
     """Everything runs: nothing has failed, and what is restarted starts."""
-    return _check_options("systemctl", SYSTEMCTL, words)
+    return _check_options("systemctl", SYSTEMCTL, arguments)
 
 
-def cdk(words: Sequence[str]) -> ProgramOutput:
+def cdk(arguments: Sequence[str]) -> ProgramOutput:
     """A command that the real one would carry out; tests/e2e has that do it."""
-    return _check_options("cdk", CDK, words)
+    return _check_options("cdk", CDK, arguments)
 
 
 FAKE_PROGRAMS: Mapping[str, Callable[[Sequence[str]], ProgramOutput]] = {
@@ -48,8 +48,8 @@ FAKE_PROGRAMS: Mapping[str, Callable[[Sequence[str]], ProgramOutput]] = {
 }
 
 
-def _check_options(name: str, known: Mapping[str, set[str]], words: Sequence[str]) -> ProgramOutput:
-    options = {word for word in words[1:] if word.startswith("-")}
-    if not words or words[0] not in known or options - known[words[0]]:
-        return USAGE_EXIT_CODE, "", f"{name}: this test knows no {' '.join(words)}\n"
+def _check_options(name: str, known: Mapping[str, set[str]], arguments: Sequence[str]) -> ProgramOutput:
+    options = {word for word in arguments[1:] if word.startswith("-")}
+    if not arguments or arguments[0] not in known or options - known[arguments[0]]:
+        return USAGE_EXIT_CODE, "", f"{name}: this test knows no {' '.join(arguments)}\n"
     return 0, "", ""

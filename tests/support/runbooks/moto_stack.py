@@ -41,7 +41,7 @@ _SOURCE = "AWS::Lambda::EventSourceMapping"
 
 
 class MotoStack:
-    """The parts of one stack; ``outputs`` are what CloudFormation tells of them.
+    """The parts of one stack; ``outputs`` are those of CloudFormation.
 
     An alarm is made when it rings: there are many, and each call takes its time.
     """
@@ -51,7 +51,7 @@ class MotoStack:
     def __init__(self, client: Any) -> None:
         self.client = client
         self.outputs: dict[str, str] = {}
-        self._made: list[tuple[Any, dict[str, Any]]] = []
+        self._cleanups: list[tuple[Any, dict[str, Any]]] = []
 
     def build(self) -> None:
         parts = sorted(template()["Resources"].items(), key=lambda part: part[1]["Type"] == _SOURCE)
@@ -109,7 +109,7 @@ class MotoStack:
             Threshold=properties["Threshold"],
             ComparisonOperator=properties["ComparisonOperator"],
         )
-        self._made.append((alarms.delete_alarms, {"AlarmNames": [name]}))
+        self._cleanups.append((alarms.delete_alarms, {"AlarmNames": [name]}))
         alarms.set_alarm_state(AlarmName=name, StateValue="ALARM", StateReason="Threshold Crossed")
 
     def disable_schedule(self, logical: str) -> None:
@@ -132,7 +132,7 @@ class MotoStack:
     def expect_secret(self, name: str) -> None:
         """Somebody will make it; it goes with the stack."""
         delete = self.client("secretsmanager").delete_secret
-        self._made.append((delete, {"SecretId": name, "ForceDeleteWithoutRecovery": True}))
+        self._cleanups.append((delete, {"SecretId": name, "ForceDeleteWithoutRecovery": True}))
 
     def add_retained(self, table: str, *, role: str, policy: str) -> None:
         """The ledger's table, protected; and the policy of a role of the account's hosts."""
@@ -144,16 +144,18 @@ class MotoStack:
             BillingMode="PAY_PER_REQUEST",
             DeletionProtectionEnabled=True,
         )
-        self._made.append((dynamodb.delete_table, {"TableName": table}))
-        self._made.append((dynamodb.update_table, {"TableName": table, "DeletionProtectionEnabled": False}))
+        self._cleanups.append((dynamodb.delete_table, {"TableName": table}))
+        self._cleanups.append(
+            (dynamodb.update_table, {"TableName": table, "DeletionProtectionEnabled": False})
+        )
         iam.create_role(RoleName=role, AssumeRolePolicyDocument="{}")
-        self._made.append((iam.delete_role, {"RoleName": role}))
+        self._cleanups.append((iam.delete_role, {"RoleName": role}))
         iam.put_role_policy(RoleName=role, PolicyName=policy, PolicyDocument=_PUT_EVENTS)
-        self._made.append((iam.delete_role_policy, {"RoleName": role, "PolicyName": policy}))
+        self._cleanups.append((iam.delete_role_policy, {"RoleName": role, "PolicyName": policy}))
 
     def destroy(self) -> None:
         """Take all of it away: moto's memory is that of the process."""
-        for delete, parameters in reversed(self._made):
+        for delete, parameters in reversed(self._cleanups):
             try:
                 delete(**parameters)
             except ClientError as error:  # the page took it away itself
@@ -175,14 +177,14 @@ class MotoStack:
         fifo = {"FifoQueue": "true"} if properties.get("FifoQueue") else {}
         sqs = self.client("sqs")
         url = sqs.create_queue(QueueName=f"{name}.fifo" if fifo else name, Attributes=fifo)["QueueUrl"]
-        self._made.append((sqs.delete_queue, {"QueueUrl": url}))
+        self._cleanups.append((sqs.delete_queue, {"QueueUrl": url}))
         return url
 
     def _log_group(self, name: str, _: dict[str, Any]) -> str:
         logs = self.client("logs")
         logs.create_log_group(logGroupName=name)
         logs.create_log_stream(logGroupName=name, logStreamName="2026/11/20/[$LATEST]")
-        self._made.append((logs.delete_log_group, {"logGroupName": name}))
+        self._cleanups.append((logs.delete_log_group, {"logGroupName": name}))
         return name
 
     def _function(self, name: str, properties: dict[str, Any]) -> str:
@@ -193,7 +195,7 @@ class MotoStack:
         except iam.exceptions.EntityAlreadyExistsException:
             pass
         else:
-            self._made.append((iam.delete_role, role))
+            self._cleanups.append((iam.delete_role, role))
         functions.create_function(
             FunctionName=name,
             Role=_ROLE,
@@ -201,7 +203,7 @@ class MotoStack:
             Handler=properties["Handler"],
             Runtime="python3.12",
         )
-        self._made.append((functions.delete_function, {"FunctionName": name}))
+        self._cleanups.append((functions.delete_function, {"FunctionName": name}))
         return name
 
     def _source(self, name: str, properties: dict[str, Any]) -> str:
@@ -214,7 +216,7 @@ class MotoStack:
             EventSourceArn=f"arn:aws:sqs:us-east-1:{ACCOUNT}:{queue}",
             BatchSize=properties.get("BatchSize", 1),
         )
-        self._made.append((functions.delete_event_source_mapping, {"UUID": created["UUID"]}))
+        self._cleanups.append((functions.delete_event_source_mapping, {"UUID": created["UUID"]}))
         return name
 
     def _schedule(self, name: str, properties: dict[str, Any]) -> str:
@@ -228,7 +230,7 @@ class MotoStack:
             FlexibleTimeWindow={"Mode": "OFF"},
             Target={"Arn": f"arn:aws:lambda:us-east-1:{ACCOUNT}:function:{target}", "RoleArn": _ROLE},
         )
-        self._made.append((scheduler.delete_schedule, {"Name": name}))
+        self._cleanups.append((scheduler.delete_schedule, {"Name": name}))
         return name
 
 

@@ -62,7 +62,7 @@ class NoCapture:
 
 @dataclass
 class PageEnvironment:
-    """A lab at 18:00, an operator's desk before it, and a terminal on the desk."""
+    """A lab at 18:00, and an operator's machine with a terminal."""
 
     cli: CliSession
     lab: Any
@@ -84,7 +84,7 @@ class PageEnvironment:
         size_gib: int = 100,
         **fields,
     ) -> str:
-        """A volume that has been living for so many minutes."""
+        """A volume that has been living for this many minutes."""
         tags = {"Name": name, **fields.pop("tags", {})}
         begins_at = self.lab.clock.now() - timedelta(minutes=minutes)
         return self.lab.fleet.add(
@@ -104,9 +104,9 @@ class PageEnvironment:
         """One pass of the watchdog, from another shell."""
         self.burstctl("watch", "--once", "--exit-zero", *(["--act"] if acts else []))
 
-    def burstctl(self, *words: str) -> list[str]:
+    def burstctl(self, *arguments: str) -> list[str]:
         """Somebody runs it out of our sight; the lines of both its streams."""
-        code, written = self.run_burstctl(ProgramCall("burstctl", list(words), has_terminal=True))
+        code, written = self.run_burstctl(ProgramCall("burstctl", list(arguments), has_terminal=True))
         lines = "".join(text for _, text in written).splitlines()
         assert code in (0, 1, 3, 4), lines
         self.alerts += lines
@@ -117,7 +117,7 @@ class PageEnvironment:
         self.client("ec2").modify_volume(**({"VolumeId": VOLUME} | fields))
 
     def add_stack(self, **fields: Any) -> DeployedFunctions:
-        """The functions of a deployed stack; from now on the desk finds it."""
+        """The functions of a deployed stack; from now on the operator's commands find it."""
         self.functions = DeployedFunctions(lab=self.lab, monkeypatch=self.monkeypatch, **fields)
         return self.functions
 
@@ -130,7 +130,7 @@ class PageEnvironment:
         return self.parts
 
     def write(self, name: str, text: str) -> None:
-        """A file on the desk."""
+        """A file on the operator's machine."""
         (self.cli.directory / name).write_text(text)
 
     def alert_kinds(self) -> set[str]:
@@ -143,7 +143,9 @@ class PageEnvironment:
     @contextmanager
     def terminal(self):
         answered = {"burstctl": self.run_burstctl, "aws": self.run_aws, "ddprobe": self.run_ddprobe}
-        answered |= {name: partial(_run_fake_program, stands_in) for name, stands_in in FAKE_PROGRAMS.items()}
+        answered |= {
+            name: partial(_run_fake_program, fake_program) for name, fake_program in FAKE_PROGRAMS.items()
+        }
         with PtyShell(self.cli.directory, answered, self._now).open() as opened:
             yield opened
 
@@ -203,20 +205,28 @@ class PageEnvironment:
             return main(call.argv), written
 
     def run_ddprobe(self, call: ProgramCall) -> tuple[int, list[tuple[int, str]]]:
-        """The real one; what a page calls /data is a folder here, and whatever it finds is no failure."""
+        """The real one; what a page calls /data is a folder here, and whatever it finds is not a failure."""
         place = self.cli.directory / "data"
         place.mkdir(exist_ok=True)
-        words = [str(place) if word == "/data" else word for word in call.argv]
+        arguments = [str(place) if word == "/data" else word for word in call.argv]
         with TemporaryDirectory(dir="/dev/shm") as run_dir:
-            command = [sys.executable, "-IS", str(DDPROBE), words[0], "--run-dir", run_dir, *words[1:]]
+            command = [
+                sys.executable,
+                "-IS",
+                str(DDPROBE),
+                arguments[0],
+                "--run-dir",
+                run_dir,
+                *arguments[1:],
+            ]
             result = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         return 0, [(1, result.stdout), (2, result.stderr)]
 
 
 def _run_fake_program(
-    stands_in: Callable[..., ProgramOutput], call: ProgramCall
+    fake_program: Callable[..., ProgramOutput], call: ProgramCall
 ) -> tuple[int, list[tuple[int, str]]]:
-    code, out, err = stands_in(call.argv)
+    code, out, err = fake_program(call.argv)
     return code, [(1, out), (2, err)]
 
 
@@ -240,7 +250,7 @@ _CLASSES: dict[str, Any] = {}
 
 
 def _cached_client_class(creator: ClientCreator, service: str, model: Any) -> Any:
-    """EC2's client has 700 methods; making its class anew is a third of what making a client takes."""
+    """EC2's client has 700 methods; making its class again is a third of what making a client takes."""
     if service not in _CLASSES:
         _CLASSES[service] = _CREATE_CLASS(creator, service, model)
     return _CLASSES[service]

@@ -10,7 +10,7 @@ ELIDED = "…"
 """In a line: anything may stand there. A line of its own: any number of lines."""
 
 OUTPUT_REQUESTED = "?"
-"""The whole output of a command, until it is rewritten: for whoever writes a page."""
+"""The whole output of a command, until it is rewritten: for the author of a page."""
 
 _FENCE = re.compile(r"(?P<indent> *)```console")
 _DIRECTIVE = re.compile(r" *<!-- lab: (?P<words>.+?) -->")
@@ -28,7 +28,7 @@ _PASSING = (
 class Command:
     """A command as it is pasted, from ``line`` of its page on, and the output that the page shows below it.
 
-    ``asides`` are the lab's stage directions since the command before: what nobody sees who reads the page.
+    ``asides`` are the lab's stage directions since the command before: what a reader does not see.
     """
 
     text: str
@@ -116,12 +116,12 @@ def _is_continued(text: str) -> bool:
     return bool(open_) or text.endswith("\\")
 
 
-def matches_page(shown: list[str], output: list[str]) -> bool:
+def matches_page(documented: list[str], output: list[str]) -> bool:
     """Whether the output is what the page shows, but for what it leaves out.
 
     Which policy and which ledger are in force stands above all that burstctl says; a page need not repeat it.
     """
-    pattern = "\n".join(_pattern(line) for line in shown)
+    pattern = "\n".join(_pattern(line) for line in documented)
     pattern = pattern.replace(f"{_ANY_LINES}\n", f"(?:{_ANY_LINES}\n)?")
     pattern = pattern.replace(f"\n{_ANY_LINES}", f"(?:\n{_ANY_LINES})?")
     return any(re.fullmatch(pattern, "\n".join(lines)) for lines in (output, without_locations(output)))
@@ -144,24 +144,24 @@ def without_locations(output: list[str]) -> list[str]:
     return output[place:]
 
 
-def updated_output(shown: list[str], output: list[str]) -> list[str]:
-    """What the page shall show of this output: as much as it showed before, the same parts left out."""
-    if matches_page(shown, output):
-        return shown
+def updated_output(documented: list[str], output: list[str]) -> list[str]:
+    """What the page should show of this output: as much as it showed before, the same parts left out."""
+    if matches_page(documented, output):
+        return documented
     reported = (
         output
-        if any(line.startswith(("policy:", "ledger:")) for line in shown)
+        if any(line.startswith(("policy:", "ledger:")) for line in documented)
         else without_locations(output)
     )
-    reported = [_keep_elided(line, shown) for line in reported]
-    if OUTPUT_REQUESTED in shown or ELIDED not in shown:
+    reported = [_keep_elided(line, documented) for line in reported]
+    if OUTPUT_REQUESTED in documented or ELIDED not in documented:
         return reported
-    return _with_same_elisions(shown, reported)
+    return _with_same_elisions(documented, reported)
 
 
-def _keep_elided(line: str, shown: list[str]) -> str:
+def _keep_elided(line: str, documented: list[str]) -> str:
     """As it was shown, if it may still be; else without what differs from run to run."""
-    for old in shown:
+    for old in documented:
         if old not in (ELIDED, OUTPUT_REQUESTED) and ELIDED in old and re.fullmatch(_pattern(old), line):
             return old
     for passing, instead in _PASSING:
@@ -169,29 +169,29 @@ def _keep_elided(line: str, shown: list[str]) -> str:
     return line
 
 
-def _with_same_elisions(shown: list[str], reported: list[str]) -> list[str]:
+def _with_same_elisions(documented: list[str], reported: list[str]) -> list[str]:
     """The parts between elisions, each from the line most like its first to the line most like its last."""
-    parts = [part.split("\n") if part else [] for part in _split(shown)]
-    kept, after = [], 0
+    parts = [part.split("\n") if part else [] for part in _split(documented)]
+    elided, after = [], 0
     for number, part in enumerate(parts):
         if number:
-            kept.append(ELIDED)
+            elided.append(ELIDED)
         if not part:
             continue
         first = 0 if number == 0 else _closest_match(part[0], reported, after)
         last = len(reported) - 1 if number == len(parts) - 1 else _closest_match(part[-1], reported, first)
-        kept += reported[first : last + 1]
+        elided += reported[first : last + 1]
         after = last + 1
-    return kept
+    return elided
 
 
-def _split(shown: list[str]) -> list[str]:
-    return ["\n".join(part) for part in _parts(shown)]
+def _split(documented: list[str]) -> list[str]:
+    return ["\n".join(part) for part in _parts(documented)]
 
 
-def _parts(shown: list[str]) -> Iterator[list[str]]:
+def _parts(documented: list[str]) -> Iterator[list[str]]:
     part: list[str] = []
-    for line in shown:
+    for line in documented:
         if line == ELIDED:
             yield part
             part = []

@@ -59,7 +59,7 @@ def page_setup(
 
 
 def add_draining(stage: PageEnvironment, name: str = "ci-7", **fields: Any) -> None:
-    """The volume that the page is about: critical, dry in about a dozen minutes."""
+    """The volume that the page is about: critical, empty in about a dozen minutes."""
     stage.add_volume(name, DRAINING_FOR_AN_HOUR, minutes=(CALM_S + DRAINING_S) // 60, **fields)
 
 
@@ -71,7 +71,7 @@ def a_calm_fleet(stage: PageEnvironment) -> None:
 
 @page_setup("README", **FAST_MODIFICATIONS)
 def a_fleet_of_six(stage: PageEnvironment) -> None:
-    """One of each: draining fast, draining, draining slowly, calm, detached, and too large to run dry."""
+    """One of each: draining fast, draining, draining slowly, calm, detached, and too large to empty."""
     stage.write("policy.yaml", MIGRATION)
     stage.add("build-3", "steady:3000", size_gib=8, balance_pct=99, minutes=22)
     stage.add_volume("billing-db", "steady:2400", balance_pct=75, minutes=12, tags=CI)
@@ -309,7 +309,7 @@ def changed_by_others(stage: PageEnvironment) -> None:
 
 
 def identity_at(user: str, minute: int) -> dict[str, Any]:
-    """A ModifyVolume as CloudTrail tells it."""
+    """A ModifyVolume as CloudTrail records it."""
     reported = {
         "eventName": "ModifyVolume",
         "requestParameters": {"ModifyVolumeRequest": {"VolumeId": VOLUME}},

@@ -105,11 +105,11 @@ class PtyShell:
             map(_move_above_nine, os.pipe()),
         )
         self._calls, self._exit_codes = call_reader, code_writer
-        self._said = (self.folder / ".said").open("wb")
+        self._transcript = (self.folder / ".said").open("wb")
         self._bash = subprocess.Popen(
             ["bash", "--norc", "--noprofile"],
             stdin=subprocess.PIPE,
-            stdout=self._said,
+            stdout=self._transcript,
             stderr=subprocess.STDOUT,
             cwd=self.folder,
             env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **self.environment},
@@ -117,8 +117,8 @@ class PtyShell:
         )
         try:
             functions = "".join(f'{name}() {{ __ask {name} "$@"; }}\n' for name in self.programs)
-            self._tell(f"exec 7>&1 8>&{call_writer} {call_writer}>&- 9<&{code_reader} {code_reader}<&-\n")
-            self._tell(f"__folder={quote(str(self._private))}\n{_PROLOGUE}{functions}")
+            self._send(f"exec 7>&1 8>&{call_writer} {call_writer}>&- 9<&{code_reader} {code_reader}<&-\n")
+            self._send(f"__folder={quote(str(self._private))}\n{_PROLOGUE}{functions}")
             os.close(call_writer)
             os.close(code_reader)
             yield self
@@ -126,7 +126,7 @@ class PtyShell:
             self._bash.kill()
             self._bash.stdin.close()
             self._bash.wait()
-            self._said.close()
+            self._transcript.close()
             os.close(call_reader)
             os.close(code_writer)
 
@@ -140,7 +140,7 @@ class PtyShell:
         """Paste it; its exit code, and what is seen then."""
         before = (self.folder / ".said").stat().st_size
         (self._private / "command").write_text(f"{text}\n")
-        self._tell(
+        self._send(
             f'__now={quote(self.now())}; . "$__folder/command" </dev/null; printf "done %s\\n" $? >&8\n'
         )
         code = self._wait()
@@ -148,7 +148,7 @@ class PtyShell:
             output.seek(before)
             return code, output.read().decode(errors="replace")
 
-    def _tell(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         self._bash.stdin.write(text.encode())
         self._bash.stdin.flush()
 
@@ -173,11 +173,11 @@ class PtyShell:
         return line.decode().strip()
 
     def _answer(self) -> None:
-        place, is_shown, name, *words = (self._private / "request").read_text().split("\0")[:-1]
+        place, is_shown, name, *arguments = (self._private / "request").read_text().split("\0")[:-1]
         before = Path.cwd()
         os.chdir(place)
         try:
-            code, written = self.programs[name](ProgramCall(name, words, is_shown == "1"))
+            code, written = self.programs[name](ProgramCall(name, arguments, is_shown == "1"))
         finally:
             os.chdir(before)
         output = "".join(f"printf %s {quote(text)} >&{way}\n" for way, text in written if text)

@@ -40,7 +40,7 @@ IO1 = Configuration(volume_type=VolumeType.IO1, iops=4000)
         ("x" * 80, "arn:aws:iam::1:user/" + "y" * 80, f"{'x' * 31}… (user/{'y' * 24}…"),
     ],
 )
-def test_the_operator_has_a_name_that_is_short_and_nobody_elses(monkeypatch, user, arn, name):
+def test_the_operator_has_a_name_that_is_short_and_unique(monkeypatch, user, arn, name):
     monkeypatch.setattr("getpass.getuser", lambda: user)
     identity = None if arn is None else CallerIdentity(account="1", arn=arn)
 

@@ -9,7 +9,7 @@ import burstwatch.core
 
 CORE = sorted(Path(burstwatch.core.__path__[0]).glob("**/*.py"))
 
-# Modules of the standard library that compute and nothing else; zoneinfo looks up a table, which is no clock.
+# Modules of the standard library that compute and nothing else; zoneinfo looks up a table, not a clock.
 PURE_SNIPPETS = {
     "abc", "bisect", "calendar", "collections", "collections.abc", "dataclasses", "datetime", "enum",
     "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "typing",

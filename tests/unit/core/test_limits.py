@@ -20,10 +20,10 @@ SOURCES = ROOT / "lambdas"
 
 
 def test_limits_and_defaults_are_as_listed(request):
-    found = "".join(f"{line}\n" for line in limits_of_core())
+    limits = "".join(f"{line}\n" for line in limits_of_core())
     if request.config.getoption("--rewrite"):
-        LIMITS.write_text(found)
-    assert found == LIMITS.read_text(), "if this is meant, rewrite it with --rewrite and read the difference"
+        LIMITS.write_text(limits)
+    assert limits == LIMITS.read_text(), "if this is meant, rewrite it with --rewrite and read the difference"
 
 
 def limits_of_core():

@@ -1,4 +1,4 @@
-"""Bugs that were met once; each test failed before its mending."""
+"""Bugs that were met once; each test failed before its fix."""
 
 from datetime import timedelta
 from itertools import pairwise
@@ -151,7 +151,7 @@ def test_faults_across_sections_are_reported_with_the_others():
 
 
 def test_an_opt_in_tag_that_no_volume_can_carry_is_refused():
-    # burstwatch:mode=yes is a bad mode on every volume, so nobody could ever opt in.
+    # burstwatch:mode=yes is a bad mode on every volume, so no one could ever opt in.
     with pytest.raises(PolicyError):
         Policy.from_mapping({"version": "1", "mode": {"opt_in_tag": "burstwatch:mode=yes"}})
 
@@ -210,12 +210,12 @@ def test_a_level_does_not_stick_to_a_volume_that_refills_between_small_jobs(ever
 
     series, level, levels = balance_under(load, 720), Level.OK, []
     for end in range(71, 721):
-        shown = (
+        balance = (
             Series(series.starts_at_s[end - 66 : end], series.values[end - 66 : end]) if end > 66 else series
         )
         now_s = 60 * end + 120
         assessment = assess(
-            a_volume(100), VolumeReading(balance=shown), now_s=now_s, telemetry=Policy().telemetry
+            a_volume(100), VolumeReading(balance=balance), now_s=now_s, telemetry=Policy().telemetry
         )
         level = classify(assessment, level, Policy())
         levels.append(level)

@@ -6,7 +6,7 @@ from burstwatch.core.text import display_width, format_duration, format_usd, san
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("ci-7", "ci-7"),
         ("büro 日本 ✓", "büro 日本 ✓"),
@@ -23,23 +23,23 @@ from burstwatch.core.text import display_width, format_duration, format_usd, san
         (" \n ", ""),
     ],
 )
-def test_invisible_characters_are_not_shown(text, shown):
-    assert sanitise(text, 100) == shown
+def test_invisible_characters_are_not_shown(text, expected):
+    assert sanitise(text, 100) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "limit", "shown"), [("abcde", 5, "abcde"), ("abcdef", 5, "abcd…"), ("abc def", 5, "abc…")]
+    ("text", "limit", "expected"), [("abcde", 5, "abcde"), ("abcdef", 5, "abcd…"), ("abc def", 5, "abc…")]
 )
-def test_a_cut_shows(text, limit, shown):
-    assert sanitise(text, limit) == shown
+def test_a_cut_shows(text, limit, expected):
+    assert sanitise(text, limit) == expected
 
 
 @given(st.text(), st.integers(min_value=1, max_value=50))
 def test_any_text_is_one_printable_line_within_its_limit(text, limit):
-    shown = sanitise(text, limit)
-    assert len(shown) <= limit
-    assert shown.isprintable()
-    assert sanitise(shown, limit) == shown
+    expected = sanitise(text, limit)
+    assert len(expected) <= limit
+    assert expected.isprintable()
+    assert sanitise(expected, limit) == expected
 
 
 @pytest.mark.parametrize(("text", "width"), [("abc", 3), ("日本", 4), ("e\u0301", 1), ("", 0)])
@@ -62,10 +62,10 @@ def test_lines_break_between_words(text, lines):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1)), st.integers(2, 20))
-def test_filled_lines_fit_and_lose_nothing(words, width):
-    lines = wrap(words, width)
+def test_filled_lines_fit_and_lose_nothing(expected, width):
+    lines = wrap(expected, width)
     assert all(display_width(line) <= width for line in lines)
-    assert "".join(lines).replace(" ", "") == "".join(words)
+    assert "".join(lines).replace(" ", "") == "".join(expected)
 
 
 def test_a_word_as_wide_as_a_line_is_one_line():
@@ -74,7 +74,7 @@ def test_a_word_as_wide_as_a_line_is_one_line():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "expected"),
     [
         (119.9, "119 s"),
         (120, "2 min"),
@@ -86,12 +86,12 @@ def test_a_word_as_wide_as_a_line_is_one_line():
         (95 * 3_600, "3 d 23 h"),
     ],
 )
-def test_a_length_of_time_is_reported_in_two_units_at_most(seconds, words):
-    assert format_duration(seconds) == words
+def test_a_length_of_time_is_reported_in_two_units_at_most(seconds, expected):
+    assert format_duration(seconds) == expected
 
 
 @pytest.mark.parametrize(
-    ("usd", "decimals", "shown"),
+    ("usd", "decimals", "expected"),
     [
         (0, None, "$0.00"),
         (1234.5, None, "$1,234.50"),
@@ -102,5 +102,5 @@ def test_a_length_of_time_is_reported_in_two_units_at_most(seconds, words):
         (0.00008, 5, "$0.00008"),
     ],
 )
-def test_dollars_show_cents_or_what_there_is_of_less_than_half_a_cent(usd, decimals, shown):
-    assert format_usd(usd, decimals=decimals) == shown
+def test_dollars_show_cents_or_what_there_is_of_less_than_half_a_cent(usd, decimals, expected):
+    assert format_usd(usd, decimals=decimals) == expected

@@ -13,7 +13,7 @@ HOUR_S, DAY_S = 3_600, 86_400
 
 
 @pytest.mark.parametrize(
-    ("after_s", "words"),
+    ("after_s", "expected"),
     [
         (14 * 60, "12:14"),
         (12 * HOUR_S - 1, "23:59"),
@@ -25,12 +25,12 @@ HOUR_S, DAY_S = 3_600, 86_400
         (45 * DAY_S, "12:00 4 Jan 2027"),
     ],
 )
-def test_a_time_of_day_carries_its_day_if_that_is_not_today(after_s, words):
-    assert format_time(NOON_S + after_s, NOON_S) == words
+def test_a_time_of_day_carries_its_day_if_that_is_not_today(after_s, expected):
+    assert format_time(NOON_S + after_s, NOON_S) == expected
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "expected"),
     [
         (0, "1 min"),
         (29, "1 min"),
@@ -43,8 +43,8 @@ def test_a_time_of_day_carries_its_day_if_that_is_not_today(after_s, words):
         (1_500 * DAY_S, "1,500 d"),
     ],
 )
-def test_a_rough_length_of_time_has_one_unit(seconds, words):
-    assert format_rounded_duration(seconds) == words
+def test_a_rough_length_of_time_has_one_unit(seconds, expected):
+    assert format_rounded_duration(seconds) == expected
 
 
 def test_a_moment_is_relative_first():
@@ -61,7 +61,7 @@ def test_how_long_something_lasts_ends_with_when():
 
 
 @pytest.mark.parametrize(
-    ("size_gib", "words"),
+    ("size_gib", "expected"),
     [
         (1, "15 min for 1 GiB"),
         (8, "15 min to 17 min for 8 GiB"),
@@ -69,8 +69,8 @@ def test_how_long_something_lasts_ends_with_when():
         (16_384, "15 min to 23 h 45 min for 16,384 GiB"),
     ],
 )
-def test_how_long_aws_is_expected_to_take_follows_the_rule_for_windows(size_gib, words):
-    assert format_expected_duration(size_gib, LeadPolicy()) == words
+def test_how_long_aws_is_expected_to_take_follows_the_rule_for_windows(size_gib, expected):
+    assert format_expected_duration(size_gib, LeadPolicy()) == expected
 
 
 def test_how_long_aws_is_expected_to_take_follows_the_policy():
@@ -111,6 +111,6 @@ def test_the_expected_duration_is_shown_beside_the_credit_lifetime(empty_s, rest
         ),
     ],
 )
-def test_of_a_change_under_way_it_says_how_long_it_has_taken(ago_s, empty_s, expected):
+def test_a_change_under_way_reports_how_long_it_has_taken(ago_s, empty_s, expected):
     reported = describe_flip_duration(100, LeadPolicy(), time_to_empty_s=empty_s, elapsed_s=ago_s)
     assert reported == f"AWS {expected.format('15 min to 50 min for 100 GiB')}"

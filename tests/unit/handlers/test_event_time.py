@@ -12,7 +12,7 @@ NOON = "2026-11-20T12:00:00Z"
 WALL_CLOCK, EVENT_CLOCK = FunctionClock.WALL, FunctionClock.EVENT
 
 
-def test_by_the_wall_clock_now_is_now_and_the_event_says_when_it_was_due():
+def test_by_the_wall_clock_now_is_now_and_the_event_states_when_it_was_due():
     timing = EventTime.from_event({"time": NOON}, WALL_CLOCK, at("12:00:35"))
     assert (timing.now_s, timing.scheduled_at_s, timing.late_s) == (at("12:00:35"), at("12:00"), 35)
     assert timing.problem is None
@@ -101,7 +101,7 @@ def test_the_ends_of_the_supported_range_are_instants(text):
 
 
 @given(st.text() | st.integers() | st.none() | st.floats() | st.lists(st.text()))
-def test_whatever_an_event_says_is_an_instant_or_a_clear_error(text):
+def test_every_time_in_an_event_is_an_instant_or_a_clear_error(text):
     try:
         reported = str(EventTime.from_event({"time": text}, WALL_CLOCK, at("12:00")).late_s)
     except EventError as error:

@@ -17,7 +17,7 @@ STEPS = [
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
-def test_a_workflow_may_only_read_unless_a_job_says_why(path):
+def test_a_workflow_may_only_read_unless_a_job_gives_a_reason(path):
     text = path.read_text()
     assert yaml.safe_load(text)["permissions"] == {"contents": "read"}
     assert all("  # " in line for line in text.splitlines() if line.endswith("write") or ": write " in line)

@@ -427,7 +427,7 @@ def test_an_invalid_number_is_a_failed_response():
             client.describe_volumes()
 
 
-def test_a_time_of_signing_that_cannot_be_says_nothing_of_the_clock():
+def test_an_impossible_signing_time_proves_nothing_about_the_clock():
     message = "Signature expired: 99999999T999999Z is now earlier than 20261120T180000Z"
     failure = to_aws_failure(client_error("SignatureDoesNotMatch", message), "ec2:DescribeVolumes")
     assert failure.kind is FailureKind.CLOCK_SKEW

@@ -76,7 +76,7 @@ def queried_volume_id(query):
 
 
 def read_one(client, query=None):
-    """What became of one query: its series, or the failure."""
+    """The outcome of one query: its series, or the failure."""
     query = query or balance_of()
     results = CloudWatchReader(client).read([query], *SPAN)
     assert results.series.keys() | results.unread.keys() == {query}
@@ -166,7 +166,7 @@ def test_an_instant_within_a_minute_counts_as_its_start():
         ("Surprise", FailureKind.BROKEN),
     ],
 )
-def test_a_result_that_is_not_complete_is_unread_with_what_cloudwatch_said(status, kind):
+def test_an_incomplete_result_is_unread_and_keeps_the_reason_from_cloudwatch(status, kind):
     text = [{"Code": "Why", "Value": "because"}]
     partly = result(values=[50.0], clocks=["11:58"], status=status, Messages=text)
     failure = read_one(PagedCloudWatch({"MetricDataResults": [partly]}))
@@ -196,7 +196,7 @@ def test_one_bad_result_hides_no_other():
     assert set(results.unread) == {balance_of("vol-1")}
 
 
-def test_what_cloudwatch_says_about_the_whole_call_is_kept():
+def test_messages_of_cloudwatch_about_the_whole_call_are_kept():
     page = {"MetricDataResults": [result()], "Messages": [{"Code": "Max", "Value": "too many metrics"}]}
     assert CloudWatchReader(PagedCloudWatch(page)).read([balance_of()], *SPAN).messages == [
         "Max: too many metrics"
@@ -328,7 +328,7 @@ def test_a_throttled_batch_is_unread_alone_and_not_taken_apart():
     assert results.unread[balance_of("vol-7")].kind is FailureKind.RETRYABLE
 
 
-def test_a_refusal_says_what_to_grant():
+def test_a_refusal_names_what_to_grant():
     client = RejectingCloudWatch({"vol-1"}, code="AccessDenied")
     assert "grant cloudwatch:GetMetricData" in str(read_one(client))
 

@@ -53,15 +53,15 @@ class FakeEc2:
         self.requests = []
 
     def describe_volumes(self, **request):
-        result = self._found(self.by_id, request, "VolumeIds", "volume-id")
+        result = self._select(self.by_id, request, "VolumeIds", "volume-id")
         return self._page(result, request, "Volumes")
 
     def describe_instances(self, **request):
-        result = self._found(self.instances, request, "InstanceIds", "instance-id")
+        result = self._select(self.instances, request, "InstanceIds", "instance-id")
         entries = [_instance(finding, self.instances[finding]) for finding in result]
         return self._page([{"Instances": entries}], request, "Reservations")
 
-    def _found(self, items, request, ids_parameter, filter_name):
+    def _select(self, items, request, ids_parameter, filter_name):
         self.requests.append(request)
         if ids_parameter in request:
             ids = request[ids_parameter]
@@ -227,7 +227,7 @@ def test_an_attachment_of_an_aws_service_has_no_instance_but_is_one(faults):
         ({"Managed": False}, None),
     ],
 )
-def test_a_managed_volume_says_by_whom(operator, managed_by, faults):
+def test_a_managed_volume_names_its_manager(operator, managed_by, faults):
     assert read_single_volume(a_described_volume(Operator=operator), faults).managed_by == managed_by
 
 
@@ -275,7 +275,7 @@ def test_one_unreadable_volume_is_reported_and_hides_no_other(faults):
         refusal("UnknownParameter", "The parameter IncludeManagedResources is not recognized"),
     ],
 )
-def test_an_sdk_or_endpoint_that_knows_no_managed_resources_is_asked_without(rejection, faults):
+def test_an_sdk_or_endpoint_without_managed_resources_is_queried_without_them(rejection, faults):
     class Older(FakeEc2):
         def describe_volumes(self, **request):
             if "IncludeManagedResources" in request:

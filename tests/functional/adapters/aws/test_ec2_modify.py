@@ -48,7 +48,7 @@ def calls():
 
 
 @pytest.fixture(autouse=True)
-def _environment_that_asks_for_retries(monkeypatch):
+def _environment_with_retries(monkeypatch):
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
     monkeypatch.setenv("AWS_RETRY_MODE", "adaptive")
 
@@ -255,7 +255,7 @@ def test_a_refusal_takes_one_request_and_modifies_nothing(code, status, guard, c
         ("UnsupportedOperation", "change it by hand, AWS does not allow this here"),
     ],
 )
-def test_a_refusal_that_has_to_be_expected_says_what_helps(code, step):
+def test_an_expected_refusal_suggests_what_helps(code, step):
     with loopback_aws(lambda *_: ec2_error(code, "AWS's words.")) as aws:
         answer = a_modifier(aws.url).modify("vol-1", GP3)
     assert str(answer.failure) == f"ec2:ModifyVolume failed ({code}): AWS's words; {step}."
@@ -324,8 +324,8 @@ def test_the_time_that_aws_names_is_read_with_care(message, retry_at):
 
 
 def test_a_time_in_another_refusal_is_not_a_promise():
-    words = "Wait until 2026-11-21T18:00:00Z."
-    with loopback_aws(lambda *_: ec2_error("IncorrectState", words)) as aws:
+    answer_text = "Wait until 2026-11-21T18:00:00Z."
+    with loopback_aws(lambda *_: ec2_error("IncorrectState", answer_text)) as aws:
         assert a_modifier(aws.url).modify("vol-1", GP3).retry_at is None
 
 

@@ -33,7 +33,7 @@ def io2(iops):
     return Configuration(volume_type=VolumeType.IO2, iops=iops)
 
 
-def test_us_east_1_costs_what_the_built_in_table_says_and_is_dated_by_the_list(lab):
+def test_us_east_1_costs_what_the_built_in_table_lists_and_is_dated_by_the_list(lab):
     result = prices_of(lab, "us-east-1")
     assert result.table == replace(US_EAST_1, as_of=date(2026, 10, 28))
     assert result.faults == ()

@@ -91,8 +91,8 @@ def first_version(tmp_path_factory):
         )
     subprocess.run(["tar", "-x", "-C", str(directory)], input=archive.stdout, check=True)
     roots = os.pathsep.join(str(directory / root) for root in ("lambdas", "runbooks", "lab"))
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
-    environment = kept | {
+    inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    environment = inherited | {
         "PYTHONPATH": roots,
         "HOME": str(directory),
         "LOGNAME": "anna",
@@ -112,7 +112,7 @@ def first_version(tmp_path_factory):
 
 
 @dataclass
-class Story:
+class Past:
     """A lab, a ledger in it, and what happens to both while the first version watches.
 
     Without that version its modifications are taken from a recording, so that the lab is the same.
@@ -129,7 +129,7 @@ class Story:
         return self.lab.fleet.now_s()
 
     def add(self, volume_id: str, load: str, *, balance_pct: float, minutes: int, tags=None) -> None:
-        """A gp2 of 100 GiB that has been living for so many minutes."""
+        """A gp2 of 100 GiB that has been living for this many minutes."""
         starts_at = self.lab.clock.now() - timedelta(minutes=minutes)
         volume = LabVolume(
             volume_id=volume_id,
@@ -165,7 +165,7 @@ class Story:
             self._replay()
 
     def watch(self, minutes: int = 0) -> None:
-        """A pass of the first version, so many minutes later; nobody gets its alerts."""
+        """A pass of the first version, this many minutes later; no one gets its alerts."""
         self.lab.clock.advance(60 * minutes)
         if self.first_version is None:
             self._replay()
@@ -188,40 +188,40 @@ class Story:
             self.lab.fleet.modify(volume_id, **rates)
 
 
-def live_with_first_version(story: Story) -> None:
+def live_with_first_version(past: Past) -> None:
     """Leave a flip in each status, holds, windows by hand, a stall, and an outbox that is half delivered."""
-    story.lab.faults.add(Fault(action="Publish"))
-    story.add_critical(ON_TARGET, PAID)
-    story.add_critical(RETURNING, PAID)
-    story.add_critical(UNSENT)
-    story.add_critical(HELD)
-    story.add(STALLED, "steady:1200", balance_pct=60, minutes=20)
-    story.add(SILENT, "idle", balance_pct=100, minutes=30)
-    story.add(IN_WINDOW, "idle", balance_pct=100, minutes=30, tags=PAID | {"burstwatch:window": "release"})
-    story.burstctl("hold", HELD, "--for", "6h", "--reason", "restore test")
-    story.fail_modify(UNSENT, after_effect=False)
-    story.watch()
-    story.burstctl("hold", UNSENT, "--for", "1d", "--reason", "INC-7")
-    story.watch(5)
-    story.end_modifications(ON_TARGET, RETURNING)
-    story.watch(5)
-    story.burstctl("flip-back", RETURNING, "--yes")
-    story.burstctl("window", "start", "release", "--for", "2h", "--yes")
-    story.burstctl("window", "stop", "nightly")
-    story.add_critical(CHANGING)
-    story.add_critical(SENT)
-    story.add_critical(NEVER_SENT)
-    story.fail_modify(SENT, after_effect=True)
-    story.fail_modify(NEVER_SENT, after_effect=False)
-    story.watch(5)
-    if story.first_version is not None:
-        stop_halfway(story)
-    story.lab.faults.clear()
+    past.lab.faults.add(Fault(action="Publish"))
+    past.add_critical(ON_TARGET, PAID)
+    past.add_critical(RETURNING, PAID)
+    past.add_critical(UNSENT)
+    past.add_critical(HELD)
+    past.add(STALLED, "steady:1200", balance_pct=60, minutes=20)
+    past.add(SILENT, "idle", balance_pct=100, minutes=30)
+    past.add(IN_WINDOW, "idle", balance_pct=100, minutes=30, tags=PAID | {"burstwatch:window": "release"})
+    past.burstctl("hold", HELD, "--for", "6h", "--reason", "restore test")
+    past.fail_modify(UNSENT, after_effect=False)
+    past.watch()
+    past.burstctl("hold", UNSENT, "--for", "1d", "--reason", "INC-7")
+    past.watch(5)
+    past.end_modifications(ON_TARGET, RETURNING)
+    past.watch(5)
+    past.burstctl("flip-back", RETURNING, "--yes")
+    past.burstctl("window", "start", "release", "--for", "2h", "--yes")
+    past.burstctl("window", "stop", "nightly")
+    past.add_critical(CHANGING)
+    past.add_critical(SENT)
+    past.add_critical(NEVER_SENT)
+    past.fail_modify(SENT, after_effect=True)
+    past.fail_modify(NEVER_SENT, after_effect=False)
+    past.watch(5)
+    if past.first_version is not None:
+        stop_halfway(past)
+    past.lab.faults.clear()
 
 
-def stop_halfway(story: Story) -> None:
+def stop_halfway(past: Past) -> None:
     """What a process leaves behind that dies: an alert that it was sending, and a claimed tick."""
-    first_version, common = story.first_version, {"location": story.location, "now_s": story.now_s}
+    first_version, common = past.first_version, {"location": past.location, "now_s": past.now_s}
     detail = {
         "schema": "burstwatch.probe/v1",
         "instance_id": HOST,
@@ -229,34 +229,34 @@ def stop_halfway(story: Story) -> None:
         "verdict": "crit",
         "cause": "throttled",
         "total_s": 8.25,
-        "started_at": (story.lab.clock.now() - timedelta(seconds=10)).isoformat(),
+        "started_at": (past.lab.clock.now() - timedelta(seconds=10)).isoformat(),
         "top": [{"comm": "kworker/u8:1", "wchan": "blk_mq_get_tag", "count": 3}],
     }
     assert first_version("report_stall", detail=detail, **common) == []
     first_version("claim_delivery", channel=CHANNEL, lease_s=60, **common)
-    assert first_version("claim_tick", kind="focus", tick_s=story.now_s + 60, lease_s=50, **common)
-    story.burstctl("hold", "--all", "--for", "1h", "--reason", "INC-42")
+    assert first_version("claim_tick", kind="focus", tick_s=past.now_s + 60, lease_s=50, **common)
+    past.burstctl("hold", "--all", "--for", "1h", "--reason", "INC-42")
 
 
 @contextmanager
-def opened_ledger(story: Story) -> Iterator[Any]:
+def opened_ledger(past: Past) -> Iterator[Any]:
     """As today's code opens it; it finds nothing that cannot be read."""
-    kind, _, place = story.location.partition(":")
+    kind, _, place = past.location.partition(":")
     with ExitStack() as stack:
         if kind == "sqlite":
             ledger = stack.enter_context(SqliteLedger.open(Path(place)))
         else:
-            client = story.lab.client("dynamodb")
+            client = past.lab.client("dynamodb")
             stack.callback(client.close)
             ledger = DynamoLedger(client, place)
         yield ledger
         assert ledger.take_unreadable() == []
 
 
-def read_ledger(story: Story) -> dict[str, Any]:
+def read_ledger(past: Past) -> dict[str, Any]:
     """All that the ledger holds, as today's code understands it, in the form that the first version gives."""
-    with opened_ledger(story) as ledger:
-        return _read(ledger, story.now_s)
+    with opened_ledger(past) as ledger:
+        return _read(ledger, past.now_s)
 
 
 def _read(ledger: Any, now_s: float) -> dict[str, Any]:
@@ -286,12 +286,12 @@ def _read(ledger: Any, now_s: float) -> dict[str, Any]:
     return json.loads(json.dumps(contents))
 
 
-def read_with_first_version(story: Story) -> dict[str, Any]:
-    return story.first_version(
+def read_with_first_version(past: Past) -> dict[str, Any]:
+    return past.first_version(
         "read_ledger",
-        location=story.location,
+        location=past.location,
         volume_ids=VOLUME_IDS,
-        now_s=story.now_s,
+        now_s=past.now_s,
         channels=CHANNELS,
     )
 
@@ -320,37 +320,37 @@ def location(request, tmp_path):
     return f"sqlite:{tmp_path}/ledger.sqlite" if request.param == "sqlite" else f"dynamodb:{TABLE}"
 
 
-def deliver_today(story: Story) -> list[str]:
+def deliver_today(past: Past) -> list[str]:
     """What today's code sends of what waits for people, by its id."""
     sent: list[str] = []
     channel = SimpleNamespace(name=CHANNEL, send=lambda alert: sent.append(alert.alert_id))
-    with opened_ledger(story) as ledger:
+    with opened_ledger(past) as ledger:
         deliver(
             ledger,
             [channel],
             digest_above=1000,
             location=AwsLocation(region="us-east-1", account="123456789012"),
             runbooks_url="https://example.com/runbooks",
-            now_s=story.now_s,
+            now_s=past.now_s,
         )
     return sent
 
 
-def watch_today(cli: CliSession, story: Story, minutes: int = 5) -> CliResult:
-    story.lab.clock.advance(60 * minutes)
-    result = cli.run(*story.with_options(["watch", "--act", "--passes", "1"]))
+def watch_today(cli: CliSession, past: Past, minutes: int = 5) -> CliResult:
+    past.lab.clock.advance(60 * minutes)
+    result = cli.run(*past.with_options(["watch", "--act", "--passes", "1"]))
     assert "cannot be read" not in result.err
     return result
 
 
-def read_states(story: Story) -> dict[str, VolumeState]:
-    with opened_ledger(story) as ledger:
+def read_states(past: Past) -> dict[str, VolumeState]:
+    with opened_ledger(past) as ledger:
         return ledger.states()
 
 
-def flip_steps(story: Story) -> dict[str, str]:
+def flip_steps(past: Past) -> dict[str, str]:
     """How far each flip is, in the words that are stored, by volume id."""
-    states = read_states(story)
+    states = read_states(past)
     return {
         volume_id: f"{state.flip.direction} {state.flip.status}"
         for volume_id, state in states.items()
@@ -358,22 +358,22 @@ def flip_steps(story: Story) -> dict[str, str]:
     }
 
 
-def entry_kinds(story: Story, volume_id: str) -> list[str]:
-    """What the ledger tells of a volume, without what people were told."""
-    with opened_ledger(story) as ledger:
+def entry_kinds(past: Past, volume_id: str) -> list[str]:
+    """The kinds of the ledger's entries on a volume, without alerts."""
+    with opened_ledger(past) as ledger:
         kinds = [str(entry.kind) for entry in ledger.entries(volume_id)]
     return [kind for kind in kinds if kind not in ("level_changed", "alert", "delivered")]
 
 
-def waiting_ids(story: Story) -> list[str]:
+def waiting_ids(past: Past) -> list[str]:
     """The alerts that wait for people."""
-    with opened_ledger(story) as ledger:
+    with opened_ledger(past) as ledger:
         return [delivery.alert.alert_id for delivery in ledger.pending_deliveries(channels=[CHANNEL])]
 
 
-def check_handover(cli: CliSession, story: Story) -> None:
+def check_handover(cli: CliSession, past: Past) -> None:
     """Today's code finds all that the first version left behind, and says so to people."""
-    assert flip_steps(story) == {
+    assert flip_steps(past) == {
         ON_TARGET: "out on_target",
         RETURNING: "back changing",
         IN_WINDOW: "out changing",
@@ -381,105 +381,105 @@ def check_handover(cli: CliSession, story: Story) -> None:
         SENT: "out asked",
         NEVER_SENT: "out asked",
     }
-    with opened_ledger(story) as ledger:
+    with opened_ledger(past) as ledger:
         states = ledger.states()
         assert states[UNSENT].modifications.unsent_intent.status == "asked"
         assert (states[UNSENT].modifications.failure_count, states[UNSENT].alerts.refusal) == (1, "held")
         assert [use.by for use in states[RETURNING].modifications.used] == ["watchdog", ANNA]
         assert states[RETURNING].flip.previous.status == "on_target"
-        assert states[STALLED].stall.received_at_s == story.now_s
-        assert {hold.volume_id: hold.by for hold in ledger.holds(story.now_s)} == dict.fromkeys(
+        assert states[STALLED].stall.received_at_s == past.now_s
+        assert {hold.volume_id: hold.by for hold in ledger.holds(past.now_s)} == dict.fromkeys(
             (None, UNSENT, HELD), ANNA
         )
         overrides = ledger.manual_overrides()
         assert (overrides["release"].is_start, overrides["nightly"].is_start) == (True, False)
-        assert ledger.fleet_snapshot().tick_at_s == story.now_s
-        next_tick = {"now_s": story.now_s + 1, "lease_s": 50}
-        assert not ledger.claim_tick(TickKind.FOCUS, story.now_s + 60, **next_tick), "another has claimed it"
-    history = cli.run(*story.with_options(["history", RETURNING])).out
+        assert ledger.fleet_snapshot().tick_at_s == past.now_s
+        next_tick = {"now_s": past.now_s + 1, "lease_s": 50}
+        assert not ledger.claim_tick(TickKind.FOCUS, past.now_s + 60, **next_tick), "another has claimed it"
+    history = cli.run(*past.with_options(["history", RETURNING])).out
     assert "asked for by" in history.lower() or ANNA in history
-    explanation = cli.run(*story.with_options(["explain", HELD, "--json"])).document
+    explanation = cli.run(*past.with_options(["explain", HELD, "--json"])).document
     assert "restore test" in json.dumps(explanation)
-    windows = cli.run(*story.with_options(["window", "list"])).out
+    windows = cli.run(*past.with_options(["window", "list"])).out
     assert "release" in windows
 
 
-def continue_today(cli: CliSession, story: Story) -> None:
+def continue_today(cli: CliSession, past: Past) -> None:
     """Today's code settles the flips, keeps the holds, empties the outbox once and ends the window."""
-    waiting = waiting_ids(story)
-    sent = deliver_today(story)
+    waiting = waiting_ids(past)
+    sent = deliver_today(past)
     assert len(waiting) == len(sent) + 1 > 1, "another process is sending one of them"
-    story.lab.clock.advance(61)
-    sent += deliver_today(story)
+    past.lab.clock.advance(61)
+    sent += deliver_today(past)
     assert sorted(sent) == sorted(waiting)
-    assert waiting_ids(story) == []
+    assert waiting_ids(past) == []
 
-    story.end_modifications(RETURNING, IN_WINDOW, CHANGING, SENT)
-    story.lab.clock.advance(-story.now_s % 300)
-    watch_today(cli, story, 0)
-    watch_today(cli, story)
+    past.end_modifications(RETURNING, IN_WINDOW, CHANGING, SENT)
+    past.lab.clock.advance(-past.now_s % 300)
+    watch_today(cli, past, 0)
+    watch_today(cli, past)
     settled = (ON_TARGET, IN_WINDOW, CHANGING, SENT)
-    assert flip_steps(story) == dict.fromkeys(settled, "out on_target")
-    assert "restored" in entry_kinds(story, RETURNING)
-    assert entry_kinds(story, SENT) == ["intent", "unclear", "accepted", "reached"]
-    assert entry_kinds(story, NEVER_SENT)[:3] == ["intent", "unclear", "not_done"]
-    assert modification_targets(story.lab, NEVER_SENT) == [], "everything is held"
+    assert flip_steps(past) == dict.fromkeys(settled, "out on_target")
+    assert "restored" in entry_kinds(past, RETURNING)
+    assert entry_kinds(past, SENT) == ["intent", "unclear", "accepted", "reached"]
+    assert entry_kinds(past, NEVER_SENT)[:3] == ["intent", "unclear", "not_done"]
+    assert modification_targets(past.lab, NEVER_SENT) == [], "everything is held"
 
-    assert cli.run(*story.with_options(["release", "--all"])).code == 0
-    assert cli.run(*story.with_options(["window", "stop", "release"])).code == 0
-    watch_today(cli, story)
-    watch_today(cli, story)
-    assert modification_targets(story.lab, NEVER_SENT) == ["gp3"]
-    assert modification_targets(story.lab, IN_WINDOW) == ["io1", "gp2"]
-    assert [modification_targets(story.lab, i) for i in (UNSENT, HELD)] == [[], []], "these are held"
+    assert cli.run(*past.with_options(["release", "--all"])).code == 0
+    assert cli.run(*past.with_options(["window", "stop", "release"])).code == 0
+    watch_today(cli, past)
+    watch_today(cli, past)
+    assert modification_targets(past.lab, NEVER_SENT) == ["gp3"]
+    assert modification_targets(past.lab, IN_WINDOW) == ["io1", "gp2"]
+    assert [modification_targets(past.lab, i) for i in (UNSENT, HELD)] == [[], []], "these are held"
 
 
-def write_today(cli: CliSession, story: Story) -> None:
+def write_today(cli: CliSession, past: Past) -> None:
     """Today's code leaves a hold, a window, flips under way, and volumes that nothing uses."""
-    assert cli.run(*story.with_options(["hold", STALLED, "--for", "6h", "--reason", "INC-8"])).code == 0
-    assert cli.run(*story.with_options(["window", "start", "nightly", "--for", "2h", "--yes"])).code == 0
-    now, horizon = story.lab.clock.now(), timedelta(days=1)
-    story.lab.fleet.hide_metrics(SILENT, from_at=now, to_at=now + horizon)
-    story.lab.fleet.detach(ON_TARGET)
+    assert cli.run(*past.with_options(["hold", STALLED, "--for", "6h", "--reason", "INC-8"])).code == 0
+    assert cli.run(*past.with_options(["window", "start", "nightly", "--for", "2h", "--yes"])).code == 0
+    now, horizon = past.lab.clock.now(), timedelta(days=1)
+    past.lab.fleet.hide_metrics(SILENT, from_at=now, to_at=now + horizon)
+    past.lab.fleet.detach(ON_TARGET)
     for _ in range(2):
-        watch_today(cli, story, 20)
-    states, steps = read_states(story), flip_steps(story)
+        watch_today(cli, past, 20)
+    states, steps = read_states(past), flip_steps(past)
     assert states[SILENT].reading.unknown_reason is UnknownReason.IDLE
     assert states[ON_TARGET].presence.unused_since_s is not None
     assert (steps[NEVER_SENT], steps[IN_WINDOW]) == ("out changing", "back changing")
 
 
-def go_back(story: Story) -> None:
+def go_back(past: Past) -> None:
     """The first version reads what today's code wrote, word for word, and goes on with it."""
-    contents = read_ledger(story)
+    contents = read_ledger(past)
     for state in contents["states"].values():
         for use in state.get("spent", ()):
             use.pop("added", None)  # what that version does not know, where it overlooks it
-    assert read_with_first_version(story) == contents
-    story.end_modifications(NEVER_SENT, IN_WINDOW)
-    story.watch(5)
-    steps = flip_steps(story)
+    assert read_with_first_version(past) == contents
+    past.end_modifications(NEVER_SENT, IN_WINDOW)
+    past.watch(5)
+    steps = flip_steps(past)
     assert (steps[NEVER_SENT], steps.get(IN_WINDOW)) == ("out on_target", None)
-    assert entry_kinds(story, IN_WINDOW)[-1] == "restored"
-    assert modification_targets(story.lab, STALLED) == [], "it is held"
-    waiting = waiting_ids(story)
-    sent = story.first_version("deliver", location=story.location, channel=CHANNEL, now_s=story.now_s + 61)
+    assert entry_kinds(past, IN_WINDOW)[-1] == "restored"
+    assert modification_targets(past.lab, STALLED) == [], "it is held"
+    waiting = waiting_ids(past)
+    sent = past.first_version("deliver", location=past.location, channel=CHANNEL, now_s=past.now_s + 61)
     assert waiting
     assert sorted(sent) == sorted(waiting)
 
 
-def take_recording(story: Story) -> Any:
-    """What the ledger holds; of what people were told only a few alerts that wait, as each is long."""
-    kind, _, place = story.location.partition(":")
+def take_recording(past: Past) -> Any:
+    """The content of the ledger, with only a few of the alerts that wait, as each is long."""
+    kind, _, place = past.location.partition(":")
     if kind == "dynamodb":
         items = {
-            pk: {sk: item for sk, item in partition.items() if not _is_told(item)}
-            for pk, partition in story.lab.tables[place].items.items()
+            pk: {sk: item for sk, item in partition.items() if not _is_alert(item)}
+            for pk, partition in past.lab.tables[place].items.items()
         }
         waiting = items[f"waiting {CHANNEL}"]
-        kept = {sk for sk, item in waiting.items() if {"claimed_until_s", "bundle"} & item.keys()}
-        kept.add(min(sk for sk, item in waiting.items() if "sent_as" in item))
-        items[f"waiting {CHANNEL}"] = {sk: waiting[sk] for sk in kept}
+        selected = {sk for sk, item in waiting.items() if {"claimed_until_s", "bundle"} & item.keys()}
+        selected.add(min(sk for sk, item in waiting.items() if "sent_as" in item))
+        items[f"waiting {CHANNEL}"] = {sk: waiting[sk] for sk in selected}
         return {pk: partition for pk, partition in items.items() if partition}
     with closing(sqlite3.connect(place)) as connection:
         connection.execute("DELETE FROM entries WHERE kind IN ('alert', 'delivered')")
@@ -494,21 +494,21 @@ def take_recording(story: Story) -> Any:
         return [*connection.iterdump(), *pragmas]
 
 
-def _is_told(item: Any) -> bool:
+def _is_alert(item: Any) -> bool:
     return item.get("kind", {}).get("S") in ("alert", "delivered")
 
 
-def write_recording(story: Story) -> None:
+def write_recording(past: Past) -> None:
     """Keep what the first version wrote, in place of what was kept before."""
     recording = json.loads(RECORDING.read_text()) if RECORDING.exists() else {}
     modifications = [
         [int(m.started_at.timestamp()), volume_id, m.target.volume_type, *rates(m)]
         for volume_id in VOLUME_IDS
-        for m in story.lab.fleet.modifications(volume_id)
+        for m in past.lab.fleet.modifications(volume_id)
     ]
     recording["first_version"] = FIRST_VERSION
     recording["modifications"] = sorted(modifications)
-    recording[story.location.partition(":")[0]] = take_recording(story)
+    recording[past.location.partition(":")[0]] = take_recording(past)
     RECORDING.write_text(format_recording(recording))
 
 
@@ -521,12 +521,12 @@ def rates(modification: Any) -> list[int | None]:
     return [None if target.volume_type == "gp2" else target.iops, target.throughput_mib_s]
 
 
-def restore_recording(story: Story) -> None:
+def restore_recording(past: Past) -> None:
     """A ledger as the first version left it."""
-    kind, _, place = story.location.partition(":")
+    kind, _, place = past.location.partition(":")
     recorded = json.loads(RECORDING.read_text())[kind]
     if kind == "dynamodb":
-        story.lab.tables[place].items.update(recorded)
+        past.lab.tables[place].items.update(recorded)
         return
     with closing(sqlite3.connect(place)) as connection:
         connection.executescript("\n".join(recorded))
@@ -534,13 +534,11 @@ def restore_recording(story: Story) -> None:
 
 
 def test_a_recorded_ledger_of_the_first_version_is_continued(cli, lab, location, policy_path):
-    story = Story(
-        lab, location, policy_path, modifications=json.loads(RECORDING.read_text())["modifications"]
-    )
-    live_with_first_version(story)
-    restore_recording(story)
-    check_handover(cli, story)
-    continue_today(cli, story)
+    past = Past(lab, location, policy_path, modifications=json.loads(RECORDING.read_text())["modifications"])
+    live_with_first_version(past)
+    restore_recording(past)
+    check_handover(cli, past)
+    continue_today(cli, past)
 
 
 def without_pace(document):
@@ -558,18 +556,18 @@ def test_today_continues_and_the_first_version_takes_over_again(
     cli, lab, location, policy_path, first_version, pytestconfig
 ):
     first_version("connect", environment=lab.environment)
-    story = Story(lab, location, policy_path, first_version)
-    live_with_first_version(story)
-    assert read_ledger(story) == read_with_first_version(story)
+    past = Past(lab, location, policy_path, first_version)
+    live_with_first_version(past)
+    assert read_ledger(past) == read_with_first_version(past)
     if pytestconfig.getoption("--rewrite"):
-        write_recording(story)
-    states = without_pace(read_ledger(story)["states"])
+        write_recording(past)
+    states = without_pace(read_ledger(past)["states"])
     recorded = {state["volume_id"]: state for state in recorded_states()}
     assert without_pace(recorded) == states, "the recording is not true"
-    check_handover(cli, story)
-    continue_today(cli, story)
-    write_today(cli, story)
-    go_back(story)
+    check_handover(cli, past)
+    continue_today(cli, past)
+    write_today(cli, past)
+    go_back(past)
 
 
 NEWS = {"unknown_reason": "idle", "unknown_since_s": 80, "unused_since_s": 90}
@@ -577,9 +575,9 @@ NEWS = {"unknown_reason": "idle", "unknown_since_s": 80, "unused_since_s": 90}
 
 
 def test_news_in_a_state_are_where_the_first_version_overlooks_them():
-    kept = VolumeState.from_document({"volume_id": IN_WINDOW, "revision": 100} | NEWS).to_document()
+    document = VolumeState.from_document({"volume_id": IN_WINDOW, "revision": 100} | NEWS).to_document()
     carrier = {"at_s": 0, "by": "watchdog", "direction": None}
-    assert kept == {
+    assert document == {
         "volume_id": IN_WINDOW,
         "revision": 100,
         "unknown_since_s": 80,
@@ -587,18 +585,18 @@ def test_news_in_a_state_are_where_the_first_version_overlooks_them():
     }
 
 
-@pytest.mark.parametrize("spent", [{}, {"spent": [{"at_s": 50, "by": "others", "direction": None}]}])
-def test_news_in_a_state_are_read_where_they_are_kept_and_where_they_were_kept_before(spent):
-    before = {"volume_id": IN_WINDOW, "revision": 100} | NEWS | spent
+@pytest.mark.parametrize("used", [{}, {"spent": [{"at_s": 50, "by": "others", "direction": None}]}])
+def test_news_in_a_state_are_read_where_they_are_kept_and_where_they_were_kept_before(used):
+    before = {"volume_id": IN_WINDOW, "revision": 100} | NEWS | used
     state = VolumeState.from_document(before)
     assert (state.reading.unknown_reason, state.presence.unused_since_s) == (UnknownReason.IDLE, 90)
-    assert [use.at_s for use in state.modifications.used] == [50] * bool(spent)
+    assert [use.at_s for use in state.modifications.used] == [50] * bool(used)
     assert VolumeState.from_document(json.loads(json.dumps(state.to_document()))) == state
 
 
 def test_a_state_without_news_is_kept_as_the_first_version_keeps_it():
-    for kept in recorded_states():
-        assert VolumeState.from_document(kept).to_document() == kept
+    for document in recorded_states():
+        assert VolumeState.from_document(document).to_document() == document
 
 
 def recorded_states() -> list[dict[str, Any]]:

@@ -447,7 +447,7 @@ def test_one_sweep_runs_at_a_time_and_a_later_one_waits_for_it(ledger, second_le
     assert second_ledger.claim_tick(TickKind.SWEEP, 600, now_s=610, lease_s=50)
 
 
-def test_a_renewed_tick_is_nobody_elses_until_the_new_lease_ends(ledger, second_ledger):
+def test_no_one_else_takes_a_renewed_tick_until_the_new_lease_ends(ledger, second_ledger):
     assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=50)
     assert ledger.renew_tick(TickKind.SWEEP, 300, until_s=50, now_s=30.5, lease_s=50)
     assert not second_ledger.claim_tick(TickKind.SWEEP, 300, now_s=80, lease_s=50)
@@ -468,13 +468,13 @@ def test_a_sweep_that_a_later_one_replaced_is_not_renewed(ledger, second_ledger)
     assert not ledger.renew_tick(TickKind.SWEEP, 300, until_s=350, now_s=601, lease_s=50)
 
 
-def test_a_late_renewal_holds_where_nobody_took_the_tick(ledger, second_ledger):
+def test_a_late_renewal_holds_if_no_one_took_the_tick(ledger, second_ledger):
     assert ledger.claim_tick(TickKind.SWEEP, 300, now_s=0, lease_s=50)
     assert ledger.renew_tick(TickKind.SWEEP, 300, until_s=50, now_s=70, lease_s=50)
     assert not second_ledger.claim_tick(TickKind.SWEEP, 300, now_s=119, lease_s=50)
 
 
-def test_records_from_a_fast_clock_block_nobody(ledger, second_ledger):
+def test_records_from_a_fast_clock_block_no_one(ledger, second_ledger):
     """Three hours ahead, a pass claimed its tick and died, another was completed."""
     assert ledger.claim_tick(TickKind.FOCUS, 10_800, now_s=10_800, lease_s=50)
     ledger.complete_tick(TickKind.SWEEP, 10_800, fleet_fingerprints=frozenset())

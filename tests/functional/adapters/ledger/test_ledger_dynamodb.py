@@ -81,7 +81,7 @@ def a_bare_change(volume_id=A, *, expected=None, revision=1):
 
 
 def flood(ledger, count, **channels):
-    """So many alerts that wait, by volume id."""
+    """This many alerts that wait, by volume id."""
     alerts = [an_alert(f"vol-{number:04}") for number in range(count)]
     changes = [a_change(str(alert.volume_id), alerts=(alert,)) for alert in alerts]
     ledger.commit(changes, channels=[MAIL])
@@ -328,7 +328,7 @@ def test_alerts_of_a_digest_in_progress_wait_at_most_a_minute(table, home, clock
 
 
 def test_a_bundle_that_was_given_up_is_never_published(table, home, clock):
-    """Its maker slept for a minute right before the last step; one part has gone out meanwhile."""
+    """Its maker slept for a minute right before the last step; one part has gone out in that time."""
     ledger, other = (home.open(clock=clock) for _ in range(2))
     alerts = flood(ledger, 2)
     first, second = other.pending_deliveries(channels=[MAIL])
@@ -500,7 +500,7 @@ def test_a_missing_permission_is_named_with_who_lacks_it(table, ledger, operatio
 
 
 @pytest.mark.parametrize("operation", ["Query", "PutItem", "TransactWriteItems"])
-def test_throttling_that_lasts_is_said_when_the_client_has_tried_enough(table, ledger, operation):
+def test_lasting_throttling_is_reported_after_the_client_has_tried_enough(table, ledger, operation):
     code = "ProvisionedThroughputExceededException"
     table.faults = [Fault(operation, code, times=9)]
     use = {"Query": ledger.manual_overrides, "PutItem": lambda: ledger.commit([a_bare_change()], channels=[])}
@@ -528,7 +528,7 @@ def test_a_transaction_that_dynamodb_finds_wrong_is_reported_with_its_reasons(ta
 
 
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("error", "text"),
     [
         (NoCredentialsError(), "no AWS credentials were found; log in again"),
         (
@@ -537,14 +537,14 @@ def test_a_transaction_that_dynamodb_finds_wrong_is_reported_with_its_reasons(ta
         ),
     ],
 )
-def test_no_credentials_and_no_connection_are_reported(home, ledger, error, words):
+def test_no_credentials_and_no_connection_are_reported(home, ledger, error, text):
     def fail(**_):
         raise error
 
     home.client.meta.events.register_first("before-send.dynamodb", fail)
     try:
         for use in (ledger.states, lambda: ledger.commit([a_bare_change()], channels=[])):
-            assert words in error_message(use)
+            assert text in error_message(use)
     finally:
         home.client.meta.events.unregister("before-send.dynamodb", fail)
 
@@ -616,7 +616,7 @@ def test_a_claim_with_a_lost_response_is_held_by_its_owner(table, ledger, second
 @pytest.mark.parametrize(
     ("operation", "change"), [("PutItem", a_bare_change()), ("TransactWriteItems", a_change())]
 )
-def test_without_a_response_the_error_says_that_the_write_may_have_happened(table, ledger, operation, change):
+def test_without_a_response_the_error_mentions_a_possible_write(table, ledger, operation, change):
     table.faults = [Fault(operation, is_response_lost=True, times=2)]
     message = error_message(lambda: ledger.commit([change], channels=[]))
     assert f"ledger {LOCATION} cannot be used, and this may have been written all the same" in message

@@ -273,11 +273,11 @@ class CrashingTable(FakeDynamoDb):
         self.calls.clear()
 
     def _send(self, request, event_name, **fields):
-        left = inf if self.crash_at_call is None else self.crash_at_call - next(self.numbers)
-        if left < 0 or (left == 0 and not self.dies_after):
+        remaining = inf if self.crash_at_call is None else self.crash_at_call - next(self.numbers)
+        if remaining < 0 or (remaining == 0 and not self.dies_after):
             raise ProcessKilled
         answer = super()._send(request, event_name, **fields)
-        if left == 0:
+        if remaining == 0:
             raise ProcessKilled
         return answer
 
@@ -344,7 +344,7 @@ def sweep_again(ledger, _now_s=0):
     ],
 )
 def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_finish(before, act):
-    """It ends as if nobody had been killed: nothing lost, nothing half done, each alert sent once."""
+    """It ends as if no process had been killed: nothing lost, nothing half done, each alert sent once."""
     calls, expected = run_with_crash(before, act)
     for number in range(calls):
         for after in (False, True):
@@ -354,7 +354,7 @@ def test_a_process_killed_before_or_after_any_call_leaves_what_the_next_can_fini
 def run_with_crash(before, act, *, dies_at=None, dies_after=False):
     """How many calls one takes who does not die, and what is there in the end.
 
-    Whoever dies is followed by another, an hour later.
+    A process that dies is followed by another, an hour later.
     """
     home = DynamoStore(endpoint=None, table=CrashingTable())
     try:

@@ -57,12 +57,12 @@ def test_a_new_hold_on_the_same_takes_the_place_of_the_old_one_also_when_it_is_s
     assert ledger.holds(NOW_S) == [a_hold(None, 2000, "shorter"), a_hold(A, 2000, "shorter")]
 
 
-@pytest.mark.parametrize(("subject", "left"), [(A, [B, None]), (None, [A, B])])
-def test_a_hold_that_is_lifted_is_named_and_the_others_stay(ledger, second_ledger, subject, left):
+@pytest.mark.parametrize(("subject", "remaining"), [(A, [B, None]), (None, [A, B])])
+def test_a_hold_that_is_lifted_is_named_and_the_others_stay(ledger, second_ledger, subject, remaining):
     for item in (A, B, None):
         ledger.place_hold(a_hold(item))
     assert second_ledger.lift_hold(subject, by="bob", at_s=1500) == a_hold(subject)
-    assert sorted(map(str, (hold.volume_id for hold in ledger.holds(NOW_S)))) == sorted(map(str, left))
+    assert sorted(map(str, (hold.volume_id for hold in ledger.holds(NOW_S)))) == sorted(map(str, remaining))
     assert ledger.lift_hold(subject, by="bob", at_s=1501) is None
 
 

@@ -30,7 +30,7 @@ def begin(ledger, change, *, heeds_holds=True, **caps):
 
 
 def reservation_totals(ledger, *usd_per_month):
-    """So many other volumes are on their target, for so much more."""
+    """This many other volumes are on their target, for this much more."""
     changes = [
         flip_transition(EntryKind.REACHED, flip, f"vol-1{number}", expected=None, revision=1)
         for number, flip in enumerate(
@@ -118,7 +118,7 @@ def test_an_intent_that_cannot_be_written_reserves_nothing(home, ledger):
     ],
 )
 def test_an_intent_is_recorded_up_to_the_caps_and_not_beyond(home, ledger, reservations, usd, caps, status):
-    """Rounding stops nobody: 0.1 + 0.1 + 0.1 is 0.30000000000000004. What saves money pays for nothing."""
+    """Rounding stops no flip: 0.1 + 0.1 + 0.1 is 0.30000000000000004. What saves money pays for nothing."""
     reservation_totals(ledger, *reservations)
     before = home.dump()
     beginning = begin(ledger, an_intent(A, usd_per_month=usd), **caps)
@@ -183,7 +183,7 @@ def test_a_stale_change_of_a_flip_leaves_its_reservation(home, ledger):
 
 
 def test_a_retry_does_not_compete_with_its_own_reservation(home, ledger):
-    """Its first intent, for $10, came to nothing; the next, for $12, is weighed without it."""
+    """Its first intent, for $10, had no effect; the next, for $12, is weighed without it."""
     begin(ledger, an_intent(A, revision=100), volumes=1, usd_per_month=12)
     repeated = an_intent(A, expected=100, revision=200, usd_per_month=12.0)
     assert begin(ledger, repeated, volumes=1, usd_per_month=12) == IntentResult(status=IntentStatus.RECORDED)
@@ -302,10 +302,10 @@ def test_no_race_uses_up_what_is_reserved_for_volumes_that_drain(home, ledger, p
         )
 
     idle = Counter(item.status for item in race(FlipCause.CRITICAL, VOLUME_IDS))
-    left = 6 - idle[IntentStatus.RECORDED]
-    assert left in (2, 3), "$39.60 hold three volumes of $10, a number is rounded down"
+    remaining = 6 - idle[IntentStatus.RECORDED]
+    assert remaining in (2, 3), "$39.60 hold three volumes of $10, a number is rounded down"
     draining = Counter(item.status for item in race(FlipCause.DRAINING, [f"vol-2{n}" for n in range(5)]))
-    assert draining[IntentStatus.RECORDED] == left
+    assert draining[IntentStatus.RECORDED] == remaining
     assert home.reserved() == (6, 60.0)
 
 

@@ -28,7 +28,7 @@ from support.builders.flips import an_intent
 from support.builders.states import build_state
 from support.concurrency.race_harness import run_race, start_processes
 
-NOBODY = 65534
+UNPRIVILEGED_ID = 65534
 
 
 @pytest.fixture
@@ -149,11 +149,11 @@ def test_a_directory_that_cannot_be_made_is_named(tmp_path):
 
 
 @contextmanager
-def run_as_nobody():
-    """Root may do anything: be nobody for a while."""
+def run_unprivileged():
+    """Root may do anything: run as an unprivileged user for a while."""
     am_root = os.geteuid() == 0
     if am_root:
-        os.seteuid(NOBODY)
+        os.seteuid(UNPRIVILEGED_ID)
     try:
         yield
     finally:
@@ -189,7 +189,7 @@ def test_missing_permission_is_reported_with_what_to_check(
         path.chmod(file_mode)
     public_directory.chmod(directory_mode)
     try:
-        with run_as_nobody():
+        with run_unprivileged():
             message = error_message(lambda: SqliteLedger.open(path))
     finally:
         public_directory.chmod(0o755)
@@ -222,7 +222,7 @@ def damage(path, harm):
     return path.read_bytes()
 
 
-def test_a_ledger_damaged_inside_is_said_to_be_damaged_by_whatever_meets_the_damage(path):
+def test_a_ledger_damaged_inside_is_reported_as_damaged_by_all_that_meet_the_damage(path):
     content = damage(path, lambda whole: whole[:4096] + b"\xff" * (len(whole) - 4096))
     with SqliteLedger.open(path) as ledger:
         for use in (ledger.states, lambda: ledger.commit([a_change(A)], channels=[MAIL])):

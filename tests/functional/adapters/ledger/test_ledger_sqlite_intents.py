@@ -74,7 +74,7 @@ def test_of_ten_processes_that_race_for_four_places_four_get_one(path, ledger, c
 def test_however_flips_begin_and_end_no_cap_is_ever_exceeded(path, ledger):
     """Six processes flip ten volumes out and home, again and again, at most three away and $25 at once.
 
-    An onlooker reads the states all the while. At $10 each the spend cap lets two be away: whoever begins
+    An onlooker reads the states all the while. At $10 each the spend cap lets two be away: one that begins
     to leave, or to return, finds at most one other.
     """
     script = """

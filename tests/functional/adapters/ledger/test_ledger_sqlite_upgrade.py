@@ -223,7 +223,7 @@ def test_an_upgrade_waits_for_a_writer_and_names_what_blocks_it(path):
 
 
 def test_a_ledger_that_is_upgraded_by_a_newer_burstwatch_in_the_meantime_is_refused(path, monkeypatch):
-    """The schema is looked at again once nobody else can write."""
+    """The schema is looked at again once no one else can write."""
     looks = sqlite_schema._check_schema
 
     def upgraded_after_the_look(connection, path):

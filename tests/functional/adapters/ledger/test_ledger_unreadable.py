@@ -180,19 +180,19 @@ def test_a_pass_evaluates_all_volumes_but_the_one_with_an_unreadable_state(home,
 
     decisions = {decision.volume_id: decision for decision in report.decisions}
     assert decisions.keys() == {d.volume_id for d in first.decisions}
-    lost = decisions[DRAINING]
-    assert (lost.assessment.unknown_reason, lost.change, lost.trigger) == (
+    decision = decisions[DRAINING]
+    assert (decision.assessment.unknown_reason, decision.change, decision.trigger) == (
         UnknownReason.READ_FAILED,
         None,
         None,
     )
-    assert DRAINING in lost.assessment.unknown_because
+    assert DRAINING in decision.assessment.unknown_because
     assert [d.volume_id for d in report.unread] == [DRAINING]
     assert report.has_failed
     assert decisions[CALM].assessment.unknown_reason is None
-    kept = home.dump()
-    assert (kept if home.kind == "sqlite" else kept[_shard(before)]) == (
-        kept if home.kind == "sqlite" else before[_shard(before)] | kept[_shard(before)]
+    after = home.dump()
+    assert (after if home.kind == "sqlite" else after[_shard(before)]) == (
+        after if home.kind == "sqlite" else before[_shard(before)] | after[_shard(before)]
     )
     assert ledger.states().unreadable.keys() == {DRAINING}
 
@@ -295,10 +295,10 @@ def test_a_damaged_hold_on_a_volume_outlives_the_end_of_the_hold_on_everything(h
     corrupt(home, "holds", REAL_ENTRY, placed_at_s="x")
 
     assert ledger.lift_hold(None, by="ann", at_s=int(NOW_S)).by == "ann"
-    (left,) = ledger.holds(NOW_S)
+    (hold,) = ledger.holds(NOW_S)
 
-    assert (left.volume_id, left.damaged_volume_id) == (None, REAL_ENTRY)
-    assert f"burstctl release {REAL_ENTRY} ends it" in left.reason
+    assert (hold.volume_id, hold.damaged_volume_id) == (None, REAL_ENTRY)
+    assert f"burstctl release {REAL_ENTRY} ends it" in hold.reason
     assert str(unreadable_entries(ledger, ItemKind.HOLD)[0]).endswith(
         f"everything is held until burstctl release {REAL_ENTRY}"
     )

@@ -42,7 +42,7 @@ def message_text(message):
     return "\n".join([content["title"], content["description"], *content["nextSteps"], *content["keywords"]])
 
 
-def test_an_alert_says_all_that_a_person_needs():
+def test_an_alert_states_all_that_a_person_needs():
     alert = an_alert()
     message = render_custom_notification(message_from_alert(alert))
     assert_within_limits(message)
@@ -84,7 +84,7 @@ def test_an_alarm_is_reported_with_its_page():
     assert "Runbook: https://wiki.example.com/runbooks/WatchdogSilent.md" in message["content"]["nextSteps"]
 
 
-def test_a_late_message_says_so():
+def test_a_late_message_is_marked_as_late():
     text = render_custom_notification(message_from_alert(an_alert()), delay_note="delivered 42 min late")[
         "content"
     ]["description"]
@@ -157,7 +157,7 @@ def test_the_message_is_published_as_it_is():
         ("InternalError", False, "try again"),
     ],
 )
-def test_what_sns_refuses_says_what_to_do(code, is_permanent, message):
+def test_a_refusal_by_sns_names_what_to_do(code, is_permanent, message):
     sns = stubbed_client("sns")
     with refuse_next_call(sns, "Publish", code=code, message="no"), pytest.raises(ChannelError) as exc_info:
         AmazonQChannel(sns, TOPIC).post(message_from_alert(an_alert()), delay_note=None, max_wait_s=30)

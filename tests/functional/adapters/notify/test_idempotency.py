@@ -84,11 +84,11 @@ def test_what_was_refused_is_sent_again(sent_log, send):
 
 
 def test_what_another_invocation_is_sending_is_left_to_it(client, sent_log, send):
-    def meanwhile():
+    def send_again():
         results.append(SentLog(client, TABLE).send_once("slack", "a1", send, lease_s=60).status)
 
     results = []
-    assert sent_log.send_once("slack", "a1", meanwhile, lease_s=60).status is SendStatus.SENT
+    assert sent_log.send_once("slack", "a1", send_again, lease_s=60).status is SendStatus.SENT
     assert (results, send.count) == ([SendStatus.SENT_ELSEWHERE], 0)
 
 
@@ -121,7 +121,7 @@ def test_marks_stay_in_their_own_partition_and_go_after_a_fortnight(client, sent
 # Without the table
 
 
-def test_what_cannot_be_claimed_is_sent_all_the_same_and_says_so(client, sent_log, send):
+def test_an_alert_that_cannot_be_claimed_is_still_sent_with_a_note(client, sent_log, send):
     with refuse_next_call(client, "PutItem"):
         sending = sent_log.send_once("slack", "a1", send, lease_s=60)
     assert (sending.status, send.count) == (SendStatus.SENT, 1)
@@ -185,7 +185,7 @@ def test_ten_concurrent_functions_get_ten_slots(client, time, monkeypatch):
         assert sorted(pool.map(claim_slot, range(10))) == [float(second) for second in range(10)]
 
 
-def test_a_pause_that_slack_asks_one_for_holds_for_all(client, time, rate_limiter):
+def test_a_pause_that_slack_requests_for_one_holds_for_all(client, time, rate_limiter):
     rate_limiter.acquire(30)
     rate_limiter.back_off(25)
     other = SharedRateLimiter(client, TABLE, "slack", clock=time, sleep=lambda _: None)
@@ -202,7 +202,7 @@ def test_a_slot_too_far_ahead_is_not_taken(rate_limiter):
     assert rate_limiter.acquire(1) == 1.0
 
 
-def test_a_wrong_clock_blocks_nobody_for_long(client, time, rate_limiter):
+def test_a_wrong_clock_blocks_no_one_for_long(client, time, rate_limiter):
     SharedRateLimiter(client, TABLE, "slack", clock=FakeTime(time() + 10**6)).acquire(0)
     with pytest.raises(RateLimitedError) as exc_info:
         rate_limiter.acquire(30)

@@ -75,7 +75,7 @@ def test_an_alarm_of_another_partition_leads_to_its_own_console():
     assert link.endswith("alarm/x%20y%2Fz")
 
 
-def test_an_alarm_on_many_volumes_says_which_one_it_is_about():
+def test_an_alarm_on_many_volumes_names_the_one_it_is_about():
     contributor = {"AlarmContributorId": "6d1f", "AlarmContributorAttributes": {"VolumeId": "vol-0123"}}
     notice = parse_message(an_alarm(**contributor))
     assert dict(notice.facts)["About"] == "vol-0123"
@@ -106,7 +106,7 @@ VALUES = (
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from([*sorted(ALARM), "AlarmContributorAttributes"]), VALUES))
-def test_whatever_stands_in_an_alarm_it_can_be_shown_or_is_refused(changes):
+def test_an_alarm_can_be_rendered_or_is_refused_whatever_its_content(changes):
     try:
         notice = parse_message(an_alarm(**changes))
     except ChatMessageError:
@@ -139,7 +139,7 @@ def test_whatever_stands_in_an_alarm_it_can_be_shown_or_is_refused(changes):
         (json.dumps(an_alert().to_document() | {"reading": {"burst_balance_pct": "full"}}), "cannot be read"),
     ],
 )
-def test_poison_says_what_it_is(message, phrase):
+def test_poison_describes_itself(message, phrase):
     with pytest.raises(ChatMessageError) as exc_info:
         parse_message(message)
     text = str(exc_info.value)
@@ -176,7 +176,7 @@ def test_a_late_message_is_marked_as_late(late_s, expected):
     assert describe_delay(late_s) == expected
 
 
-def test_a_late_message_says_so_beside_its_time():
+def test_a_late_message_states_its_lateness_beside_its_time():
     payload = render_message(message_from_alert(an_alert()), delay_note="delivered 42 min late")
     assert payload["blocks"][-1]["elements"][0]["text"].endswith("· delivered 42 min late")
 

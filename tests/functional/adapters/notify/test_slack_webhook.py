@@ -76,7 +76,7 @@ def test_a_server_that_never_answers_is_left_after_the_timeout(slack, webhook, m
 @pytest.mark.parametrize(
     "answer", [None, NO_RESPONSE, (302, "", {"Location": "/services/x"}), (404, SECRET, {})]
 )
-def test_the_address_stands_in_no_error(slack, webhook, answer, monkeypatch):
+def test_no_error_contains_the_address(slack, webhook, answer, monkeypatch):
     monkeypatch.setattr(slack_webhook, "_TIMEOUT_S", 0.2)
     slack.answers = [answer]
     rendered = "".join(traceback.format_exception(refusal(webhook)))

@@ -40,16 +40,16 @@ def publish(client):
     """Sends an alert through botocore's own checks of the request; returns that request."""
 
     def keep(params, **_):
-        kept.append(params)
+        published.append(params)
 
     def send_and_check(alert, topic_arn=TOPIC):
         with Stubber(client) as stub:
             stub.add_response("publish", {"MessageId": "1"})
             SnsChannel(client, topic_arn).send(alert)
             stub.assert_no_pending_responses()
-        return kept[-1]
+        return published[-1]
 
-    kept = []
+    published = []
     client.meta.events.register("provide-client-params.sns.Publish", keep, unique_id="keep")
     yield send_and_check
     client.meta.events.unregister("provide-client-params.sns.Publish", unique_id="keep")
@@ -83,7 +83,7 @@ def test_the_words_hold_all_that_a_person_needs_to_act(publish):
         assert needed in text
 
 
-def test_a_drain_says_what_drained_it_to_people_and_to_programs(publish):
+def test_a_drain_names_its_cause_to_people_and_to_programs(publish):
     request = publish(a_drain_alert_with_cause())
     body = message_formats(request)
     for needed in (
@@ -145,18 +145,18 @@ def test_an_unknown_account_is_reported_as_unknown(publish):
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"),
+    ("name", "expected"),
     [("ci-7", "ci-7"), ("büro", "buro"), ("x\r\nBcc: all", "x Bcc: all"), ("日本", "??"), ("a\x1bb", "a?b")],
 )
-def test_a_subject_is_one_short_line_of_ascii(publish, name, shown):
+def test_a_subject_is_one_short_line_of_ascii(publish, name, expected):
     subject = publish(an_alert(volume={"name": name, "instance_id": None}))["Subject"]
-    assert shown in subject
+    assert expected in subject
     assert subject.isascii()
     assert subject.isprintable()
     assert 0 < len(subject) < 100
 
 
-def test_a_long_subject_is_cut_and_says_so(publish):
+def test_a_long_subject_is_cut_and_marked_as_cut(publish):
     subject = publish(an_alert(volume={"name": "n" * 256}))["Subject"]
     assert len(subject) == 99
     assert subject.endswith("...")
@@ -240,7 +240,7 @@ def test_a_fifo_topic_keeps_order_per_volume_and_drops_repeats(publish, alert, g
         ("InternalError", False, "try again"),
     ],
 )
-def test_an_error_says_what_to_do_next(client, code, is_permanent, message):
+def test_an_error_names_the_next_step(client, code, is_permanent, message):
     with Stubber(client) as stub:
         stub.add_client_error("publish", code, "the reason AWS gave\nin two lines")
         with pytest.raises(ChannelError, match=message) as exc_info:

@@ -106,8 +106,8 @@ def test_a_name_cannot_reach_the_terminal_as_a_control(name):
 @pytest.mark.parametrize("text", ["a\x1b[2Jb", "a\x9b2Jb", "a\u202eb", "a\u200bb", "a\x00b"])
 def test_no_text_in_an_event_can_reach_the_terminal_as_a_control(text):
     for alert in (*event_alerts_of_every_kind(text), an_event_digest(text)):
-        shown = render_alert(alert, FakeTerminal(), TERMINAL | {"NO_COLOR": "1"})
-        assert all(character.isprintable() or character == "\n" for character in shown)
+        rendered = render_alert(alert, FakeTerminal(), TERMINAL | {"NO_COLOR": "1"})
+        assert all(character.isprintable() or character == "\n" for character in rendered)
 
 
 def test_no_text_in_an_event_can_begin_a_line():
@@ -163,7 +163,7 @@ def test_the_sparkline_falls_back_to_ascii_when_the_stream_cannot_encode_it():
     assert "UTC: 100.0 % ▇▇·▇▆▅▅▃▂ 31.5 %" in render_alert(a_drain_alert_with_cause())
 
 
-def test_a_drain_says_what_to_paste():
+def test_a_drain_names_what_to_paste():
     text = render_alert(a_drain_alert_with_cause())
     explain = "  See why:\n    burstctl explain vol-0123456789abcdef0 --region us-east-1\n"
     assert explain in text

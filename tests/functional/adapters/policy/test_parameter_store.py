@@ -246,7 +246,7 @@ def test_a_deployed_policy_that_changes_under_a_pushed_one_is_reported_and_the_p
     assert function.read_policy().problem is None
 
 
-def test_a_pushed_policy_that_does_not_say_over_what_is_taken_as_it_is(function):
+def test_a_pushed_policy_that_does_not_name_what_it_replaces_is_taken_as_it_is(function):
     function.ssm.put(PUSHED, policy(62))
     assert function.read_policy().problem is None
 

@@ -47,7 +47,7 @@ def add_empty_volume(lab, name="ci-7", **fields) -> str:
 
 
 def put_throughput(lab, volume_id, mib_s, *, hours=8) -> None:
-    """What the volume publishes to CloudWatch as read, in each minute of so many hours up to 17:00."""
+    """What the volume publishes to CloudWatch as read, in each minute of this many hours up to 17:00."""
     client = lab.client("cloudwatch")
     dimensions = [{"Name": "VolumeId", "Value": volume_id}]
     starts = [START - timedelta(hours=1, minutes=nth) for nth in range(hours * 60)]
@@ -74,7 +74,7 @@ def find_volume(document, volume_id):
 
 
 def test_the_fleet_table_fits_80_columns_with_empty_volumes_first_then_by_dollars(cli, lab):
-    small, dry = add(lab, "small"), add_empty_volume(lab)
+    small, empty = add(lab, "small"), add_empty_volume(lab)
     large = add(lab, "lake", "steady:2000", size_gib=2_000)
     stays = add(lab, "stays", size_gib=200)
 
@@ -83,9 +83,9 @@ def test_the_fleet_table_fits_80_columns_with_empty_volumes_first_then_by_dollar
     assert result.code == 0
     lines = result.out.splitlines()
     assert max(map(len, lines)) <= COLUMNS
-    assert [line[:21] for line in lines if line.startswith("vol-")] == [dry, large, small, stays]
+    assert [line[:21] for line in lines if line.startswith("vol-")] == [empty, large, small, stays]
     assert lines[0].split() == ["VOLUME", "NOW", "ADVISED", "$/MONTH"]
-    assert lines[1].split() == [dry, "gp2", "100", "GiB", "gp3", "3,000", "IOPS", "128", "MiB/s", "-1.88"]
+    assert lines[1].split() == [empty, "gp2", "100", "GiB", "gp3", "3,000", "IOPS", "128", "MiB/s", "-1.88"]
     assert lines[2].split()[:2] == ["ci-7", "dry"]
     assert "14.0 days seen: good" in lines[2]
     assert lines[3].endswith("gp3 3,000 IOPS 250 MiB/s   -35.00")
@@ -98,14 +98,14 @@ def join_lines(text):
     return " ".join(text.split())
 
 
-def test_when_no_volume_would_need_burst_credits_any_more_advise_says_so(cli, lab):
+def test_advise_reports_when_no_volume_would_need_burst_credits_any_more(cli, lab):
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
     assert "The honest answer is gp3, once, and you can uninstall us" in text
     assert "runbooks/MovingToGp3.md" in text
 
 
-def test_when_no_volume_needs_burst_credits_already_advise_says_so(cli, lab):
+def test_advise_reports_when_no_volume_needs_burst_credits_already(cli, lab):
     add(lab, "stays", size_gib=200)
     assert "there is nothing to watch, you can uninstall us" in join_lines(cli.run("advise").out)
 
@@ -208,7 +208,7 @@ def test_a_critical_volume_that_requests_io2_is_advised_io2(cli, lab):
     tags = {"burstwatch:critical": "true", "burstwatch:target": "io2"}
     etcd = add(lab, "etcd-0", "steady:200", tags=tags)
     advice = find_volume(cli.run("advise", "--json").document, etcd)
-    # nobody knows its throughput, so it keeps its 128 MiB/s: 128 / 0.256; 12.5 + 500 x 0.065
+    # its throughput is not known, so it keeps its 128 MiB/s: 128 / 0.256; 12.5 + 500 x 0.065
     assert advice["advised"] == {"volume_type": "io2", "iops": 500, "throughput_mib_s": None}
     assert advice["usd_per_month_advised"] == 45.0
     assert advice["critical"]
@@ -233,7 +233,7 @@ def test_throughput_that_was_seen_to_be_little_is_not_bought(cli, lab):
     assert advice["usd_per_month_difference"] == -4.0
 
 
-def test_a_fleet_whose_advice_differs_from_its_alerts_says_so_below_the_table(cli, lab):
+def test_advice_that_differs_from_the_alerts_is_noted_below_the_table(cli, lab):
     volume_id = add(lab, "web", size_gib=100)
     same = "An alert may ask for other numbers"
     assert same not in join_lines(cli.run("advise").out)
@@ -263,7 +263,7 @@ def test_above_two_weeks_it_reads_means_of_five_minutes(cli, lab):
     assert "5-minute mean" in advice["risks"][0]
 
 
-def test_a_large_fleet_is_read_at_five_minute_resolution_and_the_output_says_so(cli, lab, monkeypatch):
+def test_a_large_fleet_is_read_at_five_minute_resolution_and_the_output_states_it(cli, lab, monkeypatch):
     monkeypatch.setattr(metric_resolution, "MAX_VOLUMES_BY_MINUTE", 1)
     add(lab, "a"), add(lab, "b")
     result = cli.run("advise", "--json")
@@ -288,10 +288,10 @@ def test_the_json_has_every_key_and_numbers_as_numbers(cli, lab):
     assert document["totals"]["by_target"] == {"gp3": 2, "stay": 1}
     assert document["totals"]["undecided"] == 1
     assert document["totals"]["ends_the_watch"] is False
-    dry = document["volumes"][0]
-    assert dry["usage"]["iops"]["at_percentile"] == 300  # it had spent its credits an hour after it began
-    assert dry["danger"] == "ran_dry"
-    assert dry["command"].startswith("burstctl flip vol-")
+    empty = document["volumes"][0]
+    assert empty["usage"]["iops"]["at_percentile"] == 300  # it had spent its credits an hour after it began
+    assert empty["danger"] == "ran_dry"
+    assert empty["command"].startswith("burstctl flip vol-")
 
 
 @pytest.mark.parametrize(
@@ -407,7 +407,7 @@ def test_a_volume_that_is_not_there_fails_and_the_others_are_advised_on(cli, lab
     assert f"there is no volume {VOLUME_ARGUMENT} in us-east-1" in result.error_lines[0]
 
 
-def test_an_unreadable_volume_fails_and_says_why_once(cli, lab):
+def test_an_unreadable_volume_fails_and_reports_why_once(cli, lab):
     add_empty_volume(lab)
     for name in "ab":
         unread = add(lab, name)
@@ -492,7 +492,7 @@ def test_names_from_outside_stay_text(cli, lab):
         assert all(character.isprintable() or character == "\n" for character in out)
 
 
-def test_a_fleet_without_volumes_says_so(cli, lab):
+def test_a_fleet_without_volumes_is_reported_as_empty(cli, lab):
     result = cli.run("advise")
     assert (result.code, result.out) == (0, "")
     assert "there is no volume to advise on in us-east-1" in result.err

@@ -129,7 +129,7 @@ def test_a_calm_fleet_exits_0_and_so_does_an_empty_one(cli, lab):
     assert cli.run("assess").code == 0
 
 
-def test_missing_data_is_attention_and_stands_before_what_is_only_watched(cli, lab):
+def test_missing_data_needs_attention_and_precedes_what_is_only_watched(cli, lab):
     add_lab_volume(lab, "low", balance_pct=80)
     silent = add_lab_volume(
         lab, "silent", "steady:50", minutes=90, created_at=lab.clock.now().replace(year=2025)

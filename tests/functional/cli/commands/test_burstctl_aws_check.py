@@ -54,10 +54,10 @@ def crash(checks, *, when=lambda: True):
 
     def die(stop):
         if when():
-            checks.meanwhile.remove(die)
+            checks.actions.remove(die)
             raise SimulatedCrash
 
-    checks.meanwhile.append(die)
+    checks.actions.append(die)
 
 
 # -- before anything is created
@@ -168,7 +168,7 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
                 del volume.tags[TAG]
                 terminated.append(volume.volume_id)
 
-    checks.meanwhile.append(take)
+    checks.actions.append(take)
     result = checks.run("--yes", "--only", "no-op-counts", "--json")
 
     fact = find_fact(result.document, "no-op-counts")
@@ -178,7 +178,7 @@ def test_a_volume_that_lost_our_tag_is_not_touched_any_more(checks, lab):
 
 
 def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
-    """Whoever may tag volumes, and no more, could have a run delete them."""
+    """Anyone who may tag volumes, and no more, could have a run delete them."""
     old = {add_lab_volume(lab, name, minutes=600, tags={TAG: name}) for name in ("mail", "../../shop")}
 
     def forge(stop):
@@ -187,7 +187,7 @@ def test_a_tag_on_what_is_older_than_its_run_deletes_nothing(checks, lab):
                 if volume.tags["Name"] == "mail":
                     volume.tags[TAG] = run["run_id"]
 
-    checks.meanwhile.append(forge)
+    checks.actions.append(forge)
     assert checks.run("--yes", "--only", "balance-spacing").code == 0
     cleaned = checks.run("--clean-up", "--yes")
 
@@ -217,7 +217,7 @@ def test_a_missing_permission_is_reported_with_the_action_to_grant_and_hides_no_
     assert leftover_resources(lab) == []
 
 
-def test_every_fact_that_needs_the_host_says_why_there_is_none(checks, lab):
+def test_every_fact_that_needs_the_host_explains_why_it_is_missing(checks, lab):
     lab.faults.add(Fault(action="RunInstances", code="VPCIdNotSpecified", message="No default VPC"))
 
     result = checks.run("--yes", "--json", "--only", "balance-spacing", "--only", "idle-publishes")
@@ -267,10 +267,10 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
 
     def press(stop):
         if next(interrupt_later, None) is None:
-            checks.meanwhile.remove(press)
+            checks.actions.remove(press)
             os.kill(os.getpid(), signal.SIGINT)
 
-    checks.meanwhile.append(press)
+    checks.actions.append(press)
     result = checks.run(*crash_free)
 
     assert result.code == 130
@@ -291,10 +291,10 @@ def test_ctrl_c_removes_everything_and_resume_measures_what_is_left(checks, lab)
 def test_ctrl_c_or_the_end_of_the_terminal_removes_the_host_and_its_volumes(checks, lab, number):
     def press(stop):
         if len(lab.fleet):
-            checks.meanwhile.remove(press)
+            checks.actions.remove(press)
             os.kill(os.getpid(), number)
 
-    checks.meanwhile.append(press)
+    checks.actions.append(press)
 
     assert checks.run("--yes", "--only", "balance-spacing").code == 130
     assert leftover_resources(lab) == []
@@ -326,21 +326,21 @@ def test_if_the_process_is_killed_at_any_call_the_large_volume_ends_with_its_ins
     """A volume of 1,000 GiB that nothing deletes would cost $100 a month."""
     from botocore.client import BaseClient  # noqa: PLC0415 - patched here only
 
-    make_call, kept = BaseClient._make_api_call, []
+    make_call, is_owned = BaseClient._make_api_call, []
 
     def call_and_check(client, operation, parameters):
         answer = make_call(client, operation, parameters)
         for volume in lab.fleet:
             if volume.size_gib >= 1000:
                 owner = volume.attachment and lab.fleet.instances[volume.attachment.instance_id]
-                kept.append(owner is not None and volume.volume_id in owner.own_volumes)
+                is_owned.append(owner is not None and volume.volume_id in owner.own_volumes)
         return answer
 
     monkeypatch.setattr(BaseClient, "_make_api_call", call_and_check)
     checks.answer("large-publishes")
 
-    assert len(kept) > 1
-    assert all(kept)
+    assert len(is_owned) > 1
+    assert all(is_owned)
 
 
 def test_the_instance_of_the_large_volume_ends_itself_within_the_time_that_is_priced(checks, lab):
@@ -504,10 +504,10 @@ def test_another_process_in_the_region_is_refused(checks, lab):
     results = []
 
     def run_another(stop):
-        checks.meanwhile.clear()
+        checks.actions.clear()
         results.append(checks.cli.run_in_subprocess("aws-check", "--clean-up", "--yes"))
 
-    checks.meanwhile.append(run_another)
+    checks.actions.append(run_another)
 
     assert checks.run("--yes", "--only", "ratio-refusal").code == 0
     assert results[0].code == 1
@@ -529,11 +529,11 @@ def test_a_run_of_another_account_is_not_touched(checks, lab):
 def test_what_aws_does_not_show_yet_is_removed_once_it_does(checks, lab):
     def press(stop):
         if len(lab.fleet):
-            checks.meanwhile.remove(press)
+            checks.actions.remove(press)
             lab.faults.add(Fault(action="DescribeVolumes", code="InvalidVolume.NotFound", times=2))
             os.kill(os.getpid(), signal.SIGINT)
 
-    checks.meanwhile.append(press)
+    checks.actions.append(press)
 
     assert checks.run("--yes", "--only", "record-lifetime").code == 130
     assert leftover_resources(lab) == []
@@ -656,7 +656,7 @@ def test_an_unreadable_run_file_is_named(checks, lab):
 # -- the report
 
 
-def test_the_report_names_neither_account_nor_people_unless_asked(checks, lab):
+def test_the_report_names_neither_account_nor_people_unless_requested(checks, lab):
     message = "User: arn:aws:sts::123456789012:assumed-role/Admin/jane is not authorized to perform:"
     denied = Fault(
         action="CreateVolume",
@@ -689,7 +689,7 @@ def test_the_report_names_no_account_of_others_and_no_request(checks, lab):
         assert "7a62c49f" not in text
 
 
-def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, tmp_path):
+def test_serve_as_takes_the_report_and_lists_what_it_could_not_take(checks, lab, tmp_path):
     checks.measure("ratio-refusal")
     from burstlab.serve.measured_settings import settings_from_report  # noqa: PLC0415
 
@@ -703,10 +703,10 @@ def test_serve_as_takes_the_report_and_says_what_it_could_not_take(checks, lab, 
 
 def test_the_page_has_the_policies_that_all_facts_need():
     page = (ROOT / "docs" / "aws-check.md").read_text()
-    shown = [json.loads(part.partition("```")[0]) for part in page.split("```json\n")[1:]]
+    policies = [json.loads(part.partition("```")[0]) for part in page.split("```json\n")[1:]]
 
     actions = Plan(facts=FACTS).actions
-    assert shown == [iam_policy(actions), privileged_iam_policy(actions)]
+    assert policies == [iam_policy(actions), privileged_iam_policy(actions)]
 
 
 def test_the_granted_policy_gives_no_access_to_foreign_keys_or_roles():

@@ -101,7 +101,7 @@ def measure_with_settings(checks, settings, *facts, report="report"):
 
 
 @pytest.mark.parametrize(("fact", "settings", "answer"), CASES)
-def test_the_report_says_how_the_lab_behaves_and_so_does_one_on_a_lab_like_the_report(
+def test_the_report_describes_the_lab_and_so_does_one_on_a_lab_like_the_report(
     checks, fact, settings, answer
 ):
     report = measure_with_settings(checks, settings, fact)
@@ -150,7 +150,7 @@ def test_the_wording_of_a_refusal_is_in_the_report_without_what_differs_each_tim
     assert fact["evidence"]["from_first_start_to_time_stated_s"] == 24 * 3600
 
 
-def test_all_facts_are_measured_at_the_same_time_and_the_report_is_as_its_schema_says(checks):
+def test_all_facts_are_measured_at_the_same_time_and_the_report_matches_its_schema(checks):
     report = measure_with_settings(checks, {})
 
     assert [fact["name"] for fact in report["facts"]] == [fact.name for fact in FACTS]

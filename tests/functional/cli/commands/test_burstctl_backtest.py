@@ -145,7 +145,7 @@ def join_lines(text):
 
 
 def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(cli, tmp_path):
-    # nobody was held back before its flip, so what was recorded is what was wanted: all must be the same
+    # no volume was held back before its flip, so what was recorded is what was wanted: all must be the same
     alerts, flips, metrics = watch_for_days(read_policy(tmp_path / "policy.yaml"))
     with start_lab(cli, **CHANGES) as lab:
         for nth, (name, load, size_gib) in enumerate(FLEET):
@@ -163,7 +163,7 @@ def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(cli, tmp_p
         created = [(at_s(element["started_at"]), element["direction"]) for element in item["modifications"]]
         assert created == flips[volume_id], item["name"]
         results = round(item["usd_watching"] / 0.00001)
-        # this watchdog asks nobody what drained a volume: five metrics for each drain alerted at a new level
+        # this watchdog never reads what drained a volume: five metrics for each drain alerted at a new level
         levels = ["ok", *(level for kind, level, _ in live_alerts if kind.startswith("BurstBalance"))]
         risen = [
             at for was, at in pairwise(levels) if at != was and at in ("warning", "critical", "exhausted")
@@ -177,7 +177,7 @@ def test_it_agrees_with_what_the_real_watchdog_did_over_the_same_days(cli, tmp_p
 
 
 def test_the_fleet_output_has_totals_then_the_most_throttled_then_assumptions_in_80_columns(cli, lab):
-    dry, calm = add_drained(lab), add(lab, "calm")
+    drained, calm = add_drained(lab), add(lab, "calm")
 
     result = cli.run("backtest", "--days", "1")
 
@@ -188,7 +188,7 @@ def test_the_fleet_output_has_totals_then_the_most_throttled_then_assumptions_in
         "Had this policy run for the last 1 day on 2 volumes in us-east-1, all in mode auto:"
         in join_lines(result.out)
     )
-    assert [line.split()[0] for line in lines if line.startswith("vol-")] == [dry]
+    assert [line.split()[0] for line in lines if line.startswith("vol-")] == [drained]
     assert calm not in result.out
     assert "1 volume stayed calm: nothing would have been told or done" in result.out
     assert "CloudWatch shows a minute 5 min after its start" in join_lines(result.out)
@@ -241,7 +241,7 @@ def test_the_json_has_every_alert_modification_and_minute(cli, lab):
     [out] = volume["modifications"]
     assert (out["direction"], out["started_at"]) == ("out", "2026-11-19T17:58:02Z")
     assert out["completed_at"] == "2026-11-19T18:34:11Z"
-    # from 18:35 on; of the 37 minutes before, the first had begun when it was asked for
+    # from 18:35 on; of the 37 minutes before, the first had begun when it was requested
     assert volume["stalled_minutes"] == {"seen": 1440, "avoided": 1403, "eased": 36, "left": 37, "added": 0}
     assert volume["away_at_end"]
 
@@ -598,7 +598,7 @@ def test_names_from_files_stay_text(cli, tmp_path):
     assert all(character.isprintable() or character == "\n" for character in out)
 
 
-# -- windows, and what a run looks like meanwhile
+# -- windows, and what a run in progress looks like
 
 
 def test_a_window_of_the_policy_is_kept_as_it_would_have_been(cli, lab, tmp_path):

@@ -473,8 +473,8 @@ def test_the_heartbeat_of_a_watch_here(cli, lab):
 
 def test_holds_and_modifications_that_are_used_up(cli, lab):
     hold = Hold(volume_id=None, by="ben", reason="INC-42", placed_at_s=NOW_S, until_s=NOW_S + 600)
-    spent = tuple(ModificationUse(at_s=NOW_S - hours * 3600, by="burstwatch") for hours in (9, 6, 3))
-    state = build_state("vol-0a1", 1, used=spent)
+    used = tuple(ModificationUse(at_s=NOW_S - hours * 3600, by="burstwatch") for hours in (9, 6, 3))
+    state = build_state("vol-0a1", 1, used=used)
     with cli.open_ledger() as ledger:
         ledger.place_hold(hold)
         ledger.commit([Change(volume_id="vol-0a1", expected_revision=None, state=state)], channels=[])
@@ -545,7 +545,7 @@ def test_slack_is_checked_without_posting(cli, lab, slack):
     assert slack.url not in result.out + result.err
 
 
-def test_an_invalid_webhook_address_or_one_that_nobody_serves(cli, lab):
+def test_an_invalid_webhook_address_or_one_without_a_server(cli, lab):
     cli.set(BURSTWATCH_SLACK_WEBHOOK="hooks.slack.com/services/T0/B0/secret")
     wrong = cli.run("doctor", "--json")
     cli.set(BURSTWATCH_SLACK_WEBHOOK="http://127.0.0.1:9/services/T0/B0/secret")

@@ -91,7 +91,7 @@ def alarm(lab, name, state):
     cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="it hardly runs")
 
 
-def test_a_stack_where_all_is_well_and_what_is_asked_about_it(cli, lab, cloudformation):
+def test_a_healthy_stack_and_what_is_queried_about_it(cli, lab, cloudformation):
     volume_id = add_calm(lab, tags=AUTO)
 
     result = cli.run("doctor", "--json")
@@ -277,7 +277,7 @@ def test_an_unreadable_deployment_record(cli, lab):
 
 
 def test_the_alert_targets_of_a_function_with_hidden_settings_are_unknown(cli, lab, cloudformation):
-    """Neither that nobody is notified, nor that there is no Slack."""
+    """Neither that no one is notified, nor that there is no Slack."""
     sns = lab.client("sns")
     topic_arn = "arn:aws:sns:us-east-1:123456789012:burstwatch"
     for subscription in sns.list_subscriptions_by_topic(TopicArn=topic_arn)["Subscriptions"]:

@@ -41,12 +41,12 @@ class FakeSleep:
     def __init__(self, lab):
         self.lab = lab
         self.count = 0
-        self.meanwhile = []
+        self.actions = []
 
     def sleep(self, stop, seconds):
         self.count += 1
         self.lab.clock.advance(seconds)
-        for action in list(self.meanwhile):
+        for action in list(self.actions):
             action(stop)
 
     def run_once(self, condition, action):
@@ -54,10 +54,10 @@ class FakeSleep:
 
         def check(stop):
             if condition():
-                self.meanwhile.remove(check)
+                self.actions.remove(check)
                 action(stop)
 
-        self.meanwhile.append(check)
+        self.actions.append(check)
 
 
 @pytest.fixture
@@ -165,12 +165,12 @@ def test_the_report_has_everything_but_user_and_volume(cli, lab, fake_sleep, tmp
     assert all(f"| {at} | {row['when']} |" in page for at, row in reported.items())
 
 
-def test_the_plan_says_what_is_lost_what_would_be_reported_and_what_it_costs(cli, lab):
+def test_the_plan_lists_what_is_lost_what_would_be_reported_and_what_it_costs(cli, lab):
     volume_id = add_spare(lab)
 
     result = cli.run(*COMMAND, volume_id, "--dry-run")
 
-    # io1: 100 x 0.125 + 3,000 x 0.065 = 207.50, gp2 10.00; 197.50 / 730 = 0.27 an hour, 17 min are 0.0767
+    # io1: 100 x 0.125 + 3,000 x 0.065 = 207.50, gp2 10.00; 197.50 / 730 = 0.27 an hour, 17 min are 0.0767.
     # Needed are 4 / 0.95 r + 2.2 = 14.8 min for an idle one, and more for what 20 operations may take
     assert result.code == 0
     text = " ".join(result.out.split())
@@ -363,18 +363,18 @@ def send_interrupt(stop):
     stop.is_requested = True
 
 
-def test_after_an_interruption_the_same_command_goes_on_and_asks_nothing_again(cli, lab, fake_sleep):
+def test_after_an_interruption_the_same_command_continues_without_a_question(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
     fake_sleep.run_once(is_on_target(lab, volume_id), send_interrupt)
 
     first = cli.run(*COMMAND, volume_id, answer="y")
-    shown = cli.run(*COMMAND, volume_id, "--dry-run")
+    dry_run = cli.run(*COMMAND, volume_id, "--dry-run")
     second = cli.run(*COMMAND, volume_id)
 
     assert first.code == 130
     assert "run it again to go on, with --abandon to bring it home at once: burstctl experiment" in first.err
-    assert shown.code == 0
-    assert shown.out.startswith(f"{volume_id} is ")
+    assert dry_run.code == 0
+    assert dry_run.out.startswith(f"{volume_id} is ")
     assert second.code == 0
     assert second.out.startswith("Kept. ")
     assert f"going on: {volume_id} is " in second.err
@@ -384,7 +384,7 @@ def test_after_an_interruption_the_same_command_goes_on_and_asks_nothing_again(c
 
 def test_it_can_be_interrupted_at_every_wait(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
-    fake_sleep.meanwhile.append(send_interrupt)
+    fake_sleep.actions.append(send_interrupt)
     codes = [cli.run(*COMMAND, volume_id, "--yes").code]
     while codes[-1] == 130:
         codes.append(cli.run(*COMMAND, volume_id).code)
@@ -437,7 +437,7 @@ def test_a_watchdog_flips_back_the_volume_of_an_unfinished_experiment(cli, lab, 
 
 
 def test_an_experiment_confirmed_long_ago_and_not_started_is_not_started(cli, lab, fake_sleep, monkeypatch):
-    """The process died between the agreement and its first effect; nobody came back for a night."""
+    """The process died between the agreement and its first effect; no one came back for a night."""
     volume_id = add_spare(lab)
 
     def die(_self):
@@ -477,11 +477,11 @@ def test_abandoning_flips_back_at_once_and_gives_no_answer(cli, lab, fake_sleep)
 
 def test_abandoning_while_flipping_waits_for_aws_and_then_flips_back(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
-    fake_sleep.meanwhile.append(send_interrupt)
+    fake_sleep.actions.append(send_interrupt)
     cli.run(*COMMAND, volume_id, "--yes")
     assert read_journals(cli)[0]["stage"] == Stage.LEAVING
     cli.run(*COMMAND, volume_id, "--abandon")
-    fake_sleep.meanwhile.clear()
+    fake_sleep.actions.clear()
 
     result = cli.run(*COMMAND, volume_id)
 
@@ -536,7 +536,7 @@ def test_a_watchdog_that_may_act_leaves_it_alone(cli, lab, fake_sleep, monkeypat
         refused.extend(outcome.refusal.guard for outcome in report.outcomes.values() if outcome.refusal)
 
     fake_sleep.run_once(is_on_target(lab, volume_id), start)
-    fake_sleep.meanwhile.append(watch)
+    fake_sleep.actions.append(watch)
     result = cli.run(*COMMAND, volume_id, "--yes")
 
     assert result.code == 0
@@ -585,15 +585,15 @@ def test_a_modification_that_aws_did_not_make_is_requested_again(cli, lab, fake_
         lab.fleet.change_settings(modify_outcome="failed" if result == fails_at else "completed")
 
     choose()
-    fake_sleep.meanwhile.append(choose)
+    fake_sleep.actions.append(choose)
     result = cli.run(*COMMAND, volume_id, "--yes")
 
     assert result.code == 0
     assert modification_targets(lab, volume_id) == types
 
 
-def test_a_lost_answer_is_settled_by_asking_and_nothing_is_sent_twice(cli, lab, fake_sleep):
-    """Neither answer of AWS to ModifyVolume arrives; what was asked for is done."""
+def test_an_answer_lost_in_transit_is_settled_by_a_query_and_nothing_is_sent_twice(cli, lab, fake_sleep):
+    """Neither answer of AWS to ModifyVolume arrives; what was requested is done."""
     volume_id = add_spare(lab)
     lab.faults.add(Fault(action="ModifyVolume", kind="reset", after_effect=True, times=2))
 
@@ -660,7 +660,7 @@ def test_when_aws_took_long_it_stays_longer(cli, lab, fake_sleep):
 
 def test_each_experiment_that_cannot_resume_gets_one_message(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
-    fake_sleep.meanwhile.append(send_interrupt)
+    fake_sleep.actions.append(send_interrupt)
     cli.run(*COMMAND, volume_id, "--yes")
     state = cli.ledger_path.parent
     [path] = state.glob("experiment-*.json")
@@ -704,7 +704,7 @@ def refuse_cloudwatch(lab):
 
 
 def test_while_cloudwatch_does_not_answer_nothing_is_concluded(cli, lab, fake_sleep):
-    """The datapoints are kept for days: an hour without an answer is no hour without datapoints."""
+    """The datapoints are kept for days: an hour without an answer still has its datapoints."""
     volume_id = add_spare(lab)
     fake_sleep.run_once(reached_stage(cli, Stage.WATCHING), refuse_cloudwatch(lab))
     fake_sleep.run_once(lambda: lab.clock.now() > START + timedelta(hours=4), lambda _: lab.faults.clear())
@@ -777,7 +777,7 @@ def test_an_unreachable_ledger_is_waited_for(cli, lab, fake_sleep):
     assert "the ledger cannot be used and is tried again every minute" in " ".join(result.err.split())
 
 
-def test_every_ending_says_where_the_volume_is_and_how_to_continue(cli, lab, fake_sleep, monkeypatch):
+def test_every_ending_reports_where_the_volume_is_and_how_to_continue(cli, lab, fake_sleep, monkeypatch):
     volume_id = add_spare(lab)
 
     def full(_self, _journal):
@@ -796,7 +796,7 @@ def test_every_ending_says_where_the_volume_is_and_how_to_continue(cli, lab, fak
 
 
 def test_a_plan_older_than_its_limit_is_not_carried_out(cli, lab, fake_sleep):
-    """The question stood on the screen over lunch, and nobody knows the volume any more."""
+    """The question stood on the screen over lunch, and the volume is not known any more."""
     volume_id = add_spare(lab)
 
     result = cli.run(*COMMAND, volume_id, answer="y", during_prompt=lambda: lab.clock.advance(3600))
@@ -807,9 +807,7 @@ def test_a_plan_older_than_its_limit_is_not_carried_out(cli, lab, fake_sleep):
     assert not cli.ledger_path.exists()
 
 
-def test_after_an_external_change_the_output_says_what_the_volume_is_and_how_to_flip_it_back(
-    cli, lab, fake_sleep
-):
+def test_after_an_external_change_the_output_names_the_type_and_how_to_flip_back(cli, lab, fake_sleep):
     volume_id = add_spare(lab)
     fake_sleep.run_once(
         reached_stage(cli, Stage.AWAY), lambda _: lab.fleet.modify(volume_id, volume_type="io1", iops=4000)

@@ -184,7 +184,7 @@ def test_json_is_always_one_object(cli, lab):
     assert result.code == 1
 
 
-def test_an_ignored_volume_says_so(cli, lab):
+def test_an_ignored_volume_is_reported_as_ignored(cli, lab):
     ignored = add_calm(lab, tags={"burstwatch:ignore": "true"})
 
     result = cli.run("explain", ignored)
@@ -238,7 +238,7 @@ def test_what_would_refuse_a_flip_now(cli, lab):
     )
 
 
-def test_the_caps_are_asked_as_well(cli, lab):
+def test_the_caps_are_checked_as_well(cli, lab):
     away, waiting = add_critical(lab), add_warning(lab, tags={"burstwatch:mode": "auto"})
     (cli.directory / "policy.yaml").write_text("version: 1\nflip:\n  fleet_cap: 1\n")
     cli.run("flip", away, "--yes")
@@ -308,7 +308,7 @@ def test_a_volume_that_stays_waits_for_no_return(cli, lab):
     assert "Guards" not in by_topic
 
 
-def test_its_windows_and_what_they_ask_for(cli, lab):
+def test_its_windows_and_what_they_request(cli, lab):
     volume_id = add_calm(lab, tags={"burstwatch:window": "release"})
     assert lines_by_topic(cli.run("explain", volume_id))["Windows"] == "release: does not run"
     cli.run("window", "start", "release", "--for", "2h", "--yes")
@@ -333,8 +333,8 @@ def test_the_third_flip_of_a_day_is_proposed_everywhere_as_the_watchdog_would_ma
     volume_id = add_critical(lab)
     now_s = int(lab.clock.now_s())
     (cli.directory / "policy.yaml").write_text("version: 1\nflip:\n  target: io1\n")
-    spent = tuple(ModificationUse(at_s=now_s - hours * 3600, by=WATCHDOG) for hours in (6, 4))
-    state = build_state(volume_id, 1, used=spent)
+    used = tuple(ModificationUse(at_s=now_s - hours * 3600, by=WATCHDOG) for hours in (6, 4))
+    state = build_state(volume_id, 1, used=used)
     with cli.open_ledger() as ledger:
         ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=state)], channels=[])
 

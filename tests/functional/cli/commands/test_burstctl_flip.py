@@ -41,12 +41,12 @@ def flip_to_target(cli, lab, volume_id, *options):
     cli.run("watch", "--once")
 
 
-def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(cli, lab):
+def test_the_plan_states_what_why_for_how_much_and_what_undoes_it(cli, lab):
     volume_id = add_warning(lab, instance_id="i-0123456789abcdef0")
 
     result = cli.run("flip", volume_id, "--dry-run", "--for", "6h")
 
-    # gp3 at 3,000 IOPS and 128 MiB/s: 100 x 0.08 + 3 x 0.04 = 8.12; gp2 100 x 0.10; 1.88 / 730 x 6 = 0.015
+    # gp3 at 3,000 IOPS and 128 MiB/s: 100 x 0.08 + 3 x 0.04 = 8.12; gp2 100 x 0.10; 1.88 / 730 x 6 = 0.015.
     # io1: what is ahead is not known, so no less than the burst; 100 x 0.125 + 3,000 x 0.065 = 207.50
     assert result.out.splitlines() == [
         f"{volume_id} (build-3), gp2, 100 GiB, on i-0123456789abcdef0 as",
@@ -76,7 +76,7 @@ def test_the_plan_says_what_why_for_how_much_and_what_undoes_it(cli, lab):
     assert result.code == 0
 
 
-def test_a_dry_run_asks_aws_and_leaves_nothing_behind(cli, lab):
+def test_a_dry_run_calls_aws_and_leaves_nothing_behind(cli, lab):
     volume_id = add_critical(lab)
 
     result = cli.run("flip", volume_id, "--dry-run", "--json")
@@ -247,7 +247,7 @@ def test_control_c_at_the_prompt_leaves_nothing_behind(cli, lab):
     assert not cli.ledger_path.parent.exists()
 
 
-def test_control_c_while_aws_is_asked_points_to_the_ledger(cli, lab, monkeypatch):
+def test_control_c_during_a_call_to_aws_points_to_the_ledger(cli, lab, monkeypatch):
     volume_id = add_critical(lab)
 
     def modify(*_, **__):
@@ -549,7 +549,7 @@ def test_alerts_of_a_flip_reach_the_channels_of_the_environment(cli, lab):
         assert [entry.body["channel"] for entry in delivered] == ["sns"]
 
 
-def test_the_ledger_of_another_account_is_refused_and_aws_is_not_asked(cli, lab):
+def test_the_ledger_of_another_account_is_refused_without_a_call_to_aws(cli, lab):
     volume_id = add_critical(lab)
     with SqliteLedger.open(cli.directory / "theirs") as ledger:
         ledger.bind("account 210987654321 in us-east-1")
@@ -619,10 +619,10 @@ def test_a_flip_in_progress_is_reported_and_not_priced_as_a_change(cli, lab):
     assert f"Now on its way to {target}, {by}" in early_words
     assert f"when it is there, burstctl flip-back {volume_id} makes it gp2 again" in early_words
     assert "Now on its way back to gp2 already, asked for by anna (user/moto) " in again_words
-    for result, words in ((early, early_words), (second_result, again_words)):
-        assert "Refused modification_in_progress: a modification of it is " in words
+    for result, expected in ((early, early_words), (second_result, again_words)):
+        assert "Refused modification_in_progress: a modification of it is " in expected
         assert not [
-            item for item in ("Change", "Cost", "->", "no_change_needed") if item in words + result.err
+            item for item in ("Change", "Cost", "->", "no_change_needed") if item in expected + result.err
         ]
 
 
@@ -695,8 +695,8 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
     flip = flip_of(cli, volume_id)
     assert (flip.is_permanent, flip.return_after_s) == (False, lab.clock.now_s() + 6 * AN_HOUR_S)
     assert cli.entry_kinds(volume_id)[-1] == "kept"
-    story = " ".join(cli.run("history", volume_id).out.split())
-    assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in story
+    history = " ".join(cli.run("history", volume_id).out.split())
+    assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in history
     second_result = " ".join(cli.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
     assert (
         "only how long; so far for 6 h (until 01:00 Sat UTC), asked for by anna (user/moto) " in second_result
@@ -748,11 +748,11 @@ def test_an_extension_uses_no_cap_and_its_return_counts_as_usual(cli, lab):
     flip_to_target(cli, lab, volume_id)
     flip_to_target(cli, lab, volume_id, "--to", "io1")
 
-    kept = " ".join(cli.run("flip", volume_id, "--for", "6h", "--dry-run").out.split())
+    extension = " ".join(cli.run("flip", volume_id, "--for", "6h", "--dry-run").out.split())
     output = " ".join(cli.run("flip", volume_id, "--to", "io2", "--for", "6h", "--dry-run").out.split())
 
-    assert "only how long" in kept
-    assert "AWS's quota lets the watchdog" not in kept
+    assert "only how long" in extension
+    assert "AWS's quota lets the watchdog" not in extension
     assert "AWS's quota lets the watchdog bring it back in 22 h (18:00 Sat UTC)" in output
 
 
@@ -790,7 +790,7 @@ def test_a_timed_extension_returns_when_it_ends(cli, lab):
 
 
 def test_a_fleet_extension_counts_volumes_already_on_target(cli, lab):
-    """Before a release: nobody wants the one that was flipped yesterday to return in the middle of it."""
+    """Before a release: no one wants the one that was flipped yesterday to return in the middle of it."""
     tags = {"role": "ci"}
     calm_volume, on_target = add_calm(lab, "away", tags=tags), add_calm(lab, "here", tags=tags)
     add_calm(lab, "was never gp2", tags=tags, volume_type="gp3")
@@ -867,8 +867,8 @@ def test_an_extension_applies_to_the_state_another_process_left(cli, lab, monkey
 # what somebody else changed
 
 
-def test_a_manual_flip_releases_an_external_change_and_says_so_first(cli, lab):
-    """Else nobody would bring it back when its time is over."""
+def test_a_manual_flip_releases_an_external_change_and_reports_it_first(cli, lab):
+    """Otherwise no one would bring it back when its time is over."""
     volume_id = add_calm(lab)
     flip_to_target(cli, lab, volume_id)
     lab.fleet.modify(volume_id, volume_type="gp2")
@@ -917,7 +917,7 @@ RELEASE = {"burstwatch:mode": "auto", "burstwatch:window": "release"}
         ({"burstwatch:mode": "auto", "burstwatch:critical": "true"}, "it is tagged critical"),
     ],
 )
-def test_a_return_the_watchdog_would_undo_says_how_to_prevent_that(cli, lab, tags, why):
+def test_a_return_the_watchdog_would_undo_names_how_to_prevent_that(cli, lab, tags, why):
     volume_id = add_calm(lab, tags=tags)
     flip_to_target(cli, lab, volume_id)
     if tags is RELEASE:

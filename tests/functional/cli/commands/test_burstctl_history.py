@@ -26,7 +26,7 @@ def history_lines(cli, volume_id, *options) -> str:
     return " ".join(cli.run("history", volume_id, *options).out.split())
 
 
-def test_the_story_of_a_flip_and_its_return(cli, lab):
+def test_the_history_of_a_flip_and_its_return(cli, lab):
     # 100 GiB: modifying for 60 s, then 360 x 100 / 1024 = 35 min of optimizing
     volume_id = add_critical(lab)
     cli.run("watch", "--once")
@@ -114,7 +114,7 @@ def test_a_hold_on_everything_is_in_each_volume_history(cli, lab):
     assert "knows of nothing that happened" in cli.run("history", other_id).err
 
 
-def test_a_volume_long_deleted_has_its_story_and_aws_is_not_asked(cli, lab):
+def test_a_volume_long_deleted_has_its_history_without_a_call_to_aws(cli, lab):
     volume_id = add_warning(lab)
     cli.run("watch", "--once")
     lab.fleet.remove(volume_id)
@@ -153,7 +153,7 @@ def test_most_volumes_have_no_history(cli, lab):
     assert document["now"]["quota"] == {"used": 0, "of": 4, "next_at": None, "spent": []}
 
 
-def test_json_has_the_ledgers_own_lines_and_where_it_stands(cli, lab):
+def test_json_has_the_ledgers_own_lines_and_its_location(cli, lab):
     volume_id = add_critical(lab, "evil\u202ename")
     cli.run("flip", volume_id, "--to", "io1", "--yes")
 

@@ -33,7 +33,7 @@ def place_hold(cli, *target, lasts="6h", reason="restore test"):
     )
 
 
-def test_a_hold_says_what_until_when_who_and_why(cli, lab):
+def test_a_hold_states_what_until_when_who_and_why(cli, lab):
     volume_id = add_calm(lab)
 
     result = place_hold(cli, volume_id)
@@ -98,7 +98,7 @@ def damage_hold(cli, subject):
     connection.close()
 
 
-def test_a_new_hold_on_a_volume_says_that_it_replaces_one_that_cannot_be_read(cli, lab):
+def test_a_new_hold_on_a_volume_reports_that_it_replaces_one_that_cannot_be_read(cli, lab):
     volume_id = add_calm(lab)
     place_hold(cli, volume_id)
     damage_hold(cli, volume_id)
@@ -232,14 +232,14 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, la
     with cli.open_ledger() as ledger:
         assert ledger.states() == {}
         assert ledger.entries(volume_id)[-1].body["gave_up"] == '{"x'
-    story = " ".join(cli.run("history", volume_id).out.split())
-    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in story
-    assert "its hold is lifted" not in story
+    history = " ".join(cli.run("history", volume_id).out.split())
+    assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in history
+    assert "its hold is lifted" not in history
     assert cli.run("watch", "--once").code == 3
     assert "nothing to release" in cli.run("release", volume_id).err
 
 
-def test_an_entry_of_a_later_version_is_left_out_and_said(cli, lab):
+def test_an_entry_of_a_later_version_is_left_out_and_reported(cli, lab):
     volume_id = add_critical(lab, tags=AUTO)
     cli.run("watch", "--once")
     later = '{"kind": "SomethingLater", "alert_id": "x"}'
@@ -269,7 +269,7 @@ def test_without_a_stack_or_a_ledger_nothing_is_held_and_that_is_a_failure(cli, 
     assert not cli.ledger_path.parent.exists()
 
 
-def test_a_hold_that_no_stack_reads_is_not_said_to_be_on_everything(cli, lab):
+def test_a_hold_that_no_stack_reads_is_not_reported_as_a_hold_on_everything(cli, lab):
     result = place_hold(cli, "--all")
 
     assert result.code == 0
@@ -278,7 +278,7 @@ def test_a_hold_that_no_stack_reads_is_not_said_to_be_on_everything(cli, lab):
     )
 
 
-def test_what_a_hold_says_on_stderr_fits_80_columns(cli, lab):
+def test_the_output_of_a_hold_on_stderr_fits_80_columns(cli, lab):
     place_hold(cli, "--all", reason="a reason of some length, so that the line is longer than 80 columns")
 
     result = place_hold(cli, "--all")
@@ -323,7 +323,7 @@ def test_a_hold_in_json(cli, lab):
     assert [item["reason"] for item in document["replaced"]] == ["restore test"]
 
 
-def test_release_says_what_it_released_and_then_that_there_is_nothing(cli, lab):
+def test_release_lists_what_it_released_and_then_that_there_is_nothing(cli, lab):
     volume_id = add_calm(lab)
     place_hold(cli, volume_id)
 

@@ -1,4 +1,4 @@
-"""burstctl plot: a volume of the lab as text, PNG, SVG and JSON, and what is said where there is none."""
+"""burstctl plot: a volume of the lab as text, PNG, SVG and JSON, and the message if there is no history."""
 
 import re
 import struct
@@ -129,7 +129,7 @@ def test_a_flip_without_the_watchdog_is_taken_from_aws(cli, lab):
     assert document["absences"][-1]["reason"] == "flipped"
 
 
-def test_windows_holds_stalls_refusals_and_alerts_stand_on_lanes_and_in_the_list(cli, lab):
+def test_windows_holds_stalls_refusals_and_alerts_are_on_lanes_and_in_the_list(cli, lab):
     (cli.directory / "policy.yaml").write_text(
         "version: 1\nwindows:\n  nightly: {cron: '0 16 * * *', zone: UTC, duration: 90m}\n  release:\n"
     )
@@ -222,7 +222,7 @@ def test_an_ignored_volume_is_drawn_and_not_judged(cli, lab):
         ({"attached": False}, "has no datapoint of"),
     ],
 )
-def test_when_there_is_nothing_to_plot_it_says_why(cli, lab, facts, message):
+def test_an_empty_plot_explains_why(cli, lab, facts, message):
     result = cli.run("plot", add_calm(lab, **facts))
 
     assert (result.code, result.out) == (1, "")
@@ -259,7 +259,7 @@ def test_missing_aws_data_is_reported_and_nothing_is_drawn(cli, lab, action):
         ("nowhere/ci-7.png", "there is no directory nowhere; make it first"),
     ],
 )
-def test_a_file_that_cannot_be_is_refused_before_aws_is_asked(cli, lab, name, message):
+def test_an_impossible_file_is_refused_before_a_call_to_aws(cli, lab, name, message):
     (cli.directory / "there.png").mkdir()
 
     result = cli.run("plot", add_calm(lab), "--to", name)

@@ -161,8 +161,8 @@ def test_a_document_of_another_schema_is_not_a_policy(cli):
 
 
 def test_the_defaults_are_shown_as_json(cli):
-    shown = {"schema": "burstwatch.policy/v1", **Policy().to_mapping()}
-    assert cli.run("policy", "show", "--json").document == shown
+    expected = {"schema": "burstwatch.policy/v1", **Policy().to_mapping()}
+    assert cli.run("policy", "show", "--json").document == expected
 
 
 def test_a_bad_policy_in_force_is_not_shown_but_rejected(cli):

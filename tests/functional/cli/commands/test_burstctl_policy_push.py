@@ -47,7 +47,7 @@ def single_error(result) -> str:
     return complaint.removeprefix("burstctl: ")
 
 
-def test_it_shows_what_changes_asks_and_writes_who_did_it_over_what(cli, lab, stack):
+def test_it_shows_the_changes_confirms_and_writes_who_replaced_what(cli, lab, stack):
     result = push(cli, answer="y")
 
     assert result.code == 0
@@ -71,7 +71,7 @@ def test_declining_writes_nothing(cli, lab, stack):
     assert writes(lab) == set()
 
 
-def test_without_a_terminal_it_needs_yes_and_asks_aws_nothing_before(cli, lab, stack):
+def test_without_a_terminal_it_needs_yes_and_calls_aws_for_nothing_before(cli, lab, stack):
     result = push(cli)
 
     assert result.code == 2
@@ -89,7 +89,7 @@ def test_a_dry_run_shows_it_and_writes_nothing(cli, lab, stack):
     assert writes(lab) == set()
 
 
-def test_every_fault_is_reported_before_aws_is_asked(cli, lab, stack):
+def test_every_fault_is_reported_before_a_call_to_aws(cli, lab, stack):
     (cli.directory / "bad.yaml").write_text("version: 1\nlevels:\n  warning_within: soon\n  colour: red\n")
 
     result = push(cli, "bad.yaml", "--yes")
@@ -264,7 +264,7 @@ def test_the_deployed_functions_take_up_what_was_pushed_and_what_was_withdrawn(c
 
 
 class NoNotes:
-    """Notes that nobody keeps."""
+    """Notes that no one keeps."""
 
     def read(self, name):
         return None
@@ -379,7 +379,9 @@ def test_a_deploy_in_the_meantime_stops_it_too(cli, lab, stack):
 
 
 def test_two_first_pushes_at_the_same_moment_are_one(cli, lab, stack, monkeypatch):
-    monkeypatch.setattr(StackPolicyStore, "_refuse_if_changed", lambda _self, _seen: push_policy(lab, THIRTY))
+    monkeypatch.setattr(
+        StackPolicyStore, "_refuse_if_changed", lambda _self, _expected: push_policy(lab, THIRTY)
+    )
 
     result = push(cli, "--yes")
 
@@ -392,7 +394,7 @@ def test_a_concurrent_second_push_is_reported(cli, lab, stack, monkeypatch):
     push_policy(lab, THIRTY)
     other_policy = "version: 1\nlevels:\n  warning_within: 50m\n"
     monkeypatch.setattr(
-        StackPolicyStore, "_refuse_if_changed", lambda _self, _seen: push_policy(lab, other_policy)
+        StackPolicyStore, "_refuse_if_changed", lambda _self, _expected: push_policy(lab, other_policy)
     )
 
     result = push(cli, "--yes")
@@ -423,18 +425,18 @@ def test_aws_may_refuse_to_list_stacks(cli, lab, stack):
     assert single_error(result).startswith("ssm:GetParametersByPath failed (AccessDeniedException)")
 
 
-def test_a_stack_that_flips_nothing_says_so(cli, lab):
+def test_a_stack_that_flips_nothing_reports_it(cli, lab):
     deploy_stack(lab, flips=False)
 
     assert "deployed with flips: false: it flips nothing, whatever the policy says" in push(cli, "--yes").err
 
 
 def test_it_is_one_object_in_json(cli, lab, stack):
-    dry = push(cli, "--dry-run", "--json").document
+    document = push(cli, "--dry-run", "--json").document
     result = push(cli, "--yes", "--json").document
     withdrawn = push(cli, "--withdraw", "--yes", "--json").document
 
-    assert dry == {
+    assert document == {
         "schema": "burstwatch.policy-push/v1",
         "stack": "burstwatch",
         "region": "us-east-1",
@@ -449,7 +451,7 @@ def test_it_is_one_object_in_json(cli, lab, stack):
         },
         "policy": "policy.yaml",
         "changes": [{"setting": "levels.warning_within", "before": "1h", "after": "45m"}],
-        "size_bytes": dry["size_bytes"],
+        "size_bytes": document["size_bytes"],
         "most_bytes": 8192,
         "dry_run": True,
         "pushed": False,
@@ -472,11 +474,11 @@ def test_windows_come_and_go_by_name(cli, lab):
     deploy_stack(lab, policy=f"{NIGHTLY}8h\n  old:\n")
     (cli.directory / "policy.yaml").write_text(f"{NIGHTLY}9h\n    where: tag:Role=etcd\n")
 
-    shown = push(cli, "--dry-run").out
+    output = push(cli, "--dry-run").out
 
-    assert "  windows.nightly.duration: 8h -> 9h\n" in shown
-    assert "  windows.nightly.where: (nothing) -> tag:Role=etcd\n" in shown
-    assert "  windows.old: no settings -> (nothing)\n" in shown
+    assert "  windows.nightly.duration: 8h -> 9h\n" in output
+    assert "  windows.nightly.where: (nothing) -> tag:Role=etcd\n" in output
+    assert "  windows.old: no settings -> (nothing)\n" in output
 
 
 def test_a_policy_with_a_byte_order_mark_is_pushed_without(cli, lab, stack):

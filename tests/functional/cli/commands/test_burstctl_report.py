@@ -103,7 +103,7 @@ def test_report_only_reads(cli, lab, page):
 def test_the_urgent_are_reported_first_with_what_to_do(cli, lab, page):
     add_calm(lab, "web-1")
     add_warning(lab)
-    critical, dry = add_critical(lab), add_exhausted(lab)
+    critical, exhausted = add_critical(lab), add_exhausted(lab)
 
     cli.run("report", "--html", page)
 
@@ -114,7 +114,7 @@ def test_the_urgent_are_reported_first_with_what_to_do(cli, lab, page):
     assert places == sorted(places)
     assert f"burstctl flip {critical} --region us-east-1 --to gp3" in page_text
     data = data_of(page)
-    assert data["volumes"]["id"][:2] == [dry, critical]
+    assert data["volumes"]["id"][:2] == [exhausted, critical]
     assert data["volumes"]["level"] == ["exhausted", "critical", "warning", "ok"]
     facts = dict(data["told"][critical]["facts"])
     assert facts["Why"] == "at this pace it is dry within 15 min"
@@ -135,7 +135,7 @@ def test_each_volume_has_its_balance_over_the_time_requested_and_gaps_stay_gaps(
     assert details["balance"].split(",")[1:4] == ["930", "900", "870"]
     assert "3000" in details["iops"]
     assert details["fan"]["about"] - data["now"] == 600
-    assert [words for *_, words in details["absent"]] == ["no datapoint"]
+    assert [text for *_, text in details["absent"]] == ["no datapoint"]
 
 
 def test_calm_volumes_cost_one_metric_each_and_those_that_matter_three(cli, lab, page, monkeypatch):
@@ -191,8 +191,8 @@ def test_what_the_watchdog_did_and_refused_is_reported_with_its_reason_and_its_m
     assert money["flips_usd"] == pytest.approx(paid, abs=1e-3) == pytest.approx(float(usd), abs=1e-3)
     assert money["saved_by_returning_usd"] == pytest.approx(paid * 100 / 120, rel=1e-3)
     assert money["saved_on_cheaper_targets_usd"] == 0
-    story = data_of(page)["told"][flipped]["story"]
-    assert {"F", "T", "B", "G"} <= {letter for _, letter, *_ in story}
+    letters = data_of(page)["told"][flipped]["story"]
+    assert {"F", "T", "B", "G"} <= {letter for _, letter, *_ in letters}
 
 
 def test_a_stay_on_gp3_that_costs_less_has_saved_what_it_cost_less(cli, lab, page):
@@ -212,7 +212,7 @@ def test_a_stay_on_gp3_that_costs_less_has_saved_what_it_cost_less(cli, lab, pag
     assert "Saved $0.03 in that time: targets that cost less" in visible_text(page)
 
 
-def test_what_could_be_saved_is_said_apart_from_what_was(cli, lab, page):
+def test_possible_savings_are_reported_apart_from_actual_ones(cli, lab, page):
     add_calm(lab)
     cli.run("report", "--html", page)
     # gp2 of 100 GiB 10.00, gp3 with 128 MiB/s 8.12
@@ -352,14 +352,14 @@ def test_expensive_reads_need_confirmation(cli, lab, page, monkeypatch):
 
 def test_an_unreadable_picture_hides_nothing_else(cli, lab, page):
     calm = add_calm(lab)
-    lost = add_calm(lab, "lost")
+    unreadable = add_calm(lab, "lost")
     lab.faults.add(Fault(action="GetMetricData", code="AccessDenied", status=403, every=2))
     result = cli.run("report", "--html", page)
     assert result.code == 1
     assert "there is no picture of 2 volumes" in result.err
     data = data_of(page)
     assert row_of(data, calm)["balance"] == 100.0
-    assert set(data["volumes"]["id"]) == {calm, lost}
+    assert set(data["volumes"]["id"]) == {calm, unreadable}
     assert "Not read:" in visible_text(page)
 
 
@@ -405,7 +405,7 @@ def test_names_are_escaped_in_the_page(cli, lab, page):
     assert text.count("</style") == 1
 
 
-def test_without_what_pages_are_made_with_it_says_what_to_install(cli, lab, page, monkeypatch):
+def test_without_the_libraries_for_pages_it_names_what_to_install(cli, lab, page, monkeypatch):
     monkeypatch.setattr("burstctl.report.page.find_spec", lambda name: None)
     result = cli.run("report", "--html", page)
     assert result.code == 2

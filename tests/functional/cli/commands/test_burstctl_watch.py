@@ -62,7 +62,7 @@ def test_once_evaluates_records_and_alerts(cli, lab):
         ]
 
 
-def test_once_in_json_is_one_object_and_says_what_was_proposed(cli, lab):
+def test_once_in_json_is_one_object_and_lists_what_was_proposed(cli, lab):
     add_critical(lab)
 
     report = cli.run("watch", "--once", "--json").document

@@ -23,7 +23,7 @@ AUTO = {"burstwatch:mode": "auto"}
 
 
 def run_passes(cli, lab, count, *, every_s=300):
-    """So many passes of a watchdog that may act; what the last one came to."""
+    """This many passes of a watchdog that may act; the result of the last one."""
     for _ in range(count):
         lab.clock.advance(every_s)
         result = cli.run("watch", "--act", "--passes", "1")
@@ -77,7 +77,7 @@ def test_volumes_read_a_moment_ago_are_not_read_again_for_each_modification(cli,
     assert lab.faults.call_counts()["DescribeVolumes"] - before <= 5
 
 
-def test_without_act_it_says_so_and_modifies_nothing(cli, lab):
+def test_without_act_it_reports_that_it_modifies_nothing(cli, lab):
     volume_id = add_critical(lab, tags=AUTO)
 
     result = cli.run("watch", "--once")
@@ -269,7 +269,7 @@ def test_assess_shows_the_state_of_flips_and_holds(cli, lab):
 
 
 def test_the_pause_after_a_failure_is_not_reported_as_a_refusal(cli, lab):
-    """The alert of the failure says when it is tried again: nobody needs a second one about that."""
+    """The alert of the failure says when it is tried again: no one needs a second one about that."""
     volume_id = add_exhausted(lab, tags=AUTO)
     lab.faults.add(Fault(action="ModifyVolume", code="UnauthorizedOperation", status=403))
     first = cli.run("watch", "--act", "--once")
@@ -344,7 +344,7 @@ def test_a_return_that_cannot_be_made_is_reported_daily(cli, lab, tags):
     assert "left on target" in run_passes(cli, lab, 1, every_s=86_400).err
 
 
-def test_with_all_flips_stopped_a_volume_left_on_its_target_says_that_this_is_why(cli, lab):
+def test_a_volume_left_on_its_target_names_the_stop_of_all_flips_as_the_reason(cli, lab):
     add_exhausted(lab, tags=AUTO | {"burstwatch:target": "io1"})
     cli.run("watch", "--act", "--once")
     lab.clock.advance(3600)
@@ -382,7 +382,7 @@ def test_with_all_flips_stopped_a_timed_manual_flip_is_left_as_well(cli, lab):
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
 
 
-def test_a_volume_that_is_ignored_since_its_flip_is_left_and_says_that_this_is_why(cli, lab):
+def test_a_volume_ignored_since_its_flip_is_left_and_names_that_as_the_reason(cli, lab):
     volume_id = flip_to_io1(cli, lab)
     lab.fleet.set_tags(volume_id, {"burstwatch:ignore": "true"})
 

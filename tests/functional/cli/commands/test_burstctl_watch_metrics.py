@@ -336,7 +336,7 @@ def test_nothing_listens_any_more_when_the_watch_is_over(cli, lab):
         fetch(ADDRESS.search(result.err)[1])
 
 
-def test_a_port_that_is_taken_is_a_usage_error_before_aws_is_asked_anything(cli, lab):
+def test_a_port_that_is_taken_is_a_usage_error_before_any_call_to_aws(cli, lab):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         result = cli.run("watch", "--metrics-port", port)
@@ -380,7 +380,7 @@ def test_invalid_option_combinations_are_usage_errors(cli, lab, arguments, messa
     assert message in result.err
 
 
-def test_beyond_loopback_it_says_that_names_can_be_read(cli, lab):
+def test_beyond_loopback_it_warns_that_names_can_be_read(cli, lab):
     add_calm(lab)
     text = cli.run("watch", "--passes", "1", "--metrics-port", "0", "--metrics-address", "0.0.0.0").err
     assert "whoever reaches this address reads the names of your volumes" in text

@@ -85,7 +85,7 @@ def test_no_window_at_all_is_reported(cli, lab):
     assert "there is no window: the policy defines none, and no volume's tag names one" in result.err
 
 
-def test_a_start_lists_the_volumes_it_flips_and_asks(cli, lab):
+def test_a_start_lists_the_volumes_it_flips_and_requests_confirmation(cli, lab):
     volume_id = add_calm(lab, tags=RELEASE)
     propose_only = add_calm(lab, "shy", tags={"burstwatch:window": "release"})
 
@@ -168,7 +168,7 @@ def test_a_stop_of_what_comes_much_later_does_nothing(cli, lab):
 
 
 @pytest.mark.parametrize("command", [["start", "nope", "--yes"], ["stop", "nope"]])
-def test_a_name_that_nobody_knows_is_a_usage_error_and_the_known_ones_are_listed(cli, lab, command):
+def test_an_unknown_name_is_a_usage_error_and_the_known_ones_are_listed(cli, lab, command):
     add_calm(lab, tags=RELEASE)
 
     result = cli.run("window", *command)
@@ -184,7 +184,7 @@ def test_a_start_without_a_terminal_needs_a_yes(cli, lab):
     assert lab.faults.call_counts() == {}
 
 
-def test_a_window_for_nobody_can_be_started_and_says_so(cli, lab):
+def test_a_window_without_volumes_can_be_started_and_is_reported_as_empty(cli, lab):
     result = cli.run("window", "start", "manual", "--yes")
 
     assert result.code == 0

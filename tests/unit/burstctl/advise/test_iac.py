@@ -13,7 +13,7 @@ from support.builders.core_values import GP2, GP3, a_volume, a_volume_as
 
 
 def an_advice(*, critical=False, **volume):
-    """Of a volume nobody saw anything of: gp3 with 3,000 IOPS and the 128 MiB/s it has, or io2."""
+    """Of a volume without any data: gp3 with 3,000 IOPS and the 128 MiB/s it has, or io2."""
     return advise(
         AdviceInput(
             volume=a_volume(**volume),

@@ -225,7 +225,7 @@ def test_a_gp3_held_back_at_what_it_has_is_made_larger():
     assert advice.target == gp3(3_688)
 
 
-def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_says_so():
+def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_reports_it():
     # 8 GiB have 8 x 500 = 4,000 IOPS at most, and 4,000 / 4 = 1,000 MiB/s with them; 990 x 1.25 are wanted.
     volume = a_volume_as(gp3(4_000, 1_000), 8)
     advice = advise(a_case(volume=volume, usage=a_usage(1_000, 990)))
@@ -236,9 +236,9 @@ def test_a_gp3_held_back_at_the_limit_of_its_size_stays_and_the_advice_says_so()
     )
 
 
-@pytest.mark.parametrize(("period_s", "words"), [(60, "minute"), (300, "5-minute mean")])
-def test_periods_are_minutes_or_means(period_s, words):
-    assert describe_period(period_s) == words
+@pytest.mark.parametrize(("period_s", "text"), [(60, "minute"), (300, "5-minute mean")])
+def test_periods_are_minutes_or_means(period_s, text):
+    assert describe_period(period_s) == text
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_the_percentile_is_a_value_that_was_served(percentile, value):
 # --- laws
 
 without_deadline = settings(max_examples=150, deadline=None)
-"""A machine that is busy with something else is no fault of the core."""
+"""A machine that is busy with something else does not count against the core."""
 
 sizes = st.one_of(st.integers(1, 300), st.integers(1, 16_384))
 iops_served = st.one_of(st.none(), st.floats(0, 3_000), st.floats(0, 16_000))

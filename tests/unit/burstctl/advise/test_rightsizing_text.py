@@ -187,7 +187,7 @@ def test_a_type_that_does_not_take_the_size_is_not_an_option(size_gib, kinds):
     assert set(options) - {STAY, "flip"} == kinds
 
 
-def test_an_option_that_will_not_do_says_what_it_has_and_what_is_needed():
+def test_an_option_that_will_not_do_names_what_it_has_and_what_is_needed():
     # io1 has 50 IOPS a GiB: 400 at 8, 500 at 10; at 256 KiB these are 125 MiB/s
     assert options_of(a_volume_as(GP2, size_gib=8))["io1"].shortfall == (
         "it has 400 IOPS at 8 GiB, 3,000 are needed"

@@ -206,8 +206,8 @@ def test_a_modification_is_reported_as_aws_does_and_the_volume_shows_it_while_aw
     states = [volume.modification_at(minute(nth)).state for nth in (10, 11, 19, 20)]
     assert states == ["modifying", "optimizing", "optimizing", "completed"]
     assert volume.volume_at(minute(10)).volume_type == "gp2"
-    shown = volume.volume_at(minute(11))
-    assert (shown.volume_type, shown.provisioned_iops) == ("io1", 3_000)
+    replayed = volume.volume_at(minute(11))
+    assert (replayed.volume_type, replayed.provisioned_iops) == ("io1", 3_000)
     reported = volume.modification_at(minute(15))
     assert reported.original.volume_type == "gp2"
     assert reported.target.configuration() == IO1
@@ -284,7 +284,7 @@ def test_a_tagged_volume_is_never_skipped_as_calm(settings):
     "balance",
     [
         [100.0] * 30 + [96.9] + [100.0] * 30,  # it leaves calm
-        [100.0] * 30 + [nan] * 6 + [100.0] * 30,  # nobody knows what was meanwhile
+        [100.0] * 30 + [nan] * 6 + [100.0] * 30,  # nothing is known of that time
         [100.0, 97.1],  # 2.9 % in three minutes would be 870 a second: empty in 100 minutes, not calm by far
         [nan] * 60,
     ],
@@ -323,8 +323,8 @@ def replay_recording(recording, *moves, policy=None, minutes=None):
 
 def test_minutes_on_the_target_are_avoided_and_those_on_the_way_are_not():
     # empty from minute 10 to 69; out at 15, there at 25; back at 55, there at 65
-    dry = [50.0] * 10 + [0.0] * 60 + [50.0] * 10
-    result = replay_recording(a_recording(dry, [300.0] * 80), (15, IO1), (55, GP2))
+    balances = [50.0] * 10 + [0.0] * 60 + [50.0] * 10
+    result = replay_recording(a_recording(balances, [300.0] * 80), (15, IO1), (55, GP2))
     assert result.stalls == Stalls(recorded=60, avoided=30, eased=20, added=0)
     assert result.stalls.left == 30
     assert (result.flips, result.returns, result.ends_on_target) == (1, 1, False)

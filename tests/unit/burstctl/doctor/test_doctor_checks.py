@@ -53,8 +53,8 @@ class NoContext:
 
     stack = None
 
-    def aws_command(self, *words):
-        return " ".join(["aws", *words])
+    def aws_command(self, *arguments):
+        return " ".join(["aws", *arguments])
 
 
 def a_check(name="odd", examine=lambda _context: (), **fields):
@@ -104,10 +104,10 @@ def test_a_check_that_fails_keeps_what_it_had_found_and_hides_no_other():
 
 
 def test_a_shared_failure_is_reported_by_its_owner_alone():
-    def ask(_context):
+    def check(_context):
         raise LookupFailedError("owner", a_failure(FailureKind.UNREACHABLE))
 
-    result = run_all_checks(a_check("owner", ask), a_check("other", ask))
+    result = run_all_checks(a_check("owner", check), a_check("other", check))
 
     assert result["owner"][0].verdict is Verdict.BROKEN
     assert result["other"] == [skipped("not known, because of what is said at owner")]
@@ -191,8 +191,8 @@ def test_what_ends_a_check_early(error, verdict, trouble):
 # Access
 
 
-def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left=None):
-    expires_at = None if left is None else NOON + timedelta(minutes=left)
+def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left_min=None):
+    expires_at = None if left_min is None else NOON + timedelta(minutes=left_min)
     return Caller(
         identity=CallerIdentity(account="1", arn=arn),
         method=method,
@@ -205,9 +205,9 @@ def a_caller(arn="arn:aws:sts::1:assumed-role/ops/ann", method="sso", left=None)
     ("caller", "verdict", "message"),
     [
         (a_caller(), Verdict.OK, "by sso"),
-        (a_caller(left=5), Verdict.OK, "until 2026-11-20T12:05:00Z and then renewed"),
-        (a_caller(method="env", left=50), Verdict.OK, "until 2026-11-20T12:50:00Z"),
-        (a_caller(method="env", left=5), Verdict.WARNING, "they end in 5 min"),
+        (a_caller(left_min=5), Verdict.OK, "until 2026-11-20T12:05:00Z and then renewed"),
+        (a_caller(method="env", left_min=50), Verdict.OK, "until 2026-11-20T12:50:00Z"),
+        (a_caller(method="env", left_min=5), Verdict.WARNING, "they end in 5 min"),
         (a_caller(arn="arn:aws:iam::1:root"), Verdict.WARNING, "root user's"),
     ],
 )
@@ -445,7 +445,7 @@ class FakeResponse(BytesIO):
         (429, "rate_limited", Verdict.BROKEN, Trouble.FAILED),
     ],
 )
-def test_what_slack_says_to_a_message_that_it_must_refuse(status, body, verdict, trouble):
+def test_the_answer_of_slack_to_a_message_that_it_must_refuse(status, body, verdict, trouble):
     posted = []
 
     def open_url(request, **_):
@@ -566,7 +566,7 @@ def test_equal_findings_are_merged_with_all_their_subjects():
 
 
 def test_permissions_are_tried_at_once_so_that_silence_is_waited_for_once(monkeypatch):
-    """Seven calls that nobody answers, one after the other, would take more than a minute."""
+    """Seven calls that no one answers, one after the other, would take more than a minute."""
     barrier = Barrier(3, timeout=60)
     reads = [
         (Permission(f"ec2:Do{item}", Importance.REQUIRED, "it"), lambda _: barrier.wait()) for item in "abc"

@@ -40,7 +40,7 @@ LEFT_AT_S, ON_TARGET_AT_S, RETURN_AT_S, RETURNED_AT_S = at("12:00"), at("12:10")
 def rising(
     first: str, count: int, start_pct: float, *, per_minute: float = PCT_PER_MINUTE, every_min: int = 1
 ):
-    """Minima of so many periods, from the balance at the start of the first."""
+    """Minima of this many periods, from the balance at the start of the first."""
     begins = int(at(first))
     return [(begins + 60 * every_min * n, start_pct + per_minute * every_min * n) for n in range(count)]
 
@@ -309,20 +309,20 @@ def test_indistinguishable_hypotheses_are_predicted(balance_pct, away_min, pairs
 
 def test_a_bucket_earns_first_at_worst_and_pays_first_at_best():
     """In a minute 18,000 are earned and 30,000 taken: near full some of it is lost, near nothing not paid."""
-    earned, spent = Bounds(18_000, 18_000), Bounds(30_000, 30_000)
+    earned, used = Bounds(18_000, 18_000), Bounds(30_000, 30_000)
 
-    assert burst_model(Bounds(FULL_CREDITS, FULL_CREDITS), earned, spent) == Bounds(
+    assert burst_model(Bounds(FULL_CREDITS, FULL_CREDITS), earned, used) == Bounds(
         FULL_CREDITS - 30_000, FULL_CREDITS - 12_000
     )
-    assert burst_model(Bounds(0, 0), earned, spent) == Bounds(0, 18_000)
-    assert burst_model(Bounds(100_000, 100_000), earned, spent) == Bounds(88_000, 88_000)
+    assert burst_model(Bounds(0, 0), earned, used) == Bounds(0, 18_000)
+    assert burst_model(Bounds(100_000, 100_000), earned, used) == Bounds(88_000, 88_000)
 
 
 def test_burst_or_idle_includes_keeping_the_balance():
-    earned, spent = Bounds(17_100, 18_900), Bounds(9_000, 11_000)
+    earned, used = Bounds(17_100, 18_900), Bounds(9_000, 11_000)
 
-    assert burst_or_idle_model(Bounds(50_000, 60_000), earned, spent) == Bounds(39_000, 78_900)
-    assert refill_model(Bounds(50_000, 60_000), earned, spent) == Bounds(56_100, 78_900)
+    assert burst_or_idle_model(Bounds(50_000, 60_000), earned, used) == Bounds(39_000, 78_900)
+    assert refill_model(Bounds(50_000, 60_000), earned, used) == Bounds(56_100, 78_900)
     assert refill_model(Bounds(0, FULL_CREDITS), earned, Bounds(0, 20_000)) == Bounds(0, FULL_CREDITS)
 
 

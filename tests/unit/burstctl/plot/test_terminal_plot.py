@@ -133,8 +133,8 @@ def rendered_lines(plotted, width=80, height=24, glyphs=UNICODE_GLYPHS) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_picture_is_as_drawn(name, request):
-    story, width, height, glyphs = CASES[name]
-    drawn, path = rendered_lines(story(), width, height, glyphs), PICTURES / f"{name}.txt"
+    make_history, width, height, glyphs = CASES[name]
+    drawn, path = rendered_lines(make_history(), width, height, glyphs), PICTURES / f"{name}.txt"
     if request.config.getoption("--rewrite"):
         path.write_text(drawn)
     assert drawn == path.read_text(), "if this is meant, draw it with --rewrite and look at the difference"
@@ -216,17 +216,17 @@ def test_an_interval_without_known_ends_fills_the_chart():
 
 def test_surplus_events_are_counted_and_the_newest_shown():
     marks = a_bad_day().timeline.events
-    shown, earlier = newest_events(marks, 3)
-    assert (list(shown), earlier) == (list(marks[-2:]), len(marks) - 2)
+    newest, earlier = newest_events(marks, 3)
+    assert (list(newest), earlier) == (list(marks[-2:]), len(marks) - 2)
     assert newest_events(marks, len(marks)) == (marks, 0)
 
 
 @pytest.mark.parametrize(
-    ("room", "words"),
+    ("room", "expected"),
     [(30, "by anna: snapshot running"), (20, "by anna: snapshot"), (9, "by anna"), (7, "by"), (1, "…")],
 )
-def test_what_does_not_fit_loses_its_last_words_first(room, words):
-    assert fit_text("by anna: snapshot running", room) == words
+def test_what_does_not_fit_loses_its_last_words_first(room, expected):
+    assert fit_text("by anna: snapshot running", room) == expected
 
 
 def test_a_forecast_of_days_carries_its_day():
@@ -292,12 +292,12 @@ def letter_columns(letters_at, *, end=20):
         ([(n, letter) for n in range(3) for letter in "RCHE"], "ERCHE"),
     ],
 )
-def test_a_letter_stands_at_its_time_or_close_by_and_never_after_now(letters_at, row):
+def test_a_letter_is_at_its_time_or_close_by_and_never_after_now(letters_at, row):
     """Of letters for which there is no room those that matter least are left to the list."""
     assert letter_columns(letters_at) == row
 
 
-def test_a_month_of_events_stands_where_it_happened():
+def test_a_month_of_events_is_placed_where_it_happened():
     many = [
         a_level(f"{hour:02}:{n:02}", "warning", "critical") for hour in (7, 8, 9) for n in range(0, 59, 5)
     ]
@@ -309,12 +309,12 @@ def test_a_month_of_events_stands_where_it_happened():
 
 
 @pytest.mark.parametrize(
-    ("step_s", "period_s", "words"),
+    ("step_s", "period_s", "expected"),
     [(20, 60, "a minute"), (61, 60, "a minute"), (360, 60, "6 min"), (600, 3600, "60 min"),
      (18_000, 60, "5 h")],
 )  # fmt: skip
-def test_over_how_long_a_column_chooses(step_s, period_s, words):
-    assert format_bin_width(step_s, period_s) == words
+def test_over_how_long_a_column_chooses(step_s, period_s, expected):
+    assert format_bin_width(step_s, period_s) == expected
 
 
 def test_operations_are_drawn_up_to_the_burst_where_they_came_near_and_else_so_that_they_are_seen():

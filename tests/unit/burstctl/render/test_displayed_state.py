@@ -30,9 +30,9 @@ from support.builders.core_values import (
 )
 
 NOW_S = at("12:00")
-ASKED_S = int(at("11:48"))
+REQUESTED_S = int(at("11:48"))
 CHANGING = a_flip(
-    status=FlipStatus.IN_PROGRESS, reached_at_s=None, requested_at_s=ASKED_S, started_at_s=ASKED_S
+    status=FlipStatus.IN_PROGRESS, reached_at_s=None, requested_at_s=REQUESTED_S, started_at_s=REQUESTED_S
 )
 
 
@@ -60,7 +60,7 @@ REFILLED_AND_FALLING = balances(*[97.0] * 46, *_RISING, 98.8, 98.6, 98.4, 98.2, 
 """It refilled within the hour, so that the whole hour shows no fall, and has fallen for five minutes."""
 
 
-def test_a_volume_that_falls_unsteadily_is_not_said_to_have_no_fall_nor_to_be_draining():
+def test_a_volume_that_falls_unsteadily_is_reported_neither_as_steady_nor_as_draining():
     _, text = explain(a_decision(an_assessment(REFILLED_AND_FALLING)))
     assert "over 5 min: 180 credits/s" in text["Drains"]
     why = "it falls, but not steadily: over 60 min it has not fallen"
@@ -69,7 +69,7 @@ def test_a_volume_that_falls_unsteadily_is_not_said_to_have_no_fall_nor_to_be_dr
     assert "Began" not in text
 
 
-def test_the_table_does_not_say_not_draining_beside_a_drain():
+def test_the_table_does_not_print_not_draining_beside_a_drain():
     decision = a_decision(an_assessment(REFILLED_AND_FALLING))
     assert describe_depletion(decision, NOW_S) == "no steady drain"
     assert round(decision.assessment.forecast.drain_per_s) == 180
@@ -112,7 +112,7 @@ def test_a_calm_volume_has_nothing_to_do_first():
 # -- a volume that refills says so
 
 
-def test_an_exhausted_volume_that_refills_says_so_everywhere():
+def test_an_exhausted_volume_that_refills_is_reported_as_refilling_everywhere():
     decision = a_decision(an_assessment(draining_to(3, -0.2, count=14)), a_state(level=Level.EXHAUSTED))
     lines, text = explain(decision)
     assert lines == ["EXHAUSTED: refilling, full in 8 h"]
@@ -144,7 +144,7 @@ def test_a_volume_that_aws_is_changing_is_shown_as_changing(direction):
     assert text["Next step"].startswith("wait until AWS is done: ")
 
 
-def test_the_alert_of_a_volume_that_aws_is_changing_says_that_first():
+def test_the_alert_of_a_volume_that_aws_is_changing_begins_with_that():
     [alert] = explained_in_progress(balances(*[0.0] * 20)).alerts
     assert alert.kind is AlertKind.EXHAUSTED, "it is still one that wakes people"
     assert format_title(alert) == (

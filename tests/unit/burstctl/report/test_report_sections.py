@@ -210,7 +210,7 @@ def test_money_is_distinguished_by_where_it_comes_from():
     assert money.saved_by_return_usd == pytest.approx(0.20)
     assert money.saved_on_cheaper_usd == pytest.approx(0.04)
     assert (money.flips, money.returns, money.on_target, money.on_target_usd_per_month) == (2, 1, 1, 10.0)
-    # 100 GiB: 10.00 less 8.00 and 3 MiB/s at 0.04; 2 GiB: 0.20 less 0.16 and 0.12, which is dearer
+    # 100 GiB: 10.00 less 8.00 and 3 MiB/s at 0.04; 2 GiB: 0.20 less 0.16 and 0.12, which is more expensive
     assert (money.gp3.volumes, money.gp3.gp2_volumes) == (1, 2)
     assert money.gp3.usd_per_month == pytest.approx(1.88)
 
@@ -240,8 +240,8 @@ def test_an_intent_shows_its_outcome_and_levels_only_in_the_volume_history():
         (ActivityKind.FLIPPED, False, "F"),
     ]
     assert count_activities(activities)["flipped"] == 1
-    [lost] = read_activities([intent])
-    assert not lost.is_secondary
+    [activity] = read_activities([intent])
+    assert not activity.is_secondary
 
 
 def test_a_change_that_is_stuck_is_not_counted_as_failed():
@@ -269,11 +269,11 @@ def test_external_changes_and_windows_are_described():
 
 
 @pytest.mark.parametrize(
-    ("span", "words"),
+    ("span", "text"),
     [(timedelta(hours=24), "24 h"), (timedelta(days=7), "7 days"), (timedelta(minutes=90), "90 min")],
 )
-def test_a_duration_is_formatted_for_people(span, words):
-    assert format_lookback(span) == words
+def test_a_duration_is_formatted_for_people(span, text):
+    assert format_lookback(span) == text
 
 
 def test_external_intervals_are_not_our_cost():

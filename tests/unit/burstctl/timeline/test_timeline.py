@@ -62,7 +62,7 @@ def test_of_a_period_with_only_reads_or_writes_the_known_half_is_a_minimum():
 
 
 def test_a_period_that_is_not_over_has_no_rate_yet():
-    # 100 a second: five minutes are 30,000, and two of them 12,000, which is no fall to 40
+    # 100 a second: five minutes are 30,000, and two of them 12,000, which is not a fall to 40
     ops = Series((0, 300), (30_000.0, 12_000.0))
     for now_s in (420, 600, 719):
         timeline = build_timeline(
@@ -183,10 +183,10 @@ def test_a_volume_that_does_not_drain_has_a_bound_and_no_estimate():
 
 
 def test_empty_and_unknown_volumes_have_no_forecast_cone():
-    dry = falling("11:00", 0, 0, 60)
-    assert a_chronology(a_history(dry), assessment=an_assessment(dry)).forecast_cone is None
-    assert a_chronology(a_history(dry)).forecast_cone is None
-    assert a_chronology(a_history(dry), assessment=an_assessment(Series())).forecast_cone is None
+    empty = falling("11:00", 0, 0, 60)
+    assert a_chronology(a_history(empty), assessment=an_assessment(empty)).forecast_cone is None
+    assert a_chronology(a_history(empty)).forecast_cone is None
+    assert a_chronology(a_history(empty), assessment=an_assessment(Series())).forecast_cone is None
 
 
 def test_a_forecast_far_away_takes_no_more_than_three_quarters_of_what_was_seen():
@@ -244,7 +244,7 @@ def test_the_level_is_ok_until_an_evaluation_saw_a_drain():
     ], "nothing was seen before nine"
 
 
-def test_a_level_that_is_written_down_stands_whatever_the_balance():
+def test_a_level_that_is_written_down_stays_whatever_the_balance():
     entries = [a_level("09:30", "warning", "ok"), a_level("11:45", "ok", "watch")]
     timeline = a_chronology(a_history(falling("09:00", 50, 0, 180)), start="09:00", entries=entries)
     assert levels(timeline)[0] == (at("09:00"), at("09:30"), "warning")

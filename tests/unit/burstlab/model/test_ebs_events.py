@@ -53,7 +53,7 @@ def test_a_modification_sends_an_event_at_each_of_its_states_in_aws_shape():
 
 def test_the_lifecycle_of_a_volume_emits_events():
     fleet = a_fleet()
-    fleet.add(LabVolume(size_gib=100))  # older than the fleet: nothing to tell
+    fleet.add(LabVolume(size_gib=100))  # older than the fleet: nothing to report
     volume_id = fleet.add(LabVolume(size_gib=100, created_at=START))
     fleet.clock.advance(60)
     fleet.detach(volume_id)

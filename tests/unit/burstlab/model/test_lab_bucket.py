@@ -31,13 +31,13 @@ AWS_EXAMPLES = [(1, 1_862, 54_000), (100, 2_000, 18_000), (334, 2_703, 5_389), (
 
 
 @pytest.mark.parametrize(("size_gib", "burst_s", "refill_s"), AWS_EXAMPLES)
-def test_a_full_bucket_lasts_and_refills_as_long_as_the_user_guide_says(size_gib, burst_s, refill_s):
+def test_a_full_bucket_lasts_and_refills_as_long_as_the_user_guide_states(size_gib, burst_s, refill_s):
     baseline = baseline_iops(size_gib)
-    draining, dry = split_at_changes(
+    draining, empty = split_at_changes(
         baseline=baseline, credits_now=FULL_CREDITS, demand_iops=3_000, seconds=100_000
     )
     assert draining.duration_s == pytest.approx(burst_s, abs=0.5)
-    assert (dry.served_iops, dry.credits_after) == (baseline, 0)
+    assert (empty.served_iops, empty.credits_after) == (baseline, 0)
     refilling, full = split_at_changes(baseline=baseline, credits_now=0, demand_iops=0, seconds=100_000)
     assert refilling.duration_s == pytest.approx(refill_s, abs=0.5)
     assert full.credits_after == FULL_CREDITS
@@ -49,7 +49,7 @@ def test_an_empty_bucket_serves_its_baseline_and_loses_the_rest():
 
 
 def test_queued_demand_is_served_later_at_full_burst():
-    # 60 s at 4,000: 3,000 are served, 1,000/s wait, 60,000 in all. Then nothing is asked for 60 s: they are
+    # 60 s at 4,000: 3,000 are served, 1,000/s wait, 60,000 in all. Then no request comes for 60 s: they are
     # gone after 20 s at 3,000, and 40 s earn 300/s. Left: 5.4 M - 60*2,700 - 20*2,700 + 40*300 = 5,196,000
     busy = serve(baseline=300, credits_now=FULL_CREDITS, demand_iops=4_000, seconds=60, backlog_ops=0)
     assert busy.backlog_ops == 60_000

@@ -94,8 +94,8 @@ def test_minutes_equal_stepping_second_by_second_however_often_one_looks(
         ("BurstBalance", "Average"),
         ("VolumeReadOps", "Sum"),
     ):
-        shown = {minute: datapoint[metric, statistic] for minute, datapoint in expected.items()}
-        assert datapoints(fleet, volume_id, metric, statistic) == pytest.approx(shown, rel=1e-9, abs=1e-6)
+        published = {minute: datapoint[metric, statistic] for minute, datapoint in expected.items()}
+        assert datapoints(fleet, volume_id, metric, statistic) == pytest.approx(published, rel=1e-9, abs=1e-6)
     assert fleet.truth(volume_id).credits == pytest.approx(credits_after, abs=1e-2)
 
 
@@ -130,7 +130,7 @@ def minutes_by_second(steps, size_gib, balance_pct, seconds, late_s, open_minute
 
 
 def test_a_volume_reports_when_it_emptied_and_how_long_it_stalled():
-    # 8 GiB, 10 % = 540,000 credits, 1,000 IOPS: 900/s, dry after 600 s; then 900/s are lost for 300 s
+    # 8 GiB, 10 % = 540,000 credits, 1,000 IOPS: 900/s, empty after 600 s; then 900/s are lost for 300 s
     fleet = a_fleet()
     volume_id = fleet.add(LabVolume(size_gib=8, load="steady:1000", balance_pct=10))
     fleet.clock.advance(900)
@@ -161,7 +161,7 @@ def test_the_incident_a_container_after_the_five_thousandth_stalls():
 
 
 def test_queued_demand_waits_and_is_served_when_the_load_is_gone():
-    # dry after 600 s as above; 300 s leave 270,000 waiting, worked off at 100/s
+    # empty after 600 s as above; 300 s leave 270,000 waiting, worked off at 100/s
     fleet = a_fleet(queued=True)
     volume_id = fleet.add(LabVolume(size_gib=8, load="steady:1000", balance_pct=10))
     fleet.clock.advance(900)
@@ -205,14 +205,14 @@ def test_no_balance_is_published_for(volume, chosen):
     assert datapoints(fleet, volume_id) == {}
 
 
-def test_a_large_volume_publishes_a_hundred_where_the_setting_says_so():
+def test_a_large_volume_publishes_a_hundred_if_the_setting_requires_it():
     fleet = a_fleet(large_publish=True)
     volume_id = fleet.add(LabVolume(size_gib=1_000, load="steady:3000"))
     fleet.clock.advance(120)
     assert datapoints(fleet, volume_id) == {0: 100, 1: 100}
 
 
-def test_an_idle_volume_is_silent_where_the_setting_says_so():
+def test_an_idle_volume_is_silent_if_the_setting_requires_it():
     fleet = a_fleet(idle_publishes=False)
     volume_id = fleet.add(LabVolume(size_gib=100, load="steady:900", balance_pct=50))
     fleet.clock.advance(120)
@@ -279,7 +279,7 @@ def test_a_fixed_lag_holds_a_datapoint_back_after_the_end_of_its_minute():
     assert sorted(datapoints(fleet, volume_id)) == [0]
 
 
-def test_a_varying_lag_is_the_same_whenever_one_asks_and_stays_in_its_bounds():
+def test_a_varying_lag_is_the_same_for_every_read_and_stays_in_its_bounds():
     fleet = a_fleet(lag_s=60, lag_most_s=300, seed=7)
     volume_id = fleet.add(LabVolume(size_gib=100))
     published_at = {}
@@ -436,7 +436,7 @@ def test_a_balance_may_come_every_five_minutes_and_operations_every_minute():
 
 
 def an_identical_volume(fleet, volume_id):
-    """The same life, told every minute."""
+    """The same life, reported every minute."""
     twin = a_fleet()
     twin.add(LabVolume(size_gib=100, load="steady:1300", volume_id=volume_id))
     twin.clock.advance(fleet.clock.now_s() - START_S)

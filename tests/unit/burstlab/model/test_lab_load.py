@@ -65,7 +65,7 @@ def test_nightly_batch_that_begins_before_midnight_ends_after_it():
         ("steady:1000+60@256%40", 400, 600, 256),
     ],
 )
-def test_a_load_says_how_large_its_operations_are_and_which_are_reads(text, reads, writes, kib):
+def test_a_load_states_how_large_its_operations_are_and_which_are_reads(text, reads, writes, kib):
     load = parse_load(text)
     assert load.segment(MIDNIGHT_S, MIDNIGHT_S)[:2] == pytest.approx((reads, writes))
     assert get_operation_kib(load) == kib

@@ -29,7 +29,7 @@ def a_volume(fleet, size_gib=100, **fields):
 
 
 def at(fleet, seconds):
-    """Let time pass until so many seconds after the start."""
+    """Let time pass until this many seconds after the start."""
     fleet.clock.advance(seconds - (fleet.clock.now_s() - START_S))
 
 
@@ -249,8 +249,8 @@ def test_while_returning_to_gp2_a_burst_counts_if_credits_are_expected(
     assert fleet.truth(volume_id).credits == balance_pct * 54_000
 
 
-def test_what_is_asked_is_served_as_far_as_the_way_has_come():
-    # dry at 300; percent p lasts 10 s and serves 300 + 27 p: 60 * 300 + 10 * (100 * 300 + 27 * 4,950)
+def test_demand_is_served_as_far_as_the_volume_has_advanced():
+    # empty at 300; percent p lasts 10 s and serves 300 + 27 p: 60 * 300 + 10 * (100 * 300 + 27 * 4,950)
     fleet = a_fleet()
     volume_id = a_volume(fleet, load="steady:5000", balance_pct=0)
     fleet.modify(volume_id, volume_type="gp3", iops=3_000)

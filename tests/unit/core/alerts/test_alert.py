@@ -236,7 +236,7 @@ def test_no_number_in_a_document_is_an_instant(alert):
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
-def test_no_sentence_says_what_the_title_said(alert):
+def test_no_sentence_repeats_the_title(alert):
     text = [sentence.rstrip(".") for sentence in format_sentences(alert)]
     assert len(set(text)) == len(text)
     assert not any(sentence in format_title(alert) for sentence in text)
@@ -245,22 +245,22 @@ def test_no_sentence_says_what_the_title_said(alert):
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
-def test_a_command_says_which_region_it_is_for(alert):
+def test_a_command_names_its_region(alert):
     is_for_shell = alert.action is not None and is_command(alert.action)
     assert not is_for_shell or " --region us-east-1" in alert.action or "policy" in alert.action
 
 
 @pytest.mark.parametrize("alert", ONE_OF_EACH, ids=lambda alert: alert.kind)
-def test_every_kind_has_something_to_say(alert):
+def test_every_kind_has_a_message(alert):
     text = [format_title(alert), *format_sentences(alert)]
     assert all(text)
     assert not any(word in f" {line} " for line in text for word in (" None", "{", "nan", " inf "))
 
 
 def test_the_alert_carries_what_was_wrong_with_the_tags():
-    wishes = VolumeSettings(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
+    settings = VolumeSettings(mode=Mode.PROPOSE, faults=("burstwatch:mode='on' is no mode",))
     assessment = an_assessment(draining_to(18, 3, count=20))
-    decision = decide(assessment, None, wishes, policy=Policy(), context=a_tick_context())
+    decision = decide(assessment, None, settings, policy=Policy(), context=a_tick_context())
     assert decision.alerts[0].evidence["tag_faults"] == ["burstwatch:mode='on' is no mode"]
 
 
@@ -315,7 +315,7 @@ def test_the_runbook_link_is_the_kinds_page(where, link):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "words"),
+    ("seconds", "expected"),
     [
         (0, "0 s"),
         (119.9, "119 s"),
@@ -329,8 +329,8 @@ def test_the_runbook_link_is_the_kinds_page(where, link):
         (273_600, "3 d 4 h"),
     ],
 )
-def test_a_duration_is_as_exact_as_people_need(seconds, words):
-    assert format_duration(seconds) == words
+def test_a_duration_is_as_exact_as_people_need(seconds, expected):
+    assert format_duration(seconds) == expected
 
 
 def test_instants_are_utc_to_the_second():
@@ -356,19 +356,19 @@ def test_an_unknown_volume_has_no_numbers_but_a_reason():
 
 
 @pytest.mark.parametrize(
-    ("balance", "words"),
+    ("balance", "expected"),
     [
         (draining_to(18, 3, count=20), "dry in about 5 min (12:05), not before 12:05 UTC"),
         # 50 % at 0.9 % a minute: 55.6 min; at 3 % a minute 16.7 min; less one.
         (draining_to(50, 0.9, count=40), "dry in about 55 min (12:54), not before 12:15 UTC"),
         (balances(*[50.0] * 20), "not draining; not dry before 12:15 UTC"),
         (balances(*[0.0] * 20), "dry now"),
-        # 90 % at 0.06 % a minute: 25 h, so the day is told as well.
+        # 90 % at 0.06 % a minute: 25 h, so the day is named as well.
         (draining_to(90, 0.06), "not dry before 12:29 UTC, at this pace in about 25 h (12:59 Sat)"),
     ],
 )
-def test_the_forecast_in_words(balance, words):
-    assert format_forecast(describe_forecast(an_assessment(balance), at("12:00"))) == words
+def test_the_forecast_in_words(balance, expected):
+    assert format_forecast(describe_forecast(an_assessment(balance), at("12:00"))) == expected
 
 
 def test_without_a_forecast_there_are_no_words():
@@ -410,7 +410,7 @@ def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
 
 
 @pytest.mark.parametrize(
-    ("balance", "left"),
+    ("balance", "expected"),
     [
         (draining_to(18, 3, count=20), "dry in about 5 min"),
         # 50 % at 0.9 % a minute: 55.6 min, less one
@@ -422,12 +422,12 @@ def test_the_title_names_the_volume_by_all_that_is_known(changes, first, last):
         (draining_to(20, 0.1), "dry in 6 min at the earliest"),
     ],
 )
-def test_the_title_says_how_much_time_is_left(balance, left):
+def test_the_title_states_how_much_time_is_left(balance, expected):
     [alert] = a_decision(an_assessment(balance)).alerts
-    assert format_title(alert) == f"{alert.level}: vol-0a1, {left} (i-0a1)"
+    assert format_title(alert) == f"{alert.level}: vol-0a1, {expected} (i-0a1)"
 
 
-def test_a_reminder_says_still():
+def test_a_reminder_contains_the_word_still():
     tracked = TrackedVolume()
     tracked.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
     tracked.evaluate("12:00", draining_to(18, 3, count=20))
@@ -446,12 +446,12 @@ def test_a_reminder_says_still():
         (draining_to(0.9, 0.1, count=9), "Exhausted because the balance is at or below 1 %"),
     ],
 )
-def test_an_alert_says_which_rule_raised_it(balance, why):
+def test_an_alert_names_the_rule_that_raised_it(balance, why):
     [alert] = a_decision(an_assessment(balance)).alerts
     assert format_sentences(alert)[0] == f"{why}; it was ok."
 
 
-def test_an_exhausted_volume_says_what_it_is_throttled_to():
+def test_an_exhausted_volume_states_what_it_is_throttled_to():
     [alert] = a_decision(an_assessment(balances(*[0.0] * 20), volume=a_volume(8))).alerts
     assert format_title(alert) == "exhausted: vol-0a1 is out of credits, pinned to 100 IOPS (i-0a1)"
     assert format_sentences(alert)[1:] == [
@@ -464,7 +464,7 @@ def test_an_exhausted_volume_says_what_it_is_throttled_to():
     ]
 
 
-def test_a_recovered_volume_says_how_it_is_now():
+def test_a_recovered_volume_reports_how_it_is_now():
     tracked = TrackedVolume()
     tracked.evaluate("10:00", draining_to(18, 3, count=20, newest_starts_at="09:58"))
     # Refilling: 0.5 % a minute = 450 credits/s. 50 % last 1,000 s at the worst, less 60 s.
@@ -488,7 +488,7 @@ def test_a_recovered_volume_says_how_it_is_now():
         ({"balance": Series(), "instance_state": "stopped"}, "instance i-0a1 is stopped"),
     ],
 )
-def test_a_volume_without_data_says_why(evidence, because):
+def test_a_volume_without_data_explains_why(evidence, because):
     tracked = TrackedVolume()
     tracked.evaluate("12:00", draining_to(18, 3, count=20))
     tracked.evaluate("13:00", **evidence)
@@ -576,7 +576,7 @@ IDS = "(vol-0123456789abcdef0, /dev/xvda on i-0fedcba9876543210)"
         ),
     ],
 )
-def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
+def test_the_title_states_what_happened_and_ends_with_the_ids(kind, line):
     assert format_title(EVENTS[kind]) == line
 
 
@@ -687,7 +687,7 @@ def test_the_title_says_what_happened_and_ends_with_the_ids(kind, line):
         ),
     ],
 )
-def test_an_event_says_values_limits_and_the_next_step(kind, sentences, action):
+def test_an_event_states_values_limits_and_the_next_step(kind, sentences, action):
     assert format_sentences(EVENTS[kind]) == sentences
     assert EVENTS[kind].action == action
 
@@ -807,7 +807,7 @@ def test_a_volume_left_after_others_changed_it_is_released_first():
     ("usd_per_month", "cost"),
     [(65.0, "$2.14 a day more"), (-1.88, "$0.06 a day less"), (0.0, "at the same price")],
 )
-def test_a_volume_left_on_its_target_says_what_a_day_costs(usd_per_month, cost):
+def test_a_volume_left_on_its_target_reports_what_a_day_costs(usd_per_month, cost):
     flip = replace(on_target(), usd_per_month=usd_per_month)
     [alert] = alert_after_evaluation(
         a_named_volume(IO1), state_of(flip, level=Level.OK), VolumeSettings(mode=Mode.PROPOSE)
@@ -815,7 +815,7 @@ def test_a_volume_left_on_its_target_says_what_a_day_costs(usd_per_month, cost):
     assert f"after 2 d 0 h, {cost} (vol-" in format_title(alert)
 
 
-def test_what_aws_denies_says_who_lacks_what_and_who_tries_again():
+def test_a_denial_by_aws_names_who_lacks_what_and_who_tries_again():
     alert = refused_by_aws_alert()
     assert format_title(alert) == f"flip failed: ci-7 was not changed to gp3: UnauthorizedOperation {IDS}"
     assert format_sentences(alert)[0].endswith(
@@ -863,7 +863,7 @@ def test_a_failure_at_once_and_one_later_have_the_same_facts():
 
 
 def many_alerts() -> list[Alert]:
-    """25 critical ones dry in 100..124 min, the soonest last, 2 exhausted, one recovered, one gap."""
+    """25 critical ones empty in 100..124 min, the soonest last, 2 exhausted, one recovered, one gap."""
     critical = [
         an_alert(
             AlertKind.DRAINING,
@@ -938,7 +938,7 @@ def test_a_digest_from_before_flips_can_be_reported():
     ) == format_sentences(digest)
 
 
-def test_a_digest_says_what_each_volume_holds():
+def test_a_digest_lists_what_each_volume_holds():
     alerts = [a_draining_alert(volume_id=f"vol-{number}") for number in range(11)]
     assert format_sentences(a_digest(alerts))[1] == "critical: ci-7, 18.0 %, dry in 5 min (12:05 UTC) (vol-0)"
 

@@ -66,7 +66,7 @@ def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
 
 
 @pytest.mark.parametrize(
-    ("forecast", "words"),
+    ("forecast", "expected"),
     [
         (a_forecast(0, 0), "dry now"),
         (a_forecast(0), "no trend yet"),
@@ -78,8 +78,8 @@ def a_forecast(soonest_s=None, span_s=None, drain_per_s=None):
         (a_forecast(HOUR_S, 2 * HOUR_S + 1), "not dry before 13:00 UTC, at this pace in about 2 h (14:00)"),
     ],
 )
-def test_the_forecast_in_words_at_its_edges(forecast, words):
-    assert format_forecast(forecast) == words
+def test_the_forecast_in_words_at_its_edges(forecast, expected):
+    assert format_forecast(forecast) == expected
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
 
 
 @pytest.mark.parametrize(
-    ("forecast", "left"),
+    ("forecast", "expected"),
     [
         (a_forecast(), "is draining"),
         (a_forecast(0), "dry in 1 min at the earliest"),
@@ -109,9 +109,9 @@ def test_a_time_that_is_not_today_carries_its_day(span_s, phrase):
         (a_forecast(2 * HOUR_S + 60), "dry in 2 h at the earliest"),
     ],
 )
-def test_the_title_says_how_much_time_is_left_at_its_edges(forecast, left):
+def test_the_title_states_how_much_time_is_left_at_its_edges(forecast, expected):
     alert = an_alert(AlertKind.DRAINING, forecast=forecast)
-    assert format_title(alert) == f"critical: vol-0a1, {left} (i-0a1)"
+    assert format_title(alert) == f"critical: vol-0a1, {expected} (i-0a1)"
 
 
 # sentences

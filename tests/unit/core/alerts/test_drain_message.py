@@ -1,4 +1,4 @@
-"""What drained a volume, told at the edges: sizes, shares, spans, and how the hour was on other days."""
+"""What drained a volume, reported at the edges: sizes, shares, spans, and how the hour was on other days."""
 
 import pytest
 
@@ -79,7 +79,7 @@ def a_fall(began_s=NOON_S - HOUR_S, lasted_s=HOUR_S, pct=40.0) -> DrainEpisode:
 
 
 def days_with_falls(*hours_after: int, depth: float = 40.0, days: int = 7) -> Series:
-    """Seven known days on each of which the balance fell for an hour so many hours after the fall's own."""
+    """Seven known days on each of which the balance fell for an hour this many hours after the fall's own."""
 
     def balance(start_s: int) -> float:
         for hours in hours_after:
@@ -126,5 +126,5 @@ def test_a_drain_is_compared_unless_small_or_without_an_hour(changes, is_compare
     assert (compare_same_hour(days_with_falls(0), a_fall(**changes)) is not None) is is_compared
 
 
-def test_seven_days_are_asked_and_no_eighth():
+def test_seven_days_are_read_and_no_eighth():
     assert compare_same_hour(days_with_falls(0, days=20), a_fall()).known_days == 7

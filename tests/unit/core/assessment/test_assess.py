@@ -24,11 +24,11 @@ EVIDENCE_CASES = {
 }
 
 
-def assess_evidence(*shown: dict):
+def assess_evidence(*cases: dict):
     """Assess a volume that shows all of this; what is named first wins where two speak of one thing."""
     volume: dict = {}
     evidence: dict = {"balance": balances(50.0)}
-    for item in reversed(shown):
+    for item in reversed(cases):
         volume |= item.get("volume", {})
         evidence |= item.get("evidence", {})
     return an_assessment(evidence.pop("balance"), volume=a_volume(**volume), **evidence)
@@ -98,7 +98,7 @@ def test_only_an_attached_gp2_volume_that_can_run_out_of_credits_is_polled(chang
     assert not_polled_reason(a_volume(**changes)) is reason
 
 
-def test_a_failed_read_says_why():
+def test_a_failed_read_explains_why():
     assert an_assessment(None, read_error="Throttling: rate exceeded").unknown_because == (
         "Throttling: rate exceeded"
     )
@@ -111,7 +111,7 @@ def test_a_gap_of_an_instance_that_does_not_run_is_not_a_fault(state):
     assert assessment.unknown_because == f"instance i-0a1 is {state}"
 
 
-def test_a_gap_of_a_running_instance_says_how_long_nothing_came():
+def test_a_gap_of_a_running_instance_states_how_long_nothing_came():
     assessment = an_assessment(GAP, instance_state="running")
     assert assessment.unknown_reason is UnknownReason.TELEMETRY_GAP
     assert assessment.unknown_because == "no datapoint for 30 min while attached to a running instance"
@@ -159,7 +159,7 @@ def test_a_datapoint_of_half_an_hour_ago_is_not_a_datapoint():
     assert an_assessment(balances(40.0), now="12:29").unknown_reason is UnknownReason.TELEMETRY_GAP
 
 
-def test_the_policy_says_how_old_a_datapoint_may_be():
+def test_the_policy_sets_how_old_a_datapoint_may_be():
     policy = Policy(telemetry=TelemetryPolicy(gap_after=timedelta(hours=1)))
     assert an_assessment(balances(40.0), now="12:58", policy=policy).balance_pct == 40.0
     assessment = an_assessment(balances(40.0), now="12:59", policy=policy)

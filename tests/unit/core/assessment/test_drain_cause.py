@@ -187,7 +187,7 @@ def history_with_days(
         # half as deep is alike, a fifth is not
         (history_with_days(1, 2, depth=31), (7, 2)),
         (history_with_days(1, 2, depth=12), (7, 0)),
-        # a day that nobody knows is neither
+        # an unknown day is neither
         (history_with_days(1, 2, known=range(1, 4)), (3, 2)),
         (Series(), (0, 0)),
     ],
@@ -226,7 +226,7 @@ def test_a_bucket_that_little_emptied_was_drained_too():
 
 
 def day_starts(*earlier_s: int) -> Series:
-    """Eight days by five minutes, with a fall like the one of 11:30 so many seconds earlier."""
+    """Eight days by five minutes, with a fall like the one of 11:30 this many seconds earlier."""
     began = [int(at("11:30")) - offset_s for offset_s in earlier_s]
 
     def balance(start_s: int) -> float:
@@ -356,7 +356,7 @@ def test_unknown_days_are_not_mentioned():
     assert len(sentences(a_fall(), per_second(1, 1))) == 1
 
 
-def test_what_happens_at_other_hours_as_often_is_said_to():
+def test_what_happens_at_other_hours_as_often_is_reported_as_such():
     reported = describe_drain_cause(
         a_fall(), DrainMetrics(balance_history=history_with_days(1, 2)), now_s=NOW_S
     ) | {"is_particular": False}

@@ -74,7 +74,7 @@ def test_every_fault_of_a_report_is_named_at_once():
     assert str(exc_info.value).count(" is None, not ") == len(DETAIL) - 1
 
 
-def test_a_fault_says_what_was_reported_and_what_should_have_been():
+def test_a_fault_states_what_was_reported_and_what_should_have_been():
     with pytest.raises(StallError) as exc_info:
         a_stall(verdict="ok", cause="")
     assert str(exc_info.value) == (
@@ -110,7 +110,7 @@ def test_a_host_whose_clock_is_a_little_ahead_reports_of_now():
     assert a_stall(started_at="2026-11-20T12:04:59Z", received_s=NOW_S).started_at_s == NOW_S
 
 
-def test_one_report_a_minute_is_taken_by_our_clock_and_none_that_says_no_more():
+def test_one_report_a_minute_is_taken_by_our_clock_and_none_that_adds_nothing():
     first = a_stall(received_s=NOW_S + 1000, total_s=None)
     at_once = a_stall(received_s=NOW_S + 1059, total_s=900)  # whatever time it claims
     assert at_once.is_repeat_of(first)
@@ -164,23 +164,25 @@ def test_the_maximum_number_of_tasks_may_be_stuck(count, is_one):
     assert [task.count for task in result] == [count] * is_one
 
 
-def test_ten_tasks_are_kept_three_are_named_and_none_is_nothing_to_say():
+def test_ten_tasks_are_kept_three_are_named_and_without_any_no_sentence_is_written():
     stall = a_stall(top=[{"comm": f"t{number}", "wchan": "w", "count": 1} for number in range(11)])
     assert len(stall.top) == 10
     assert stall.to_sentences(NOW_S)[1] == "Stuck in state D there: 1 t0 in w, 1 t1 in w, 1 t2 in w."
     assert len(a_stall(top=[]).to_sentences(NOW_S)) == 1
 
 
-@pytest.mark.parametrize(("later_s", "age_s", "words"), [(-100, 0, "0 s ago"), (100, 100, "100 s ago")])
-def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_nothing(later_s, age_s, words):
+@pytest.mark.parametrize(("later_s", "age_s", "expected"), [(-100, 0, "0 s ago"), (100, 100, "100 s ago")])
+def test_its_age_counts_from_when_the_host_last_saw_it_and_is_never_less_than_nothing(
+    later_s, age_s, expected
+):
     for total_s in (8.0, None):
         stall = a_stall(total_s=total_s)
         last_observed_s = NOW_S + (total_s or 0)
         assert stall.to_facts(last_observed_s + later_s)["age_s"] == age_s
-        assert words in stall.to_sentences(last_observed_s + later_s)[0]
+        assert expected in stall.to_sentences(last_observed_s + later_s)[0]
 
 
-def test_it_says_something_about_now_for_an_hour():
+def test_it_describes_the_present_for_an_hour():
     stall = a_stall(total_s=None)
     assert stall.is_fresh(NOW_S + 3_599)
     assert not stall.is_fresh(NOW_S + 3_600)

@@ -43,7 +43,7 @@ def falling_to(end: float, per_minute: float, count: int = 61) -> list[float]:
         # Any drain at all below the bound is worth a word.
         (falling_to(24, 0.01), Level.WARNING),
         (falling_to(24.2, 0.01), Level.WATCH),
-        # Low, but not draining: a volume that refills pages nobody.
+        # Low, but not draining: a volume that refills pages no one.
         ([10.0] * 31, Level.WATCH),
         ([1.0] * 31, Level.EXHAUSTED),
         ([0.0], Level.EXHAUSTED),

@@ -128,7 +128,7 @@ def test_two_samples_show_that_it_falls_but_not_how_long_it_lasts():
 
 
 @pytest.mark.parametrize(("values", "falls"), [((44.0, 43.0, 40.0), True), ((44.0, 40.0, 40.0), False)])
-def test_of_a_few_samples_the_newest_two_say_whether_it_falls(values, falls):
+def test_of_a_few_samples_the_newest_two_decide_whether_it_falls(values, falls):
     assert forecast(balances(*values), bucket=gp2_bucket(100), age_s=0).is_draining is falls
 
 
@@ -158,7 +158,7 @@ def test_horizons_reach_over_a_gap_only_so_far():
 
 
 def test_a_drain_that_has_just_begun_after_a_refill_shows_in_the_shortest_horizon():
-    # 500 GiB refills 1.67 % a minute and drains as fast: three minutes in, five minutes have lost next to
+    # 500 GiB refills 1.67 % a minute and drains as fast. Three minutes in, five minutes have lost next to
     # nothing, but at 10 % three minutes of full burst mean empty in six, and are extrapolated for nine.
     refill_then_burst = [*falling(5, -1.67, 7), *falling(13.35, 1.67, 3)]
     result = forecast(balances(*refill_then_burst), bucket=gp2_bucket(1_500), age_s=0)
@@ -187,7 +187,7 @@ def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, 
 
 
 @pytest.mark.parametrize(
-    ("drain_per_s", "words"),
+    ("drain_per_s", "text"),
     [
         (None, "no trend yet"),
         (-100, "refilling"),
@@ -199,8 +199,8 @@ def test_not_falling_needs_the_whole_span_with_one_noisy_minute_at_most(values, 
         (100, "no steady drain"),
     ],
 )
-def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, words):
-    assert describe_trend(drain_per_s) == words
+def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, text):
+    assert describe_trend(drain_per_s) == text
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_a_trend_in_words_is_by_whole_credits_a_second(drain_per_s, words):
 )
 def test_the_drain_is_measured_over_each_horizon_that_has_a_sample_at_its_beginning(samples, rates):
     bucket = Bucket(capacity=100, refill_per_s=1, burst_per_s=2)
-    found = drain_rates_by_horizon(Series.from_pairs(samples), bucket)
-    assert [rate.duration_s for rate in found] == [duration_s for duration_s, _ in rates]
-    assert [rate.credits_per_s for rate in found] == pytest.approx(
+    result = drain_rates_by_horizon(Series.from_pairs(samples), bucket)
+    assert [rate.duration_s for rate in result] == [duration_s for duration_s, _ in rates]
+    assert [rate.credits_per_s for rate in result] == pytest.approx(
         [credits_per_s for _, credits_per_s in rates]
     )

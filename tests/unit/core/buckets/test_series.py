@@ -56,7 +56,7 @@ def test_the_sample_at_or_before_an_instant_is_the_latest_that_begins_by_then(cl
     assert (result and result.value) == value
 
 
-def test_the_sample_before_a_gap_stands_for_the_gap():
+def test_the_sample_before_a_gap_represents_the_gap():
     series = Series.from_pairs([(0, 50.0), (600, 40.0)])
     assert series.newest_at_or_before(540) == Sample(start_at_s=0, value=50.0)
 

@@ -55,7 +55,7 @@ def test_a_volume_is_called_what_people_call_it(tags, name):
         (8, "data-…-0"),
     ],
 )
-def test_a_claim_loses_first_what_says_least(longest, name):
+def test_a_claim_loses_the_least_informative_part_first(longest, name):
     assert display_name_of(a_volume(tags=CLAIM_TAGS), longest) == name
 
 
@@ -101,7 +101,7 @@ def test_the_cluster_is_shown_when_known(tags, cluster):
 
 
 @pytest.mark.parametrize(
-    ("parts", "words"),
+    ("parts", "expected"),
     [
         ((None, None, None), None),
         (("/dev/sdf", "i-1", None), "/dev/sdf on i-1"),
@@ -110,8 +110,8 @@ def test_the_cluster_is_shown_when_known(tags, cluster):
         (("/dev/sdf", None, None), "/dev/sdf"),
     ],
 )
-def test_where_a_volume_is_attached(parts, words):
-    assert format_attachment(*parts) == words
+def test_where_a_volume_is_attached(parts, expected):
+    assert format_attachment(*parts) == expected
 
 
 def test_programs_find_each_name_by_itself():

@@ -7,7 +7,7 @@ from burstwatch.core.ebs.pricing import Configuration, VolumeType
 @pytest.mark.parametrize(
     ("provision", "configuration"),
     [
-        # AWS reports the IOPS of a gp2, and of io1 and io2 a throughput, that nobody can set
+        # AWS reports the IOPS of a gp2, and of io1 and io2 a throughput, that no one can set
         (VolumeSpec(volume_type="gp2", size_gib=100, iops=300), Configuration(volume_type=VolumeType.GP2)),
         (
             VolumeSpec(volume_type="gp2", size_gib=100, iops=300, throughput_mib_s=128),
@@ -52,7 +52,7 @@ def test_a_type_that_volumes_are_not_moved_between_has_no_configuration(volume_t
         ("pondering", True, False, False),
     ],
 )
-def test_a_modification_is_over_only_when_aws_says_so(state, in_progress, over, failed):
+def test_a_modification_is_over_only_when_aws_reports_it(state, in_progress, over, failed):
     gp2 = VolumeSpec(volume_type="gp2", size_gib=100)
     reported = Modification(volume_id="vol-1", state=state, original=gp2, target=gp2)
     assert (reported.is_in_progress, reported.is_finished, reported.has_failed) == (in_progress, over, failed)

@@ -32,8 +32,8 @@ def io2(iops: int) -> Configuration:
 @pytest.mark.parametrize(
     ("configuration", "usd"),
     [
-        (GP2, 10.00),  # 100 x 0.10
-        (gp3(), 8.00),  # 100 x 0.08; 3,000 IOPS and 125 MiB/s are included
+        (GP2, 10.00),  # 100 x 0.10.
+        (gp3(), 8.00),  # 100 x 0.08; 3,000 IOPS and 125 MiB/s are included.
         (gp3(throughput_mib_s=128), 8.12),  # 8 + 3 x 0.04
         (gp3(throughput_mib_s=250), 13.00),  # 8 + 125 x 0.04
         (gp3(6_000, 250), 28.00),  # 13 + 3,000 x 0.005
@@ -42,7 +42,7 @@ def io2(iops: int) -> Configuration:
         (io2(3_000), 207.50),
     ],
 )
-def test_100_gib_cost_a_month_what_the_list_says(configuration, usd):
+def test_100_gib_cost_a_month_what_the_list_states(configuration, usd):
     assert usd_per_month(configuration, 100, US_EAST_1) == usd
 
 
@@ -97,7 +97,7 @@ def test_a_stay_costs_the_difference_for_as_long_as_it_lasts(after, stay, usd):
     assert round(change.difference_usd_over(stay), 4) == usd
 
 
-def test_the_difference_is_to_the_cent_what_people_would_say():
+def test_the_difference_is_exact_to_the_cent():
     assert PriceChange(before_usd_per_month=10.00, after_usd_per_month=8.12).difference_usd_per_month == -1.88
 
 
@@ -141,8 +141,8 @@ def test_a_configuration_has_exactly_the_numbers_its_type_lets_be_set(volume_typ
 
 
 @pytest.mark.parametrize(
-    ("configuration", "words"),
+    ("configuration", "expected"),
     [(GP2, "gp2"), (io1(3_000), "io1 with 3,000 IOPS"), (gp3(), "gp3 with 3,000 IOPS and 125 MiB/s")],
 )
-def test_a_configuration_has_a_readable_form(configuration, words):
-    assert str(configuration) == words
+def test_a_configuration_has_a_readable_form(configuration, expected):
+    assert str(configuration) == expected

@@ -139,7 +139,7 @@ def test_every_number_and_every_clamp_has_a_sentence():
         (CALM, IO1, "1,000 IOPS: its demand of 800 was not held back; 25 % headroom."),
     ],
 )
-def test_the_first_reason_says_what_is_known_of_demand(demand, volume_type, sentence):
+def test_the_first_reason_states_what_is_known_of_demand(demand, volume_type, sentence):
     assert choose(demand=demand, override=TargetOverride(volume_type=volume_type)).reasons[0] == sentence
 
 
@@ -195,7 +195,7 @@ def test_a_volume_larger_than_any_type_is_refused():
     assert too_large.reason == "gp3 takes 1 to 65,536 GiB, not 70,000"
 
 
-# wishes
+# settings
 
 
 @pytest.mark.parametrize(
@@ -421,9 +421,9 @@ def test_both_buckets_are_named_where_both_are_empty():
     assert "EBSByteBalance%" in refusal.reason
 
 
-@pytest.mark.parametrize("left", [None, 1.1, 100])
-def test_a_bucket_with_something_in_it_or_without_one_refuses_nothing(left):
-    instance = replace(LARGE_INSTANCE, io_balance_pct=left, byte_balance_pct=left)
+@pytest.mark.parametrize("balance_pct", [None, 1.1, 100])
+def test_a_bucket_with_something_in_it_or_without_one_refuses_nothing(balance_pct):
+    instance = replace(LARGE_INSTANCE, io_balance_pct=balance_pct, byte_balance_pct=balance_pct)
     assert isinstance(choose(instance=instance), Target)
 
 
@@ -440,7 +440,7 @@ def test_an_instance_that_allows_no_more_than_the_volume_sustains_gains_nothing(
     [
         (Demand(peak_iops=400, peak_throughput_mib_s=50), True),  # 128 KiB: 600 baseline IOPS carry 75 MiB/s
         (Demand(peak_iops=3_000, peak_throughput_mib_s=47), False),  # 16 KiB: they carry 9.4
-        (CALM, False),  # nobody knows the operation size
+        (CALM, False),  # the operation size is not known
     ],
 )
 def test_a_throughput_limit_binds_at_the_operation_size_that_was_seen(demand, is_refused):
@@ -476,7 +476,7 @@ def test_a_target_has_its_price_before_and_after():
     assert round(usd_per_hour(price.difference_usd_per_month), 4) == 0.2705
 
 
-def test_the_alternatives_stand_side_by_side():
+def test_the_alternatives_are_listed_side_by_side():
     alternatives = choose(20, THROTTLED_AT_CEILING).alternatives
     assert list(alternatives) == ["gp3", "io1", "io2", "stay"]
     assert isinstance(alternatives["io1"], TargetRefusal)  # 50 x 20 < 3,000
@@ -542,12 +542,12 @@ def test_a_size_that_a_type_does_not_take_is_refused_with_what_would_do(kind, si
 def test_an_instance_whose_bucket_is_as_good_as_empty_or_that_allows_just_what_it_sustains_binds():
     # 1 % is empty; 500 GiB sustain 1,500 IOPS, at 256 KiB each the 250 MiB/s that gp2 allows at that size
     demand = Demand(peak_iops=1_000, peak_throughput_mib_s=250.0)
-    for changes, words in [
+    for changes, expected in [
         ({"io_balance_pct": 1.0}, "its EBSIOBalance% is at 1 %"),
         ({"max_throughput_mib_s": 250}, "it allows 250 MiB/s, and the volume sustains 250 at the 256 KiB"),
     ]:
         refusal = choose(500, demand, instance=replace(LARGE_INSTANCE, **changes))
         assert refusal.code is TargetRefusalCode.INSTANCE_IS_BOTTLENECK
-        assert words in refusal.reason
+        assert expected in refusal.reason
     for changes in ({"io_balance_pct": 1.1}, {"max_throughput_mib_s": 251}):
         assert isinstance(choose(500, demand, instance=replace(LARGE_INSTANCE, **changes)), Target)

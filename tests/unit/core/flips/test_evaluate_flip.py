@@ -99,7 +99,7 @@ def test_a_window_volume_left_to_people_waits(facts, phrase):
     assert "propose" in result.blocked_reason
 
 
-def test_a_draining_volume_left_to_people_has_its_level_to_say_so():
+def test_a_draining_volume_left_to_people_is_reported_by_its_level():
     assert evaluate(mode=Mode.PROPOSE, level=Level.CRITICAL, assessment=DRAINING).blocked_reason is None
 
 
@@ -245,7 +245,7 @@ def a_start(start, *, phase=WindowPhase.LEADING, **changes):
     ],
 )
 def test_a_start_that_a_flip_under_way_does_not_meet_is_reported_once(mode, windows, now):
-    """In every mode: nobody can hurry it, but who relies on the window should know."""
+    """In every mode: no one can hurry it, but anyone who relies on the window should know."""
     first = evaluate(under_way(), mode=mode, windows=windows, now=now)
     [event] = first.events
     assert (event.kind, event.alert, event.action) == (EntryKind.ALERT, AlertKind.WINDOW_MISSED, None)
@@ -311,7 +311,7 @@ def test_a_calm_volume_in_mode_auto_should_be_flipped_back():
     assert (result.trigger.direction, result.events, result.blocked_reason) == (Direction.FLIP_BACK, (), None)
 
 
-def test_a_busy_volume_says_what_it_waits_for():
+def test_a_busy_volume_states_what_it_waits_for():
     result = evaluate(on_target(reached_at_s=int(at("11:30"))), assessment=calm())
     assert result.trigger is None
     assert "30 min" in result.blocked_reason
@@ -363,8 +363,8 @@ def test_a_volume_that_became_critical_stays_out():
 def test_a_critical_volume_beyond_the_tag_cap_returns():
     result = evaluate(on_target(usd_per_month=250.01), is_critical=True, assessment=calm())
     assert result.trigger.direction is Direction.FLIP_BACK
-    kept = evaluate(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
-    assert kept.trigger is None
+    unchanged = evaluate(on_target(usd_per_month=250.0), is_critical=True, assessment=calm())
+    assert unchanged.trigger is None
 
 
 @pytest.mark.parametrize("facts", [{"is_critical": True}, {"level": Level.CRITICAL}])
@@ -460,7 +460,7 @@ def test_a_permanent_or_running_flip_is_not_reported_as_left(changes, mode):
         (Mode.OBSERVE, Mode.OBSERVE, "The policy's mode.highest is observe, which stops every automatic"),
     ],
 )
-def test_a_volume_left_on_its_target_says_whether_its_tag_or_the_policy_is_in_the_way(highest, mode, phrase):
+def test_a_volume_left_on_its_target_names_its_tag_or_the_policy_as_the_obstacle(highest, mode, phrase):
     """With the policy in the way, no tag would help."""
     policy = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
     [event] = evaluate(on_target(), mode=mode, assessment=calm(), policy=policy).events
@@ -534,7 +534,7 @@ def test_a_return_that_a_hold_prevents_names_the_hold_and_what_lifts_it(volume_i
     assert event.action == f"burstctl release {'--all' if volume_id is None else volume_id}"
 
 
-def test_a_return_that_waits_because_the_volume_is_detached_says_so_daily():
+def test_a_return_that_waits_because_the_volume_is_detached_is_reported_daily():
     volume = a_volume_as(GP3, attached=False, instance_id=None)
     detached = an_assessment(Series(), volume=volume, unused_since_s=int(at("10:30")))
     first = evaluate(on_target(), assessment=detached, now=a_day_later(OVERDUE))
@@ -580,15 +580,17 @@ def test_a_timed_manual_flip_is_overdue_a_day_after_that_time():
 
 
 def test_a_volume_that_is_opted_in_again_is_flipped_back():
-    left = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
-    result = evaluate(left, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds)
+    waiting = evaluate(on_target(), mode=Mode.PROPOSE, assessment=calm()).state
+    result = evaluate(
+        waiting, mode=Mode.AUTO, assessment=calm(), now=at("12:00") + timedelta(minutes=2).seconds
+    )
     assert result.trigger is not None
 
 
 # what an event says, whole
 
 
-def test_the_event_of_a_critical_volume_says_what_it_costs_and_for_programs_what_is_proposed():
+def test_the_event_of_a_critical_volume_has_the_cost_and_for_programs_the_proposal():
     [event] = evaluate(is_critical=True, mode=Mode.PROPOSE).events
     assert event.details == (
         "Without credits it serves 300 IOPS, not 3,000: what depends on it stalls.",
@@ -626,7 +628,7 @@ def test_a_flip_that_is_over_right_at_the_start_misses_nothing():
 
 
 @pytest.mark.parametrize("contested_at", [None, "11:00"])
-def test_a_volume_left_on_its_target_says_for_programs_whether_others_changed_it(contested_at):
+def test_a_volume_left_on_its_target_reports_to_programs_whether_others_changed_it(contested_at):
     state = with_fields(on_target(), contested_at_s=contested_at and int(at(contested_at)))
     [event] = evaluate(state, mode=Mode.PROPOSE, assessment=calm()).events
     assert event.facts["is_contested"] is (contested_at is not None)

@@ -69,7 +69,7 @@ def refusing_guards(policy=None, **changes) -> list[Guard]:
 
 
 def modification_uses(*hours_ago: float, by: str = WATCHDOG) -> tuple[ModificationUse, ...]:
-    """Modifications that began so many hours before noon, oldest first."""
+    """Modifications that began this many hours before noon, oldest first."""
     return tuple(ModificationUse(at_s=NOW_S - int(hours * HOUR_S), by=by) for hours in hours_ago)
 
 
@@ -161,10 +161,10 @@ TESTED_ELSEWHERE = {
 }
 
 
-def refusals_of(*shown: GuardCase, overridden=(), **changes):
+def refusals_of(*case: GuardCase, overridden=(), **changes):
     """What an attempt is refused with against which all of this speaks; the first named wins."""
     volume, state, rest, policy = {}, {}, {}, {}
-    for item in reversed(shown):
+    for item in reversed(case):
         volume |= item.volume
         state |= item.state
         rest |= item.context
@@ -186,12 +186,12 @@ def test_every_guard_is_tested_here_or_elsewhere():
     assert not GUARD_CASES.keys() & TESTED_ELSEWHERE
 
 
-@pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
-def test_every_guard_refuses_alone_and_says_why_and_until_when(guard, shown):
-    [refusal] = refusals_of(shown)
+@pytest.mark.parametrize(("guard", "case"), GUARD_CASES.items())
+def test_every_guard_refuses_alone_and_explains_why_and_until_when(guard, case):
+    [refusal] = refusals_of(case)
     assert refusal.guard is guard
-    assert refusal.ends_at_s == (None if shown.ends_at is None else at(shown.ends_at))
-    assert [phrase for phrase in shown.reason if phrase not in refusal.reason] == []
+    assert refusal.ends_at_s == (None if case.ends_at is None else at(case.ends_at))
+    assert [phrase for phrase in case.reason if phrase not in refusal.reason] == []
 
 
 EXCLUSIVE_PAIRS = {(Guard.MANAGED, Guard.SERVICE_OWNED), (Guard.SERVICE_OWNED, Guard.DETACHED)}
@@ -217,11 +217,11 @@ def test_a_refusal_reads_as_guard_reason_and_end():
 # overriding
 
 
-@pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
-def test_a_guard_is_overridden_by_its_name_unless_it_is_an_aws_rule(guard, shown):
-    assert bool(refusals_of(shown, overridden={guard})) is (guard in NON_OVERRIDABLE)
+@pytest.mark.parametrize(("guard", "case"), GUARD_CASES.items())
+def test_a_guard_is_overridden_by_its_name_unless_it_is_an_aws_rule(guard, case):
+    assert bool(refusals_of(case, overridden={guard})) is (guard in NON_OVERRIDABLE)
     other_guards = set(Guard) - {guard}
-    assert [refusal.guard for refusal in refusals_of(shown, overridden=other_guards)] == [guard]
+    assert [refusal.guard for refusal in refusals_of(case, overridden=other_guards)] == [guard]
 
 
 def test_the_rules_of_aws():
@@ -232,7 +232,7 @@ def test_the_rules_of_aws():
 
 
 def test_overriding_everything_still_shows_every_aws_rule():
-    one_of_each = [shown for guard, shown in GUARD_CASES.items() if guard is not Guard.SERVICE_OWNED]
+    one_of_each = [case for guard, case in GUARD_CASES.items() if guard is not Guard.SERVICE_OWNED]
     reported = [refusal.guard for refusal in refusals_of(*one_of_each, overridden=set(Guard))]
     assert reported == [
         guard for guard in GUARD_CASES if guard in NON_OVERRIDABLE and guard is not Guard.SERVICE_OWNED
@@ -242,11 +242,11 @@ def test_overriding_everything_still_shows_every_aws_rule():
 # people
 
 
-@pytest.mark.parametrize(("guard", "shown"), GUARD_CASES.items())
-def test_guards_for_the_watchdog_alone_do_not_stop_a_person(guard, shown):
+@pytest.mark.parametrize(("guard", "case"), GUARD_CASES.items())
+def test_guards_for_the_watchdog_alone_do_not_stop_a_person(guard, case):
     passes = {Guard.NOT_OPTED_IN, Guard.CHANGED_BY_OTHERS, Guard.CHANGE_HOURS, Guard.COOLDOWN}
     passes |= {Guard.DETACHED, Guard.TAG_CAP}
-    assert bool(refusals_of(shown, by=OPERATOR)) is (guard not in passes)
+    assert bool(refusals_of(case, by=OPERATOR)) is (guard not in passes)
 
 
 # opt-in
@@ -273,8 +273,8 @@ NO_FLIPS = ModePolicy(highest=Mode.PROPOSE)
 )
 @pytest.mark.parametrize("direction", Direction)
 def test_only_tag_and_policy_together_let_the_watchdog_modify(tags, mode_policy, phrase, direction):
-    wishes = read_tags(tags, mode_policy)
-    result = refusals(Policy(mode=mode_policy), volume_settings=wishes, direction=direction)
+    settings = read_tags(tags, mode_policy)
+    result = refusals(Policy(mode=mode_policy), volume_settings=settings, direction=direction)
     assert [refusal.guard for refusal in result] == ([] if phrase is None else [Guard.NOT_OPTED_IN])
     assert all(phrase in refusal.reason for refusal in result)
 
@@ -323,12 +323,12 @@ def test_an_automatic_flip_needs_the_tag_to_return(cause):
         ({"managed_by": "ecs"}, Guard.MANAGED),
         ({"managed_by": "ecs", "instance_id": None}, Guard.SERVICE_OWNED),
         ({"managed_by": "ecs", "instance_id": None, "attached": False}, Guard.MANAGED),
-        # attached to no instance of ours, but nobody's: AWS says who may not
+        # attached to no known instance, and without an owner: AWS says who may not
         ({"instance_id": None}, None),
         ({"instance_id": None, "attached": False}, None),
     ],
 )
-def test_a_managed_volume_without_an_instance_of_ours_belongs_to_a_service(volume, guard):
+def test_a_managed_volume_without_a_known_instance_belongs_to_a_service(volume, guard):
     assert refusing_guards(volume=volume, by=OPERATOR) == ([guard] if guard else [])
 
 
@@ -373,7 +373,7 @@ def test_a_hold_keeps_its_volume_or_everything_until_it_ends(holds, ends, by):
     assert [refusal.ends_at_s for refusal in result] == ([] if ends is None else [at(ends)])
 
 
-def test_a_hold_on_everything_says_so():
+def test_a_hold_on_everything_is_reported_as_such():
     [item] = refusals(holds=[a_hold()])
     [everything] = refusals(holds=[a_hold(volume_id=None)])
     assert [("everything" in refusal.reason) for refusal in (item, everything)] == [False, True]

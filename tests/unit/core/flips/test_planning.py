@@ -110,7 +110,7 @@ SMALL_INSTANCE = InstanceLimits(
 @pytest.mark.parametrize(
     ("order", "tags", "policy_type", "target"),
     [
-        # nobody names a type: the policy's
+        # no tag names a type: the policy's
         (an_order(), TargetOverride(), VolumeType.GP3, gp3()),
         (an_order(), TargetOverride(), VolumeType.IO2, io2(3_000)),
         (an_order(), TargetOverride(iops=5_000), VolumeType.IO2, io2(5_000)),
@@ -144,7 +144,7 @@ def test_the_target_comes_from_the_operator_the_tags_or_the_policy(order, tags, 
     assert (plan.target, plan.refusals) == (target, ())
 
 
-def test_the_policy_says_how_much_headroom_is_bought():
+def test_the_policy_sets_how_much_headroom_is_bought():
     assert plan_for(an_order(demand=EXACT_CONFIGURATION), headroom_pct=50.0).target == gp3(4_500)
 
 
@@ -209,7 +209,7 @@ def test_a_volume_too_small_for_io1_is_shown_the_command_for_io2():
     assert plan.alternative_command == "burstctl flip vol-0a1 --to io2"
 
 
-def test_when_no_other_type_helps_the_refusal_says_so():
+def test_when_no_other_type_helps_the_refusal_reports_it():
     # io1 allows 50 per GiB: 20 x 50 = 1,000, slower than the burst
     nothing_else = NO_GP3 | {VolumeType.IO2: "no io2 there"}
     plan = plan_for(facts=a_flip_context(a_volume(20), unavailable=nothing_else))
@@ -218,8 +218,8 @@ def test_when_no_other_type_helps_the_refusal_says_so():
 
 
 def test_a_tag_names_a_type_that_is_there():
-    wishes = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO1))
-    assert plan_for(facts=a_flip_context(volume_settings=wishes, unavailable=NO_GP3)).target == io1(3_000)
+    settings = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO1))
+    assert plan_for(facts=a_flip_context(volume_settings=settings, unavailable=NO_GP3)).target == io1(3_000)
 
 
 @pytest.mark.parametrize("override", [None, TargetOverride(volume_type=VolumeType.GP3)])
@@ -426,8 +426,8 @@ def test_the_third_flip_of_a_day_is_to_gp3_where_only_the_policy_wanted_another_
 
 @pytest.mark.parametrize("hours_ago", [(20, 10), (20, 10, 5)])
 def test_the_third_flip_of_a_day_to_a_type_that_a_tag_names_is_refused_with_the_time(hours_ago):
-    wishes = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO2))
-    plan = plan_for(facts=a_flip_context(volume_settings=wishes, state=a_state(used=uses(*hours_ago))))
+    settings = volume_settings(target_override=TargetOverride(volume_type=VolumeType.IO2))
+    plan = plan_for(facts=a_flip_context(volume_settings=settings, state=a_state(used=uses(*hours_ago))))
     [refusal] = plan.refusals
     assert (refusal.guard, refusal.ends_at_s) == (Guard.AWS_QUOTA, at("16:00"))
     assert (plan.target, plan.return_decision.is_permanent) == (io2(3_000), False)
@@ -481,7 +481,7 @@ def test_a_timed_manual_flip_without_automatic_return_is_announced():
     )
 
 
-def test_every_guard_is_asked_and_the_first_is_the_refusal():
+def test_every_guard_is_checked_and_the_first_is_the_refusal():
     facts = a_flip_context(
         volume_settings=volume_settings(Mode.PROPOSE),
         holds=[Hold(volume_id=None, by=OPERATOR, reason="r", placed_at_s=0, until_s=NOW_S + 9)],
@@ -630,7 +630,7 @@ FOR_SIX_HOURS = {"return_after_s": NOW_S + 6 * HOUR_S}
         a_flip(cause=FlipCause.MANUAL, by="bob"),
     ],
 )
-def test_an_operator_asking_for_the_current_target_only_sets_its_duration(override, flip):
+def test_an_operator_requesting_the_current_target_only_sets_its_duration(override, flip):
     plan = plan_for(a_manual_order(override=override, **FOR_SIX_HOURS), context_of_flipped(flip=flip))
     assert (plan.is_extension, plan.refusals) == (True, ())
     assert (plan.current, plan.target, plan.usd_per_month_more) == (GP3, GP3, 0.0)
@@ -676,19 +676,19 @@ UNDER_WAY = a_flip(status=FlipStatus.IN_PROGRESS, reached_at_s=None)
 
 @pytest.mark.parametrize("shows", [GP2, GP3])
 @pytest.mark.parametrize("override", [None, TargetOverride(volume_type=VolumeType.GP3)])
-def test_how_long_is_said_also_of_a_flip_under_way(shows, override):
+def test_the_duration_is_reported_also_for_a_flip_under_way(shows, override):
     facts = context_of_flipped(
         a_volume_as(shows), flip=UNDER_WAY, modification=a_modification(state="optimizing")
     )
     plan = plan_for(a_manual_order(override=override, **FOR_SIX_HOURS), facts)
     assert (plan.is_extension, plan.target, plan.refusals, plan.usd_per_month_more) == (True, GP3, (), 0.0)
-    kept = extend_stay(plan, 7).state.flip
-    assert (kept.status, kept.started_at_s, kept.intent_id) == (
+    extended = extend_stay(plan, 7).state.flip
+    assert (extended.status, extended.started_at_s, extended.intent_id) == (
         UNDER_WAY.status,
         UNDER_WAY.started_at_s,
         UNDER_WAY.intent_id,
     )
-    assert (kept.by, kept.return_after_s) == (OPERATOR, NOW_S + 6 * HOUR_S)
+    assert (extended.by, extended.return_after_s) == (OPERATOR, NOW_S + 6 * HOUR_S)
 
 
 def test_another_type_than_what_is_under_way_is_refused():
@@ -702,7 +702,7 @@ def test_another_type_than_what_is_under_way_is_refused():
 @pytest.mark.parametrize(
     "facts",
     [
-        # it returned meanwhile, is on its way back, or is something else than the ledger says
+        # it has returned, is on its way back, or is something else than the ledger says
         a_flip_context(),
         context_of_flipped(flip=a_flip(status=FlipStatus.IN_PROGRESS, direction=BACK)),
         context_of_flipped(a_volume_as(GP2)),
@@ -765,14 +765,14 @@ def test_the_watchdog_releases_nothing(order):
     assert record_intent(plan, 7, NOW_S).state.modifications.contested_at_s == CONTESTED_S
 
 
-# a time that nobody keeps
+# a time that no one keeps
 
 
 @pytest.mark.parametrize("highest", [Mode.PROPOSE, Mode.OBSERVE])
 @pytest.mark.parametrize(
     "facts", [a_flip_context(), context_of_flipped(), context_of_flipped(a_volume_as(GP2), flip=UNDER_WAY)]
 )
-def test_with_all_flips_stopped_a_plan_says_who_can_flip_back(highest, facts):
+def test_with_all_flips_stopped_a_plan_names_who_can_flip_back(highest, facts):
     policy = Policy(mode=ModePolicy(default=Mode.OBSERVE, highest=highest))
     stay = make_plan(a_manual_order(**FOR_SIX_HOURS), facts, policy).return_decision
     assert not stay.is_permanent
@@ -782,7 +782,7 @@ def test_with_all_flips_stopped_a_plan_says_who_can_flip_back(highest, facts):
     )
 
 
-def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
+def test_an_extension_states_for_whom_and_how_long_and_leaves_the_rest_alone():
     flip = a_flip(usd_per_month=5.0, is_permanent=True, reason="stays: $8.12", overdue_alerted_at_s=NOW_S - 9)
     facts = context_of_flipped(flip=flip)
     facts = replace(facts, state=with_fields(facts.state, used=uses(20), failure_count=1))
@@ -792,15 +792,15 @@ def test_an_extension_says_for_whom_and_how_long_and_leaves_the_rest_alone():
     assert (state.flip.cause, state.flip.by, state.flip.is_permanent) == (FlipCause.MANUAL, OPERATOR, False)
     assert state.flip.return_after_s == NOW_S + 6 * HOUR_S
     assert state.flip.reason.startswith("INC-7; it returns when the time asked for is over")
-    kept = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
-    changes = {name: getattr(state.flip, name) for name in kept}
+    extended = {"cause", "by", "is_permanent", "return_after_s", "reason", "overdue_alerted_at_s"}
+    changes = {name: getattr(state.flip, name) for name in extended}
     assert (replace(flip, **changes), state.flip.overdue_alerted_at_s) == (state.flip, None)
     assert (event.kind, event.alert) == (EntryKind.KEPT, None)
     assert event.summary.endswith("until 2026-11-20T18:00:00Z, asked for by ann")
     assert event.details == ("INC-7",)
 
 
-def test_without_a_time_it_stays_until_a_person_says_so_and_counts_against_no_cap():
+def test_without_a_time_it_stays_until_a_person_ends_it_and_counts_against_no_cap():
     # A stay for $5 more that the watchdog chose counts; ann knows what she takes over.
     chosen = a_flip(is_permanent=True, usd_per_month=5.0)
     transition = extend_stay(plan_for(a_manual_order(), context_of_flipped(flip=chosen)), 7)
@@ -905,7 +905,7 @@ def test_a_refused_flip_without_a_target_is_reported_as_well():
     assert "None" not in " ".join((event.summary, *event.details))
 
 
-def test_an_intent_that_overrides_nothing_says_no_word_of_it():
+def test_an_intent_that_overrides_nothing_does_not_mention_overrides():
     plan = plan_for(an_order(reason="critical: 18 % left"))
     assert record_intent(plan, 7, NOW_S).events[0].details == ("critical: 18 % left",)
 

@@ -30,7 +30,7 @@ def recommend_for(size_gib=100, reads=None, writes=None, override=None, policy=N
 
 
 def uses(count):
-    """So many modifications in the last hours, ours and others'."""
+    """This many modifications in the last hours, ours and others'."""
     return tuple(
         ModificationUse(at_s=int(at(f"{5 + n}:00")), by=(WATCHDOG, EXTERNAL)[n % 2]) for n in range(count)
     )
@@ -49,8 +49,8 @@ def test_a_volume_seen_at_the_ceiling_gets_headroom():
 
 
 @pytest.mark.parametrize(("headroom_pct", "iops"), [(0.0, 3_000), (10.0, 3_190), (100.0, 5_800)])
-def test_the_policy_says_how_much_headroom_is_bought(headroom_pct, iops):
-    # 2,900 served and 10 % are 3,190; with nothing added it is no slower than the burst.
+def test_the_policy_sets_how_much_headroom_is_bought(headroom_pct, iops):
+    # 2,900 served and 10 % are 3,190; with nothing added it is not slower than the burst.
     result = recommend_for(
         reads=served_series(900), writes=served_series(2_000), policy=FlipPolicy(headroom_pct=headroom_pct)
     )
@@ -95,9 +95,9 @@ def test_the_price_is_reported_with_its_source():
 
 
 def test_tags_choose_the_type_and_its_iops():
-    wishes = read_tags({"burstwatch:target": "io2", "burstwatch:iops": "5000"}, ModePolicy())
-    assert wishes.faults == ()
-    target = recommend_for(override=wishes.target_override).target
+    settings = read_tags({"burstwatch:target": "io2", "burstwatch:iops": "5000"}, ModePolicy())
+    assert settings.faults == ()
+    target = recommend_for(override=settings.target_override).target
     assert (target.volume_type, target.iops, target.throughput_mib_s) == ("io2", 5_000, None)
 
 
@@ -134,9 +134,9 @@ def test_a_command_for_an_io_type_sets_no_throughput():
     ],
 )
 def test_bad_tags_are_reported_and_ignored(tags):
-    wishes = read_tags(tags, ModePolicy())
-    assert len(wishes.faults) == 1
-    assert wishes.target_override == TargetOverride()
+    settings = read_tags(tags, ModePolicy())
+    assert len(settings.faults) == 1
+    assert settings.target_override == TargetOverride()
 
 
 def test_a_managed_volume_is_for_its_manager_to_change():
@@ -246,7 +246,7 @@ def test_the_reason_for_not_choosing_io1_is_given():
     )
 
 
-def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_said_to_wait():
+def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_is_reported_to_wait():
     result = recommend_for(override=TargetOverride(volume_type=VolumeType.IO1), used=3)
     assert result.target.volume_type == "io1"
     because = (
@@ -258,7 +258,7 @@ def test_a_type_that_a_tag_names_is_proposed_and_the_watchdog_said_to_wait():
 
 
 @pytest.mark.parametrize("policy", [FlipPolicy(), FlipPolicy(target=VolumeType.IO1)])
-def test_when_aws_takes_the_next_is_said_where_all_of_a_day_are_used(policy):
+def test_when_all_modifications_of_a_day_are_used_the_time_of_the_next_is_reported(policy):
     because = "AWS's 4 modifications in 24 h are used: it takes the next at 2026-11-21T05:00:00Z"
     assert recommend_for(policy=policy, used=4).caveat == because
 
@@ -277,7 +277,7 @@ def test_without_a_daily_limit_nothing_is_mentioned(policy, override, used):
     assert "24 h" not in result.reasons[-1]
 
 
-def test_an_io1_that_became_gp3_by_its_size_is_not_said_to_be_one_by_the_day():
+def test_an_io1_that_became_gp3_by_its_size_is_not_reported_as_one_by_the_day():
     # 50 GiB allow an io1 2,500 IOPS, fewer than the burst.
     result = recommend_for(50, policy=FlipPolicy(target=VolumeType.IO1), used=2)
     assert result.target.volume_type == "gp3"

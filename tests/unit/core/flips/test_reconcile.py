@@ -41,8 +41,8 @@ from support.builders.core_values import (
 from support.builders.states import field_of, with_fields
 
 OUT, BACK = Direction.FLIP, Direction.FLIP_BACK
-ASKED, CHANGING, ON_TARGET = FlipStatus
-ASKED_S = int(at("12:00"))
+REQUESTED, CHANGING, ON_TARGET = FlipStatus
+REQUESTED_S = int(at("12:00"))
 ORIGINAL_OF = {OUT: GP2, BACK: GP3}
 TARGET_OF = {OUT: GP3, BACK: GP2}
 
@@ -72,15 +72,15 @@ RECORDS = {
 OBSERVATIONS = ("before", "asked", "else")
 
 
-def an_asked_flip(direction=OUT, **changes):
+def a_requested_flip(direction=OUT, **changes):
     """Asked for at noon, and whether AWS took it is not known."""
     reached_at_s = None if direction is OUT else int(at("10:30"))
-    facts = {"status": ASKED, "direction": direction, "requested_at_s": ASKED_S, "started_at_s": None}
+    facts = {"status": REQUESTED, "direction": direction, "requested_at_s": REQUESTED_S, "started_at_s": None}
     return a_flip(**(facts | {"reached_at_s": reached_at_s} | changes))
 
 
 def a_changing_flip(direction=OUT, began=OUR_START, **changes):
-    return an_asked_flip(direction, status=CHANGING, started_at_s=int(at(began)), **changes)
+    return a_requested_flip(direction, status=CHANGING, started_at_s=int(at(began)), **changes)
 
 
 def observed_volume(configuration, direction=OUT, **changes):
@@ -105,7 +105,7 @@ def transition_summary(result):
     return ": ".join([where, *filter(None, [", ".join(kinds)])])
 
 
-WAIT_CASES = {ASKED: "asked", CHANGING: "changing", ON_TARGET: "on_target"}
+WAIT_CASES = {REQUESTED: "asked", CHANGING: "changing", ON_TARGET: "on_target"}
 TAKEN_OVER_CASES = "no flip, contested: changed_by_others"
 KEPT_CASES = "on_target, contested: changed_by_others"
 NEVER_SENT_CASES = "no flip, contested: accepted, changed_by_others"
@@ -113,24 +113,24 @@ LOST_BUT_KEPT = "on_target, contested: accepted, changed_by_others"
 
 # the intent has no outcome yet: the first read, a minute after it
 
-ALWAYS_ASKED = dict.fromkeys(OBSERVATIONS, "asked")
+ALWAYS_REQUESTED = dict.fromkeys(OBSERVATIONS, "asked")
 ALWAYS_TAKEN = dict.fromkeys(OBSERVATIONS, "changing: accepted")
 FIRST_READ = {
-    (OUT, "none"): ALWAYS_ASKED,
-    (OUT, "older"): ALWAYS_ASKED,
+    (OUT, "none"): ALWAYS_REQUESTED,
+    (OUT, "older"): ALWAYS_REQUESTED,
     (OUT, "ours in progress"): ALWAYS_TAKEN,
     # completed, and DescribeVolumes is a little behind
     (OUT, "ours completed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
     (OUT, "ours failed"): dict.fromkeys(OBSERVATIONS, "no flip: accepted, failed"),
-    # it is somebody's turn: what that comes to counts when it is over
+    # someone's change is under way: its result counts when it is over
     (OUT, "undone in progress"): ALWAYS_TAKEN,
     (OUT, "undone"): dict.fromkeys(OBSERVATIONS, NEVER_SENT_CASES),
     (OUT, "undoing failed"): ALWAYS_TAKEN | {"asked": "on_target: accepted, reached"},
-    (OUT, "other in progress"): ALWAYS_ASKED,
-    (OUT, "other"): ALWAYS_ASKED,
-    (OUT, "other failed"): ALWAYS_ASKED,
-    (BACK, "none"): ALWAYS_ASKED,
-    (BACK, "older"): ALWAYS_ASKED,
+    (OUT, "other in progress"): ALWAYS_REQUESTED,
+    (OUT, "other"): ALWAYS_REQUESTED,
+    (OUT, "other failed"): ALWAYS_REQUESTED,
+    (BACK, "none"): ALWAYS_REQUESTED,
+    (BACK, "older"): ALWAYS_REQUESTED,
     (BACK, "ours in progress"): ALWAYS_TAKEN,
     (BACK, "ours completed"): ALWAYS_TAKEN | {"asked": "no flip: accepted, restored"},
     (BACK, "ours failed"): dict.fromkeys(OBSERVATIONS, "on_target: accepted, failed"),
@@ -138,9 +138,9 @@ FIRST_READ = {
     # somebody sends it to our target again: it stays known what it was
     (BACK, "undone"): dict.fromkeys(OBSERVATIONS, LOST_BUT_KEPT),
     (BACK, "undoing failed"): ALWAYS_TAKEN | {"asked": "no flip: accepted, restored"},
-    (BACK, "other in progress"): ALWAYS_ASKED,
-    (BACK, "other"): ALWAYS_ASKED,
-    (BACK, "other failed"): ALWAYS_ASKED,
+    (BACK, "other in progress"): ALWAYS_REQUESTED,
+    (BACK, "other"): ALWAYS_REQUESTED,
+    (BACK, "other failed"): ALWAYS_REQUESTED,
 }
 """Where AWS knows nothing of ours it is asked again; what it knows counts, whatever the volume shows yet."""
 
@@ -150,7 +150,7 @@ FIRST_READ = {
 @pytest.mark.parametrize("shows", OBSERVATIONS)
 def test_an_intent_without_an_outcome_is_settled_by_what_aws_shows(direction, record, shows):
     transition = reconcile_step(
-        an_asked_flip(direction), observed_volume(shows, direction), RECORDS[record](direction)
+        a_requested_flip(direction), observed_volume(shows, direction), RECORDS[record](direction)
     )
     assert transition_summary(transition) == FIRST_READ[direction, record][shows]
 
@@ -162,7 +162,7 @@ SECOND_READ = {
     (OUT, "else"): "no flip: not_done",
     (BACK, "before"): "on_target: not_done",
     (BACK, "else"): "on_target: not_done",
-    # It became what was asked for, and AWS has no record of it (any more): then it was ours.
+    # It became what was requested, and AWS has no record of it (any more): then it was ours.
     (OUT, "asked"): "changing: accepted",
     (BACK, "asked"): "changing: accepted",
 }
@@ -177,7 +177,7 @@ SECOND_READ = {
     ],
 )
 def test_after_two_minutes_and_two_reads_an_unseen_request_counts_as_not_sent(direction, record, shows):
-    flip = an_asked_flip(direction, unconfirmed_since_s=int(at("12:01")))
+    flip = a_requested_flip(direction, unconfirmed_since_s=int(at("12:01")))
     transition = reconcile_step(
         flip, observed_volume(shows, direction), RECORDS[record](direction), now="12:02"
     )
@@ -186,7 +186,7 @@ def test_after_two_minutes_and_two_reads_an_unseen_request_counts_as_not_sent(di
 
 def test_a_read_while_the_request_may_be_under_way_is_not_a_sign_that_it_was_not_sent():
     # It is begun within half a minute of the intent, and may take another to arrive.
-    flip = an_asked_flip()
+    flip = a_requested_flip()
     assert reconcile_step(flip, observed_volume("before"), now="12:00:59").state == a_state(flip=flip)
     assert reconcile_step(flip, observed_volume("before"), now="12:01").state.flip == replace(
         flip, unconfirmed_since_s=int(at("12:01"))
@@ -209,7 +209,7 @@ def test_a_read_while_the_request_may_be_under_way_is_not_a_sign_that_it_was_not
     ],
 )
 def test_never_sent_takes_two_reads_a_minute_apart(first, now, is_over):
-    flip = an_asked_flip(unconfirmed_since_s=first and int(at(first)))
+    flip = a_requested_flip(unconfirmed_since_s=first and int(at(first)))
     transition = reconcile_step(flip, observed_volume("before"), now=now)
     assert (transition.state.flip is None) is is_over
     assert bool(transition.events) is is_over
@@ -218,7 +218,7 @@ def test_never_sent_takes_two_reads_a_minute_apart(first, now, is_over):
 
 
 def test_nothing_counts_as_never_sent_before_two_minutes_are_over():
-    flip = an_asked_flip(unconfirmed_since_s=int(at("12:00:30")))
+    flip = a_requested_flip(unconfirmed_since_s=int(at("12:00:30")))
     assert transition_summary(reconcile_step(flip, observed_volume("before"), now="12:01:59")) == "asked"
     assert (
         transition_summary(reconcile_step(flip, observed_volume("before"), now="12:02"))
@@ -228,7 +228,7 @@ def test_nothing_counts_as_never_sent_before_two_minutes_are_over():
 
 def test_an_unsent_request_is_reported_with_its_intent_and_retried_later():
     transition = reconcile_step(
-        an_asked_flip(unconfirmed_since_s=int(at("12:01"))), observed_volume("before"), now="12:02"
+        a_requested_flip(unconfirmed_since_s=int(at("12:01"))), observed_volume("before"), now="12:02"
     )
     [event] = transition.events
     assert (event.kind, event.alert) == (EntryKind.NOT_DONE, AlertKind.FLIP_FAILED)
@@ -244,10 +244,10 @@ def test_an_unsent_request_is_reported_with_its_intent_and_retried_later():
 
 
 def test_an_unsent_return_leaves_the_flip_unchanged():
-    flip = an_asked_flip(BACK, unconfirmed_since_s=int(at("12:01")))
-    stands = reconcile_step(flip, observed_volume("before", BACK), now="12:02").state.flip
-    assert (stands.status, stands.direction, stands.target) == (ON_TARGET, OUT, GP3)
-    assert (stands.original, stands.reached_at_s) == (GP2, at("10:30"))
+    flip = a_requested_flip(BACK, unconfirmed_since_s=int(at("12:01")))
+    on_target_flip = reconcile_step(flip, observed_volume("before", BACK), now="12:02").state.flip
+    assert (on_target_flip.status, on_target_flip.direction, on_target_flip.target) == (ON_TARGET, OUT, GP3)
+    assert (on_target_flip.original, on_target_flip.reached_at_s) == (GP2, at("10:30"))
 
 
 # answers that were lost
@@ -256,7 +256,7 @@ def test_an_unsent_return_leaves_the_flip_unchanged():
 @pytest.mark.parametrize("direction", Direction)
 def test_a_lost_answer_is_made_up_for_by_aws_record(direction):
     record = RECORDS["ours in progress"](direction)
-    flip = an_asked_flip(direction, unconfirmed_since_s=int(at("12:00:30")))
+    flip = a_requested_flip(direction, unconfirmed_since_s=int(at("12:00:30")))
     transition = reconcile_step(flip, observed_volume("before", direction), record)
     [event] = transition.events
     assert event.alert is (AlertKind.FLIPPED if direction is OUT else AlertKind.FLIPPED_BACK)
@@ -270,23 +270,25 @@ def test_a_lost_answer_is_made_up_for_by_aws_record(direction):
 
 
 @pytest.mark.parametrize(
-    ("began", "is_ours"), [("11:57:59", False), ("11:58", True), ("12:00", True), ("12:30", True)]
+    ("began", "is_own"), [("11:57:59", False), ("11:58", True), ("12:00", True), ("12:30", True)]
 )
-def test_a_record_is_ours_though_the_clocks_differ_by_two_minutes(began, is_ours):
+def test_a_record_is_own_though_the_clocks_differ_by_two_minutes(began, is_own):
     record = a_modification(started=began, state="modifying")
-    transition = reconcile_step(an_asked_flip(), observed_volume("before"), record, now="12:31")
-    assert transition.state.flip.status is (CHANGING if is_ours else ASKED)
+    transition = reconcile_step(a_requested_flip(), observed_volume("before"), record, now="12:31")
+    assert transition.state.flip.status is (CHANGING if is_own else REQUESTED)
 
 
 @pytest.mark.parametrize(
     ("began", "is_known"),
     [("11:58:54", False), ("11:58:55", True), ("11:59", True), ("11:59:05", True), ("11:59:06", False)],
 )
-def test_a_record_that_was_settled_before_is_not_ours_a_second_time(began, is_known):
-    # The way back failed and is asked for again at noon; of that AWS shows nothing yet.
+def test_a_record_that_was_settled_before_is_not_own_a_second_time(began, is_known):
+    # The way back failed and is requested again at noon; of that AWS shows nothing yet.
     known = ModificationUse(at_s=int(at("11:59")), by=WATCHDOG, direction=BACK)
     record = a_modification(GP3, GP2, started=began, state="failed")
-    transition = reconcile_step(an_asked_flip(BACK), observed_volume("before", BACK), record, used=(known,))
+    transition = reconcile_step(
+        a_requested_flip(BACK), observed_volume("before", BACK), record, used=(known,)
+    )
     assert transition_summary(transition) == ("asked" if is_known else "on_target: accepted, failed")
 
 
@@ -295,15 +297,17 @@ def test_a_flip_right_after_a_flip_back_is_not_taken_for_reverted():
     known = ModificationUse(at_s=int(at("11:58:30")), by=WATCHDOG, direction=BACK)
     record = a_modification(GP3, GP2, started="11:58:30")
     assert (
-        transition_summary(reconcile_step(an_asked_flip(), observed_volume("before"), record, used=(known,)))
+        transition_summary(
+            reconcile_step(a_requested_flip(), observed_volume("before"), record, used=(known,))
+        )
         == "asked"
     )
 
 
 def test_our_modification_reverted_before_it_was_observed_counts_too():
-    transition = reconcile_step(an_asked_flip(), observed_volume("before"), RECORDS["undone"](OUT))
+    transition = reconcile_step(a_requested_flip(), observed_volume("before"), RECORDS["undone"](OUT))
     assert [use.by for use in transition.state.modifications.used] == [WATCHDOG, EXTERNAL]
-    assert [use.at_s for use in transition.state.modifications.used] == [ASKED_S, at("12:00:50")]
+    assert [use.at_s for use in transition.state.modifications.used] == [REQUESTED_S, at("12:00:50")]
 
 
 # sent after all: the process slept between its intent and the call
@@ -311,7 +315,7 @@ def test_our_modification_reverted_before_it_was_observed_counts_too():
 
 def assumed_not_sent(direction=OUT):
     """Two minutes after its intent it counted as never sent."""
-    requested = an_asked_flip(direction, unconfirmed_since_s=int(at("12:01")))
+    requested = a_requested_flip(direction, unconfirmed_since_s=int(at("12:01")))
     return reconcile_step(requested, observed_volume("before", direction), now="12:02").state
 
 
@@ -320,12 +324,12 @@ def reconcile_later(state, shows, record, now="13:01"):
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(direction):
+def test_what_counts_as_never_sent_is_remembered_beside_the_state_of_the_volume(direction):
     state = assumed_not_sent(direction)
     assert (
         state.modifications.unsent_intent.direction,
         state.modifications.unsent_intent.requested_at_s,
-    ) == (direction, ASKED_S)
+    ) == (direction, REQUESTED_S)
     assert (state.flip and state.flip.status) == (None if direction is OUT else ON_TARGET)
 
 
@@ -338,7 +342,7 @@ def test_what_counts_as_never_sent_is_remembered_beside_how_the_volume_stands(di
         ("failed", {OUT: "no flip: accepted, failed", BACK: "on_target: accepted, failed"}),
     ],
 )
-def test_a_late_modification_is_ours_as_soon_as_aws_shows_it(direction, its_state, expected):
+def test_a_late_modification_is_own_as_soon_as_aws_shows_it(direction, its_state, expected):
     record = a_modification(ORIGINAL_OF[direction], TARGET_OF[direction], started="12:15", state=its_state)
     shows = observed_volume("asked" if its_state == "completed" else "before", direction)
     result = reconcile_later(assumed_not_sent(direction), shows, record)
@@ -359,19 +363,19 @@ def test_a_late_modification_keeps_the_original_configuration(direction):
     assert (flip.original, flip.target, flip.direction) == (GP2, GP3, direction)
 
 
-@pytest.mark.parametrize(("began", "is_ours"), [("12:14:59", True), ("12:15", True), ("12:15:01", False)])
-def test_a_return_15_minutes_after_its_intent_is_external(began, is_ours):
-    # Terraform, the console and a driver make gp2 of a volume as well; nobody but us sends it to our target.
+@pytest.mark.parametrize(("began", "is_own"), [("12:14:59", True), ("12:15", True), ("12:15:01", False)])
+def test_a_return_15_minutes_after_its_intent_is_external(began, is_own):
+    # Terraform, the console and a driver make gp2 of a volume as well; only we send it to our target.
     record = a_modification(GP3, GP2, started=began, state="modifying")
     actual = reconcile_later(assumed_not_sent(BACK), observed_volume("before", BACK), record)
-    assert transition_summary(actual) == ("changing: accepted" if is_ours else "on_target")
+    assert transition_summary(actual) == ("changing: accepted" if is_own else "on_target")
     result = reconcile_later(
         assumed_not_sent(BACK), observed_volume("asked", BACK), replace(record, state="completed")
     )
-    assert transition_summary(result) == ("no flip: accepted, restored" if is_ours else TAKEN_OVER_CASES)
+    assert transition_summary(result) == ("no flip: accepted, restored" if is_own else TAKEN_OVER_CASES)
 
 
-def test_a_flip_that_begins_hours_after_its_intent_is_ours():
+def test_a_flip_that_begins_hours_after_its_intent_is_own():
     record = a_modification(GP2, GP3, started="23:00", state="modifying")
     assert (
         transition_summary(reconcile_later(assumed_not_sent(), observed_volume("before"), record, "23:01"))
@@ -380,7 +384,7 @@ def test_a_flip_that_begins_hours_after_its_intent_is_ours():
 
 
 @pytest.mark.parametrize(
-    ("record", "spent"),
+    ("record", "used_before"),
     [
         (None, ()),
         # somebody's that leads elsewhere, one from before the intent, one that is counted already
@@ -389,13 +393,13 @@ def test_a_flip_that_begins_hours_after_its_intent_is_ours():
         (a_modification(GP2, GP3, started="12:50"), (ModificationUse(at_s=int(at("12:50")), by="ann"),)),
     ],
 )
-def test_an_external_modification_is_not_taken_for_an_unsent_one(record, spent):
-    state = with_fields(assumed_not_sent(), used=spent)
+def test_an_external_modification_is_not_taken_for_an_unsent_one(record, used_before):
+    state = with_fields(assumed_not_sent(), used=used_before)
     assert reconcile_later(state, observed_volume("before"), record) == Transition(state=state)
 
 
 def test_an_intent_that_is_open_is_settled_before_an_older_one_is_thought_of():
-    second = an_asked_flip(requested_at_s=int(at("12:10")), intent_id="fedcba9876543210")
+    second = a_requested_flip(requested_at_s=int(at("12:10")), intent_id="fedcba9876543210")
     record = a_modification(GP2, GP3, started="12:10:20", state="modifying")
     result = reconcile_later(
         replace(assumed_not_sent(), flip=second), observed_volume("before"), record, now="12:11"
@@ -411,7 +415,7 @@ def test_an_intent_that_is_open_is_settled_before_an_older_one_is_thought_of():
 ALWAYS_CHANGING = dict.fromkeys(OBSERVATIONS, "changing")
 ALWAYS_KEPT = dict.fromkeys(OBSERVATIONS, KEPT_CASES)
 HALF_AN_HOUR_LATER = {
-    # There is no record any more, and it is what was asked for.
+    # There is no record any more, and it is what was requested.
     (OUT, "none"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "older"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "ours in progress"): ALWAYS_CHANGING,
@@ -422,7 +426,7 @@ HALF_AN_HOUR_LATER = {
     (OUT, "undone in progress"): ALWAYS_CHANGING,
     # What others made of it still has its original; their record says so, not the volume.
     (OUT, "undone"): dict.fromkeys(OBSERVATIONS, TAKEN_OVER_CASES),
-    # Theirs began from what was asked for: ours had come to that.
+    # Theirs began from what was requested: ours had reached it.
     (OUT, "undoing failed"): ALWAYS_CHANGING | {"asked": "on_target: reached"},
     (OUT, "other in progress"): ALWAYS_CHANGING,
     (OUT, "other"): ALWAYS_KEPT,
@@ -481,7 +485,7 @@ def test_two_aws_responses_may_differ_for_five_minutes(now, is_over):
 @pytest.mark.parametrize("direction", Direction)
 @pytest.mark.parametrize("shows", ["before", "else"])
 def test_while_aws_newest_record_led_to_what_was_requested_the_volume_shows_old(direction, shows):
-    """However late that is looked at, and however often: nobody has changed it since."""
+    """However late that is looked at, and however often: no one has changed it since."""
     flip, record = a_changing_flip(direction), RECORDS["ours completed"](direction)
     for now in ("12:16", "12:17", "20:00"):
         transition = reconcile_step(flip, observed_volume(shows, direction), record, now=now)
@@ -491,7 +495,7 @@ def test_while_aws_newest_record_led_to_what_was_requested_the_volume_shows_old(
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_an_external_modification_during_ours_is_adopted_when_complete(direction):
+def test_an_external_modification_during_an_own_one_is_adopted_when_complete(direction):
     flip = a_changing_flip(direction)
     for state in ("modifying", "optimizing"):
         external_record = a_modification(TARGET_OF[direction], IO2, started="12:10", state=state)
@@ -582,18 +586,18 @@ def test_a_permanent_flip_is_verified():
 
 
 def test_a_returned_volume_is_as_before_except_for_its_balance():
-    spent = (ModificationUse(at_s=int(at(OUR_START)), by=WATCHDOG, direction=BACK),)
+    used_before = (ModificationUse(at_s=int(at(OUR_START)), by=WATCHDOG, direction=BACK),)
     transition = reconcile_step(
         a_changing_flip(BACK),
         observed_volume("asked", BACK),
         RECORDS["ours completed"](BACK),
         now="12:12",
-        used=spent,
+        used=used_before,
     )
     [event] = transition.events
     assert (event.kind, event.alert) == (EntryKind.RESTORED, None)
     assert transition.state == a_state(
-        returned_at_s=int(at(OUR_START)), arrived_at_s=int(at("12:12")), used=spent
+        returned_at_s=int(at(OUR_START)), arrived_at_s=int(at("12:12")), used=used_before
     )
 
 
@@ -658,13 +662,13 @@ def test_the_wait_doubles_up_to_an_hour(failures, wait_min):
 
 
 def test_a_failed_flip_leaves_nothing():
-    assert roll_back_intent(a_state(flip=an_asked_flip())).flip is None
+    assert roll_back_intent(a_state(flip=a_requested_flip())).flip is None
     assert roll_back_intent(a_state()).flip is None
 
 
 def test_a_failed_redirect_leaves_the_volume_where_it_was():
     before = a_flip(is_permanent=False)
-    sent_on = an_asked_flip(target=IO2, is_permanent=True, previous=before)
+    sent_on = a_requested_flip(target=IO2, is_permanent=True, previous=before)
     assert roll_back_intent(a_state(flip=sent_on)).flip == before
 
 
@@ -727,7 +731,7 @@ ON_ITS_TARGET = {
 @pytest.mark.parametrize("record", ON_ITS_TARGET)
 @pytest.mark.parametrize("shows", ["target", "original", "else"])
 @pytest.mark.parametrize("stays", [False, True])
-def test_a_volume_on_target_is_ours_until_it_differs(record, shows, stays):
+def test_a_volume_on_target_is_own_until_it_differs(record, shows, stays):
     new_configuration = {"target": GP3, "original": GP2, "else": IO2}[shows]
     records = {
         "none": None,
@@ -823,16 +827,16 @@ def test_different_iops_or_throughput_of_the_same_type_are_external(configuratio
 def test_an_external_change_keeps_the_original_and_counts_its_current_cost(flip, returns):
     # gp2 $10.00; io2 with 4,000 IOPS: 100 x 0.125 + 4,000 x 0.065 = 272.50
     transition = reconcile_step(flip, a_volume_as(IO2), a_modification(GP3, IO2, started="11:40"))
-    kept = transition.state.flip
-    assert (kept.original, kept.target, kept.usd_per_month) == (GP2, IO2, 262.5)
-    assert (kept.by, kept.cause, kept.is_permanent, kept.reached_at_s) == (
+    adopted = transition.state.flip
+    assert (adopted.original, adopted.target, adopted.usd_per_month) == (GP2, IO2, 262.5)
+    assert (adopted.by, adopted.cause, adopted.is_permanent, adopted.reached_at_s) == (
         flip.by,
         flip.cause,
         flip.is_permanent,
         flip.reached_at_s,
     )
     # alerted just now: the next reminder comes in a day
-    assert kept.overdue_alerted_at_s == at("12:01")
+    assert adopted.overdue_alerted_at_s == at("12:01")
     details = " ".join(transition.events[0].details)
     assert ("Then it brings it back to gp2 when its load is calm." in details) is returns
     assert "until somebody releases it, the watchdog leaves it as it is" in details.lower()
@@ -840,11 +844,16 @@ def test_an_external_change_keeps_the_original_and_counts_its_current_cost(flip,
 
 def test_an_external_change_during_a_modification_is_evaluated_from_its_record():
     flip = a_changing_flip(previous=a_flip())
-    kept = reconcile_step(flip, observed_volume("else"), RECORDS["other"](OUT), now="12:30").state.flip
-    assert (kept.status, kept.direction, kept.target, kept.previous) == (ON_TARGET, OUT, IO2, None)
-    assert (kept.started_at_s, kept.reached_at_s) == (at("12:00:50"), at("12:30"))
-    repeated = reconcile_step(kept, observed_volume("else"), RECORDS["other"](OUT), now="12:35")
-    assert (repeated.state.flip, repeated.events) == (kept, ())
+    adopted = reconcile_step(flip, observed_volume("else"), RECORDS["other"](OUT), now="12:30").state.flip
+    assert (adopted.status, adopted.direction, adopted.target, adopted.previous) == (
+        ON_TARGET,
+        OUT,
+        IO2,
+        None,
+    )
+    assert (adopted.started_at_s, adopted.reached_at_s) == (at("12:00:50"), at("12:30"))
+    repeated = reconcile_step(adopted, observed_volume("else"), RECORDS["other"](OUT), now="12:35")
+    assert (repeated.state.flip, repeated.events) == (adopted, ())
 
 
 def test_an_external_revert_to_the_original_leaves_nothing_to_return():
@@ -899,7 +908,7 @@ def test_a_resize_under_way_is_reported_when_it_is_done():
     )
 
 
-def test_a_resize_found_before_ours_was_seen_to_be_over_is_reported_once():
+def test_a_resize_found_before_the_own_change_was_seen_to_be_over_is_reported_once():
     # Ours was over between two looks, and somebody resizes it by now; the volume does not show that yet.
     flip = a_changing_flip()
     under_way = a_resize(state="modifying", started="12:15")
@@ -908,10 +917,12 @@ def test_a_resize_found_before_ours_was_seen_to_be_over_is_reported_once():
     )
     transition = reconcile_step(flip, a_volume_as(GP3), a_resize(started="12:15"), now="12:30")
     assert transition_summary(transition) == KEPT_CASES
-    kept = transition.state.flip
-    assert kept.size_gib == 200
+    adopted = transition.state.flip
+    assert adopted.size_gib == 200
     for shows_gib in (100, 200):
-        repeated = reconcile_step(kept, a_volume_as(GP3, shows_gib), a_resize(started="12:15"), now="12:31")
+        repeated = reconcile_step(
+            adopted, a_volume_as(GP3, shows_gib), a_resize(started="12:15"), now="12:31"
+        )
         assert repeated.events == ()
 
 
@@ -922,7 +933,7 @@ def test_a_resize_on_the_flip_back_is_reported_with_the_volume_left_where_it_is(
     assert transition_summary(transition) == TAKEN_OVER_CASES
 
 
-# what nobody sees
+# what no one sees
 
 
 def test_a_never_flipped_volume_is_ignored():
@@ -975,7 +986,7 @@ def flips(draw):
         return a_flip(is_permanent=draw(st.booleans()))
     began_s = draw(moments) if phase is CHANGING else None
     previous = draw(st.sampled_from([None, a_flip()]))
-    return an_asked_flip(direction, status=phase, started_at_s=began_s, previous=previous)
+    return a_requested_flip(direction, status=phase, started_at_s=began_s, previous=previous)
 
 
 @settings(max_examples=300)
@@ -983,7 +994,7 @@ def flips(draw):
 def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgotten(
     flip, volume, record, now_s, spent_at
 ):
-    """Seen again and again the same way, it settles: first what was asked for, then what stands."""
+    """Seen again and again the same way, it settles: first what was requested, then the result."""
     state = a_state(
         flip=flip, used=tuple(ModificationUse(at_s=item, by=EXTERNAL) for item in sorted(spent_at))
     )
@@ -1009,19 +1020,19 @@ def test_whatever_aws_shows_a_flip_is_reported_once_and_nothing_used_up_is_forgo
     ("flip", "phrase"),
     [
         # 100 GiB: gp2 10.00; gp3 8.00 + 3 x 0.04 = 8.12; io2 12.50 + 4,000 x 0.065 = 272.50.
-        (an_asked_flip(), "gp2; this costs $1.88 a month less"),
-        (an_asked_flip(BACK), "this costs $1.88 a month more"),
+        (a_requested_flip(), "gp2; this costs $1.88 a month less"),
+        (a_requested_flip(BACK), "this costs $1.88 a month more"),
         # 262.50 / 730 = 0.35959
-        (an_asked_flip(target=IO2), "gp2; this costs $262.50 a month more, $0.3596 an hour"),
-        (an_asked_flip(BACK, target=IO2), "this costs $262.50 a month less, $0.3596 an hour"),
+        (a_requested_flip(target=IO2), "gp2; this costs $262.50 a month more, $0.3596 an hour"),
+        (a_requested_flip(BACK, target=IO2), "this costs $262.50 a month less, $0.3596 an hour"),
         # 272.50 - 8.12
-        (an_asked_flip(target=IO2, previous=a_flip()), "128 MiB/s; this costs $264.38 a month more"),
+        (a_requested_flip(target=IO2, previous=a_flip()), "128 MiB/s; this costs $264.38 a month more"),
         # 200 GiB: gp3 16.00 + 0.12, gp2 20.00; 7 GiB: 0.56 + 0.12, 0.70
-        (an_asked_flip(size_gib=200), "$3.88 a month less"),
-        (an_asked_flip(size_gib=7), "$0.02 a month less"),
-        (an_asked_flip(BACK, size_gib=7), "$0.02 a month more"),
+        (a_requested_flip(size_gib=200), "$3.88 a month less"),
+        (a_requested_flip(size_gib=7), "$0.02 a month less"),
+        (a_requested_flip(BACK, size_gib=7), "$0.02 a month more"),
         # 6 GiB: gp3 0.48 + 0.12, gp2 0.60
-        (an_asked_flip(size_gib=6), "costs the same"),
+        (a_requested_flip(size_gib=6), "costs the same"),
     ],
 )
 def test_what_it_costs_is_reported_with_it(flip, phrase):
@@ -1064,7 +1075,7 @@ def test_an_accepted_modification_is_reported_with_requester_reason_and_next_ste
     direction, because, details
 ):
     # 100 GiB: gp2 $10.00 a month, gp3 with 128 MiB/s $8.12
-    flip = an_asked_flip(direction, reason=because)
+    flip = a_requested_flip(direction, reason=because)
     assert accepted_event(flip, LeadPolicy(), time_to_empty_s=13 * 60).details == details
     with_note = accepted_event(flip, LeadPolicy(), time_to_empty_s=13 * 60, note="The answer was lost.")
     assert with_note.details == (*details, "The answer was lost.")
@@ -1072,7 +1083,7 @@ def test_an_accepted_modification_is_reported_with_requester_reason_and_next_ste
 
 def test_a_volume_that_stays_without_a_reason_gives_none():
     transition = reconcile_step(
-        an_asked_flip(status=CHANGING, started_at_s=ASKED_S, is_permanent=True),
+        a_requested_flip(status=CHANGING, started_at_s=REQUESTED_S, is_permanent=True),
         observed_volume("asked"),
         now="12:11",
     )
@@ -1093,7 +1104,7 @@ def test_a_flip_without_record_or_effect_is_external_a_day_later(late_s, expecte
 
 
 @pytest.mark.parametrize(("began", "is_theirs"), [("10:00:05", False), ("10:00:06", True)])
-def test_a_start_within_five_seconds_is_ours_on_target_too(began, is_theirs):
+def test_a_start_within_five_seconds_is_own_on_target_too(began, is_theirs):
     transition = reconcile_step(a_flip(), observed_volume("else"), a_modification(GP2, IO2, started=began))
     assert (transition.state.modifications.contested_at_s is not None) is is_theirs
     assert (transition.state.flip.unconfirmed_since_s is not None) is not is_theirs

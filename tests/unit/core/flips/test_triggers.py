@@ -53,12 +53,12 @@ def test_only_a_gp2_below_a_thousand_gib_needs_burst_credits(volume, expected):
 
 
 def flip_trigger_for(
-    level=Level.OK, windows=None, act_at=Level.CRITICAL, volume=None, *, refills=False, **wishes
+    level=Level.OK, windows=None, act_at=Level.CRITICAL, volume=None, *, refills=False, **settings
 ):
     return flip_trigger(
         volume or a_volume(),
         level,
-        volume_settings(**wishes),
+        volume_settings(**settings),
         windows,
         level_reason="18 % left",
         act_at=act_at,
@@ -308,7 +308,7 @@ def test_the_limit_is_a_share_of_what_the_gp2_would_earn(size_gib, calm_below_pc
 
 
 @pytest.mark.parametrize(("newest", "expected"), [("11:58", True), ("11:49", True), ("11:48", False)])
-def test_what_was_served_more_than_ten_minutes_ago_says_nothing(newest, expected):
+def test_operations_of_more_than_ten_minutes_ago_are_ignored(newest, expected):
     # The minute of 11:49 ended at 11:50.
     assert is_calm(a_flipped_volume(**served_operations(*CALM, newest=newest))) is expected
 
@@ -318,7 +318,7 @@ def test_half_of_what_is_served_is_not_enough_to_call_it_calm(known):
     assert not is_calm(a_flipped_volume(**{known: served_operations(*CALM)[known]}))
 
 
-def test_the_policy_says_for_how_long_it_must_be_calm():
+def test_the_policy_sets_for_how_long_it_must_be_calm():
     busy_before = served_operations(*[3_000.0] * 30, *[0.0] * 5)
     assert is_calm(a_flipped_volume(**busy_before), calm_for=timedelta(minutes=5))
     assert not is_calm(a_flipped_volume(**busy_before), calm_for=timedelta(minutes=6))
@@ -407,7 +407,7 @@ def test_a_permanent_flip_gets_no_return_trigger():
     ("reached", "expected"), [("11:00:01", False), ("11:00", True), ("10:30", True), (None, True)]
 )
 def test_a_volume_stays_at_least_an_hour(reached, expected):
-    # Where nobody saw it arrive, the hour counts from when it was asked for: 10:00.
+    # If no one saw it arrive, the hour counts from its request: 10:00.
     flip = a_flip(reached_at_s=None if reached is None else int(at(reached)))
     assert isinstance(return_trigger_for(flip), FlipTrigger) is expected
 

@@ -35,6 +35,6 @@ def test_an_alert_without_an_entry_gets_one_at_the_revision_of_its_change(
         entries=entries,
         alerts=[alert],
     )
-    *kept, added = change.entries_with_alerts
-    assert kept == entries
+    *remaining, added = change.entries_with_alerts
+    assert remaining == entries
     assert added == an_entry(revision=revision, kind=EntryKind.ALERT, at_s=1_234, body=alert.to_document())

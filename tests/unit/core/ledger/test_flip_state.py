@@ -33,7 +33,7 @@ from support.builders.states import build_state
 counts = st.integers(1, 10**6)
 instants = st.integers(0, 253_402_300_799)  # the end of the year 9999, as far as a stored instant may be
 maybe_instants = st.none() | instants
-words = st.text(max_size=20)
+texts = st.text(max_size=20)
 configurations = st.one_of(
     st.just(GP2),
     st.builds(
@@ -45,20 +45,20 @@ configurations = st.one_of(
     st.builds(Configuration, volume_type=st.sampled_from([VolumeType.IO1, VolumeType.IO2]), iops=counts),
 )
 modification_uses = st.builds(
-    ModificationUse, at_s=instants, by=words, direction=st.none() | st.sampled_from(Direction)
+    ModificationUse, at_s=instants, by=texts, direction=st.none() | st.sampled_from(Direction)
 )
 flips = st.builds(
     Flip,
     status=st.sampled_from(FlipStatus),
     direction=st.sampled_from(Direction),
-    intent_id=words,
+    intent_id=texts,
     cause=st.sampled_from(FlipCause),
-    by=words,
+    by=texts,
     original=configurations,
     target=configurations,
     size_gib=counts,
     requested_at_s=instants,
-    reason=words,
+    reason=texts,
     is_permanent=st.booleans(),
     return_after_s=maybe_instants,
     usd_per_month=st.floats(-1e6, 1e6),
@@ -69,13 +69,13 @@ flips = st.builds(
     overdue_alerted_at_s=maybe_instants,
 )
 flips = st.builds(replace, flips, previous=st.none() | flips)  # one who is sent on remembers where it was
-tasks = st.builds(StuckTask, comm=words, wchan=words, count=counts)
+tasks = st.builds(StuckTask, comm=texts, wchan=texts, count=counts)
 stalls = st.builds(
     Stall,
-    instance_id=words,
-    volume_id=words,
-    verdict=words,
-    cause=words,
+    instance_id=texts,
+    volume_id=texts,
+    verdict=texts,
+    cause=texts,
     total_s=st.none() | st.floats(0, 1e6),
     started_at_s=instants,
     received_at_s=instants,
@@ -83,7 +83,7 @@ stalls = st.builds(
 )
 states = st.builds(
     build_state,
-    volume_id=words,
+    volume_id=texts,
     revision=instants,
     level=st.sampled_from(Level),
     level_since_s=instants,
@@ -105,7 +105,7 @@ states = st.builds(
     retry_at_s=maybe_instants,
     contested_at_s=maybe_instants,
     returned_at_s=maybe_instants,
-    refusal=st.none() | words,
+    refusal=st.none() | texts,
     is_critical_open=st.booleans(),
     missed_window_at_s=maybe_instants,
     missing_since_s=maybe_instants,
@@ -129,7 +129,7 @@ def test_what_is_remembered_comes_back_from_its_document_as_it_was(value):
 
 
 @given(st.one_of(flips, states))
-def test_a_document_does_not_say_what_goes_without_saying(value):
+def test_a_document_does_not_contain_defaults(value):
     minimal = a_state() if isinstance(value, VolumeState) else a_flip(started_at_s=None, reached_at_s=None)
     required, whole = minimal.to_document().keys(), minimal.to_document(is_whole=True)
     defaults = {key: default for key, default in whole.items() if key not in required}
@@ -139,7 +139,7 @@ def test_a_document_does_not_say_what_goes_without_saying(value):
 
 
 @pytest.mark.parametrize("direction", [None, *Direction])
-def test_what_was_used_up_keeps_its_direction_also_where_nobody_knows_it(direction):
+def test_an_old_use_keeps_its_direction_even_if_it_is_unknown(direction):
     item = ModificationUse(at_s=1, by="others", direction=direction)
     assert json_round_trip(item) == item
 
@@ -244,8 +244,8 @@ def test_a_flip_without_a_known_price_costs_nothing_more():
 # what was used up
 
 
-def use_times(spent):
-    return [use.at_s for use in spent]
+def use_times(uses):
+    return [use.at_s for use in uses]
 
 
 def a_use_at(*at_s, by=WATCHDOG):

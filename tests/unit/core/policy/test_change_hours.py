@@ -31,7 +31,7 @@ def test_always_is_not_a_limit():
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         (OFFICE, OFFICE),
         ("mon-sun 00:00-24:00 UTC", "mon-sun 00:00-24:00 UTC"),
@@ -42,10 +42,10 @@ def test_always_is_not_a_limit():
         ("thu-thu 08:00-18:00 UTC", "thu 08:00-18:00 UTC"),
     ],
 )
-def test_they_are_shown_so_that_they_read_back_as_the_same(text, shown):
+def test_they_are_shown_so_that_they_read_back_as_the_same(text, expected):
     hours = parse_change_hours(text)
-    assert str(hours) == shown
-    assert parse_change_hours(shown) == hours
+    assert str(hours) == expected
+    assert parse_change_hours(expected) == hours
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def starts(text: str, since: date, count: int) -> list[str]:
         ("0 0 29 2 *", ["Tue 2028-02-29 00:00", "Sun 2032-02-29 00:00", "Fri 2036-02-29 00:00"]),
     ],
 )
-def test_a_cron_text_starts_as_cron_5_says(cron, expected):
+def test_a_cron_text_starts_as_cron_5_defines(cron, expected):
     assert starts(cron, date(2026, 5, 1), len(expected)) == expected
 
 
@@ -44,7 +44,7 @@ def test_29_february_is_found_across_2100_which_is_not_a_leap_year():
 
 
 def test_29_february_on_a_sunday_is_found_40_years_ahead():
-    # a 29 February is five weekdays later every four years, but in 2104 as 2100 was skipped: 2088 Sun,
+    # a 29 February is five weekdays later every four years, but in 2104 as 2100 was skipped. 2088 Sun,
     # 2092 Fri, 2096 Wed, 2104 Fri, 2108 Wed, 2112 Mon, 2116 Sat, 2120 Thu, 2124 Tue, 2128 Sun
     assert starts("0 0 29 2 */7", date(2088, 3, 1), 1) == ["Sun 2128-02-29 00:00"]
 

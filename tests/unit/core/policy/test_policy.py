@@ -183,7 +183,7 @@ def test_every_setting_is_in_the_table_above():
     assert {*SECTIONS, "windows"} == {section.name for section in fields(Policy)}
 
 
-def test_every_setting_says_what_it_is_for():
+def test_every_setting_describes_its_purpose():
     assert all(s.metadata["says"] for section in SECTIONS.values() for s in fields(section))
 
 
@@ -292,7 +292,7 @@ HOSTILE_VALUES = [
 
 
 @pytest.mark.parametrize("value", [*HOSTILE_TEXT, *HOSTILE_VALUES], ids=repr)
-def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_stands(value):
+def test_a_value_of_the_wrong_kind_is_a_fault_wherever_it_is(value):
     document: dict = dict(VERSION)
     for section, setting in PARSED:
         document.setdefault(section, {})[setting] = value
@@ -387,7 +387,7 @@ def test_an_invalid_runbook_base_is_refused(text):
         ({"version": []}, "is []; this burstwatch reads version: 1"),
     ],
 )
-def test_a_document_says_its_version(document, message):
+def test_a_document_names_its_version(document, message):
     assert faults_of(document) == {"version": message}
 
 
@@ -449,7 +449,7 @@ def test_every_fault_is_reported_at_once():
     }
 
 
-def test_the_error_says_it_all_in_one_line():
+def test_the_error_lists_all_faults_in_one_line():
     with pytest.raises(PolicyError) as error:
         Policy.from_mapping(VERSION | {"a": "", "levels": {"exhausted_pct": "x"}})
     assert str(error.value).startswith("a: unknown key; known here: ")
@@ -583,7 +583,7 @@ def test_a_volume_out_of_exhaustion_is_not_out_of_the_watch():
             "sweep_tick 5m + metric_lag 5m + tick_slack 1m + act_lead 8m = 1140 s",
             "at 60 % can be dry after 3240000 credits / (3000 - 100) = 1117 s; raise watch_below_pct to 61.",
         ),
-        # 30 + 5 + 1 + 8 min = 2,640 s: no balance lasts so long. 2,640 - 1,768.97 = 871.03, so 872 s less do.
+        # 30 + 5 + 1 + 8 min = 2,640 s: no balance lasts it. 2,640 - 1,768.97 = 871.03, so 872 s less do.
         (
             {"sweep_tick": "30m"},
             "sweep_tick 30m + metric_lag 5m + tick_slack 1m + act_lead 8m = 2640 s",

@@ -19,8 +19,8 @@ OPTED_IN = {"team:flips": "Yes please"}
     ],
 )
 def test_the_mode_is_what_the_tag_requests(tags, mode):
-    wishes = read_tags(tags, DEFAULT_SETTINGS)
-    assert (wishes.mode, wishes.faults) == (mode, ())
+    settings = read_tags(tags, DEFAULT_SETTINGS)
+    assert (settings.mode, settings.faults) == (mode, ())
 
 
 @pytest.mark.parametrize("default", [Mode.OBSERVE, Mode.PROPOSE])
@@ -28,8 +28,8 @@ def test_the_mode_is_what_the_tag_requests(tags, mode):
 @pytest.mark.parametrize("highest", Mode)
 def test_no_volume_gets_more_than_the_policys_highest(default, tag_mode, highest):
     tags = {"burstwatch:mode": str(tag_mode)} if tag_mode else {}
-    wishes = read_tags(tags, ModePolicy(default=default, highest=highest))
-    assert wishes.mode is min(tag_mode or default, highest, key=lambda mode: mode.rank)
+    settings = read_tags(tags, ModePolicy(default=default, highest=highest))
+    assert settings.mode is min(tag_mode or default, highest, key=lambda mode: mode.rank)
 
 
 @pytest.mark.parametrize(
@@ -37,9 +37,9 @@ def test_no_volume_gets_more_than_the_policys_highest(default, tag_mode, highest
 )
 @pytest.mark.parametrize("default", [Mode.OBSERVE, Mode.PROPOSE])
 def test_an_invalid_mode_is_reported_and_read_as_the_default(text, default):
-    wishes = read_tags({"burstwatch:mode": text}, ModePolicy(default=default))
-    [fault] = wishes.faults
-    assert wishes.mode is default
+    settings = read_tags({"burstwatch:mode": text}, ModePolicy(default=default))
+    [fault] = settings.faults
+    assert settings.mode is default
     assert fault.startswith("burstwatch:mode=")
     assert fault.endswith(f"is not observe, propose or auto; treated as {default}")
 
@@ -63,11 +63,11 @@ def test_an_invalid_mode_is_reported_and_read_as_the_default(text, default):
     ],
 )
 def test_the_opt_in_tag_may_have_another_name(tags, mode, faults):
-    wishes = read_tags(tags, CUSTOM_OPT_IN)
-    assert (wishes.mode, len(wishes.faults)) == (mode, faults)
+    settings = read_tags(tags, CUSTOM_OPT_IN)
+    assert (settings.mode, len(settings.faults)) == (mode, faults)
 
 
-def test_auto_without_the_opt_in_tag_says_which_tag_is_missing():
+def test_auto_without_the_opt_in_tag_names_the_missing_tag():
     assert read_tags({"burstwatch:mode": "auto"}, CUSTOM_OPT_IN).faults == (
         "burstwatch:mode=auto needs the opt-in tag team:flips=Yes please as well; treated as propose",
     )
@@ -95,11 +95,11 @@ def test_opting_in_has_no_effect_when_the_policy_allows_proposals_only():
     ("key", "field_name"), [("burstwatch:critical", "is_critical"), ("burstwatch:ignore", "is_ignored")]
 )
 def test_a_flag_is_true_or_false_and_nothing_else(key, field_name, text, is_set, faults):
-    wishes = read_tags({} if text is None else {key: text}, DEFAULT_SETTINGS)
-    assert (getattr(wishes, field_name), len(wishes.faults)) == (is_set, faults)
+    settings = read_tags({} if text is None else {key: text}, DEFAULT_SETTINGS)
+    assert (getattr(settings, field_name), len(settings.faults)) == (is_set, faults)
 
 
-def test_a_bad_flag_says_what_it_is_taken_for():
+def test_a_bad_flag_names_the_value_that_is_assumed():
     assert read_tags({"burstwatch:ignore": "yes"}, DEFAULT_SETTINGS).faults == (
         "burstwatch:ignore='yes' is not true or false; treated as false",
     )
@@ -115,14 +115,14 @@ def test_a_misspelt_key_is_reported(key):
 
 @pytest.mark.parametrize("key", ["burstwatch", "burstwatch-mode", "mode", "aws:burstwatch:mode", ""])
 def test_other_peoples_tags_are_left_alone(key):
-    wishes = read_tags({key: "auto"}, DEFAULT_SETTINGS)
-    assert (wishes.mode, wishes.faults) == (Mode.PROPOSE, ())
+    settings = read_tags({key: "auto"}, DEFAULT_SETTINGS)
+    assert (settings.mode, settings.faults) == (Mode.PROPOSE, ())
 
 
 def test_an_opt_in_tag_under_our_prefix_is_not_a_misspelt_key():
     policy = ModePolicy(opt_in_tag=("burstwatch:may-flip", "true"))
-    wishes = read_tags({"burstwatch:may-flip": "true"}, policy)
-    assert (wishes.mode, wishes.faults) == (Mode.AUTO, ())
+    settings = read_tags({"burstwatch:may-flip": "true"}, policy)
+    assert (settings.mode, settings.faults) == (Mode.AUTO, ())
 
 
 def test_every_fault_of_a_volume_is_reported_at_once():
@@ -194,16 +194,16 @@ def test_a_hostile_key_is_shown_short_and_on_one_line():
     [("1", 1), ("0", None), ("999999", 999_999), ("1000000", None), ("1" * 40, None)],
 )
 def test_a_number_is_above_zero_and_of_a_length_that_can_be_one(text, iops):
-    wishes = read_tags({"burstwatch:iops": text}, DEFAULT_SETTINGS)
-    assert (wishes.target_override.iops, bool(wishes.faults)) == (iops, iops is None)
+    settings = read_tags({"burstwatch:iops": text}, DEFAULT_SETTINGS)
+    assert (settings.target_override.iops, bool(settings.faults)) == (iops, iops is None)
 
 
-def test_a_policy_whose_default_were_auto_opts_nobody_in():
+def test_a_policy_whose_default_were_auto_opts_no_one_in():
     """No policy can say so; made in code, it still is the safe choice."""
     assert read_tags({}, ModePolicy(default=Mode.AUTO)).mode is Mode.PROPOSE
 
 
-def test_what_a_tag_says_is_shown_up_to_a_length():
-    for length, shown in [(40, "x" * 40), (41, "x" * 39 + "…"), (100, "x" * 39 + "…")]:
+def test_the_value_of_a_tag_is_shown_up_to_a_length():
+    for length, expected in [(40, "x" * 40), (41, "x" * 39 + "…"), (100, "x" * 39 + "…")]:
         [fault] = read_tags({"burstwatch:mode": "x" * length}, DEFAULT_SETTINGS).faults
-        assert fault.startswith(f"burstwatch:mode={shown!r} is not")
+        assert fault.startswith(f"burstwatch:mode={expected!r} is not")

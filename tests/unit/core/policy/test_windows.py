@@ -56,9 +56,9 @@ def faults_of(**settings: str) -> dict[str, str]:
     return {fault.path.removeprefix("windows.w").removeprefix("."): fault.message for fault in faults}
 
 
-# daylight saving, worked by hand
+# daylight saving, worked by hand.
 # Berlin: forward, 02:00 -> 03:00, at 01:00Z on 29 March 2026 and 28 March 2027;
-#         back, 03:00 -> 02:00, at 01:00Z on 25 October 2026 and 31 October 2027
+#         back, 03:00 -> 02:00, at 01:00Z on 25 October 2026 and 31 October 2027.
 # New York: forward, 02:00 -> 03:00, at 07:00Z on 8 March 2026 and 14 March 2027;
 #         back, 02:00 -> 01:00, at 06:00Z on 1 November 2026 and 7 November 2027
 
@@ -434,8 +434,8 @@ def test_a_lead_may_go_to_its_limit(at_most):
     assert not list(LeadPolicy(at_most=at_most).faults())
 
 
-# state: a window from 12:00 to 14:00 on 1 May, flipped 60 min before, of which 45 are the modification;
-# a return is worth it when more than 60 + 30 min lie between two windows
+# state: a window from 12:00 to 14:00 on 1 May, flipped 60 min before, of which 45 are the modification.
+# A return is worth it when more than 60 + 30 min lie between two windows
 
 MAY_1 = a_window("noon", from_="2026-05-01T12:00Z", to="2026-05-01T14:00Z")
 

@@ -79,7 +79,7 @@ def test_entering_a_level_from_warning_up_is_reported_at_once(level):
 
 
 @pytest.mark.parametrize(("balance", "level"), [(calm(), Level.OK), (steady(), Level.WATCH)])
-def test_levels_below_warning_alert_nobody(balance, level):
+def test_levels_below_warning_alert_no_one(balance, level):
     decision = a_decision(an_assessment(balance))
     assert (decision.level, decision.action, decision.alerts) == (level, Action.NONE, ())
     assert (decision.previous_level, decision.reason) == (Level.OK, level)
@@ -136,7 +136,7 @@ def test_a_level_that_lasts_is_reported_once_until_a_reminder_is_due(level):
     assert tracked.evaluate("16:00", AT_LEVEL[level]("15:58")).alerts[0].is_reminder
 
 
-def test_reminders_come_as_often_as_the_policy_says():
+def test_reminders_come_as_often_as_the_policy_requires():
     tracked = TrackedVolume(policy=Policy(alerts=AlertPolicy(remind_every=timedelta(minutes=5))))
     tracked.evaluate("12:00", critical())
     assert tracked.evaluate("12:04", critical("12:02")).alerts == ()
@@ -189,7 +189,7 @@ def test_a_volume_that_leaves_mode_observe_while_critical_is_reported_then():
 
 
 @pytest.mark.parametrize("mode", [Mode.PROPOSE, Mode.AUTO])
-def test_the_other_modes_say_what_to_do(mode):
+def test_the_other_modes_name_what_to_do(mode):
     decision = a_decision(an_assessment(critical()), mode=mode)
     assert decision.alerts[0].action
     assert decision.has_recommendation
@@ -573,14 +573,14 @@ def test_a_deleted_volume_drops_its_flip(flip):
 
 # volumes that AWS leaves out of an answer
 
-SPENT = (ModificationUse(at_s=int(at("11:00")), by=WATCHDOG, direction=Direction.FLIP),)
+USED = (ModificationUse(at_s=int(at("11:00")), by=WATCHDOG, direction=Direction.FLIP),)
 FLIP_OUTCOMES = {
     "on its target": {"flip": a_flip()},
     "where it stays": {"flip": a_flip(is_permanent=True)},
     "on its way": {"flip": a_flip(status=FlipStatus.IN_PROGRESS)},
     "never sent": {"unsent_intent": a_flip(status=FlipStatus.REQUESTED)},
     "changed by others": {"contested_at_s": int(at("11:00"))},
-    "back again": {"used": SPENT},
+    "back again": {"used": USED},
 }
 
 
@@ -789,7 +789,7 @@ def test_a_calm_volume_for_a_window_is_polled_until_flipped():
 
 
 @pytest.mark.parametrize("direction", Direction)
-def test_a_volume_of_which_aws_could_not_be_asked_keeps_its_flip(direction):
+def test_a_volume_that_aws_could_not_describe_keeps_its_flip(direction):
     flip = changing(direction)
     decision = a_decision(an_assessment(GAP, volume=a_volume_as(GP3)), a_state(flip=flip), mode=Mode.AUTO)
     assert (decision.flip, decision.change.state.flip) == (flip, flip)
@@ -1040,9 +1040,9 @@ def a_late_intent(requested_at_s):
 
 @pytest.mark.parametrize(("after_s", "is_kept"), [(86_399, True), (86_400, False)])
 def test_an_intent_that_counts_as_never_sent_is_remembered_for_a_day(after_s, is_kept):
-    lost = a_late_intent(at("12:00") - after_s)
-    state = a_decision(an_assessment(calm()), a_state(unsent_intent=lost)).change.state
-    assert (state and state.modifications.unsent_intent) == (lost if is_kept else None)
+    intent = a_late_intent(at("12:00") - after_s)
+    state = a_decision(an_assessment(calm()), a_state(unsent_intent=intent)).change.state
+    assert (state and state.modifications.unsent_intent) == (intent if is_kept else None)
 
 
 def test_an_intent_that_was_sent_after_all_is_reported_as_soon_as_aws_shows_it():
@@ -1115,7 +1115,7 @@ def test_a_demand_that_is_still_to_come_gets_what_the_volume_serves_at_best(bala
 
 
 @pytest.mark.parametrize(("attached", "is_named"), [(True, False), (False, True)])
-def test_a_wish_for_a_detached_volume_says_that_it_waits(attached, is_named):
+def test_a_request_for_a_detached_volume_reports_that_it_waits(attached, is_named):
     volume = a_volume(attached=attached)
     decision = a_decision(an_assessment(calm(), volume=volume), mode=Mode.AUTO, is_critical=True)
     assert ("detached" in decision.reason) is is_named

@@ -120,15 +120,15 @@ def test_in_mode_observe_a_recovery_is_not_reported_and_nothing_stays_open():
 
 def test_in_mode_observe_a_recovery_closes_what_was_reported_also_of_a_volume_that_is_watched_on():
     known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")))
-    kept = a_decision(an_assessment(steady()), known, mode=Mode.OBSERVE).change.state
-    assert (kept.level, kept.alerts.open_level, kept.alerts.level_at_s) == (Level.WATCH, None, None)
+    state = a_decision(an_assessment(steady()), known, mode=Mode.OBSERVE).change.state
+    assert (state.level, state.alerts.open_level, state.alerts.level_at_s) == (Level.WATCH, None, None)
 
 
 def test_in_mode_observe_an_alert_of_a_draining_volume_stays_open():
     known = a_state(level=Level.WARNING, open_level=Level.WARNING, level_at_s=int(at("09:00")))
     decision = a_decision(an_assessment(critical()), known, mode=Mode.OBSERVE)
-    kept = decision.change.state
-    assert (decision.alerts, kept.level, kept.alerts.open_level) == ((), Level.CRITICAL, Level.WARNING)
+    state = decision.change.state
+    assert (decision.alerts, state.level, state.alerts.open_level) == ((), Level.CRITICAL, Level.WARNING)
 
 
 # what drained it
@@ -165,7 +165,7 @@ def test_without_a_cause_the_alert_shows_the_fall_of_the_balance():
     assert alert.evidence["drain"] == describe_drain(find_drain(DRAIN))
 
 
-def test_an_alert_about_something_else_says_nothing_of_a_drain():
+def test_an_alert_about_something_else_does_not_mention_a_drain():
     missed = a_window_state(missed_min=5)
     evaluation = an_evaluation(DRAIN, around=VolumeContext(windows=missed))
     drain, other = conclude(evaluation, CAUSE).alerts
@@ -209,7 +209,7 @@ def test_a_revision_rises_also_where_a_volume_is_doubted_or_gone(revision, next_
     assert change.entries[1].body == alert.to_document()
 
 
-def test_a_volume_that_is_not_judged_says_why():
+def test_a_volume_that_is_not_judged_explains_why():
     assert a_decision(an_assessment(None, volume=a_volume(attached=False))).reason == "detached"
 
 

@@ -61,7 +61,7 @@ def test_a_new_volume_counts_from_its_first_change():
     assert count_states(fleet) == {"ok": 1, "exhausted": 1}
 
 
-def test_an_unknown_volume_is_unknown_whatever_its_level_was_and_its_old_balance_says_nothing():
+def test_an_unknown_volume_is_unknown_whatever_its_level_and_its_old_balance_is_ignored():
     silent = a_state(level=Level.CRITICAL, unknown_reason=UnknownReason.TELEMETRY_GAP, balance_pct=3.0)
     fleet = summarise_fleet({"vol-0a1": silent}, [], 1)
     assert count_states(fleet) == {"unknown": 1}

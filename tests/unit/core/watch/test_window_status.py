@@ -72,11 +72,11 @@ def test_a_window_of_which_the_mark_cannot_be_read_moves_no_volume_out_or_back()
         ({"tags": {"burstwatch:window": "nightly release"}}, WindowPhase.INSIDE),
         ({"tags": {"team": "ci"}}, WindowPhase.OUTSIDE),
         ({"size_gib": 500}, WindowPhase.INSIDE),
-        # A name that nobody has defined: it belongs to a window that never comes.
+        # A name that no one has defined: it belongs to a window that never comes.
         ({"tags": {"burstwatch:window": "relaese"}}, WindowPhase.OUTSIDE),
     ],
 )
-def test_a_volume_is_asked_what_the_windows_of_its_tags_and_selectors_ask(volume, phase):
+def test_a_volume_gets_the_requests_of_the_windows_of_its_tags_and_selectors(volume, phase):
     assert phase_of(a_volume(**volume), "13:00") == phase
 
 
@@ -146,7 +146,7 @@ def test_a_stopped_window_leaves_out_what_began_before(mark, now, phase):
     assert phase_of(a_volume(tags=TAGGED), now, mark) == phase
 
 
-def test_an_occurrence_started_by_hand_says_so():
+def test_an_occurrence_started_by_hand_is_reported_as_such():
     state = an_outlook("13:00", started("drill")).status_for(
         a_volume(tags={"burstwatch:window": "drill, release"})
     )
@@ -170,7 +170,7 @@ def test_a_later_schedule_is_computed_again():
     )
 
 
-# telling people that a window starts
+# notifying people that a window starts
 
 
 def window_alerts(wanted, now="12:00"):
