@@ -1,6 +1,5 @@
 """No AWS call outlives an invocation, whichever service takes requests and never answers."""
 
-import json
 import re
 from types import SimpleNamespace
 
@@ -14,12 +13,12 @@ from support.builders.functions import AUTO, deploy_functions, to_instant
 from support.cli_session import add_critical
 from support.paths import ROOT
 
-TEMPLATE = json.loads((ROOT / "tests" / "infra" / "template.json").read_text())
+RESOURCES = (ROOT / "tests" / "infra" / "resources.txt").read_text()
 TIMEOUTS_S = {
-    resource["Properties"]["Handler"].split(".")[2]: resource["Properties"]["Timeout"]
-    for resource in TEMPLATE["Resources"].values()
-    if resource["Type"] == "AWS::Lambda::Function"
-    and "burstwatch" in str(resource["Properties"].get("Handler"))
+    function.lower(): int(timeout_s)
+    for function, timeout_s in re.findall(
+        r"^(\w+)Function\w+ AWS::Lambda::Function .*Timeout=(\d+)", RESOURCES, re.MULTILINE
+    )
 }
 CALLS = {
     "ec2": ["DescribeVolumes", "DescribeVolumesModifications", "DescribeInstances", "DescribeInstanceTypes"],

@@ -6,14 +6,13 @@ Which parts there are, and what the stack calls them, is read from the template 
 import json
 from collections.abc import Mapping
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 from botocore.exceptions import ClientError
 
 from burstlab.fake_aws.protocols import Call, Response, parse_form, render_xml
 from burstlab.model.aws_error import AwsError
-from support.paths import ROOT
+from support.synthesized_stacks import synth
 
 ACCOUNT = "123456789012"
 STACK = "burstwatch"
@@ -27,9 +26,8 @@ _PUT_EVENTS = json.dumps(
 )
 
 
-@cache
 def template() -> dict[str, Any]:
-    return json.loads((ROOT / "tests" / "infra" / "template.json").read_text())
+    return synth().template
 
 
 def physical_name(logical: str) -> str:
