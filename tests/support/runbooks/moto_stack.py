@@ -52,7 +52,9 @@ class MotoStack:
         self._cleanups: list[tuple[Any, dict[str, Any]]] = []
 
     def build(self) -> None:
-        parts = sorted(template()["Resources"].items(), key=lambda part: part[1]["Type"] == _SOURCE)
+        parts = sorted(
+            template()["Resources"].items(), key=lambda part: (part[1]["Type"] == _SOURCE, part[0])
+        )
         created = {name: self._make(name, part) for name, part in parts}
         for key, output in template()["Outputs"].items():
             self.outputs[key] = _text(output["Value"], created)
