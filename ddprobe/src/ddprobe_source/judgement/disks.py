@@ -69,11 +69,11 @@ class Site(Record):
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """Read /proc/self/mountinfo; lines that are none are left out."""
+    """Read /proc/self/mountinfo; malformed lines are left out."""
     mounts = []
     for line in text.splitlines():
-        left, separator, right = line.partition(" - ")
-        fields, more = left.split(), right.split(" ")
+        head, separator, tail = line.partition(" - ")
+        fields, more = head.split(), tail.split(" ")
         if separator and len(fields) >= 6 and len(more) >= 3:  # noqa: PLR2004 - see proc_pid_mountinfo(5)
             mounts.append(
                 Mount(

@@ -60,5 +60,5 @@ def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: boo
     data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
     data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
     data.append(f"credits={reading['credits_total']:.0f}c")
-    words = headline(reading, by_path=by_path).replace("|", "/")
-    return f"DDPROBE {words} | {' '.join(data)}"
+    text = headline(reading, by_path=by_path).replace("|", "/")
+    return f"DDPROBE {text} | {' '.join(data)}"
