@@ -1351,9 +1351,9 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
     cost = CLASSIC_CREDITS if level == "classic" else series.credits
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
-        rate, share = cost / values["interval"], values["max_credit_share"]
+        planned, share = cost / values["interval"], values["max_credit_share"]
         faults.append(
-            f"{level} every {values['interval']:g} s spends {rate:.2g} credits/s, more than {share:.2g}"
+            f"{level} every {values['interval']:g} s spends {planned:.2g} credits/s, more than {share:.2g}"
             f" x {values['baseline_iops']:g} IOPS: every {cost / rate:.0f} s is possible"
         )
     return faults
@@ -4055,14 +4055,14 @@ LEVELS (with the credits of one run, flushes included)
 EXIT CODES
   nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, usage error).
   npd       0 OK, 1 problem, 2 unknown; one line of at most 80 characters.
-  cron      0 for every measured verdict, 3 otherwise; prints verdicts that are not OK.
+  cron      0 for every measured verdict, 3 otherwise; prints what is not OK.
 """
 EXAMPLES_HELP: Final = """\
 EXAMPLES
-  ddprobe explain /data                which disk is it on, and what would a run cost?
+  ddprobe explain /data                show its disk, and what a run would cost
   ddprobe run /data                    the ladder, with an exit code for Nagios
   ddprobe run --level classic --engine dd /data     dd itself
-  ddprobe passive --json -             which tasks are stuck? does no I/O on the disk
+  ddprobe passive --json -             show stuck tasks, with no I/O on the disk
   ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
 
 What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md

@@ -143,10 +143,10 @@ def what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines, boards):
     assert "…" not in boards.split("alerts")[0]
     for phrase in (
         "flip refused: reports is not moved",
-        "ran dry                       20:10          never",
-        "left alone: dry 18:02, stalled 57 min",
+        "became empty                  20:10          never",
+        "left alone: empty 18:02, stalled 57 min",
         "search, spend_cap: it would add $39.09 a month",
-        "Watched, 2 of 12 volumes ran dry",
+        "Watched, 2 of 12 volumes became empty",
     ):
         assert phrase in lines
     assert f"{stage.api_calls['ModifyVolume']} ModifyVolume" in " ".join(lines.split())

@@ -112,7 +112,7 @@ def what_is_shown_fits_80_columns_and_tells_the_story(reported, boards):
         "Watched, it was flipped",
     ):
         assert phrase in reported
-    assert "nobody watches" in boards
+    assert "no watchdog" in boards
     assert "in state D" in boards
 
 

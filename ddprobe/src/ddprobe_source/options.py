@@ -267,9 +267,9 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
     cost = CLASSIC_CREDITS if level == "classic" else series.credits
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
-        rate, share = cost / values["interval"], values["max_credit_share"]
+        planned, share = cost / values["interval"], values["max_credit_share"]
         faults.append(
-            f"{level} every {values['interval']:g} s spends {rate:.2g} credits/s, more than {share:.2g}"
+            f"{level} every {values['interval']:g} s spends {planned:.2g} credits/s, more than {share:.2g}"
             f" x {values['baseline_iops']:g} IOPS: every {cost / rate:.0f} s is possible"
         )
     return faults

@@ -17,11 +17,11 @@ _REFRESH_INTERVAL_S: Final = 0.25  # faster than that, the numbers on a board ca
 
 _EXAMPLES: Final = """\b
 Examples:
-  burstlab disk                            a 33 GiB volume, empty in half a minute.
-  burstlab disk --load idle                a disk to try things on; it prints where.
-  burstlab disk --credits 9000             three seconds of burst in the bucket.
-  burstlab disk --for 40 --backend blkio   forty seconds, throttled by a cgroup.
-  burstlab disk --clean                    remove what a killed run left behind.
+  burstlab disk                            a 33 GiB volume, empty in half a minute
+  burstlab disk --load idle                a disk to try things on; it prints where
+  burstlab disk --credits 9000             three seconds of burst in the bucket
+  burstlab disk --for 40 --backend blkio
+  burstlab disk --clean                    remove what a killed run left behind
 \b
 Time runs faster: at speed 60 a second is a minute of the volume's time. IOPS
 are those of EBS, and the bucket is smaller by that factor. With both --speed

@@ -92,12 +92,12 @@ def _run_selected(
         selected = select_faults(clean, only, fault)
     except NoSuchFaultError:
         return None
-    with show_progress(f"{deployment}: runs played", len(selected)) as advance:
+    with show_progress(f"{deployment}: runs done", len(selected)) as advance:
         return run_campaign(deployment, selected, workers=workers, progress=lambda _: advance())
 
 
 def _explain_nothing_selected(only: str | None, fault: str | None, deployments: Sequence[str]) -> str:
-    """Why there is nothing to play."""
+    """Why nothing was selected."""
     reasons = []
     for deployment in deployments:
         try:

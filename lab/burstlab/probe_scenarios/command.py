@@ -20,11 +20,11 @@ _PROBE: Final = Path(__file__).parents[3] / "ddprobe" / "ddprobe.py"
 
 _EXAMPLES: Final = """\b
 Examples:
-  burstlab probe-scenarios                        all of them, in 20 minutes.
-  burstlab probe-scenarios --list                 their names.
-  burstlab probe-scenarios --only stall-ext4               one of them.
-  burstlab probe-scenarios --probe old/ddprobe.py --json   another version.
-  burstlab probe-scenarios --write docs/ddprobe-scenarios.md.
+  burstlab probe-scenarios                        all of them, in 20 minutes
+  burstlab probe-scenarios --list                 their names
+  burstlab probe-scenarios --only stall-ext4 --only closed
+  burstlab probe-scenarios --probe old/ddprobe.py --json > before.json
+  burstlab probe-scenarios --write docs/ddprobe-scenarios.md
 \b
 Each scenario has a disk of its own (a loop device behind the throttle of
 qemu-storage-daemon), which is removed after it, also after Ctrl-C.

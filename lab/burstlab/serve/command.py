@@ -21,12 +21,12 @@ DEFAULT_PORT: Final = 5055  # 5000, which moto and Flask use, is often taken
 
 _SERVE_EXAMPLES: Final = """\b
 Examples:
-  burstlab serve                                 a dozen mixed volumes, in real time.
-  burstlab serve --volumes 10000 --latency-ms 30 a slow API, many volumes.
-  burstlab serve --fleet fleet.yaml --speed 60   a minute each second.
-  burstlab serve --traces DIR --scale 4           recorded load, four times.
-  burstlab serve --as aws-check.json             as burstctl aws-check measured AWS.
-  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it.
+  burstlab serve                                 a dozen mixed volumes, in real time
+  burstlab serve --volumes 10000 --latency-ms 30
+  burstlab serve --fleet fleet.yaml --speed 60   a minute each second
+  burstlab serve --traces DIR --scale 4 --size 33
+  burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
+  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it
 \b
 A fleet file:
   volumes:

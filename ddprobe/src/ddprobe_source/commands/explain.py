@@ -38,14 +38,14 @@ LEVELS (with the credits of one run, flushes included)
 EXIT CODES
   nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, usage error).
   npd       0 OK, 1 problem, 2 unknown; one line of at most 80 characters.
-  cron      0 for every measured verdict, 3 otherwise; prints verdicts that are not OK.
+  cron      0 for every measured verdict, 3 otherwise; prints what is not OK.
 """
 EXAMPLES_HELP: Final = """\
 EXAMPLES
-  ddprobe explain /data                which disk is it on, and what would a run cost?
+  ddprobe explain /data                show its disk, and what a run would cost
   ddprobe run /data                    the ladder, with an exit code for Nagios
   ddprobe run --level classic --engine dd /data     dd itself
-  ddprobe passive --json -             which tasks are stuck? does no I/O on the disk
+  ddprobe passive --json -             show stuck tasks, with no I/O on the disk
   ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
 
 What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md
