@@ -350,7 +350,7 @@ def volume_id_of(model: str, serial: str) -> str | None:
 
 
 def upper_of(mount: Mount) -> str:
-    """Name the folder that an overlay writes to; "" where it does not write."""
+    """Name the folder that an overlay writes to; "" if it does not write."""
     for option in mount.options.split(","):
         if option.startswith("upperdir="):
             return option[9:]
@@ -358,7 +358,7 @@ def upper_of(mount: Mount) -> str:
 
 
 def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
-    """Raise where a write is not allowed, does harm, or would not measure a disk of this host."""
+    """Raise if a write is not allowed, does harm, or would not measure a disk of this host."""
     fs = site.mount.fs
     if site.mount.read_only:  # the kernel makes the file system read-only after an I/O error, not the mount
         raise UsageError(
@@ -461,7 +461,7 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
 
 
 def offset_of(kind: str, took_s: dict[str, list[float]]) -> int:
-    """Say where the next write of a kind goes: only classic writes and appends go behind each other."""
+    """Return where the next write of a kind goes: only classic writes and appends go behind each other."""
     if kind == "append":
         return BLOCK_BYTES["bulk"] + len(took_s[kind]) * CLASSIC_BLOCK
     return len(took_s["classic"]) * CLASSIC_BLOCK
@@ -905,7 +905,7 @@ def not_measured(reason: str) -> Judgement:
 
 
 def worse(first: Judgement, second: Judgement) -> Judgement:
-    """Pick the worse of two views of one path; the first where they are alike. OK is claimed by both only."""
+    """Pick the worse of two views of one path; the first if they are equal. OK is claimed by both only."""
     order = (OK, UNKNOWN, WARN, CRIT)
     return max((first, second), key=lambda judged: order.index(judged.verdict))
 
@@ -1038,7 +1038,7 @@ def _judge_failure(code: str, message: str) -> Judgement:
 
 
 def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
-    """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
+    """One line of at most ``most`` characters; ``by_path`` names the path and not its mount."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
     verdict = reading["verdict"].upper()
     mount = plain((not by_path and reading["mount"]) or reading["path"], 120)
@@ -1601,7 +1601,7 @@ def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> 
 
 
 def open_folder(real: str) -> int:
-    """Open a directory whose path was followed; raises OSError where it is reached through a link now."""
+    """Open a directory whose path was followed; raises OSError if it is now reached through a link."""
     fd = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     if os.readlink(f"/proc/self/fd/{fd}") != real:
         os.close(fd)
@@ -1784,7 +1784,7 @@ class Watches:
 
 
 def io_pressure_us() -> dict[str, int]:
-    """Total microseconds of I/O pressure, by kind; empty where the kernel keeps none."""
+    """Total microseconds of I/O pressure, by kind; empty if the kernel keeps none."""
     totals = {}
     for line in read_text("/proc/pressure/io").splitlines():
         kind, _, rest = line.partition(" ")
@@ -2043,7 +2043,7 @@ def find_site(
 
 
 def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
-    """Map a path to its mount and disks; raise where it is missing or the options do not allow it."""
+    """Map a path to its mount and disks; raise if it is missing or the options do not allow it."""
     site = lookup.site(until_s, options.volume_id)
     if options.level != "passive":
         refuse_foreign(site, options.allow_fs)
@@ -2767,7 +2767,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
-    """Leave out the large writes where there is no room for them; any other fault is the disk's."""
+    """Leave out the large writes if there is no room for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
@@ -3897,7 +3897,7 @@ class Outputs:
         self._events = Sender("event", options, http, RETRY_S) if options.event_bus else None
 
     def publish(self, reading: dict[str, Any], probe: Probe | None = None) -> None:
-        """Send a reading everywhere it is wanted; memory first. It replaces the last one of its probe."""
+        """Send a reading to each output; memory first. It replaces the last one of its probe."""
         options, self._newest[probe or reading["path"]] = self._options, reading
         line = json_text(reading)
         self._state_dirs.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
@@ -4008,7 +4008,7 @@ class Outputs:
         late = [name for name in late if name not in waiting]
         late += [sender.kind for sender in self._senders() if sender.busy]
         if late:
-            print_error(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
+            print_error(f"ddprobe: still being sent, and left alone: {', '.join(late)}")
 
     def _senders(self) -> list[Sender]:
         return [sender for sender in (self._metrics, self._events) if sender]
@@ -4059,11 +4059,11 @@ EXIT CODES
 """
 EXAMPLES_HELP: Final = """\
 EXAMPLES
-  ddprobe explain /data                show its disk, and what a run would cost
-  ddprobe run /data                    the ladder, with an exit code for Nagios
-  ddprobe run --level classic --engine dd /data     dd itself
-  ddprobe passive --json -             show stuck tasks, with no I/O on the disk
-  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
+  ddprobe explain /data                show its disk, and what a run would cost.
+  ddprobe run /data                    the ladder, with an exit code for Nagios.
+  ddprobe run --level classic --engine dd /data     dd itself.
+  ddprobe passive --json -             show stuck tasks, with no I/O on the disk.
+  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter.
 
 What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md
 Fields, cost and caveats: ddprobe.md
@@ -4187,7 +4187,7 @@ ALL_LOCALES: Final = "locale-archive"
 
 
 def lock_memory() -> str | None:
-    """Keep what we have and will have in memory; give the reason where the kernel refuses.
+    """Keep what we have and will have in memory; return the reason if the kernel refuses.
 
     Pages of files are read in now. Others are locked as they come: a fresh one is zeroes and needs no disk.
     """
@@ -4361,7 +4361,7 @@ def _run(options: Options, began_s: float) -> int:
     for probe in probes:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
             print_error(
-                f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id"
+                f"ddprobe: nothing about {probe.site.path} goes to AWS: its volume is not known (--volume-id)"
             )
     if options.mode == "serve":
         return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
@@ -4457,7 +4457,7 @@ def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier
     except (ImportError, MemoryError, OSError, ValueError) as trouble:
         fault = f"memory is not locked ({trouble})"
     if fault:
-        print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own pages")
+        print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own memory pages")
     resident.serve()
     return 0
 

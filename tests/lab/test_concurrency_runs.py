@@ -108,7 +108,11 @@ def test_an_undelivered_alert_is_missed(baseline_run):
 def test_an_alert_that_came_twice_is_counted(baseline_run):
     result, verdict = baseline_run
     repeated = check_invariants(replace(result, alerts=[*result.alerts, result.alerts[0]]))
-    assert (repeated.doubled_alerts, repeated.delivered_alerts, repeated.broken) == (1, verdict.delivered_alerts, ())
+    assert (repeated.doubled_alerts, repeated.delivered_alerts, repeated.broken) == (
+        1,
+        verdict.delivered_alerts,
+        (),
+    )
 
 
 def test_an_alert_that_is_in_no_history_is_found(baseline_run):

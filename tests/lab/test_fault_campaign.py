@@ -225,7 +225,9 @@ PLANTED_FAULTS = {
     "a_blind_watchdog_is_late_by_no_more": lambda run: make_late(
         run, InjectedFault("cloudwatch:GetMetricData #1", Fault.DRIP), 391
     ),
-    "none_becomes_empty": lambda run: replace(run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_at_s}),
+    "none_becomes_empty": lambda run: replace(
+        run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_at_s}
+    ),
     "the_ledger_is_true": lambda run: replace(
         run, entries=drop_index(run.entries, drop_first(run.entries, volume_id=DRAINING_IO1, kind="accepted"))
     ),

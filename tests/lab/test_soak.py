@@ -91,7 +91,9 @@ def test_the_command_refuses_a_ledger_that_is_there(tmp_path):
 
 @pytest.mark.parametrize("lost", [0, 1])
 def test_the_command_prints_a_row_a_day_and_says_what_is_broken(day_rows, monkeypatch, lost):
-    monkeypatch.setattr(command, "run", lambda *_, **__: [day_rows[0], replace(day_rows[1], missed_ticks=lost)])
+    monkeypatch.setattr(
+        command, "run", lambda *_, **__: [day_rows[0], replace(day_rows[1], missed_ticks=lost)]
+    )
     result = CliRunner().invoke(month, ["--days", "2"])
     assert result.exit_code == lost
     assert "2 days, 2,880 ticks" in result.output

@@ -14,6 +14,8 @@ from burstlab.output import make_table
 from burstwatch.core.text import format_duration
 
 SCHEMA: Final = "burstwatch.faults/v1"
+_JSON_KEYS: Final = {"none_becomes_empty": "none_runs_dry", "no_internal_errors": "no_mistake_of_ours"}
+"""The JSON keys that differ from the names of their laws."""
 
 _MAX_NAME_CHARS: Final = 25
 """What leaves room for the cells."""
@@ -151,7 +153,9 @@ def _campaign_document(campaign: Campaign) -> dict[str, Any]:
             {
                 "effect": outcome.injected_fault.effect,
                 "fault": str(outcome.injected_fault.fault),
-                "violations": outcome.violations,
+                "violations": {
+                    _JSON_KEYS.get(law, law): sentences for law, sentences in outcome.violations.items()
+                },
             }
             for outcome in campaign.failed_outcomes
         ],

@@ -42,11 +42,11 @@ EXIT CODES
 """
 EXAMPLES_HELP: Final = """\
 EXAMPLES
-  ddprobe explain /data                show its disk, and what a run would cost
-  ddprobe run /data                    the ladder, with an exit code for Nagios
-  ddprobe run --level classic --engine dd /data     dd itself
-  ddprobe passive --json -             show stuck tasks, with no I/O on the disk
-  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
+  ddprobe explain /data                show its disk, and what a run would cost.
+  ddprobe run /data                    the ladder, with an exit code for Nagios.
+  ddprobe run --level classic --engine dd /data     dd itself.
+  ddprobe passive --json -             show stuck tasks, with no I/O on the disk.
+  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter.
 
 What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md
 Fields, cost and caveats: ddprobe.md

@@ -102,7 +102,7 @@ def _run(options: Options, began_s: float) -> int:
     for probe in probes:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
             print_error(
-                f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id"
+                f"ddprobe: nothing about {probe.site.path} goes to AWS: its volume is not known (--volume-id)"
             )
     if options.mode == "serve":
         return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
@@ -198,7 +198,7 @@ def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier
     except (ImportError, MemoryError, OSError, ValueError) as trouble:
         fault = f"memory is not locked ({trouble})"
     if fault:
-        print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own pages")
+        print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own memory pages")
     resident.serve()
     return 0
 

@@ -61,7 +61,7 @@ ALL_LOCALES: Final = "locale-archive"
 
 
 def lock_memory() -> str | None:
-    """Keep what we have and will have in memory; give the reason where the kernel refuses.
+    """Keep what we have and will have in memory; return the reason if the kernel refuses.
 
     Pages of files are read in now. Others are locked as they come: a fresh one is zeroes and needs no disk.
     """

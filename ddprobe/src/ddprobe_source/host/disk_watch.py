@@ -95,7 +95,7 @@ class Watches:
 
 
 def io_pressure_us() -> dict[str, int]:
-    """Total microseconds of I/O pressure, by kind; empty where the kernel keeps none."""
+    """Total microseconds of I/O pressure, by kind; empty if the kernel keeps none."""
     totals = {}
     for line in read_text("/proc/pressure/io").splitlines():
         kind, _, rest = line.partition(" ")

@@ -86,7 +86,7 @@ def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> 
 
 
 def open_folder(real: str) -> int:
-    """Open a directory whose path was followed; raises OSError where it is reached through a link now."""
+    """Open a directory whose path was followed; raises OSError if it is now reached through a link."""
     fd = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     if os.readlink(f"/proc/self/fd/{fd}") != real:
         os.close(fd)

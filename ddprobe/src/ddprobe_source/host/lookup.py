@@ -26,7 +26,7 @@ def find_site(
 
 
 def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
-    """Map a path to its mount and disks; raise where it is missing or the options do not allow it."""
+    """Map a path to its mount and disks; raise if it is missing or the options do not allow it."""
     site = lookup.site(until_s, options.volume_id)
     if options.level != "passive":
         refuse_foreign(site, options.allow_fs)

@@ -165,7 +165,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
-    """Leave out the large writes where there is no room for them; any other fault is the disk's."""
+    """Leave out the large writes if there is no room for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})

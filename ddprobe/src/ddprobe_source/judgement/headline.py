@@ -11,7 +11,7 @@ from ddprobe_source.judgement.verdicts import NOT_MEASURED, OK, STALLED, UNCLEAR
 
 
 def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
-    """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
+    """One line of at most ``most`` characters; ``by_path`` names the path and not its mount."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
     verdict = reading["verdict"].upper()
     mount = plain((not by_path and reading["mount"]) or reading["path"], 120)

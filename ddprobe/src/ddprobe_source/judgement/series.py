@@ -92,7 +92,7 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
 
 
 def offset_of(kind: str, took_s: dict[str, list[float]]) -> int:
-    """Say where the next write of a kind goes: only classic writes and appends go behind each other."""
+    """Return where the next write of a kind goes: only classic writes and appends go behind each other."""
     if kind == "append":
         return BLOCK_BYTES["bulk"] + len(took_s[kind]) * CLASSIC_BLOCK
     return len(took_s["classic"]) * CLASSIC_BLOCK

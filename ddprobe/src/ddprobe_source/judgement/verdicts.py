@@ -58,7 +58,7 @@ def not_measured(reason: str) -> Judgement:
 
 
 def worse(first: Judgement, second: Judgement) -> Judgement:
-    """Pick the worse of two views of one path; the first where they are alike. OK is claimed by both only."""
+    """Pick the worse of two views of one path; the first if they are equal. OK is claimed by both only."""
     order = (OK, UNKNOWN, WARN, CRIT)
     return max((first, second), key=lambda judged: order.index(judged.verdict))
 

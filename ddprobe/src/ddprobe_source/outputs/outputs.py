@@ -77,7 +77,7 @@ class Outputs:
         self._events = Sender("event", options, http, RETRY_S) if options.event_bus else None
 
     def publish(self, reading: dict[str, Any], probe: Probe | None = None) -> None:
-        """Send a reading everywhere it is wanted; memory first. It replaces the last one of its probe."""
+        """Send a reading to each output; memory first. It replaces the last one of its probe."""
         options, self._newest[probe or reading["path"]] = self._options, reading
         line = json_text(reading)
         self._state_dirs.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
@@ -188,7 +188,7 @@ class Outputs:
         late = [name for name in late if name not in waiting]
         late += [sender.kind for sender in self._senders() if sender.busy]
         if late:
-            print_error(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
+            print_error(f"ddprobe: still being sent, and left alone: {', '.join(late)}")
 
     def _senders(self) -> list[Sender]:
         return [sender for sender in (self._metrics, self._events) if sender]
