@@ -240,7 +240,7 @@ def test_chunked_answers_are_put_together():
 
 @pytest.mark.parametrize("raw", [b"", b"SSH-2.0-OpenSSH", b"HTTP/1.1 what"])
 def test_an_answer_that_is_no_http_is_an_error(raw):
-    with pytest.raises(OSError, match="no HTTP"):
+    with pytest.raises(OSError, match="not HTTP"):
         ddprobe.parse_answer(raw)
 
 

@@ -218,7 +218,7 @@ def _print_refusal(console: Console, run: VolumeRun) -> None:
 
 
 def _describe_depletion(history: VolumeHistory) -> str:
-    return f"dry {_format_clock_or_never(history.empty_at_s)}, stalled {format_duration(history.stalled_s)}"
+    return f"empty {_format_clock_or_never(history.empty_at_s)}, stalled {format_duration(history.stalled_s)}"
 
 
 def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) -> None:

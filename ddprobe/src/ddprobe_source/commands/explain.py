@@ -45,7 +45,7 @@ EXAMPLES
   ddprobe explain /data                show its disk, and what a run would cost.
   ddprobe run /data                    the ladder, with an exit code for Nagios.
   ddprobe run --level classic --engine dd /data     dd itself.
-  ddprobe passive --json -             show stuck tasks, with no I/O on the disk.
+  ddprobe passive --json -             show stuck tasks, with no disk I/O.
   ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter.
 
 What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md
