@@ -141,10 +141,10 @@ def a_flip_costs_its_time_on_the_target(role):
 def what_is_shown_fits_80_columns_and_says_what_was_done(stage, lines, boards):
     assert max(map(len, (lines + boards).splitlines())) <= 80
     assert "…" not in boards.split("alerts")[0]
+    assert "left alone: empty 18:02, stalled 57 min" in " ".join(lines.split())
     for phrase in (
         "flip refused: reports is not moved",
         "became empty                  20:10          never",
-        "left alone: empty 18:02, stalled 57 min",
         "search, spend_cap: it would add $39.09 a month",
         "Watched, 2 of 12 volumes became empty",
     ):
