@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_: object) -> object:
-        """Stand for what only type checkers need to know."""
+        """Replace what only type checkers need to know."""
         return lambda cls: cls
 '''
 

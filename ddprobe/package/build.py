@@ -65,10 +65,10 @@ def main() -> int:
 
 def version_of(source: str) -> str:
     """Read the version from the program, which contains it once."""
-    found = re.search(r'^VERSION: Final = "([0-9.]+)"$', source, re.MULTILINE)
-    if found is None:
+    version = re.search(r'^VERSION: Final = "([0-9.]+)"$', source, re.MULTILINE)
+    if version is None:
         raise SystemExit(f"{PROGRAM} names no VERSION")
-    return found[1]
+    return version[1]
 
 
 def lay_out(root: Path) -> None:
@@ -149,11 +149,11 @@ def build_rpm(scratch: Path, root: Path, out: Path, version: str) -> Path:
 
 def run(*command: object) -> None:
     """Run a tool; raise its error with a message of ours."""
-    words = [str(word) for word in command]
+    arguments = [str(word) for word in command]
     environment = os.environ | {"SOURCE_DATE_EPOCH": str(MODIFIED), "LC_ALL": "C"}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
+    done = subprocess.run(arguments, capture_output=True, text=True, env=environment, check=False)
     if done.returncode:
-        raise SystemExit(f"{words[0]} failed:\n{done.stdout}{done.stderr}")
+        raise SystemExit(f"{arguments[0]} failed:\n{done.stdout}{done.stderr}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
     .venv/bin/python lab/bench/assess_pass.py 100 1000 10000
 
-The lab plays AWS in a process of its own and answers each call after 30 ms; the look runs in another, so
+A fake AWS runs in a process of its own and answers each call after 30 ms; the pass runs in another, so
 that only the watchdog is measured.
 """
 
@@ -19,7 +19,7 @@ LATENCY_MS = 30
 
 
 def serve_idle_fleet(volumes: int, past_hours: int = 2):
-    """A lab with so many volumes and so long a past."""
+    """A lab with this many volumes, and a past of this length."""
     return start_server(
         lab_command(f"--volumes={volumes}", f"--past-hours={past_hours}", latency_ms=LATENCY_MS)
     )

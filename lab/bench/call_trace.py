@@ -2,10 +2,11 @@
 
     .venv/bin/python lab/bench/call_trace.py [--list]
 
-A volume drains in a lab in the same process. Traced are the pass that first alerts about it (``run_tick``,
-with a channel, the metrics that tell what drained it, and nobody who may modify), then what the flip function
-does for one request: decide again about the volume (``reassess_order``), and flip it (``execute_flips``: read
-afresh, check the guards, record the intent, call ModifyVolume, record the outcome).
+A volume drains in a lab in the same process. Two things are traced. The first is the pass that first alerts
+about it: ``run_tick``, with a channel, the metrics that show what drained it, and no authority to modify.
+The second is what the flip function does for one request. It decides again about the volume
+(``reassess_order``) and flips it (``execute_flips``: read again, check the guards, record the intent, call
+ModifyVolume, record the outcome).
 
 A function counts once, however often it is called, and where it is defined in a file of ``burstwatch``;
 module bodies, lambdas, comprehensions and what ``dataclass`` generates do not count. ``--list`` names them.
@@ -84,7 +85,7 @@ class CallTrace:
 
 @dataclass(slots=True)
 class CountingChannel:
-    """Whoever is alerted."""
+    """The channel that receives the alerts."""
 
     sent: Counter[str] = field(default_factory=Counter)
     name: str = "people"
@@ -96,7 +97,7 @@ class CountingChannel:
 
 @dataclass(slots=True)
 class InProcessDrainMetrics:
-    """What the lab's CloudWatch tells of a volume that drains."""
+    """What the lab's CloudWatch shows of a volume that drains."""
 
     cloudwatch: InProcessCloudWatch
 
@@ -116,7 +117,7 @@ class InProcessDrainMetrics:
 
 
 def make_services(fleet: LabFleet) -> Services:
-    """The watchdog in front of this fleet, with a ledger in memory and nobody who may modify."""
+    """The watchdog in front of this fleet, with a ledger in memory and no authority to modify."""
     cloudwatch = InProcessCloudWatch(fleet)
     return Services(
         ec2=Ec2Reader(cast("Any", InProcessEc2(fleet))),

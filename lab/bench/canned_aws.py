@@ -2,10 +2,10 @@
 
     .venv/bin/python lab/bench/canned_aws.py VOLUMES [none | some]
 
-The lab simulates each volume, which for 100,000 of them takes it minutes. Here volumes differ in size, and in
-that ``some`` (one in twenty, of up to 100 GiB) drain at full burst since ten minutes before ``FIRST_TICK_S``;
-the others keep their balance between 98 and 100 %. Everything else is the lab's: the server, the latency, the
-counting of calls, the DynamoDB table. What is answered has the lab's form: a test compares.
+The lab simulates each volume, which for 100,000 of them takes it minutes. Here volumes differ in size. With
+``some``, one in twenty (of up to 100 GiB) drains at full burst since ten minutes before ``FIRST_TICK_S``; the
+others keep their balance between 98 and 100 %. Everything else is the lab's: the server, the latency, the
+counting of calls, the DynamoDB table. The responses have the lab's form: a test compares them.
 """
 
 import json
@@ -64,7 +64,7 @@ def is_draining(number: int) -> bool:
 
 
 class CannedEc2:
-    """DescribeVolumes, and DescribeVolumesModifications, of which there are none."""
+    """DescribeVolumes, and DescribeVolumesModifications, which lists nothing."""
 
     def __init__(self, volumes: int) -> None:
         self._volumes = volumes
@@ -94,7 +94,7 @@ def _volumes_xml(numbers: Any) -> str:
 
 
 def _volume_xml(number: int) -> str:
-    """One volume as EC2 tells it, with the tags that volumes usually have."""
+    """One volume as EC2 describes it, with the tags that volumes usually have."""
     volume_id, size_gib = volume_id_of(number), size_gib_of(number)
     tags = {"Name": f"build-{number}", "team": f"team-{number % 40}", "stage": "production"}
     tags_xml = "".join(f"<item><key>{key}</key><value>{value}</value></item>" for key, value in tags.items())
@@ -177,7 +177,7 @@ class CannedEndpoint(Endpoint):
             self.faults.set_latency(LEDGER_LATENCY_MS, action)
 
     def __call__(self, environ: Any, start_response: Any) -> Any:
-        """As the lab, which does not tell what a table has cost so far."""
+        """As the lab does, which does not report what a table has cost so far."""
         if environ["PATH_INFO"] != UNITS_PATH:
             return super().__call__(environ, start_response)
         document = {**asdict(self.table.units), "calls": self.table.calls.total()}
@@ -194,7 +194,7 @@ def serve_canned_aws(volumes: int, *, some_drain: bool) -> AbstractContextManage
 
 
 def main(volumes: int, *, some_drain: bool) -> None:
-    """Serve until told to stop."""
+    """Serve until a signal stops it."""
     stop = Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -3,8 +3,8 @@
     .venv/bin/python lab/bench/deployed.py [VOLUMES]
 
 The real ``cdk deploy`` onto a local AWS. Its functions run on this machine's Python, not in Lambda's own
-environment: cold includes that their code and layer are unpacked and a process is started, as it does there,
-but memory does not slow them down and no network lies between. So read the times as those of this machine.
+environment. As in Lambda, a cold start includes unpacking code and layer and starting a process. But memory
+does not slow them down, and there is no network in between. So read the times as those of this machine.
 """
 
 import re
@@ -152,7 +152,7 @@ def durations_ms(stack: DeployedStack, handler: str) -> tuple[list[float], list[
 
 
 def memory_mib(stack: DeployedStack, handler: str) -> float:
-    """The most that a living process of the function has held (Linux tells)."""
+    """The most that a living process of the function has held (from Linux)."""
     max_kib = 0
     for process in Path("/proc").iterdir():
         try:

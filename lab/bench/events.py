@@ -2,11 +2,11 @@
 
     .venv/bin/python lab/bench/events.py
 
-The settle handler is invoked with every event of the burst against the lab: its calls, and the units that
-its reads and writes take of a ledger of a thousand volumes, are counted. How long an honest host waits behind
-the burst is simulated from those calls, at so many milliseconds each (``LATENCY_MS``). On a tree whose
-handler takes one event at a time, a hundred events are invoked and stand for all; there, *done in* is told
-for an account that is limited to ten functions, and for one that may run a thousand.
+The settle handler is invoked with every event of the burst against the lab. The bench counts its calls, and
+the units that its reads and writes take of a ledger of a thousand volumes. From those calls, at
+``LATENCY_MS`` each, it simulates how long an honest host waits behind the burst. If the handler of a tree
+takes one event at a time, a hundred events are invoked to represent all. *Done in* is then given for an
+account that is limited to ten functions, and for one that may run a thousand.
 """
 
 import argparse

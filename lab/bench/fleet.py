@@ -4,12 +4,12 @@
     .venv/bin/python lab/bench/fleet.py --draining --ledger dynamodb 1000 10000 100000
     .venv/bin/python lab/bench/fleet.py --profile FILE --runs 1 100000
 
-Three ticks of the deployed function, one after the other in a process of its own: the first sweep, which
-looks at everything; five minutes later the focus tick, and the sweep of what is due then. With ``--draining``
-one volume in twenty drains since ten minutes, so the first sweep finds them all at once. AWS plays in another
-process (``ready_aws.py``) and answers each call after 30 ms, its DynamoDB after 5 ms.
+Three ticks of the deployed function run one after the other in a process of its own. The first is a sweep
+of everything; five minutes later come the focus tick, and the sweep of what is due then. With ``--draining``
+one volume in twenty has drained for ten minutes, so the first sweep finds them all at once. A fake AWS in
+another process (``canned_aws.py``) answers each call after 30 ms, its DynamoDB after 5 ms.
 
-A machine with other work to do is slower: each size is run ``--runs`` times and the best is told. A profile
+A machine with other work to do is slower: each size is run ``--runs`` times and the best is shown. A profile
 is of the first sweep's main thread: what reads CloudWatch is in others.
 """
 
@@ -31,7 +31,7 @@ from typing import Any, Final
 from canned_aws import FIRST_TICK_S, UNITS_PATH, serve_canned_aws
 
 BUDGET: Final = {"wall_s": 60.0, "cpu_s": 40.0, "peak_mib": 512.0}
-"""Of one pass over so many volumes, from the design."""
+"""For one pass over this many volumes, from the design."""
 BUDGET_FOR: Final = 100_000
 TICKS: Final = (("first sweep", 0, "sweep"), ("focus", 300, "focus"), ("next sweep", 300, "sweep"))
 USD_PER_READ, USD_PER_WRITE = 0.125e-6, 0.625e-6
@@ -71,7 +71,7 @@ def open_empty_ledger(kind: str, session: Any):
 
 
 def read_used_units() -> dict[str, float]:
-    """What the table has been asked for."""
+    """The requests that the table has received."""
     from urllib.request import urlopen
 
     with urlopen(os.environ["AWS_ENDPOINT_URL"] + UNITS_PATH) as response:  # noqa: S310 - on loopback
@@ -153,7 +153,7 @@ def best_of(runs: Sequence[Sequence[Mapping[str, Any]]]) -> list[dict[str, Any]]
 
 
 def measure_fleet(volumes: int, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Run the ticks over so many volumes as often as is asked for, each time with an empty ledger."""
+    """Run the ticks over this many volumes ``--runs`` times, each time with an empty ledger."""
     command = [sys.executable, __file__, "--child", "--ledger", options.ledger]
     if options.profile:
         command += ["--profile", options.profile]
@@ -175,7 +175,7 @@ def format_row(volumes: int, tick: Mapping[str, Any]) -> str:
 
 
 def format_growth(smaller: Mapping[str, Any], larger: Mapping[str, Any]) -> str:
-    """How many times as much each thing is in a fleet so many times as large."""
+    """The growth of each figure from a smaller fleet to a larger one, as factors."""
     ratios = (
         f"{name.removesuffix('_s').removesuffix('_mib')} {larger[name] / smaller[name]:.1f}"
         for name in _GROWTH_FIELDS

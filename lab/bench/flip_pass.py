@@ -2,9 +2,9 @@
 
     .venv/bin/python lab/bench/flip_pass.py 1000:50 10000:500
 
-So many volumes, so many of them draining and in mode auto: one pass looks at all and flips these. The lab
-plays AWS in a process of its own and answers each call after 30 ms; the pass runs in another, with its ledger
-in a file, so that only the watchdog is measured.
+Of N volumes, M drain in mode auto: one pass evaluates all and flips these. A fake AWS runs in a process of
+its own and answers each call after 30 ms. The pass runs in another, with its ledger in a file, so that only
+the watchdog is measured.
 """
 
 import json
@@ -30,12 +30,12 @@ volumes:
     balance_pct: 43
     tags: {{"burstwatch:mode": auto}}
 """
-"""After two hours the draining ones are at 3 %, and dry in 9 minutes: critical at the first look."""
+"""After two hours the draining ones are at 3 %, and empty in 9 minutes: critical in the first pass."""
 
 
 @contextmanager
 def serve_draining_fleet(volumes: int, draining: int):
-    """A lab with so many volumes, and the environment that makes AWS clients talk to it."""
+    """A lab with this many volumes, and the environment that makes AWS clients talk to it."""
     with tempfile.NamedTemporaryFile("w", suffix=".yaml") as fleet:
         fleet.write(FLEET.format(draining=draining, calm=volumes - draining))
         fleet.flush()

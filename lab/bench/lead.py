@@ -2,10 +2,10 @@
 
     .venv/bin/python lab/bench/lead.py [--metric-lag 10m]
 
-The decision core alone, with its defaults: a volume bursts at 3,000 operations a second from a full bucket
-(calm, so in the sweep) or from 30 % (held there, so in focus). Every phase of the looks against the burst and
-of the datapoints against both is tried, minute by minute. The table has the least and the median lead of the
-warning and of the critical alert before the bucket is empty, in minutes; below 0 is after it.
+Only the decision core, with its defaults. A volume bursts at 3,000 operations a second: from a full bucket
+(calm, so in the sweep), or from 30 % (held there, so in focus). Every phase of the looks against the burst
+and of the datapoints against both is tried, minute by minute. The table has the least and the median lead of
+the warning and of the critical alert before the bucket is empty, in minutes; below 0 is after it.
 """
 
 import argparse

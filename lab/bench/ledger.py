@@ -72,7 +72,7 @@ def record_intent(ledger: SqliteLedger, number: int) -> None:
 
 
 def make_history(number: int, count: int) -> list[LedgerEntry]:
-    """So many entries of one volume."""
+    """This many entries of one volume."""
     body = {"from": "watch", "to": "warning"}
     return [
         LedgerEntry(

@@ -161,7 +161,7 @@ def price_quiet_month(volumes: int) -> None:
 
 
 def to_usd(units: tuple[float, float], times: int) -> float:
-    """For so many times these read and write units."""
+    """For these read and write units, ``times`` over."""
     return (units[0] * USD_PER_READ + units[1] * USD_PER_WRITE) * times
 
 
@@ -217,7 +217,7 @@ def main(call_s: float) -> None:
 
 
 def commit(ledger: DynamoLedger, changes: Iterable[Change]) -> None:
-    """Nobody else is there, so all of them are applied."""
+    """There is no concurrent writer, so all of them are applied."""
     change_list = list(changes)
     assert len(ledger.commit(change_list, channels=["sns"])) == len(change_list)
 

@@ -67,7 +67,7 @@ def prepare(folder: Path, module: str) -> None:
             *(str(tests_path.relative_to(ROOT)) for tests_path in tests),
             "--ignore=tests/unit/core/test_core_purity.py",  # mutmut adds an import to each module
         ],
-        "pytest_add_cli_args": ["-psame_stories", "-pno:cacheprovider"],
+        "pytest_add_cli_args": ["-psame_examples", "-pno:cacheprovider"],
     }
     parser = ConfigParser()
     parser["mutmut"] = {

@@ -46,7 +46,7 @@ BASE_MIB: Final = 66.0
 VOLUME_MIB: Final = 0.0041
 """Memory of a first sweep of which one volume in twenty drains."""
 ALERT_WRITES: Final = 30.0
-"""Write units for a volume that is found draining, told and delivered: ``fleet.py --draining``."""
+"""Write units for a volume that is found draining, alerted about and delivered: ``fleet.py --draining``."""
 
 FOCUS_METRICS: Final = 3
 DRAINING_SHARE: Final = 0.05
@@ -132,15 +132,15 @@ def estimate_costs(organisation: Organisation, stack: StackResources, metrics: i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """With so many volumes in one account and region this binds.
+    """The number of volumes in one account and region at which this limit binds.
 
-    ``is_private_directory`` where AWS has no part in it.
+    ``is_configured`` if it is the policy's and not AWS's.
     """
 
     description: str
     volumes: float
     source: str
-    is_ours: bool = False
+    is_configured: bool = False
 
 
 def sweep_wall_s(volumes: float, due: float, *, slowdown: float = 1.0) -> float:
@@ -169,19 +169,19 @@ def list_limits(organisation: Organisation, stack: StackResources) -> list[Limit
             ),
             volumes=timeout_s / SLOW_PAGE_S * PAGE_SIZE,
             source="ours",
-            is_ours=True,
+            is_configured=True,
         ),
         Limit(
             description=f"a first sweep within the function's {timeout_s} s",
             volumes=timeout_s / sweep_wall_s(1, 1.0),
             source="ours",
-            is_ours=True,
+            is_configured=True,
         ),
         Limit(
             description=f"memory of a first sweep within {memory_mib:,.0f} MB",
             volumes=(memory_mib - BASE_MIB) / VOLUME_MIB,
             source="ours",
-            is_ours=True,
+            is_configured=True,
         ),
         Limit(
             description=(
@@ -238,7 +238,7 @@ def scenario_rows(stack: StackResources, metrics: int) -> Iterator[str]:
     for name, organisation in SCENARIOS.items():
         fleets = organisation.fleets()
         calls = sum(sum(estimate_calls(volumes, organisation).values()) for volumes in fleets)
-        own_limit = next(limit.volumes for limit in list_limits(organisation, stack) if limit.is_ours)
+        own_limit = next(limit.volumes for limit in list_limits(organisation, stack) if limit.is_configured)
         usd = estimate_costs(organisation, stack, metrics)["total"]
         cells = (
             f"{len(fleets):,}",

@@ -1,8 +1,8 @@
 """The cost of ddprobe and the time to a verdict, on a real disk; compared with ioping and fio if installed.
 
-.venv/bin/python lab/bench/probe.py             everything but hour, in about eight minutes; needs root
-.venv/bin/python lab/bench/probe.py levels serve causes sick passes   some of it
-.venv/bin/python lab/bench/probe.py hour        a healthy hour of serve, told every ten minutes
+.venv/bin/python lab/bench/probe.py             everything but hour, in about eight minutes; needs root.
+.venv/bin/python lab/bench/probe.py levels serve causes sick passes   some of it.
+.venv/bin/python lab/bench/probe.py hour        a healthy hour of serve, reported every ten minutes.
 """
 
 import json
@@ -29,9 +29,9 @@ NO_CREDIT_LIMIT: Final = ["--max-credit-share", "100%"]
 HEALTHY_S: Final = 120
 INCIDENT_S: Final = 60
 TENTHS_OF_AN_HOUR: Final = 6  # an hour in lines of ten minutes each
-PASSES: Final = 20  # the mean of so many passes varies by a few per cent
+PASSES: Final = 20  # the mean of this many passes varies by a few per cent
 THREADS: Final = (100, 4000)
-NOBODY: Final = 65534  # the user ID of nobody on Linux
+UNPRIVILEGED_UID: Final = 65534  # the usual user ID of a user without rights
 
 
 class Bench:
@@ -271,7 +271,7 @@ def measure_stalled_disk(bench: Bench) -> None:
         f" {', '.join(causes)}"
     )
     reset_disk(disk)
-    measure_as_nobody(disk)
+    measure_unprivileged(disk)
 
 
 def find_blocked_processes(directory: Path) -> list[int]:
@@ -288,16 +288,16 @@ def find_blocked_processes(directory: Path) -> list[int]:
     return pids
 
 
-def measure_as_nobody(disk: throttled_disk.Box) -> None:
+def measure_unprivileged(disk: throttled_disk.Box) -> None:
     """The stall as seen by a user who may not look at other users' processes."""
-    nobody_directory = disk.path / "theirs"
-    nobody_directory.mkdir(exist_ok=True)
-    os.chown(nobody_directory, NOBODY, NOBODY)
+    private_directory = disk.path / "theirs"
+    private_directory.mkdir(exist_ok=True)
+    os.chown(private_directory, UNPRIVILEGED_UID, UNPRIVILEGED_UID)
     for directory in (disk.path, disk.folder):
         directory.chmod(0o755)
     python = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
-    command = [python, "-IS", "-", "run", "--json", "-", str(nobody_directory)]
-    source = Path(ddprobe.__file__).read_bytes()  # where it lies nobody may be able to read it
+    command = [python, "-IS", "-", "run", "--json", "-", str(private_directory)]
+    source = Path(ddprobe.__file__).read_bytes()  # the unprivileged user may not be able to read the file
     disk.stall()
     started_at_s = time.monotonic()
     try:
@@ -306,14 +306,14 @@ def measure_as_nobody(disk: throttled_disk.Box) -> None:
             input=source,
             capture_output=True,
             check=False,
-            user=NOBODY,
-            group=NOBODY,
+            user=UNPRIVILEGED_UID,
+            group=UNPRIVILEGED_UID,
             extra_groups=[],
         )
         duration_s, reading = time.monotonic() - started_at_s, json.loads(completed.stdout)
     finally:
         reset_disk(disk)
-        shutil.rmtree(f"/dev/shm/ddprobe-{NOBODY}", ignore_errors=True)  # noqa: S108 - where ddprobe makes it
+        shutil.rmtree(f"/dev/shm/ddprobe-{UNPRIVILEGED_UID}", ignore_errors=True)  # noqa: S108 - where ddprobe makes it
     outcome = f"{reading['verdict']} {reading['cause']}, {reading['dstate']['most']} in state D seen"
     print(f"without privileges: {outcome}, after {duration_s:.1f} s")
 

@@ -2,9 +2,10 @@
 
 .venv/bin/python lab/bench/probe_compare.py [--runs 3] [--cache "write back"] [--fs xfs] [SCENARIO...]
 
-Needs root, qemu-storage-daemon, fio and ioping. ``run`` is a run that may climb to the classic write,
-``estimate`` the next one, which may not because --classic-every has not passed, ``serve`` the same with the
-fewer writes of serve. Each is followed by the others, so that all see the same disk. Five minutes for a run.
+Needs root, qemu-storage-daemon, fio and ioping. ``run`` is a run that may climb to the classic write.
+``estimate`` is the next one, which may not because --classic-every has not passed; ``serve`` is the same with
+the fewer writes of serve. Each is followed by the others, so that all see the same disk. A run takes five
+minutes.
 """
 
 import argparse
@@ -63,7 +64,7 @@ class ByteLimitedDevice(ThrottledDevice):
 
 @contextmanager
 def run_writers(disk: ThrottledDevice, count: int) -> Iterator[None]:
-    """Random 4 KiB writes past the page cache, so many at once."""
+    """Random 4 KiB writes past the page cache, ``count`` at once."""
     data = disk.mount / "load.bin"
     if not data.exists():
         data.write_bytes(bytes(32 << 20))

@@ -2,10 +2,11 @@
 
     .venv/bin/python lab/bench/region.py --volumes 50000 --gp2 2000 --page-s 0.5
 
-The lab plays AWS in a process of its own and applies filters after a page is cut. The schedules are those of
+A fake AWS runs in a process of its own and applies filters after a page is cut. The schedules are those of
 the stack, in real time: a sweep and a focus tick at once, then a focus tick every minute until the sweep is
-done, each in a thread with its own clients, all with one ledger file. The row has how many sweeps ran, how
-many of them at the same time, the memory of the process that runs them all, and how long the first took.
+done. Each runs in a thread with its own clients, and all share one ledger file. The row has how many sweeps
+ran, how many of them at the same time, the memory of the process that runs them all, and how long the first
+took.
 """
 
 import argparse
@@ -23,7 +24,7 @@ _MINUTE_S, _MAX_MINUTES = 60, 12
 
 
 def serve_region(volumes: int, gp2: int, page_s: float) -> None:
-    """Play AWS until stdin ends: every so manieth volume is gp2."""
+    """Run the fake AWS until stdin ends: every n-th volume is gp2."""
     from burstlab.fake_aws.server import Endpoint
     from burstlab.model.clock import LabClock
     from burstlab.model.fleet import LabFleet, LabSettings

@@ -2,7 +2,7 @@
 
     .venv/bin/python lab/bench/report.py 1000 10000
 
-The lab plays AWS in a process of its own and answers each call after 30 ms; the command runs in another.
+A fake AWS runs in a process of its own and answers each call after 30 ms; the command runs in another.
 Opening and sorting are timed by the page's own clock in a headless Chromium, to the frame that shows it.
 """
 

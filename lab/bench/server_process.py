@@ -1,4 +1,4 @@
-"""Something that plays AWS in a process of its own, for a bench that is to be measured without it."""
+"""A fake AWS in a process of its own, so that a bench is measured without it."""
 
 import os
 import re
@@ -34,5 +34,5 @@ def start_server(
 
 
 def lab_command(*options: str, latency_ms: int) -> list[str]:
-    """The command of a lab that answers each call after so long."""
+    """The command of a lab that answers each call after this delay."""
     return [sys.executable, "-m", "burstlab", "serve", "--port=0", f"--latency-ms={latency_ms}", *options]

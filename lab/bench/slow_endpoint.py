@@ -3,9 +3,9 @@
     .venv/bin/python lab/bench/slow_endpoint.py [FOLDER]
 
 ``burstctl watch --act`` runs on a lab at four times the speed of the clock: a tick is 15 s. One volume is
-exhausted from the start and alerts; another one drains and has to be flipped some minutes later. Without
-Slack, with one that works, and with each way to drip: when is the second volume flipped, and how long does
-the watch take to end when SIGTERM comes while it delivers? FOLDER is the source tree of another version.
+exhausted from the start and alerts; another one drains and has to be flipped some minutes later. It runs
+without Slack, with one that works, and with each way to drip. When is the second volume flipped? How long
+does the watch take to end when SIGTERM comes while it delivers? FOLDER is the source tree of another version.
 """
 
 import argparse
@@ -37,7 +37,7 @@ COMMAND = (sys.executable, "-c", "import sys; from burstctl.main import main; sy
 
 
 def add_volume(fleet: LabFleet, name: str, balance_pct: float, minutes: int, **tags: str) -> str:
-    """A volume of 100 GiB at 3,000 IOPS, which takes 3 % of its credits a minute, begun so long ago."""
+    """A volume of 100 GiB at 3,000 IOPS, which takes 3 % of its credits a minute since ``minutes`` ago."""
     return fleet.add(
         LabVolume(
             size_gib=100,

@@ -2,8 +2,8 @@
 
 .venv/bin/python lab/bench/stack_cost.py            for 100, 1,000 and 10,000 volumes
 
-What there is of each thing is counted in the synthesized stack, what a tick reads and writes is the
-ledger's own account of it, and what it tells is what the handlers tell. Prices: us-east-1, November 2026.
+Resources are counted in the synthesized stack. What a tick reads and writes is the ledger's own account of
+it, and its metrics are those that the handlers report. Prices: us-east-1, November 2026.
 """
 
 import json
@@ -68,7 +68,7 @@ FREE_TIER: Final = {
     "SQS FIFO request": 1_000_000,
     "scheduled invocation": 14_000_000,
 }
-"""What every account has for nothing each month, for good; if nothing else in the account uses it up.
+"""What every account has free of charge each month, permanently, unless something else in it uses it up.
 
 SQS counts requests of both sorts together; what the flip queue leaves of them is not counted here."""
 
@@ -92,7 +92,7 @@ class CostLine:
 
 @dataclass(slots=True)
 class RecordingTelemetry:
-    """Stands in for the instruments of a function, and remembers which metrics it is told."""
+    """Replaces the telemetry of a function, and remembers which metrics it receives."""
 
     metrics: set[str] = field(default_factory=set)
 
@@ -151,7 +151,7 @@ def read_stack() -> StackResources:
 
 
 def quiet_tick_metrics() -> set[str]:
-    """What the watch function tells when nothing happens but that it read some volume."""
+    """The metrics of the watch function when nothing happens but that it read some volume."""
     from burstwatch.core.watch.fleet_summary import summarise_fleet
     from burstwatch.core.watch.pass_report import PassReport
     from burstwatch.handlers.pass_metrics import emit_pass_telemetry

@@ -21,7 +21,7 @@ BUDGET_MS: Final = 500
 SLOWEST_SHOWN: Final = 8
 BURSTCTL: Final = (Path(sys.executable).parent / "burstctl", "assess")
 BARE_BOTO3: Final = (sys.executable, "-c", "import boto3; boto3.client('ec2').describe_volumes()")
-"""The least that anything written with boto3 can take: tells a slow machine from a slow command."""
+"""The least that any program with boto3 can take; it distinguishes a slow machine from a slow command."""
 _RESPONSE: Final = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 )

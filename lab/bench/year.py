@@ -3,10 +3,10 @@
     .venv/bin/python lab/bench/year.py                    1,000 volumes, in trouble once a month each
     .venv/bin/python lab/bench/year.py 1000 52 sqlite     once a week; sqlite, dynamodb or both
 
-One trouble is played by the real watchdog on a simulated volume: it drains, people are told, it is flipped,
-comes to rest and returns. What that leaves in the ledger is written for every volume and every trouble of the
-year. DynamoDB is the lab's table, in this process: its times are those of our code and of the lab's, without
-a network; its units and bytes are as AWS counts them.
+The real watchdog handles one incident on a simulated volume: it drains, people are alerted, it is flipped,
+settles and returns. The entries this leaves in the ledger are written for every volume and every incident of
+the year. DynamoDB is the lab's table, in this process: its times are those of our code and the lab's,
+without a network. Its units and bytes are as AWS counts them.
 """
 
 import sys
@@ -44,14 +44,14 @@ from burstwatch.engine.tick_pass import run_tick
 STARTS_AT: Final = datetime(2025, 11, 20, tzinfo=UTC)
 YEAR_S: Final = 365 * 24 * 3600
 REPORT_PERIOD_S: Final = 24 * 3600
-"""How far back a report goes unless it is told."""
+"""How far back a report goes by default."""
 USD_PER_GB_MONTH: Final = 0.25
 FREE_GB: Final = 25
 _MAX_INCIDENT_MIN: Final = 2_000
 
 
 class DiscardingChannel:
-    """Whoever is told."""
+    """The channel that receives the alerts."""
 
     name = "people"
 
@@ -91,7 +91,7 @@ def record_incident() -> list[LedgerEntry]:
 
 @dataclass(frozen=True, slots=True)
 class LedgerYear:
-    """So many volumes, each so often in trouble."""
+    """A year of a fleet: this many volumes, and this many incidents for each."""
 
     incident: Sequence[LedgerEntry]
     volumes: int
@@ -176,7 +176,7 @@ def _disk_bytes(path: Path) -> int:
 
 
 def fill_ledger(measured_ledger: MeasuredLedger, year: LedgerYear) -> float:
-    """Write the year, and say how many seconds that took."""
+    """Write the year; return how many seconds that took."""
     started_s = time.perf_counter()
     for number in range(year.volumes):
         for change in year.changes(number):
@@ -185,7 +185,7 @@ def fill_ledger(measured_ledger: MeasuredLedger, year: LedgerYear) -> float:
 
 
 def run_ledger_tick(ledger: Ledger, tick_s: int, in_focus: Sequence[Change]) -> None:
-    """What a focus tick asks of the ledger, with so many volumes in focus."""
+    """What a focus tick requests from the ledger, with these volumes in focus."""
     ledger.claim_tick(TickKind.FOCUS, tick_s, now_s=tick_s, lease_s=50)
     ledger.states()
     ledger.manual_overrides()
@@ -289,5 +289,5 @@ def main(volumes: int, incidents: int, kinds: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    asked = sys.argv[3:4] if sys.argv[3:4] not in ([], ["both"]) else ["sqlite", "dynamodb"]
-    main(int(sys.argv[1]) if sys.argv[1:] else 1_000, int(sys.argv[2]) if sys.argv[2:] else 12, asked)
+    backends = sys.argv[3:4] if sys.argv[3:4] not in ([], ["both"]) else ["sqlite", "dynamodb"]
+    main(int(sys.argv[1]) if sys.argv[1:] else 1_000, int(sys.argv[2]) if sys.argv[2:] else 12, backends)

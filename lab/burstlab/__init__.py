@@ -36,8 +36,8 @@ Modifications follow EC2's rules, whether they come from boto3 or from ``modify(
 iops=4_000)``, which stands for others (the console, Terraform) and raises AwsError if EC2 refuses.
 ``modifications(id)`` is the whole history, ``end_modification(id, "failed")`` ends the one in progress,
 ``events`` are the events sent to EventBridge, and ``set_modification(id, Modification(...))`` shows one that
-was never made. ``LabSettings`` has what AWS does not document: the duration of modifications, when the new
-performance is effective, what happens to the credits, the wording of refusals, and which events are lost.
+was never made. ``LabSettings`` has what AWS does not document: how long modifications take, when the new
+performance applies, what happens to the credits, the wording of refusals, and which events are lost.
 ``change_settings(modify_outcome="stuck")`` changes it for later modifications.
 
 Faults: ``lab.faults.add(Fault(action="GetMetricData", kind="throttle", times=2))``,

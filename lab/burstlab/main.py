@@ -20,21 +20,23 @@ COMMANDS: Final = {
     "serve": _Command("answer AWS clients for a simulated fleet, until Ctrl-C", "burstlab.serve.command"),
     "disk": _Command("a real throttled disk with a gp2 bucket; needs root", "burstlab.disk.command"),
     "incident": _Command(
-        "the incident on a real disk, with and without the watchdog; needs root", "burstlab.incident.command"
+        "the incident on real disks, with and without the watchdog; needs root", "burstlab.incident.command"
     ),
     "probe-scenarios": _Command(
-        "ddprobe on disks that are sick in every way; needs root", "burstlab.probe_scenarios.command"
+        "ddprobe on disks with every kind of fault; needs root", "burstlab.probe_scenarios.command"
     ),
-    "score": _Command("the watchdog and its rivals on recorded load", "burstlab.score.command"),
+    "score": _Command("compare the watchdog with alternatives on recorded load", "burstlab.score.command"),
     "faults": _Command(
-        "everything that can go wrong in a story, each in a run of its own",
+        "injects each applicable fault, one at a time",
         "burstlab.fault_injection.command",
     ),
     "crowd": _Command(
-        "several watchdogs at once on one ledger, killed and misled", "burstlab.concurrency.command"
+        "several watchdogs on one ledger, with crashes and wrong clocks", "burstlab.concurrency.command"
     ),
-    "month": _Command("a month of one-minute ticks: drift, growth, leaks", "burstlab.soak.command"),
-    "loads": _Command("list what a volume can be asked to do, and why", "burstlab.serve.command"),
+    "month": _Command(
+        "check for drift, growth and leaks in a month of one-minute ticks", "burstlab.soak.command"
+    ),
+    "loads": _Command("list the loads that a simulated volume can have", "burstlab.serve.command"),
 }
 
 
@@ -62,4 +64,4 @@ class _LazyGroup(click.Group):
     epilog="Example: burstlab serve --volumes 100 --speed 60",
 )
 def main() -> None:
-    """Simulated gp2 volumes behind an endpoint that AWS clients take for AWS."""
+    """Simulated gp2 volumes behind a fake AWS endpoint."""

@@ -141,12 +141,12 @@ def a_flip_costs_its_time_on_the_target(role):
 def the_output_fits_80_columns_and_reports_what_was_done(stage, lines, boards):
     assert max(map(len, (lines + boards).splitlines())) <= 80
     assert "…" not in boards.split("alerts")[0]
+    assert "left alone: empty 18:02, stalled 57 min" in " ".join(lines.split())
     for phrase in (
         "flip refused: reports is not moved",
-        "ran dry                       20:10          never",
-        "left alone: dry 18:02, stalled 57 min",
+        "became empty                  20:10          never",
         "search, spend_cap: it would add $39.09 a month",
-        "Watched, 2 of 12 volumes ran dry",
+        "Watched, 2 of 12 volumes became empty",
     ):
         assert phrase in lines
     assert f"{stage.api_calls['ModifyVolume']} ModifyVolume" in " ".join(lines.split())

@@ -225,7 +225,9 @@ PLANTED_FAULTS = {
     "a_blind_watchdog_is_late_by_no_more": lambda run: make_late(
         run, InjectedFault("cloudwatch:GetMetricData #1", Fault.DRIP), 391
     ),
-    "none_runs_dry": lambda run: replace(run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_at_s}),
+    "none_becomes_empty": lambda run: replace(
+        run, empty_at_s={**run.empty_at_s, DRAINING_GP3: run.ended_at_s}
+    ),
     "the_ledger_is_true": lambda run: replace(
         run, entries=drop_index(run.entries, drop_first(run.entries, volume_id=DRAINING_IO1, kind="accepted"))
     ),
@@ -233,7 +235,7 @@ PLANTED_FAULTS = {
         run, alerts=[*run.alerts, run.alerts[0]._replace(kind="VolumeChangedByOthers")]
     ),
     "all_comes_to_rest": lambda run: replace(run, final_types={**run.final_types, DRAINING_IO1: "io1"}),
-    "no_mistake_of_ours": lambda run: replace(run, internal_errors=["KeyError: 'x'"]),
+    "no_internal_errors": lambda run: replace(run, internal_errors=["KeyError: 'x'"]),
 }
 
 
@@ -253,7 +255,7 @@ def test_a_volume_reported_as_empty_violates_the_same_invariant_whatever_its_bal
         replace(fault_free_run, injected_fault=InjectedFault(MODIFY, Fault.ERROR), alerts=reported),
         fault_free_run,
     )
-    assert result["none_runs_dry"][0].startswith("ci-8 was told as dry in minute ")
+    assert result["none_becomes_empty"][0].startswith("ci-8 was reported as empty in minute ")
 
 
 def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monkeypatch, fault_free_run):
@@ -270,10 +272,10 @@ def test_a_volume_that_empties_while_the_watchdog_cannot_see_it_is_detected(monk
     monkeypatch.setattr(CloudWatch, "_query_result", return_full)
     run = run_scenario("desk", InjectedFault(MODIFY, Fault.ERROR))
     assert (DRAINING_GP3, "BurstBalanceExhausted") not in {(item.volume_id, item.kind) for item in run.alerts}
-    (text,) = check_invariants(run, fault_free_run)["none_runs_dry"]
+    (text,) = check_invariants(run, fault_free_run)["none_becomes_empty"]
     minute = (run.empty_at_s[DRAINING_GP3] - run.started_at_s) // 60
     # 45 % at 2,500 IOPS are gone after 18.4 minutes.
-    assert (text, minute) == (f"ci-8 ran dry in minute {minute}", 18)
+    assert (text, minute) == (f"ci-8 became empty in minute {minute}", 18)
 
 
 def test_a_simulated_pass_reads_as_one_of_the_product_and_lasts_as_the_lab_defines():
@@ -525,7 +527,7 @@ def test_the_list_explains_why_an_omitted_combination_makes_no_sense():
     ("arguments", "message"),
     [
         (("--only", "ec2:DeleteVolume"), "no effect 'ec2:DeleteVolume'"),
-        (("--on", "desk", "--only", MODIFY, "--fault", "stale"), "it is no read"),
+        (("--on", "desk", "--only", MODIFY, "--fault", "stale"), "it is not a read"),
     ],
 )
 def test_what_cannot_be_played_is_refused_with_what_can(arguments, message):

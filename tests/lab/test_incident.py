@@ -112,7 +112,7 @@ def the_output_fits_80_columns_and_has_the_whole_history(reported, boards):
         "Watched, it was flipped",
     ):
         assert phrase in reported
-    assert "nobody watches" in boards
+    assert "no watchdog" in boards
     assert "in state D" in boards
 
 

@@ -188,8 +188,8 @@ def test_an_event_has_its_time_although_a_file_hangs(cloud, shm_dir, tmp_path):
             "ddprobe sends datagrams: udp://HOST:PORT",
         ),
         (["--cloudwatch", "emf"], "AWS_EMF_AGENT_ENDPOINT", "tcp://127.0.0.1:25888", "sends datagrams"),
-        (["--cloudwatch", "api"], "AWS_ENDPOINT_URL", "localhost", "localhost/ is no address"),
-        (["--event-bus", "x"], "AWS_ENDPOINT_URL_EVENTBRIDGE", "ftp://x", "ftp://x/ is no address"),
+        (["--cloudwatch", "api"], "AWS_ENDPOINT_URL", "localhost", "localhost/ is not a valid address"),
+        (["--event-bus", "x"], "AWS_ENDPOINT_URL_EVENTBRIDGE", "ftp://x", "ftp://x/ is not a valid address"),
     ],
 )
 def test_an_address_that_is_none_is_refused_before_anything_is_measured(
@@ -205,7 +205,7 @@ def test_an_invalid_address_of_metadata_is_reported(monkeypatch, cloud, http, ca
     sender = ddprobe.Sender("metrics", options("--cloudwatch", "api"), http, 0)
     sender.add(a_reading())
     assert send_all(sender)
-    assert "metadata/latest/api/token is no address" in capfd.readouterr().err
+    assert "metadata/latest/api/token is not a valid address" in capfd.readouterr().err
 
 
 def test_the_agent_gets_a_datagram(monkeypatch):
@@ -240,7 +240,7 @@ def test_chunked_answers_are_put_together():
 
 @pytest.mark.parametrize("raw", [b"", b"SSH-2.0-OpenSSH", b"HTTP/1.1 what"])
 def test_an_answer_that_is_no_http_is_an_error(raw):
-    with pytest.raises(OSError, match="no HTTP"):
+    with pytest.raises(OSError, match="not HTTP"):
         ddprobe.parse_answer(raw)
 
 

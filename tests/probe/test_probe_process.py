@@ -158,7 +158,7 @@ def test_nothing_is_written_by_explain_and_passive(probe, tmp_path):
         (["run", "--exit-style", "npd", "--top", "x"], 2, "--top takes a whole number"),
         (["frobnicate"], 3, "not one of run, serve, passive, explain"),
         (["run", "/no/such/place"], 3, "/no/such/place: No such file or directory"),
-        (["passive", "--require-ebs", "/"], 3, "which is no EBS volume"),
+        (["passive", "--require-ebs", "/"], 3, "which is not an EBS volume"),
         (["passive", "--run-dir", "/etc/passwd", "/"], 3, "name another with --run-dir"),
     ],
 )

@@ -12,10 +12,10 @@ from ddprobe_source.judgement.series import BULK_WRITES, CLASSIC_CREDITS, USUAL_
 from ddprobe_source.judgement.text import is_port, parse_number, plain, whole
 
 MODES: Final = {
-    "run": "one run, for cron, a timer, Nagios or node-problem-detector",
-    "serve": "stay resident, memory locked, and look by its own schedule",
-    "passive": "read counters and tasks only, ask the disk for nothing",
-    "explain": "show mount, disk, volume and the cost of a run; write nothing",
+    "run": "run once, for cron, a timer, Nagios or node-problem-detector",
+    "serve": "stay resident, with memory locked, on its own schedule",
+    "passive": "read only counters and tasks, do no I/O on the disk",
+    "explain": "show the mount, disk, volume and cost of a run; write nothing",
 }
 EVERY: Final = "run serve passive explain"
 WRITING: Final = "run serve explain"
@@ -23,17 +23,17 @@ MEASURING: Final = "run serve passive"
 RUNNING: Final = "run serve"
 OPTIONS: Final = (
     # name, kind, default, modes, help
-    ("level", "lite classic ladder passive", "ladder", WRITING, "how far to go: see LEVELS"),
-    ("engine", "inproc dd", "inproc", WRITING, "who makes the classic writes: this process, or dd itself"),
-    ("file", "NAME", ".ddprobe", WRITING, "our own file in PATH; it must begin with .ddprobe"),
-    ("data", "zero random", "zero", RUNNING, "random where zeros cost nothing: btrfs, zfs, thin layers"),
-    ("writes", "COUNT", "", RUNNING, "4 KiB writes of the lite level: 1; on the ladder 16, and 6 of serve"),
+    ("level", "lite classic ladder passive", "ladder", WRITING, "how far to go; see LEVELS"),
+    ("engine", "inproc dd", "inproc", WRITING, "what makes the classic writes: this process, or dd itself"),
+    ("file", "NAME", ".ddprobe", WRITING, "the file to write in PATH; must begin with .ddprobe"),
+    ("data", "zero random", "zero", RUNNING, "random if zeros cost nothing: btrfs, zfs, thin layers"),
+    ("writes", "COUNT", "", RUNNING, "4 KiB writes of the lite level: 1; on the ladder 16, with serve 6"),
     ("warn", "TIME", "1s", MEASURING, "WARN when the classic dd takes, or would take, this long"),
     ("crit", "TIME", "5s", MEASURING, "CRIT from here"),
     ("ratio", "NUMBER", "10", RUNNING, "WARN at this multiple of the healthy median of an idle disk"),
-    ("climb", "TIME", "100ms", RUNNING, "the ladder goes on to classic when a lite write takes so long"),
-    ("classic-every", "TIME", "150s", RUNNING, "the ladder climbs no more often than this"),
-    ("deadline", "TIME", "30s", RUNNING, "a write not done by then is left alone, and reported"),
+    ("climb", "TIME", "100ms", RUNNING, "the ladder goes on to classic when a lite write takes this long"),
+    ("classic-every", "TIME", "150s", RUNNING, "the ladder goes on to classic at most this often"),
+    ("deadline", "TIME", "30s", RUNNING, "a write that is not done by then is left alone and reported"),
     ("look", "TIME", "", "run passive", "how long to watch the counters: 1s; passive: 2s"),
     ("interval", "TIME", "", WRITING, "how often you run it: 5m; serve: how often it writes: 30s"),
     ("passive-every", "TIME", "5s", "serve", "how often to read the counters"),
@@ -45,31 +45,31 @@ OPTIONS: Final = (
         "wait a random time up to this first, so that a fleet does not probe at once",
     ),
     ("max-credit-share", "SHARE", "1%", WRITING, "spend no more than this share of the baseline"),
-    ("baseline-iops", "NUMBER", "100", WRITING, "the baseline it is a share of"),
-    ("allow-fs", "FS", "", WRITING, "write on this kind of file system although it is no local disk"),
-    ("require-ebs", "", "", EVERY, "UNKNOWN where the path is on no EBS volume"),
-    ("volume-id", "ID", "", EVERY, "the volume below PATH, where the device does not say (Xen)"),
+    ("baseline-iops", "NUMBER", "100", WRITING, "the baseline that the share is of"),
+    ("allow-fs", "FS", "", WRITING, "write on this kind of file system although it is not a local disk"),
+    ("require-ebs", "", "", EVERY, "UNKNOWN if the path is not on an EBS volume"),
+    ("volume-id", "ID", "", EVERY, "the volume below PATH, if the device does not report it (Xen)"),
     ("no-dstate", "", "", MEASURING, "do not look at processes"),
     ("top", "COUNT", "10", MEASURING, "groups of blocked tasks to report"),
-    ("nvme-json", "FILE", "", MEASURING, "take EBS counters from what another tool wrote as JSON"),
-    ("run-dir", "DIR", "", EVERY, "where locks and the newest readings are; ours alone, and in memory"),
-    ("exit-style", "nagios npd cron", "nagios", "run passive", "what the exit code means: see EXIT CODES"),
+    ("nvme-json", "FILE", "", MEASURING, "take EBS counters from a JSON file of another tool"),
+    ("run-dir", "DIR", "", EVERY, "for locks and the newest readings; private, and in memory"),
+    ("exit-style", "nagios npd cron", "nagios", "run passive", "what the exit code means; see EXIT CODES"),
     ("json", "FILE|-", "", EVERY, "append each reading as a line of JSON; - is stdout"),
     ("prom", "PROM", "", MEASURING, "keep a textfile for node_exporter"),
     ("collectd", "", "", MEASURING, "print PUTVAL lines for collectd's exec plugin"),
     ("graphite", "HOST:PORT", "", MEASURING, "send plaintext metrics"),
-    ("graphite-prefix", "TEXT", "ddprobe", MEASURING, "what their names begin with"),
+    ("graphite-prefix", "TEXT", "ddprobe", MEASURING, "prefix of the metric names"),
     (
         "cloudwatch",
         "emf api",
         "",
         EVERY,
-        "two metrics for each volume: by the agent, or signed with the instance role",
+        "two metrics for each volume: through the agent, or signed with the instance role",
     ),
-    ("cloudwatch-every", "TIME", "60s", EVERY, "send them no more often than this"),
-    ("namespace", "TEXT", "ddprobe", MEASURING, "their namespace"),
-    ("event-bus", "BUS", "", MEASURING, "put stalls on the watchdog's event bus, name or ARN"),
-    ("region", "REGION", "", MEASURING, "the region of both, if not the instance's"),
+    ("cloudwatch-every", "TIME", "60s", EVERY, "send the metrics at most this often"),
+    ("namespace", "TEXT", "ddprobe", MEASURING, "namespace of the metrics"),
+    ("event-bus", "BUS", "", MEASURING, "report stalls to the watchdog's event bus (name or ARN)"),
+    ("region", "REGION", "", MEASURING, "region of the metrics and the event bus, if not the instance's"),
 )
 """Every option once: parser, help and the tests of the pages read it."""
 
@@ -171,7 +171,7 @@ KINDS: Final[dict[str, tuple[str, Callable[[str], Any]]]] = {
 def parse_command(argv: Sequence[str]) -> Options:
     """Read the command line; raises UsageError with every fault in it."""
     faults: list[str] = []
-    given, paths = _split_argv(argv, faults)
+    texts_by_name, paths = _split_argv(argv, faults)
     mode = paths.pop(0) if paths else ""
     if mode not in MODES:
         raise UsageError(
@@ -179,11 +179,11 @@ def parse_command(argv: Sequence[str]) -> Options:
         )
     values: dict[str, Any] = {}
     for name, kind, default, modes, _ in OPTIONS:
-        texts = given.pop(name, [])
+        texts = texts_by_name.pop(name, [])
         if texts and mode not in modes.split():
             faults.append(f"--{name} means nothing to {mode}")
         values[name.replace("-", "_")] = _value_of(name, kind, texts, default, faults)
-    faults += [f"there is no option --{plain(name, 40)}" for name in given]
+    faults += [f"there is no option --{plain(name, 40)}" for name in texts_by_name]
     if mode == "passive":
         values["level"] = "passive"
     if values["interval"] is None:
@@ -209,26 +209,26 @@ def _usual_interval(mode: str) -> float:
 
 def _split_argv(argv: Sequence[str], faults: list[str]) -> tuple[dict[str, list[str]], list[str]]:
     kinds = {name: kind for name, kind, *_ in OPTIONS}
-    given: dict[str, list[str]] = {}
+    texts_by_name: dict[str, list[str]] = {}
     paths: list[str] = []
     rest = list(argv)
     while rest:
         word = rest.pop(0)
         if word == "--":
-            return given, paths + rest
+            return texts_by_name, paths + rest
         if not word.startswith("-") or word == "-":
             paths.append(word)
             continue
         name, equals, text = word.lstrip("-").partition("=")
         if kinds.get(name) == "":
-            given.setdefault(name, []).append("yes")
+            texts_by_name.setdefault(name, []).append("yes")
         elif equals or name not in kinds:
-            given.setdefault(name, []).append(text)
+            texts_by_name.setdefault(name, []).append(text)
         elif rest:
-            given.setdefault(name, []).append(rest.pop(0))
+            texts_by_name.setdefault(name, []).append(rest.pop(0))
         else:
             faults.append(f"--{plain(name, 40)} needs a value")
-    return given, paths
+    return texts_by_name, paths
 
 
 def _value_of(name: str, kind: str, texts: list[str], default: str, faults: list[str]) -> Any:
@@ -267,9 +267,9 @@ def _contradictions(mode: str, values: dict[str, Any]) -> list[str]:
     series = cost_of("lite", writes, (), bulk=BULK_WRITES if level == "ladder" else 0)
     cost = CLASSIC_CREDITS if level == "classic" else series.credits
     if mode in ("run", "serve") and values["level"] != "passive" and cost > rate * values["interval"]:
-        spent, share = cost / values["interval"], values["max_credit_share"]
+        planned, share = cost / values["interval"], values["max_credit_share"]
         faults.append(
-            f"{level} every {values['interval']:g} s spends {spent:.2g} credits/s, more than {share:.2g}"
+            f"{level} every {values['interval']:g} s spends {planned:.2g} credits/s, more than {share:.2g}"
             f" x {values['baseline_iops']:g} IOPS: every {cost / rate:.0f} s is possible"
         )
     return faults

@@ -52,19 +52,19 @@ class _Range(click.ParamType[range]):
     "--kill-at",
     type=_Range(),
     metavar="N[-M]",
-    help="kill -9 one of them at its N-th effect, in each of its lives; a story for each N.",
+    help="Kill one of them (kill -9) at its N-th effect, after each restart as well; one run for each N.",
 )
 @click.option("--minutes", type=click.IntRange(1, MINUTES), default=MINUTES, hidden=True)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def crowd(
     *, watchdogs: int, ledger: str, clocks: str, kill_at: range | None, minutes: int, as_json: bool
 ) -> None:
-    """Let several watchdogs, each a process, look after one fleet with one ledger.
+    """Run several watchdogs, each in a process, on one fleet with one ledger.
 
-    Each runs the loop of `burstctl watch --act` and is told the time together with the others. An hour of
-    drains, flips, returns, a window, a hold and a change by others is held against these laws: one
-    modification for a decision, every alert sent, no two ticks in a row lost, no error that stays, a ledger
-    that says what AWS shows, and all of it as by one watchdog alone. Exits 1 where one is broken.
+    Each runs the loop of `burstctl watch --act` and gets the time together with the others. The hour has
+    drains, flips, returns, a window, a hold and a change by others. These laws must hold: one modification
+    for each decision, every alert sent, no two ticks in a row missed, no lasting error, and a ledger that
+    agrees with AWS. The result must be that of a single watchdog. Exits 1 if a law is broken.
     """
     setups = [
         RunConfig(
@@ -92,7 +92,7 @@ def crowd(
 def _run_all(setups: Sequence[RunConfig]) -> Iterator[Verdict]:
     """Run one watchdog alone, and then each group of several to compare with it."""
     with ExitStack() as stack:
-        advance = stack.enter_context(show_progress("stories played", len(setups) + 1))
+        advance = stack.enter_context(show_progress("runs done", len(setups) + 1))
         aws = stack.enter_context(LocalAws()) if setups[0].ledger == "dynamodb" else None
         alone = RunConfig(watchdogs=1, ledger=setups[0].ledger, minutes=setups[0].minutes)
         yield (solo := check_invariants(run(alone, aws=aws)))
@@ -104,7 +104,7 @@ def _run_all(setups: Sequence[RunConfig]) -> Iterator[Verdict]:
 def _print_table(verdicts: Sequence[Verdict], clocks: str) -> None:
     console = output_console()
     first = verdicts[0]
-    counts = ("killed", "late", "twice", "decided", "modified", "told", "again", "broken")
+    counts = ("killed", "late", "twice", "decided", "modified", "alerts", "again", "broken")
     table = make_table(
         f"{len(VOLUMES)} volumes, {first.ticks} minutes, {first.ledger}, clocks {clocks}",
         {"watchdogs": "left", **dict.fromkeys(counts, "right")},
@@ -121,14 +121,14 @@ def _print_table(verdicts: Sequence[Verdict], clocks: str) -> None:
             verdict.doubled_ticks,
             verdict.decisions,
             verdict.modifications,
-            verdict.told,
+            verdict.delivered_alerts,
             verdict.doubled_alerts,
             len(verdict.broken),
         )
         table.add_row(label, *(f"{cell:,}" for cell in cells), style="bold red" if verdict.broken else "")
     console.print(table)
-    console.print("late: ticks done by the next one; twice: done by several; told: alerts;")
-    console.print("again: alerts that came once more; broken: laws\n")
+    console.print("late: ticks done by the next one; twice: ticks done by several;")
+    console.print("alerts: sent; again: alerts sent twice; broken: laws\n")
     for verdict in verdicts:
         for violation in verdict.broken:
             console.print(

@@ -30,11 +30,15 @@ _LATE_TICK_ALERTS: Final = frozenset({AlertKind.FLIP_FAILED, AlertKind.WINDOW_MI
 _TIMESTAMPS: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:]+Z|\d\d:\d\d UTC")
 
 
+_JSON_KEYS: Final = {"delivered_alerts": "told"}
+"""The JSON keys that differ from the names of their fields."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """The result of a run; ``broken`` describes every violated invariant.
 
-    Several workers did ``doubled_ticks``; nobody did ``late_ticks`` until the next one. ``told`` counts the
+    Several workers did ``doubled_ticks``; the next tick did ``late_ticks``. ``delivered_alerts`` counts the
     alerts that were delivered, ``doubled_alerts`` those that were delivered twice. ``errors`` are those of
     passes, with their counts.
     """
@@ -49,7 +53,7 @@ class Verdict:
     late_ticks: int
     decisions: int
     modifications: int
-    told: int
+    delivered_alerts: int
     doubled_alerts: int
     errors: Mapping[str, int]
     moves: Mapping[str, Sequence[str]]
@@ -59,7 +63,7 @@ class Verdict:
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {_JSON_KEYS.get(name, name): getattr(self, name) for name in self.__slots__}
 
 
 def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdict:
@@ -93,7 +97,7 @@ def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdi
         late_ticks=sum(_count_completed(tick) == 0 for tick in result.ticks),
         decisions=len({body["intent_id"] for body in result.bodies(EntryKind.ACCEPTED)}),
         modifications=len(result.modifications) - sum(result.external_modifications.values()),
-        told=len(delivered),
+        delivered_alerts=len(delivered),
         doubled_alerts=delivered.total() - len(delivered),
         errors=Counter(_normalise_error(error) for error in _iter_errors(result.ticks)),
         moves={name: types for name, types in modified_types.items() if types},
@@ -104,10 +108,10 @@ def check_invariants(result: RunResult, *, solo: Verdict | None = None) -> Verdi
 
 
 def _check_no_two_ticks_missed(ticks: Sequence[Sequence[WorkerReport | None]]) -> Iterator[str]:
-    """If nobody completes a tick, the next one makes up for it: never two in a row are missed."""
+    """If no watchdog completes a tick, the next one does its work: never two in a row are missed."""
     missed = [number for number, tick in enumerate(ticks) if _count_completed(tick) == 0]
     yield from (
-        f"minutes {minute} and {minute + 1} were done by nobody"
+        f"minutes {minute} and {minute + 1} were not done"
         for minute in missed
         if minute + 1 in frozenset(missed)
     )
@@ -124,7 +128,7 @@ def _check_final_minutes_without_errors(ticks: Sequence[Sequence[WorkerReport | 
 
 
 def _check_watermark(result: RunResult) -> Iterator[str]:
-    """The last sweep is the watermark; nobody is behind it, or too far ahead."""
+    """The last sweep is the watermark; it is not behind that sweep, or too far ahead."""
     sweep_s = result.ended_at_s // SWEEP_S * SWEEP_S
     watermark_s = result.watermark_s
     if watermark_s is None or not sweep_s <= watermark_s <= result.ended_at_s + _MAX_CLOCK_LEAD_S:

@@ -25,7 +25,7 @@ from burstwatch.core.durations import HOUR_S
 from burstwatch.core.errors import BurstwatchError
 
 QUIET_MIN: Final = 6
-"""Nobody is killed in these last minutes, so that what is wrong at the end stays wrong."""
+"""No watchdog is killed in these last minutes, so that an error at the end remains visible."""
 
 _ANSWER_TIMEOUT_S: Final = 120.0  # a pass takes well under a second; a busy CI machine may need much longer
 TABLE: Final = "burstwatch-crowd"

@@ -42,14 +42,14 @@ def _volume(size_gib: int = _SMALL_GIB, **tags: str) -> LabVolume:
 
 
 VOLUMES: Final[Mapping[str, LabVolume]] = {
-    "ci-1": _volume(mode="auto"),  # drains, and is gp3 from then on
-    "ci-2": _volume(mode="auto"),  # drains, and is gp3 from then on
-    "batch-1": _volume(_IO1_GIB, mode="auto", target="io1"),  # drains, io1, returns
-    "batch-2": _volume(_IO1_GIB, mode="auto", target="io1"),  # drains, io1, returns
-    "proposed": _volume(),  # drains, is reported, and recovers
-    "orders": _volume(_IO1_GIB, mode="auto", target="io1", window=WINDOW_NAME),  # io1 for a window
-    "held": _volume(mode="auto"),  # held while it drains, then released
-    "reverted": _volume(mode="auto"),  # gp3, then changed by others
+    "ci-1": _volume(mode="auto"),  # drains, and is gp3 from then on.
+    "ci-2": _volume(mode="auto"),  # drains, and is gp3 from then on.
+    "batch-1": _volume(_IO1_GIB, mode="auto", target="io1"),  # drains, io1, returns.
+    "batch-2": _volume(_IO1_GIB, mode="auto", target="io1"),  # drains, io1, returns.
+    "proposed": _volume(),  # drains, is reported, and recovers.
+    "orders": _volume(_IO1_GIB, mode="auto", target="io1", window=WINDOW_NAME),  # io1 for a window.
+    "held": _volume(mode="auto"),  # held while it drains, then released.
+    "reverted": _volume(mode="auto"),  # gp3, then changed by others.
     "silent": _volume(100),  # its metrics stop
     "calm": _volume(500),  # nothing happens
     "lake": _volume(1_000),  # cannot become empty

@@ -45,7 +45,7 @@ def _describe_entry(entry: LedgerEntry) -> str | None:
         case EntryKind.REFUSED:
             return f"refused: {body['guard']}"
         case EntryKind.LEVEL_CHANGED if body["to"] in _ALERTING:
-            return f"{body['to']}, nobody told"
+            return f"{body['to']}, no alert"
         case EntryKind.ALERT if not is_only_about_type(body):
             template = _ALERT_TEXT.get(body["kind"])
             return template and template.format(level=body["level"])

@@ -35,7 +35,7 @@ def run_demo(
 @click.option(
     "--deployed",
     is_flag=True,
-    help="Deploy the watchdog with the real CDK onto a local AWS first; takes half a minute more.",
+    help="Deploy the watchdog with the real CDK onto a local AWS first; this takes half a minute more.",
 )
 @click.option(
     "--hours", type=click.FloatRange(0.1, 24), default=6.0, show_default=True, help="Simulated time."
@@ -45,14 +45,14 @@ def run_demo(
     type=click.FloatRange(0, 3_600),
     default=90.0,
     show_default=True,
-    help="What it takes at least.",
+    help="Minimum duration in real seconds.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("demo/burstwatch-demo.png"),
     show_default=True,
-    help="Where to leave the picture.",
+    help="File for the picture.",
 )
 def demo(deployed: bool, hours: float, seconds: float, picture: Path) -> None:  # noqa: FBT001 - a flag
     """A dozen volumes, the real watchdog acting over real HTTP, six hours in a minute or two."""

@@ -43,7 +43,7 @@ def print_introduction(console: Console, *, hours: float, seconds: float, is_dep
     )
     text = (
         f"{len(VOLUMES)} gp2 volumes from {STARTS_AT:%H:%M} UTC on, {hours:g} hours in about {seconds:g} s."
-        f" The lab plays AWS on loopback; {watchdog}, and flips what is tagged auto."
+        f" The lab is a fake AWS on loopback; {watchdog}, and flips volumes tagged auto."
         " A flip takes as long as AWS's documents say: up to 6 h for a TiB."
     )
     print_wrapped(console, text)
@@ -124,7 +124,7 @@ def _render_level(run: VolumeRun) -> Text:
 def _describe_last(run: VolumeRun) -> str:
     if text := describe_last_event(run.entries):
         return text
-    return "" if baseline_iops(run.spec.size_gib) < BURST_IOPS else "cannot run dry"
+    return "" if baseline_iops(run.spec.size_gib) < BURST_IOPS else "cannot become empty"
 
 
 def print_summary(console: Console, demo_run: DemoRun) -> None:
@@ -164,7 +164,7 @@ def _print_comparison(console: Console, runs: list[VolumeRun]) -> None:
                 for run in runs
             ),
         ),
-        ("ran dry", *(_format_clock_or_never(run.history.empty_at_s) for run in runs)),
+        ("became empty", *(_format_clock_or_never(run.history.empty_at_s) for run in runs)),
         ("stalled", *(format_duration(run.history.stalled_s) for run in runs)),
         ("operations lost", *(f"{run.history.lost_ops:,.0f}" for run in runs)),
         ("paid for the volume", *(format_usd(run.history.usd, decimals=4) for run in runs)),
@@ -218,7 +218,7 @@ def _print_refusal(console: Console, run: VolumeRun) -> None:
 
 
 def _describe_depletion(history: VolumeHistory) -> str:
-    return f"dry {_format_clock_or_never(history.empty_at_s)}, stalled {format_duration(history.stalled_s)}"
+    return f"empty {_format_clock_or_never(history.empty_at_s)}, stalled {format_duration(history.stalled_s)}"
 
 
 def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) -> None:
@@ -240,9 +240,9 @@ def _print_totals(console: Console, demo_run: DemoRun, runs: list[VolumeRun]) ->
 def _summarise(histories: list[VolumeHistory]) -> str:
     empty_count = sum(history.empty_at_s is not None for history in histories)
     stalled = format_duration(sum(history.stalled_s for history in histories))
-    lost = sum(history.lost_ops for history in histories)
+    lost_ops = sum(history.lost_ops for history in histories)
     return (
-        f"{empty_count} of {len(histories)} volumes ran dry, stalled {stalled} and lost {lost:,.0f}"
+        f"{empty_count} of {len(histories)} volumes became empty, stalled {stalled} and lost {lost_ops:,.0f}"
         " operations"
     )
 

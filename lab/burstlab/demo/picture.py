@@ -39,8 +39,8 @@ _WIDTH: Final = 11.5
 _ROW_HEIGHT: Final = 1.07
 _HEADER_HEIGHT: Final = 0.98
 _FOOTER_HEIGHT: Final = 1.02
-_LEFT: Final = 0.192
-_RIGHT: Final = 0.826
+_LEFT_EDGE: Final = 0.192
+_RIGHT_EDGE: Final = 0.826
 _MARGIN: Final = 0.010
 _ACTIONS_Y: Final = 118
 _LETTERS_Y: Final = 164
@@ -95,7 +95,7 @@ def _draw_header(figure: Any, runs: Sequence[VolumeRun], height: float) -> None:
     )
     cost = f"The flips cost {format_usd(abs(usd))} {'more' if usd >= 0 else 'less'} than gp2."
     for inches, text, style in (
-        (0.24, f"{headline}, which kept {saved} from running dry", {"fontsize": 14.5, "weight": "bold"}),
+        (0.24, f"{headline}, which kept {saved} from becoming empty", {"fontsize": 14.5, "weight": "bold"}),
         (0.52, f"{stall_sentence} {cost}", {"fontsize": 11}),
     ):
         figure.text(_MARGIN, 1 - inches / height, text, color=INK, va="center", **style)
@@ -106,9 +106,9 @@ def _format_stalled(histories: Iterable[VolumeHistory]) -> str:
 
 
 def _draw_row(figure: Any, run: VolumeRun, windows: Windows, *, top: float, row: float) -> tuple[Any, Any]:
-    width = _RIGHT - _LEFT
-    balance = figure.add_axes((_LEFT, top - 0.62 * row, width, 0.60 * row))
-    iops = figure.add_axes((_LEFT, top - 0.94 * row, width, 0.28 * row), sharex=balance)
+    width = _RIGHT_EDGE - _LEFT_EDGE
+    balance = figure.add_axes((_LEFT_EDGE, top - 0.62 * row, width, 0.60 * row))
+    iops = figure.add_axes((_LEFT_EDGE, top - 0.94 * row, width, 0.28 * row), sharex=balance)
     times = [_to_datetime(sample.at_s) for sample in run.history.samples]
     for axes in (balance, iops):
         _style_axes(axes, times[-1])
@@ -283,7 +283,7 @@ def _draw_texts(figure: Any, run: VolumeRun, *, top: float, row: float) -> None:
         (f"{spec.size_gib:,} GiB, {spec.mode}", {"fontsize": 10, "color": INK}),
         (spec.description, {"fontsize": 9.5, "color": FAINT}),
     )
-    for x, lines in ((_MARGIN, title_lines), (_RIGHT + _MARGIN, _outcome_lines(run))):
+    for x, lines in ((_MARGIN, title_lines), (_RIGHT_EDGE + _MARGIN, _outcome_lines(run))):
         for number, (line, style) in enumerate(lines):
             figure.text(x, top - (0.20 + 0.22 * number) * row, line, va="center", **style)
 
@@ -295,11 +295,11 @@ def _outcome_lines(run: VolumeRun) -> list[tuple[str, dict[str, Any]]]:
     if history.empty_at_s is not None:
         red = {"fontsize": 11, "weight": "bold", "color": EMPTY}
         stalled = (f"stalled {format_duration(history.stalled_s)}", red)
-        return [(f"dry at {format_clock(history.empty_at_s)}", red), stalled, *lines]
+        return [(f"empty at {format_clock(history.empty_at_s)}", red), stalled, *lines]
     if unwatched.empty_at_s is not None:
-        lines.append((f"left alone: dry {format_clock(unwatched.empty_at_s)},", style))
+        lines.append((f"left alone: empty {format_clock(unwatched.empty_at_s)},", style))
         lines.append((f"stalled {format_duration(unwatched.stalled_s)}", style))
-    return [("never dry", {"fontsize": 11, "weight": "bold", "color": INK}), *lines]
+    return [("never empty", {"fontsize": 11, "weight": "bold", "color": INK}), *lines]
 
 
 def _draw_legend(figure: Any) -> None:
@@ -322,7 +322,7 @@ def _draw_legend(figure: Any) -> None:
             Line2D([], [], marker=f"${letter}$", color=color, lw=0, ms=8, label=str(label))
             for label, (letter, color) in letters
         ),
-        Line2D([], [], marker="o", mfc="white", mec=EMPTY, ms=8, lw=0, label="seen, nobody told"),
+        Line2D([], [], marker="o", mfc="white", mec=EMPTY, ms=8, lw=0, label="seen, no alert"),
     ]
     figure.legend(
         handles=handles, loc="lower center", ncols=6, frameon=False, fontsize=9.5, columnspacing=1.4

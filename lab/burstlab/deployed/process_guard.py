@@ -17,7 +17,7 @@ import time
 from collections.abc import Sequence
 
 _TERMINATE_TIMEOUT_S = 5.0  # for a server to close its files; then the group is killed
-_POLL_INTERVAL_S = 0.05  # nobody notices a delay this short
+_POLL_INTERVAL_S = 0.05  # a delay this short is not noticed
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _SET_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG
 

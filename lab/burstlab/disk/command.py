@@ -17,15 +17,15 @@ _REFRESH_INTERVAL_S: Final = 0.25  # faster than that, the numbers on a board ca
 
 _EXAMPLES: Final = """\b
 Examples:
-  burstlab disk                            a 33 GiB volume, dry in half a minute
-  burstlab disk --load idle                one to try things on; it says where
+  burstlab disk                            a 33 GiB volume, empty in half a minute
+  burstlab disk --load idle                a disk to try things on; it prints where
   burstlab disk --credits 9000             three seconds of burst in the bucket
   burstlab disk --for 40 --backend blkio
-  burstlab disk --clean                    remove what a killed one left behind
+  burstlab disk --clean                    remove what a killed run left behind
 \b
-Time is lapsed: at speed 60 a second is a minute of the volume's time. IOPS
-are those of EBS, and the bucket is so much smaller. Where --speed and --credits
-are both given, IOPS are scaled, so that it lasts as long in the volume's time.
+Time runs faster: at speed 60 a second is a minute of the volume's time. IOPS
+are those of EBS, and the bucket is smaller by that factor. With both --speed
+and --credits, IOPS are scaled so that it lasts as long in the volume's time.
 Page: docs/incident.md
 """
 
@@ -37,19 +37,19 @@ Page: docs/incident.md
     type=click.IntRange(1, 999),
     default=33,
     show_default=True,
-    help="GiB of the gp2 volume, which make its baseline.",
+    help="Size of the gp2 volume in GiB, which sets its baseline.",
 )
 @disk_options(
     speeds=click.FloatRange(1, 1_000),
     speed=None,
     least_balance_pct=0,
-    folder_help="Where its image lies, or --clean is to look too",
+    folder_help="Directory of its image, or another one for --clean to search",
 )
 @click.option(
     "--credits",
     "real_credits",
     type=click.FloatRange(min=1),
-    help="What a full bucket holds, in real operations; default 5.4 million / speed.",
+    help="Real operations in a full bucket; default: 5.4 million / speed.",
 )
 @click.option(
     "--load",
@@ -62,19 +62,22 @@ Page: docs/incident.md
     "--for",
     "seconds",
     type=click.FloatRange(min=0.1),
-    help="End after so many seconds; default at Ctrl-C.",
+    help="Stop after this many seconds; default: at Ctrl-C.",
 )
 @click.option(
-    "--port", type=click.IntRange(0, 65_535), default=0, help="Of the AWS endpoint; default any free one."
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=0,
+    help="Port of the AWS endpoint; default: any free one.",
 )
 @click.option(
     "--image-mib",
     type=click.IntRange(64, 65_536),
     default=256,
     show_default=True,
-    help="How large the real device is.",
+    help="Size of the real device in MiB.",
 )
-@click.option("--clean", is_flag=True, help="Only remove what killed ones left behind.")
+@click.option("--clean", is_flag=True, help="Only remove what killed runs left behind.")
 def disk(
     size_gib: int,
     balance_pct: float,

@@ -90,7 +90,7 @@ def _start_daemon(device: ThrottledDevice, client: tuple[str, ...]) -> None:
                 lines = stderr.read().strip().splitlines()
                 raise DiskError(f"dockerd did not start: {lines[-1] if lines else 'no word from it'}")
             time.sleep(_POLL_INTERVAL_S)
-        daemon.returncode = 0  # whoever takes down the disk ends it
+        daemon.returncode = 0  # the removal of the disk ends it
 
 
 def _daemon_command(device: ThrottledDevice) -> list[str]:

@@ -2,7 +2,7 @@
 
 ``python jobs.py FOLDER PACE_S writers NAME WRITERS WRITES``, or ``… command COMMAND…``, starts a job every
 PACE_S seconds, or when the previous one ends if that is later. A job is a process called NAME. It creates a
-folder with a file for each writer, each writer makes so many synchronous writes of 4 KiB, and everything is
+folder with a file for each writer, each writer makes N synchronous writes of 4 KiB, and everything is
 deleted at the end. Otherwise the job is the command. One line of JSON reports each start and each end, in
 seconds of the monotonic clock.
 """

@@ -80,10 +80,10 @@ def sparkline(values: Sequence[float], maximum: float) -> str:
 
 
 def _describe_jobs(job_loop: JobLoop, now_s: float) -> str:
-    shown = [f"{job.duration_s(now_s):.2f} s" for job in job_loop.jobs[-_SHOWN_JOBS:]]
+    durations = [f"{job.duration_s(now_s):.2f} s" for job in job_loop.jobs[-_SHOWN_JOBS:]]
     if job_loop.running is not None:
-        shown.append(f"{job_loop.running.number} runs for {job_loop.running.duration_s(now_s):.1f} s")
-    return ", ".join(shown)
+        durations.append(f"{job_loop.running.number} runs for {job_loop.running.duration_s(now_s):.1f} s")
+    return ", ".join(durations)
 
 
 def _make_line_printer(console: Console, disk: SimulatedDisk, job_loop: JobLoop | None) -> Callable[[], None]:

@@ -13,7 +13,7 @@ def disk_options(
     *, speeds: click.FloatRange, speed: float | None, least_balance_pct: float, folder_help: str
 ) -> Callable[[Command], Command]:
     """Options of a command about disks; ``folder_help`` says what its folder is for."""
-    default_help = "" if speed else "; default 60, or as --credits says"
+    default_help = "" if speed else "; default: 60, or as --credits requires"
     options = [
         click.option(
             "--balance",
@@ -21,7 +21,7 @@ def disk_options(
             type=click.FloatRange(least_balance_pct, 100),
             default=100.0,
             show_default=True,
-            help="What is in the bucket at the beginning, in percent.",
+            help="Balance of the bucket at the start, in percent.",
         ),
         click.option(
             "--speed",

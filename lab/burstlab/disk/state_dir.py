@@ -385,7 +385,7 @@ def _run(command: Sequence[str]) -> int | None:
     )
     if wait_until(lambda: child.poll() is not None, _TIMEOUT_S):
         return child.returncode
-    child.returncode = -signal.SIGKILL  # nobody waits for it any more
+    child.returncode = -signal.SIGKILL  # the process is not awaited any more
     return None
 
 

@@ -83,7 +83,7 @@ class CapacityUnits:
 class FakeDynamoDb:
     """A table by this name.
 
-    ``latency_s`` is how long a call takes; meanwhile, a transaction conflicts with others on its items.
+    ``latency_s`` is how long a call takes; during it, a transaction conflicts with others on its items.
     """
 
     table: str = "burstwatch-ledger"

@@ -95,7 +95,7 @@ class InProcessEc2:
         try:
             request = ModifyRequest(volume_type=VolumeType, iops=Iops, throughput_mib_s=Throughput)
             if VolumeId not in self._fleet:
-                raise AwsError("InvalidVolume.NotFound", "no such volume")  # noqa: TRY301 - told as the rest is
+                raise AwsError("InvalidVolume.NotFound", "no such volume")  # noqa: TRY301 - reported as the rest is
             modification = self._fleet.modify(VolumeId, request)
         except AwsError as error:
             raise client_error(error.code, error.message, error.status, "ModifyVolume") from error

@@ -39,7 +39,7 @@ class Response:
 
 
 def read_call(environ: Mapping[str, Any], body: bytes) -> Call:
-    """Tell service, region, action and protocol from a signed request; unknown parts are empty."""
+    """Read service, region, action and protocol from a signed request; unknown parts are empty."""
     service, region = _credential_scope(environ.get("HTTP_AUTHORIZATION", ""))
     target = environ.get("HTTP_X_AMZ_TARGET", "")
     path = environ.get("PATH_INFO", "")

@@ -43,7 +43,7 @@ class RequestThrottle:
             self.is_on = True
 
     def try_acquire(self, call: Call) -> bool:
-        """Take a token for this call; False if there is none."""
+        """Take a token for this call; False if the bucket is empty."""
         if not self.is_on or call.service != "ec2":
             return True
         with self._lock:

@@ -180,7 +180,7 @@ class Endpoint(BackgroundServer[BaseWSGIServer]):
 
 
 def _discard_response(status: str, headers: list[tuple[str, str]], exc_info: Any = None, /) -> Any:
-    """Begin a response that nobody receives."""
+    """Begin a response that is not received."""
 
 
 _REASONS: Final[Mapping[int, str]] = {
@@ -248,7 +248,7 @@ class _RequestHandler(WSGIRequestHandler):
             self.connection_dropped(error, environ)
 
     def connection_dropped(self, error: BaseException, environ: "WSGIEnvironment | None" = None) -> None:  # noqa: ARG002
-        """Nobody is there any more, or is meant to be: read no further."""
+        """The client is gone, or is meant to be: read no further."""
         self.close_connection = True
 
     def log(self, type: str, message: str, *args: Any) -> None:  # noqa: A002 - werkzeug's name for it

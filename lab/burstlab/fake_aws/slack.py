@@ -260,7 +260,7 @@ def find_problems(payload: Mapping[str, Any]) -> list[str]:
     problems: list[str] = []
     text = payload.get("text")
     if not isinstance(text, str) or not text.strip():
-        problems.append("text: there is none, and notifications show nothing else")
+        problems.append("text: it is missing, and notifications show nothing else")
     else:
         problems += _check_length(text, _MAX_MESSAGE_CHARS, "text")
     blocks = payload.get("blocks", [])

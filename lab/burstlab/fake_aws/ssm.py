@@ -174,7 +174,7 @@ def _to_document(parameter: Parameter, region: str) -> dict[str, Any]:
 
 def _check_name(name: str) -> None:
     if not _NAME.fullmatch(name) or _RESERVED.match(name) or len(name) > _MAX_NAME_CHARS:
-        raise _validation_error(f"{name!r} is no name of a parameter")
+        raise _validation_error(f"{name!r} is not a valid parameter name")
     if "/" in name and not name.startswith("/"):
         raise _validation_error("Parameter name must be a fully qualified name.")
     if name.strip("/").count("/") >= _MAX_LEVELS:
@@ -186,7 +186,7 @@ def _check_name(name: str) -> None:
 def _tier_for(value: str, tier: str, before: Parameter | None) -> str:
     """The tier of the value; an advanced parameter never becomes standard again."""
     if tier not in _TIERS:
-        raise _validation_error(f"{tier!r} is no tier: {', '.join(_TIERS)}")
+        raise _validation_error(f"{tier!r} is not a valid tier: {', '.join(_TIERS)}")
     if _NESTED.search(value):
         raise _validation_error(
             'Parameter value can\'t nest another parameter. Do not use "{{}}" in the value.'

@@ -37,40 +37,42 @@ Examples:
 @click.command(context_settings=HELP, epilog=_EPILOG)
 @click.option(
     "--on",
-    "houses",
+    "deployments",
     type=click.Choice(list(DEPLOYMENTS)),
     multiple=True,
-    help="From a desk with its ledger in SQLite, or deployed with DynamoDB. Default: both.",
+    help="From the CLI with its ledger in SQLite, or deployed with DynamoDB. Default: both.",
 )
-@click.option("--only", help='One effect, such as "ec2:ModifyVolume #2", or all of a name.')
+@click.option("--only", help='One effect, such as "ec2:ModifyVolume #2", or all with one name.')
 @click.option("--fault", help="One fault, an error code, or a column of the table.")
 @click.option(
-    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that play runs."
+    "--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes that run scenarios."
 )
-@click.option("--list", "lists", is_flag=True, help="Say what is not played and why; play nothing.")
+@click.option(
+    "--list", "lists", is_flag=True, help="List the faults that do not apply, and why; run nothing."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 def faults(
     *,
-    houses: Sequence[str],
+    deployments: Sequence[str],
     only: str | None,
     fault: str | None,
     workers: int,
     lists: bool,
     as_json: bool,
 ) -> None:
-    """Play a whole story once for everything that can go wrong in it, and judge every run.
+    """Run one scenario again and again, each time with another fault, and check every run.
 
-    Volumes drain, are moved and return, a person holds one, a host reports a stall. Each read of AWS, each
-    write of the ledger, each alert and each ModifyVolume is struck in turn with each fault that makes sense;
-    the story then goes on by itself and is judged by its laws. Exits with 1 where a run breaks one.
+    Volumes drain, are flipped and return, a person holds one, a host reports a stall. This injects each
+    applicable fault, one at a time, into each read of AWS, write of the ledger, alert and ModifyVolume. The
+    scenario then goes on by itself, and its laws are checked. Exits 1 if a run breaks one.
     """
     results = [
         _run_selected(deployment, only, fault, workers=workers, is_list_only=lists)
-        for deployment in houses or DEPLOYMENTS
+        for deployment in deployments or DEPLOYMENTS
     ]
     campaigns = [result for result in results if result is not None]
     if not campaigns:
-        raise click.ClickException(_explain_nothing_selected(only, fault, houses or list(DEPLOYMENTS)))
+        raise click.ClickException(_explain_nothing_selected(only, fault, deployments or list(DEPLOYMENTS)))
     if as_json:
         print_json(to_document(campaigns))
     else:
@@ -90,12 +92,12 @@ def _run_selected(
         selected = select_faults(clean, only, fault)
     except NoSuchFaultError:
         return None
-    with show_progress(f"{deployment}: runs played", len(selected)) as advance:
+    with show_progress(f"{deployment}: runs done", len(selected)) as advance:
         return run_campaign(deployment, selected, workers=workers, progress=lambda _: advance())
 
 
 def _explain_nothing_selected(only: str | None, fault: str | None, deployments: Sequence[str]) -> str:
-    """Why there is nothing to play."""
+    """Why nothing was selected."""
     reasons = []
     for deployment in deployments:
         try:

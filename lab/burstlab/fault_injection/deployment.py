@@ -39,7 +39,7 @@ class Deployment:
         raise NotImplementedError
 
     def deliver_event(self, event: Mapping[str, Any]) -> None:
-        """An event comes from EventBridge; without a stack, nobody receives it."""
+        """An event comes from EventBridge; without a stack, it is not received."""
 
     @property
     def is_idle(self) -> bool:

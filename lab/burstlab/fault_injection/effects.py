@@ -12,7 +12,7 @@ from burstlab.model.clock import LabClock
 
 
 class Fault(StrEnum):
-    """The faults of an effect and what becomes of it; each service has error codes in addition."""
+    """The faults of an effect, with their consequences; each service has error codes in addition."""
 
     description: str
 
@@ -77,7 +77,7 @@ UNCHANGED: Final = object()
 """The result of altering a response if that would not change it."""
 
 Alter = Callable[[Any, Any], Any]
-"""Takes a response and the previous one to the same request, None if there was none."""
+"""Takes a response and the previous one to the same request, None if this is the first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,12 +115,12 @@ class Effect(NamedTuple):
     not_applicable: Mapping[str, str]
 
 
-_IS_READ: Final = "it changes nothing, so nobody can tell whether it was done"
+_IS_READ: Final = "it changes nothing, so it makes no difference whether it was done"
 _SAME_AS_ADJACENT_WRITE: Final = (
     "it changes nothing: as if the process died next to the write before or after it"
 )
 _LIMIT_NOT_SHARED: Final = "its limit is not shared with others of the account"
-_RESPONSE_UNUSED: Final = "nobody reads its answer"
+_RESPONSE_UNUSED: Final = "its response is not used"
 _DELIVERED_ONCE: Final = "it arrives once, or not at all"
 _SENDER_NOT_TRUSTED: Final = "nothing is believed because of who can send it"
 _RESPONSE_FAULTS: Final = (Fault.PARTIAL, Fault.EMPTY, Fault.STALE, Fault.GARBLED)
@@ -130,8 +130,8 @@ ITEM_FAULTS: Final = (Fault.DAMAGED, Fault.NULL, Fault.UNKNOWN, Fault.LATER)
 _NO_ITEM: Final = "it reads no item of the ledger"
 _FAULTS_AFTER_EFFECT: Final = (Fault.ERROR_AFTER, Fault.TIMEOUT_AFTER)
 _CRASHES: Final = (Fault.CRASH, Fault.CRASH_AFTER)
-_SAME_RESPONSE: Final = "the answer would be the same"
-_SAME_AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is no endpoint"
+_SAME_RESPONSE: Final = "the response would be the same"
+_SAME_AS_TIMEOUT: Final = "as if it timed out: it is not called again within minutes, or is not an endpoint"
 DRIP_S: Final = 180.0  # longer than the five attempts of 30 s of a read
 _FAULT_DURATION_S: Final = {Fault.DRIP: DRIP_S, Fault.NOISY_NEIGHBOUR: 120.0}
 

@@ -155,7 +155,7 @@ _METRIC_ALTERATIONS: Final[Mapping[str, Alter]] = {
     Fault.GARBLED: _make_values_negative,
 }
 
-_NOT_A_READ: Final[Mapping[str, str]] = {Fault.STALE: "it is no read"}
+_NOT_A_READ: Final[Mapping[str, str]] = {Fault.STALE: "it is not a read"}
 
 DESCRIBE_VOLUMES: Final = make_aws_model("ec2", can_drip=True, alterations=list_alterations("Volumes"))
 DESCRIBE_NAMED: Final = make_aws_model(

@@ -71,8 +71,8 @@ def one_modification_per_decision(run: RunResult, clean: RunResult) -> list[str]
         if count > 1
     ]
     modified_types, expected_types = (
-        _group((modification.volume_id, modification.volume_type) for modification in made.modifications)
-        for made in (run, clean)
+        _group((modification.volume_id, modification.volume_type) for modification in side.modifications)
+        for side in (run, clean)
     )
     return violations + [
         f"{run.name(volume_id)} was modified to {' and '.join(types)},"
@@ -103,7 +103,7 @@ def every_level_is_alerted(run: RunResult, clean: RunResult) -> list[str]:
     levels = {(alert.volume_id, alert.level) for alert in run.alerts}
     kinds = {(alert.volume_id, alert.kind) for alert in run.alerts}
     violations = [
-        f"nobody was told that {run.name(entry.volume_id)} is {entry.body['to']}"
+        f"no alert says that {run.name(entry.volume_id)} is {entry.body['to']}"
         for entry in run.entries
         if entry.kind is EntryKind.LEVEL_CHANGED
         and entry.body["to"] in _ALERTING
@@ -111,7 +111,8 @@ def every_level_is_alerted(run: RunResult, clean: RunResult) -> list[str]:
     ]
     expected = {(alert.volume_id, alert.kind) for alert in clean.alerts if alert.kind not in _FAULT_ALERTS}
     violations += [
-        f"{run.name(volume_id)}: nobody was told {kind}" for volume_id, kind in sorted(expected - kinds)
+        f"{run.name(volume_id)}: no alert of kind {kind} was sent"
+        for volume_id, kind in sorted(expected - kinds)
     ]
     return [*violations, *_check_worst_levels(run, clean), *each_alert_is_delivered(run)]
 
@@ -119,7 +120,7 @@ def every_level_is_alerted(run: RunResult, clean: RunResult) -> list[str]:
 def _check_worst_levels(run: RunResult, clean: RunResult) -> list[str]:
     worst, expected = _worst_levels(run.alerts), _worst_levels(clean.alerts)
     return [
-        f"{run.name(volume_id)} was told as {worst[volume_id]} at worst, and is {level}"
+        f"{run.name(volume_id)} was reported as {worst[volume_id]} at worst, but is {level}"
         for volume_id, level in expected.items()
         if volume_id in worst and worst[volume_id].rank < level.rank
     ]
@@ -233,18 +234,18 @@ def _group(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     return groups
 
 
-def none_runs_dry(run: RunResult, _: RunResult) -> list[str]:
+def none_becomes_empty(run: RunResult, _: RunResult) -> list[str]:
     """No volume that may be flipped becomes empty or is reported as empty; the scenario has minutes to spare.
 
     The simulation is checked as well, because a watchdog without data reports nothing.
     """
     violations = [
-        f"{run.name(volume_id)} ran dry {_format_minute(run, at_s)}"
+        f"{run.name(volume_id)} became empty {_format_minute(run, at_s)}"
         for volume_id, at_s in run.empty_at_s.items()
         if volume_id in IN_SCOPE
     ]
     return violations + [
-        f"{run.name(alert.volume_id)} was told as dry {_format_minute(run, alert.at_s)}"
+        f"{run.name(alert.volume_id)} was reported as empty {_format_minute(run, alert.at_s)}"
         for alert in run.alerts
         if alert.kind == AlertKind.EXHAUSTED and alert.volume_id in IN_SCOPE
     ]
@@ -264,12 +265,12 @@ def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
         if alert.kind == AlertKind.TELEMETRY_GAP
     }
     violations = [
-        f"{run.name(alert.volume_id)}: people were told {alert.kind} {_format_minute(run, alert.at_s)}"
+        f"{run.name(alert.volume_id)}: a false {alert.kind} alert was sent {_format_minute(run, alert.at_s)}"
         for alert in run.alerts
         if (alert.volume_id, alert.kind) not in expected_kinds and alert.kind not in _ALLOWED_EXTRA_ALERTS
     ]
     violations += [
-        f"{run.name(state.volume_id)} is left to people, as if others had changed it"
+        f"{run.name(state.volume_id)} is left to operators, as if others had changed it"
         for state in run.states.values()
         if state.is_contested
     ]
@@ -277,7 +278,7 @@ def no_false_word(run: RunResult, clean: RunResult) -> list[str]:
         _group((_key(alert), alert.alert_id) for alert in alerts) for alerts in (run.alerts, clean.alerts)
     )
     return violations + [
-        f"{run.name(volume_id)}: {kind} ({level}) was told under {len(set(ids))} ids"
+        f"{run.name(volume_id)}: {kind} ({level}) was sent under {len(set(ids))} ids"
         for (volume_id, kind, level), ids in alert_ids.items()
         if kind not in _FAULT_ALERTS
         and len(set(ids)) > max(1, len(set(expected_ids.get((volume_id, kind, level), ()))))
@@ -296,12 +297,12 @@ def all_comes_to_rest(run: RunResult, clean: RunResult) -> list[str]:
             f"{run.name(state.volume_id)} {state.flip.status if state.flip else state.level}"
             for state in run.states.values()
         )
-        violations.append(f"something is open still {_format_minute(run, run.ended_at_s)}: {open_volumes}")
+        violations.append(f"something is still open {_format_minute(run, run.ended_at_s)}: {open_volumes}")
     return violations
 
 
-def no_mistake_of_ours(run: RunResult, _: RunResult) -> list[str]:
-    """A pass may fail with an error of ours that says why; never with a bug."""
+def no_internal_errors(run: RunResult, _: RunResult) -> list[str]:
+    """A pass may fail with an expected error that says why; never with a bug."""
     return [f"a bug: {error}" for error in run.internal_errors]
 
 
@@ -315,17 +316,17 @@ INVARIANTS: Final[Mapping[str, Invariant]] = {
         none_is_held_back,
         no_way_to_people_delays_a_flip,
         a_blind_watchdog_is_late_by_no_more,
-        none_runs_dry,
+        none_becomes_empty,
         the_ledger_is_true,
         no_false_word,
         all_comes_to_rest,
-        no_mistake_of_ours,
+        no_internal_errors,
     )
 }
 
 
 _SKIPPED_WHEN_BLIND: Final = frozenset(
-    {every_level_is_alerted, none_is_held_back, none_runs_dry, no_false_word}
+    {every_level_is_alerted, none_is_held_back, none_becomes_empty, no_false_word}
 )
 
 

@@ -64,7 +64,7 @@ class _RecordingTelemetry:
         return float("inf")
 
     def emit_metric(self, *_: object) -> None:
-        """Nobody counts here."""
+        """Metrics are not counted here."""
 
     info = warn = error = emit_metric
 

@@ -60,7 +60,7 @@ def select_faults(clean: RunResult, only: str | None, fault: str | None) -> list
     """Those of one effect, or of all that bear one name, and of one fault or of one column of the table.
 
     Raises:
-    NoSuchFaultError: there is none; the message lists what exists.
+    NoSuchFaultError: it does not exist; the message lists what exists.
     """
     injectable = list_injectable_faults(clean.effects)
     selected = [

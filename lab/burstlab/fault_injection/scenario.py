@@ -76,7 +76,7 @@ def run_scenario(deployment_name: str, injected_fault: InjectedFault | None = No
 
 
 def _run_until_settled(world: FaultWorld, deployment: Deployment) -> bool:
-    """Whether all came to rest."""
+    """Whether everything settled."""
     started_at_s, clock = int(STARTS_AT.timestamp()), world.fleet.clock
     actions = _operator_actions(world)
     delivered_events, settled_minutes = 0, 0

@@ -14,15 +14,17 @@ from burstlab.output import make_table
 from burstwatch.core.text import format_duration
 
 SCHEMA: Final = "burstwatch.faults/v1"
+_JSON_KEYS: Final = {"none_becomes_empty": "none_runs_dry", "no_internal_errors": "no_mistake_of_ours"}
+"""The JSON keys that differ from the names of their laws."""
 
 _MAX_NAME_CHARS: Final = 25
 """What leaves room for the cells."""
 
 
 def build_table(campaign: Campaign) -> Table:
-    """Rows are effects and how many, columns kinds of faults, cells runs and the violations in them."""
+    """Rows are effects and their number, columns kinds of faults, cells runs and the violations in them."""
     result_table = make_table(
-        f"{campaign.deployment}: runs, and /violations where there are any",
+        f"{campaign.deployment}: runs, and /violations if there are any",
         {"effect": "left", **dict.fromkeys(("#", *COLUMNS), "right")},
         show_edge=False,
         padding=0,
@@ -68,27 +70,27 @@ def _format_cell(cell: Sequence[int]) -> str:
 
 
 def summarise(campaign: Campaign) -> list[str]:
-    """What it came to, in a few lines."""
+    """The results in a few lines."""
     effects, outcomes = campaign.clean.effects, campaign.outcomes
     longest = max(outcomes, key=lambda outcome: outcome.longest_delay_s, default=None)
     cpu_s = sum(outcome.cpu_s for outcome in outcomes)
     duration_min = (campaign.clean.ended_at_s - campaign.clean.started_at_s) // 60
-    scenario_text = f"a story of {duration_min} minutes with {len(effects):,} effects"
-    cpu_text = f"{format_duration(cpu_s)} of processor"
+    scenario_text = f"a scenario of {duration_min} minutes with {len(effects):,} effects"
+    cpu_text = f"{format_duration(cpu_s)} of CPU time"
     failed_text = f"{len(campaign.failed_outcomes):,} broke a law"
     lines = [f"{len(outcomes):,} runs of {scenario_text} took {cpu_text}: {failed_text}."]
     if len(outcomes) < (injectable_count := len(list_injectable_faults(effects))):
-        lines.append(f"That is not all of it: {injectable_count:,} runs are.")
+        lines.append(f"This is a selection: {injectable_count:,} runs are possible.")
     if longest is not None and longest.longest_delay_s > 0:
         cause = f"{longest.injected_fault.effect}, {longest.injected_fault.fault}"
-        lines.append(f"The longest that anything came late was {longest.longest_delay_s} s ({cause}).")
+        lines.append(f"The longest delay of anything was {longest.longest_delay_s} s ({cause}).")
     return lines
 
 
 def build_not_applicable_table(campaign: Campaign) -> Table:
-    """What was not played because it cannot be, and why."""
+    """The faults that do not apply, and why."""
     result_table = make_table(
-        f"{campaign.deployment}: not played, and why",
+        f"{campaign.deployment}: not applicable, and why",
         dict.fromkeys(("faults", "effects", "why"), "left"),
         overflow="fold",
     )
@@ -98,7 +100,7 @@ def build_not_applicable_table(campaign: Campaign) -> Table:
 
 
 def _group_not_applicable(campaign: Campaign) -> dict[tuple[tuple[str, ...], str], list[str]]:
-    """Effects by the faults that make no sense for them, and why."""
+    """Effects by the faults that do not apply to them, and why."""
     faults_by_reason: dict[tuple[str, str], set[str]] = {}
     for effect in campaign.clean.effects:
         for fault, reason in effect.not_applicable.items():
@@ -151,7 +153,9 @@ def _campaign_document(campaign: Campaign) -> dict[str, Any]:
             {
                 "effect": outcome.injected_fault.effect,
                 "fault": str(outcome.injected_fault.fault),
-                "violations": outcome.violations,
+                "violations": {
+                    _JSON_KEYS.get(law, law): sentences for law, sentences in outcome.violations.items()
+                },
             }
             for outcome in campaign.failed_outcomes
         ],

@@ -23,10 +23,10 @@ UNTAGGED: Final = "vol-0000000000000000e"
 HOST: Final = "i-00000000000000005"
 
 NAMES: Final[Mapping[str, str]] = {
-    DRAINING_IO1: "ci-7",  # drains, is moved to io1 and returns
-    DRAINING_GP3: "ci-8",  # drains in the same minute, is moved to gp3 and stays
-    ON_HOLD: "etcd-1",  # drains while a person holds it, then moved to gp3
-    CALM: "wiki",  # may be moved and has no need
+    DRAINING_IO1: "ci-7",  # drains, is moved to io1 and returns.
+    DRAINING_GP3: "ci-8",  # drains in the same minute, is moved to gp3 and stays.
+    ON_HOLD: "etcd-1",  # drains while a person holds it, then is moved to gp3.
+    CALM: "wiki",  # may be moved, but does not need it.
     UNTAGGED: "db-3",  # becomes empty, and has no opt-in tag
 }
 IN_SCOPE: Final = frozenset({DRAINING_IO1, DRAINING_GP3, ON_HOLD})

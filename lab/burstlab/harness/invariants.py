@@ -1,4 +1,4 @@
-"""What holds in the end of every run, whoever died or was misled; each violation is a sentence."""
+"""What holds at the end of every run, whichever process died or was misled; each violation is a sentence."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping

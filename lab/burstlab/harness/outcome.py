@@ -1,4 +1,4 @@
-"""What a run came to: AWS's own record, the ledger, and what people received. The invariants judge it."""
+"""The outcome of a run: AWS's own record, the ledger, and what people received. The invariants judge it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

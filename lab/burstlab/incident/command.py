@@ -59,21 +59,21 @@ It takes about a minute and a half. Page: docs/incident.md
     speeds=click.FloatRange(60, 600),
     speed=SPEED,
     least_balance_pct=20,
-    folder_help="Where the images lie",
+    folder_help="Directory of the images",
 )
 @click.option(
     "--jobs",
     type=click.Choice(["auto", *JOBS]),
     default="auto",
     show_default=True,
-    help="Containers, of the first that can run any here, or processes that write like one.",
+    help="Containers of the first runtime that works here, or processes that write like one.",
 )
 @click.option(
     "--picture",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("demo/burstwatch-incident.png"),
     show_default=True,
-    help="Where to leave the picture.",
+    help="File for the picture.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was measured as JSON.")
 def incident(
@@ -85,7 +85,7 @@ def incident(
     folder: Path | None,
     as_json: bool,  # noqa: FBT001
 ) -> None:
-    """The incident on real disks: twice the same loop of jobs, once without the watchdog and once with it.
+    """The incident on real disks: the same loop of jobs twice, once without the watchdog and once with it.
 
     The watchdog is the real one, and so are the disks, the jobs' times and ddprobe's; AWS is the lab. Needs
     root and loop devices.

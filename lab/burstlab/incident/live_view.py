@@ -25,7 +25,7 @@ _SLOW_FACTOR: Final = 5
 _SHOWN_EVENTS: Final = 8
 _HEARTBEAT_S: Final = 10.0  # without a terminal, a line shows that it goes on
 _SHOWN_TASKS: Final = 3
-_TITLES: Final = {"alone": "nobody watches", "watched": "the watchdog watches"}
+_TITLES: Final = {"alone": "no watchdog", "watched": "with the watchdog"}
 _JOB_KIND_TITLES: Final = {
     "docker": "Docker's containers",
     "podman": "podman's containers",
@@ -70,7 +70,7 @@ def open_view(console: Console) -> Iterator[Callable[[IncidentRun], None]]:
 
 
 class EventReporter:
-    """Tells each thing that happens once."""
+    """Reports each thing that happens once."""
 
     def __init__(self) -> None:
         self.events: list[tuple[float, str]] = []
@@ -104,7 +104,7 @@ class EventReporter:
     def _report_disk(self, incident_run: IncidentRun, disk: DiskUnderTest) -> None:
         if disk.empty_at_s is not None:
             self._report_once(
-                (disk.name, "dry"),
+                (disk.name, "empty"),
                 disk.empty_at_s - incident_run.started_at_s,
                 f"{disk.name}: the bucket is empty",
             )
@@ -286,7 +286,7 @@ def print_summary(console: Console, incident_run: IncidentRun) -> None:
         print_wrapped(
             console,
             f"Watched, it was flipped {lead_s:.1f} s ({lead_min:.0f} min of its time)"
-            f" before the other ran dry; its slowest job took {watched.slowest_job_s:.2f} s.",
+            f" before the other became empty; its slowest job took {watched.slowest_job_s:.2f} s.",
         )
 
 

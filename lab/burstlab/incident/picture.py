@@ -24,7 +24,7 @@ TARGET: Final = "#2e7d32"
 MODIFYING: Final = "#7fa983"
 WARN: Final = "#b8650f"
 
-_TITLES: Final = {"alone": "Nobody watches, until it has happened", "watched": "The watchdog watches"}
+_TITLES: Final = {"alone": "No watchdog until it has happened", "watched": "With the watchdog"}
 _WARN_S, _CRIT_S = 1.0, 5.0
 _VERDICT_MARKERS: Final = {
     "ok": ("o", TARGET),

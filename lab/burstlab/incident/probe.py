@@ -26,7 +26,7 @@ class Reading:
     """What one run of ddprobe said; moments are seconds of the monotonic clock.
 
     ``total_s`` is the duration of its write, or the duration so far if it is not ``is_completed``. ``tasks``
-    are those in state D on this disk meanwhile: name, wait channel and number, the most frequent first.
+    are those in state D on this disk during it: name, wait channel and number, the most frequent first.
     """
 
     started_at_s: float

@@ -1,6 +1,6 @@
 """The incident, again, on a real disk: a loop of jobs under which the bucket empties, and what a flip does.
 
-Two disks run the same loop at the same time. Nobody watches the first: its bucket becomes empty, jobs take
+Two disks run the same loop at the same time. No watchdog sees the first: its bucket becomes empty, jobs take
 many times as long, and ddprobe reports it. After that, its tag is changed so that the watchdog flips it. The
 second disk has the tag from the beginning.
 """
@@ -41,9 +41,9 @@ JOBS: Final = ("docker", "podman", "built-in")
 SPEED: Final = 240.0
 """A small bucket is empty after eight seconds of full burst: the whole takes about a minute."""
 
-SIZE_GIB: Final = 33  # the largest size with the least baseline of 100 IOPS
-JOB_INTERVAL_S: Final = 1.0  # at most one job a second, one after another
-_PROBE_INTERVAL_S: Final = 5.0  # real time; twenty minutes of the volume's
+SIZE_GIB: Final = 33  # the largest size with the least baseline of 100 IOPS.
+JOB_INTERVAL_S: Final = 1.0  # at most one job a second, one after another.
+_PROBE_INTERVAL_S: Final = 5.0  # real time; twenty minutes of the volume's.
 _TICK_S: Final = 60  # the focus tick, in the volume's time
 _POLL_INTERVAL_S: Final = 0.1  # a tick is a quarter of a second of real time
 _MIN_JOBS_WHILE_EMPTY: Final = 2

@@ -1,6 +1,6 @@
 """What a gp2 bucket does under a demand: exact, by the moments at which something changes.
 
-With baseline b, credits C and served operations s: dC/dt = b - s, held between 0 and the bucket's capacity;
+With baseline b, credits C and served operations s: dC/dt = b - s, between 0 and the bucket's capacity. Here
 s is at most 3,000 while C > 0 and at most b when C = 0. (EBS user guide, "General Purpose SSD volumes".)
 On the way to another volume type more than b may be sustained, which costs no credits and earns none.
 Within a stretch of constant demand C is piecewise linear, so a day of steady load costs a handful of steps.

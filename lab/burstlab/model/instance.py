@@ -67,7 +67,7 @@ class LabInstance:
         """Publish this from its moment on.
 
         Raises:
-            ValueError: one is no percentage.
+            ValueError: one is not a percentage.
         """
         for name, value in (("io_pct", new_balances.io_pct), ("byte_pct", new_balances.byte_pct)):
             if value is not None and not 0 <= value <= 100:  # noqa: PLR2004 - per cent

@@ -1,9 +1,9 @@
 """The demand of an application on its volume: reads and writes per second over time.
 
-A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET][@KIB][%READS]``: ``steady:900``, ``docker-loop*2``,
-``nab_c0d644*32+3600`` (a packaged recording, times 32, from its second 3,600 on), ``disk.csv.gz*4`` (a file),
-``steady:900@64%100`` (operations of 64 KiB, all of them reads). Without these an operation has 16 KiB, and
-reads are the share that the load or recording says.
+A load is written as ``NAME[:ARGUMENT][*SCALE][+OFFSET][@KIB][%READS]``. Examples: ``steady:900``,
+``docker-loop*2``, ``nab_c0d644*32+3600`` (a packaged recording, times 32, from its second 3,600 on). Also
+``disk.csv.gz*4`` (a file), ``steady:900@64%100`` (operations of 64 KiB, all of them reads). Without these an
+operation has 16 KiB, and reads are the share that the load or recording says.
 """
 
 from collections.abc import Callable, Sequence
@@ -128,7 +128,7 @@ class SizedLoad:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NamedLoad:
-    """A synthetic load one can ask for by name; ``reason`` says what it is for."""
+    """A synthetic load with a name; ``reason`` says what it is for."""
 
     name: str
     reason: str
@@ -226,7 +226,7 @@ NAMED_LOADS: Final = (
     NamedLoad(
         name="etcd",
         reason="a trickle of log writes, compaction for 10 s every five minutes, defragmentation at full "
-        "burst every hour: near the baseline of a small volume, and the loss of it costs leaders",
+        "burst every hour. It is near the baseline of a small volume, and a stall costs leaders",
         build=_etcd,
     ),
     NamedLoad(

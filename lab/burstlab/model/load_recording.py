@@ -83,7 +83,7 @@ def _parse_number(path: Path, line: int, column: str, text: str | None) -> float
 
 def _to_recording(path: Path, rows: list[_Row]) -> Recording:
     if len(rows) < 2:  # noqa: PLR2004 - two rows make a step
-        raise LoadError(f"{path}: {len(rows)} rows; a recording needs at least two to tell its step")
+        raise LoadError(f"{path}: {len(rows)} rows; a recording needs at least two to have a step")
     step_s = mode(after.at_s - before.at_s for before, after in pairwise(rows))
     origin_s, expected_s = rows[0].at_s, rows[0].at_s
     reads, writes = array("d"), array("d")

@@ -47,24 +47,24 @@ class LabSettings:
 
     Metrics. ``lag_s`` is how long after its minute a datapoint appears; with ``lag_most_s``, each delay is
     between the two, by ``seed``. ``open_minute`` shows the minute that is still filling. With
-    ``balance_every_s``, only one minute in so many seconds has a balance (300: every five minutes).
+    ``balance_every_s``, only one minute in this many seconds has a balance (300: every five minutes).
     ``large_publish`` lets gp2 volumes that cannot burst (1,000 GiB and more) publish a balance of 100.
     ``idle_publishes=False`` publishes nothing for seconds without operations; ``publishes_bytes=False``
-    leaves the bytes of operations to whoever calls PutMetricData. ``queued`` serves demand later that could
+    leaves the bytes of operations to callers of PutMetricData. ``queued`` serves demand later that could
     not be served, instead of losing it.
 
     Listings. ``filter_after_page`` cuts a page of all volumes and then filters it, as EC2 may: pages come
-    short or empty, with a token; the filters named in ``filters_before_page`` (``tag:*`` for all tags) are
-    applied before the cut all the same. Each page of a listing takes ``page_latency_s``.
+    short or empty, with a token. The filters named in ``filters_before_page`` (``tag:*`` for all tags) are
+    still applied before the cut. Each page of a listing takes ``page_latency_s``.
 
     Course of a modification. It is ``modifying`` for at most ``modifying_s``, then ``optimizing`` for at most
-    ``modify_minutes_per_tib`` (AWS: "up to 6 hours" for 1 TiB; sizes below 16 GiB and above 4 TiB count as
-    those). Both are shortened by up to the share ``modify_spread``, by ``seed``. ``modify_outcome``:
+    ``modify_minutes_per_tib`` (AWS: "up to 6 hours" for 1 TiB). Sizes below 16 GiB and above 4 TiB count as
+    those. Both are shortened by up to the share ``modify_spread``, by ``seed``. ``modify_outcome``:
     ``failed`` half-way through optimizing, ``failed_early`` before it, ``stuck`` in it until
     ``LabFleet.end_modification``. ``uplift`` is when the new performance is effective. ``target_shown_from``
     is when DescribeVolumes shows the new type and rates (a new size always from optimizing on).
     ``balance_switches`` is when BurstBalance stops or starts. ``balance_after`` is the bucket on the return
-    to gp2: as it was, ``refilled`` at the baseline meanwhile, ``reset`` to full, or ``emptied``.
+    to gp2: as it was, ``refilled`` at the baseline in the meantime, ``reset`` to full, or ``emptied``.
 
     What is refused. ``modify_rule``: four starts in 24 hours, or the older one in six; ``failed_counts`` and
     ``no_op_counts`` say what is counted, ``rate_text`` how the refusal is worded. ``modify_needs_tag`` (key

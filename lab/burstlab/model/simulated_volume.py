@@ -140,7 +140,7 @@ class SimulatedVolume(DescribedVolume):
         return self._uneventful_minutes(now_s) > 1
 
     def _uneventful_minutes(self, now_s: int) -> int:
-        """Whole minutes ahead without planned events, whose details nobody will request."""
+        """Whole minutes ahead without planned events, whose details will not be requested."""
         change_s = self._loads[1][0] if len(self._loads) > 1 else NEVER_S
         return int(min(change_s, now_s - self.history.recent_s) - self.at_s) // MINUTE_S
 

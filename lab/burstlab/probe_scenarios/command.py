@@ -28,7 +28,7 @@ Examples:
 \b
 Each scenario has a disk of its own (a loop device behind the throttle of
 qemu-storage-daemon), which is removed after it, also after Ctrl-C.
-Exit code: 0 all as expected, 1 if not, 2 bad usage.
+Exit code: 0 all as expected, 1 if not, 2 usage error.
 Page: docs/ddprobe-scenarios.md
 """
 
@@ -47,7 +47,7 @@ Page: docs/ddprobe-scenarios.md
     type=click.Path(path_type=Path, dir_okay=False),
     help="Replace the table on this Markdown page.",
 )
-@click.option("--list", "only_list", is_flag=True, help="List the scenarios, run none.")
+@click.option("--list", "only_list", is_flag=True, help="List the scenarios; run none.")
 def probe_scenarios(
     names: tuple[str, ...],
     probe: Path,
@@ -55,9 +55,9 @@ def probe_scenarios(
     write: Path | None,
     only_list: bool,  # noqa: FBT001
 ) -> None:
-    """Run ddprobe on real disks that are throttled, stalled, frozen, full or gone, and compare.
+    """Run ddprobe on real disks that are throttled, stalled, frozen, full or gone, and check it.
 
-    Counts false OK (people wait, and the probe says all is well), false CRIT, and processes left behind.
+    Counts false OK (people wait, and the probe reports OK), false CRIT, and processes left behind.
     Needs root, loop devices and qemu-storage-daemon.
     """
     from burstlab.probe_scenarios.all_scenarios import SCENARIOS  # noqa: PLC0415 - help needs none of this
@@ -140,14 +140,15 @@ def _run_scenario(scenario: "Scenario", probe: Path, position: int, total: int) 
         took_s=time.monotonic() - started_at_s,
         false_ok=sum(probe_run.is_false_ok for probe_run in probe_runs),
         false_crit=sum(probe_run.is_false_crit for probe_run in probe_runs),
-        left=testbed.processes_left if testbed else 0,
+        processes_left=testbed.processes_left if testbed else 0,
     )
     click.echo(f"{result.held_text} ({result.took_s:.0f} s)", err=True)
     return result
 
 
 def _to_document(result: "Result") -> dict[str, object]:
-    return {name: getattr(result, name) for name in result.__slots__}
+    keys = {"processes_left": "left"}
+    return {keys.get(name, name): getattr(result, name) for name in result.__slots__}
 
 
 def _describe_environment(probe: Path) -> str:

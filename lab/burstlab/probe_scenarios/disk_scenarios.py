@@ -285,7 +285,7 @@ def no_inodes(testbed: Testbed) -> bool:
 def no_permission(testbed: Testbed) -> bool:
     """No right to write there, 100 IOPS and 48 writers."""
     testbed.throttle()
-    return is_crit(testbed.probe_as_nobody(directory=testbed.path))
+    return is_crit(testbed.probe_unprivileged(directory=testbed.path))
 
 
 @scenario(

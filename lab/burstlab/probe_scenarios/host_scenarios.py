@@ -218,15 +218,15 @@ def crowd_freeze(testbed: Testbed) -> bool:
 
 
 @scenario("nobody-throttled", "CRIT throttled")
-def nobody_throttled(testbed: Testbed) -> bool:
+def unprivileged_throttled(testbed: Testbed) -> bool:
     """Uid 65534 in its own directory, 100 IOPS and 48 writers."""
-    return is_crit(_probe_as_nobody_after(testbed, testbed.throttle), "throttled")
+    return is_crit(_probe_unprivileged_after(testbed, testbed.throttle), "throttled")
 
 
 @scenario("nobody-stall", "CRIT stalled")
-def nobody_stall(testbed: Testbed) -> bool:
+def unprivileged_stall(testbed: Testbed) -> bool:
     """Uid 65534 in its own directory, total stall."""
-    return is_crit(_probe_as_nobody_after(testbed, testbed.stall), "stalled")
+    return is_crit(_probe_unprivileged_after(testbed, testbed.stall), "stalled")
 
 
 @scenario(
@@ -235,17 +235,17 @@ def nobody_stall(testbed: Testbed) -> bool:
 )
 def hidepid(testbed: Testbed) -> bool:
     """Uid 65534, /proc with hidepid=2, 100 IOPS and 48 writers."""
-    probe_run = _probe_as_nobody_after(testbed, testbed.throttle, "mount -t proc -o hidepid=2 proc /proc;")
+    probe_run = _probe_unprivileged_after(testbed, testbed.throttle, "mount -t proc -o hidepid=2 proc /proc;")
     return is_crit(probe_run, "throttled") and bool((probe_run.reading.get("dstate") or {}).get("hidden"))
 
 
-def _probe_as_nobody_after(testbed: Testbed, disturb: object, script: str = "") -> ProbeRun:
+def _probe_unprivileged_after(testbed: Testbed, disturb: object, script: str = "") -> ProbeRun:
     directory = testbed.device.mount / "theirs"
     directory.mkdir(mode=0o755)
     os.chown(directory, 65534, 65534)
     assert callable(disturb)
     disturb()
-    return testbed.probe_as_nobody(directory=directory, script=script)
+    return testbed.probe_unprivileged(directory=directory, script=script)
 
 
 @scenario("no-proc", "exit 3, with a clear message")

@@ -11,7 +11,7 @@ from typing import Final
 
 from burstlab.probe_scenarios.registry import is_crit, is_ok, is_unknown, scenario
 from burstlab.probe_scenarios.table import HEALTHY, ProbeRun
-from burstlab.probe_scenarios.testbed import NOBODY, SkipError, Testbed
+from burstlab.probe_scenarios.testbed import UNPRIVILEGED_UID, SkipError, Testbed
 
 _MAX_REFUSAL_S: Final = 3.0  # a refusal writes nothing, so it does not wait for the disk
 _NO_CREDIT_LIMIT: Final = ("--max-credit-share", "100%")
@@ -104,7 +104,7 @@ def own_file_taken(testbed: Testbed) -> bool:
             own_file.mkdir()
         else:
             own_file.write_text("theirs")
-            os.chown(own_file, NOBODY, NOBODY)
+            os.chown(own_file, UNPRIVILEGED_UID, UNPRIVILEGED_UID)
         probe_run = testbed.probe("--level", "classic", *_NO_CREDIT_LIMIT, paths=[path], truth=HEALTHY)
         results.append(is_unknown(probe_run) and (kind != "theirs" or own_file.read_text() == "theirs"))
     return all(results) and user_data.read_text() == "precious"

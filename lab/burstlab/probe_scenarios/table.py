@@ -15,10 +15,10 @@ _ALARMS: Final = ("warn", "crit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeRun:
-    """What one start of the probe said; ``truth`` is SICK, WELL, or None where neither would be wrong.
+    """What one run of the probe reported; ``truth`` is SICK, WELL, or None where neither would be wrong.
 
-    ``reading`` is its JSON, empty if there is none; ``is_about_tested_disk`` is whether it is about the disk
-    under test.
+    ``reading`` is its JSON, empty if it printed nothing; ``is_about_tested_disk`` is whether it is about the
+    disk under test.
     """
 
     verdict: str
@@ -58,7 +58,7 @@ class ProbeRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """A row of the table; ``held`` is None for one that could not be run here, and ``got`` says why."""
+    """A row of the table; ``held`` is None for one that could not be run here, and ``got`` is the reason."""
 
     name: str
     scenario: str
@@ -68,7 +68,7 @@ class Result:
     took_s: float = 0.0
     false_ok: int = 0
     false_crit: int = 0
-    left: int = 0
+    processes_left: int = 0
 
     @property
     def held_text(self) -> str:
@@ -95,7 +95,7 @@ def count_results(results: Sequence[Result]) -> dict[str, int]:
         "not_run": sum(result.held is None for result in results),
         "false_ok": sum(result.false_ok for result in results),
         "false_crit": sum(result.false_crit for result in results),
-        "processes_left": sum(result.left for result in results),
+        "processes_left": sum(result.processes_left for result in results),
     }
 
 
@@ -122,7 +122,7 @@ def to_markdown(results: Sequence[Result], environment: str) -> str:
 
 
 def replace_table(page: str, table: str) -> str:
-    """The page with its table replaced, or appended if there is none."""
+    """The page with its table replaced, or appended if the page has no table."""
     before, begin, rest = page.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:

@@ -1,7 +1,7 @@
 """The testbed of one scenario: a disk, its fault, and the probe as a process.
 
-Probes run in a cgroup of their own, so that what they leave behind can be counted; it is named like the
-disk's folder, by which it is found and removed however this command ends.
+Probes run in a cgroup of their own, so that the processes they leave behind can be counted. It is named like
+the disk's folder, so it is found and removed however this command ends.
 """
 
 import json
@@ -23,7 +23,7 @@ from burstlab.disk.state_dir import limit_files, server_pids, wait_until
 from burstlab.probe_scenarios.table import UNHEALTHY, ProbeRun
 from burstwatch.core.errors import BurstwatchError
 
-NOBODY: Final = 65534  # the user ID of nobody on Linux
+UNPRIVILEGED_UID: Final = 65534  # the usual user ID of a user without rights
 HEALTHY_IOPS: Final = 3_000  # gp2's burst ceiling
 MAX_PROBE_S: Final = 100.0  # beyond every deadline of the probe: it hangs
 EXIT_CODES: Final = {"ok": 0, "warn": 1, "crit": 2, "unknown": 3}
@@ -298,25 +298,25 @@ class Testbed:
         """Run it and wait for it."""
         return self.finish(self.start(mode, *options, **start_options), timeout_s=timeout_s)
 
-    def probe_as_nobody(
+    def probe_unprivileged(
         self, *options: object, directory: Path, truth: str = UNHEALTHY, script: str = ""
     ) -> ProbeRun:
         """Run it as a user without privileges on a directory of the disk, which it sees at /mnt.
 
         Its source is passed by stdin, because that user may not be allowed to read the file.
         """
-        nobody_directory = self.memory_directory / f"nobody-{time.monotonic_ns()}"
-        nobody_directory.mkdir(mode=0o700)
-        os.chown(nobody_directory, NOBODY, NOBODY)
-        mounts = f'mount --bind "{directory}" /mnt; mount --bind "{nobody_directory}" /media; {script}'
-        drop = f"setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups"
+        private_directory = self.memory_directory / f"nobody-{time.monotonic_ns()}"
+        private_directory.mkdir(mode=0o700)
+        os.chown(private_directory, UNPRIVILEGED_UID, UNPRIVILEGED_UID)
+        mounts = f'mount --bind "{directory}" /mnt; mount --bind "{private_directory}" /media; {script}'
+        drop = f"setpriv --reuid {UNPRIVILEGED_UID} --regid {UNPRIVILEGED_UID} --clear-groups"
         arguments = ["run", "--run-dir", "/media", "--json", "/media/reading", *options, "/mnt"]
         with self.probe_file.open("rb") as source:
             process = self._spawn(
                 [*self.in_namespace(f'{mounts} exec {drop} "$@"'), _PYTHON, "-IS", "-", *map(str, arguments)],
                 stdin=source,
             )
-            return self.finish(RunningProbe(process, nobody_directory / "reading", truth))
+            return self.finish(RunningProbe(process, private_directory / "reading", truth))
 
     def in_namespace(self, script: str) -> list[str]:
         """A command that runs another one after a script, among mounts that are gone with it.

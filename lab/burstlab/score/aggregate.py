@@ -16,7 +16,7 @@ _PERCENTILES: Final = (5, 50, 95)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ActionScore:
-    """What a contender's flips came to.
+    """The outcome of a contender's flips.
 
     ``avoided_pct`` is the share of the stalled seconds that the oracle avoids; None where it avoids none.
     Of the ``needless_flips``, ``needless_free_flips`` are to what costs no more than gp2. ``usd`` is beyond
@@ -35,7 +35,7 @@ class ActionScore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertScore:
-    """The value of a contender's alerts if nobody acts; leads in seconds, by percentile."""
+    """The value of a contender's alerts if no one acts on them; leads in seconds, by percentile."""
 
     contender: str
     depletions: int

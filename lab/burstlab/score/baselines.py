@@ -105,7 +105,7 @@ class PublishedBalance:
         self.minutes = len(values_pct)
 
     def mean(self, minute: int, span_min: int) -> float | None:
-        """The mean of the published minutes in the span that ends with this minute; None if there is none."""
+        """The mean of the published minutes in the span that ends with this minute; None without any."""
         end, start = minute + 1, max(0, minute + 1 - span_min)
         count = self._counts[end] - self._counts[start]
         return (self._sums[end] - self._sums[start]) / count if count else None

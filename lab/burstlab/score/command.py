@@ -67,14 +67,17 @@ class TracesWithScales(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
 @click.command(context_settings=HELP, epilog="Example: burstlab score traces/ --sizes 8,100 --scale 4")
 @click.argument("traces", nargs=-1, required=True, type=TracesWithScales())
 @click.option(
-    "--policy", "policy_path", type=click.Path(path_type=Path), help="The policy; default: built in."
+    "--policy",
+    "policy_path",
+    type=click.Path(path_type=Path),
+    help="Policy file; default: the built-in policy.",
 )
 @click.option(
     "--sizes",
     type=NumberList(minimum=1, maximum=999),
     default=SIZES,
     show_default=True,
-    help="GiB of the volumes, each of which plays every recording.",
+    help="Sizes of the volumes in GiB; each size runs every recording.",
 )
 @click.option(
     "--scale",
@@ -82,24 +85,26 @@ class TracesWithScales(click.ParamType[tuple[Path, tuple[float, ...] | None]]):
     type=_SCALE,
     default="1",
     show_default=True,
-    help="Make the recordings so many times as strong.",
+    help="Multiply the recorded load by this.",
 )
 @click.option(
     "--shape",
     "shapes",
     type=click.Choice([str(shape) for shape in LoadShape]),
     multiple=True,
-    help="Load within a recorded step: as its mean, or as one burst at 3,000. Default: both.",
+    help="Load within a recorded step: its mean, or one burst at 3,000 IOPS. Default: both.",
 )
 @click.option(
     "--held",
     type=click.Choice(["lost", "queued"]),
     default="lost",
     show_default=True,
-    help="What becomes of operations that cannot be served.",
+    help="The fate of operations that cannot be served.",
 )
-@click.option("--every", type=click.IntRange(1), default=1, help="Only every so manieth recording.")
-@click.option("--workers", type=click.IntRange(1), default=None, help="Processes; default: one a core.")
+@click.option("--every", type=click.IntRange(1), default=1, help="Use only every n-th recording.")
+@click.option(
+    "--workers", type=click.IntRange(1), default=None, help="Processes; default: one for each core."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of tables.")
 @click.option("--picture", type=click.Path(path_type=Path), help="Write a picture (.png or .svg).")
 def score(
@@ -115,12 +120,12 @@ def score(
     as_json: bool,
     picture: Path | None,
 ) -> None:
-    """Play recorded load against the watchdog and what people use today.
+    """Run recorded load against the watchdog and what people use today.
 
     TRACES are folders of recordings (NAME.csv.gz with seconds_since_start, read_ops_per_s, write_ops_per_s);
-    FOLDER@4,8 has scales of its own. Each is played on a gp2 volume of each size: exact physics, one-minute
-    metrics that come late and with gaps, EC2's rules for modifications, and the real code that looks,
-    decides, flips and returns.
+    FOLDER@4,8 has scales of its own. Each runs on a gp2 volume of each size, with exact physics, one-minute
+    metrics that come late and with gaps, and EC2's rules for modifications. The code that assesses, decides,
+    flips and returns is the real one.
     """
     try:
         policy = read_policy(policy_path) if policy_path else Policy()

@@ -10,7 +10,7 @@ from burstlab.score.job import BURSTWATCH
 
 
 def build_action_table(summary: ScoreSummary, target: str) -> Table:
-    """What flipping to one type came to, contender by contender."""
+    """The outcome of flips to one type, contender by contender."""
     table = _make_table(
         f"{summary.folder}, flipping to {target}",
         ("", "left"),
@@ -28,12 +28,12 @@ def build_action_table(summary: ScoreSummary, target: str) -> Table:
 
 
 def build_alert_table(summary: ScoreSummary) -> Table:
-    """The table of the value of alerts if nobody acts on them."""
+    """The table of the value of alerts if no one acts on them."""
     table = _make_table(
         f"{summary.folder}, alerts only: {_count_depletions(summary)} depletions in"
         f" {summary.volume_days:,.0f} volume-days",
         ("", "left"),
-        ("told", "right"),
+        ("announced", "right"),
         ("lead p5", "right"),
         ("p50", "right"),
         ("criticals", "right"),

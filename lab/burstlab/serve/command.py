@@ -21,12 +21,12 @@ DEFAULT_PORT: Final = 5055  # 5000, which moto and Flask use, is often taken
 
 _SERVE_EXAMPLES: Final = """\b
 Examples:
-  burstlab serve                                 a dozen mixed volumes, real time
+  burstlab serve                                 a dozen mixed volumes, in real time
   burstlab serve --volumes 10000 --latency-ms 30
   burstlab serve --fleet fleet.yaml --speed 60   a minute each second
   burstlab serve --traces DIR --scale 4 --size 33
   burstlab serve --as aws-check.json             as burstctl aws-check measured AWS
-  curl -s $AWS_ENDPOINT_URL/_lab/                what can be done to it while it runs
+  curl -s $AWS_ENDPOINT_URL/_lab/                the requests that control it
 \b
 A fleet file:
   volumes:
@@ -37,7 +37,7 @@ A fleet file:
 
 
 @click.command(context_settings=HELP, epilog=_SERVE_EXAMPLES)
-@click.option("--volumes", type=click.IntRange(1, 200_000), help="So many mixed volumes (default 12).")
+@click.option("--volumes", type=click.IntRange(1, 200_000), help="Number of mixed volumes (default 12).")
 @click.option(
     "--fleet",
     "fleet_file",
@@ -49,18 +49,26 @@ A fleet file:
     type=click.Path(path_type=Path, file_okay=False, exists=True),
     help="A volume for each recording below a folder instead.",
 )
-@click.option("--size", "size_gib", type=click.IntRange(1, 16_384), default=100, help="GiB, with --traces.")
-@click.option("--scale", type=click.FloatRange(0, 1e6), default=1.0, help="Times the load, with --traces.")
+@click.option(
+    "--size",
+    "size_gib",
+    type=click.IntRange(1, 16_384),
+    default=100,
+    help="Size of each volume in GiB, with --traces.",
+)
+@click.option(
+    "--scale", type=click.FloatRange(0, 1e6), default=1.0, help="Factor for the load, with --traces."
+)
 @click.option(
     "--speed", type=float, default=1.0, show_default=True, help="Lab seconds per second; 1 to 1000."
 )
-@click.option("--start", type=click.DateTime(), help="Lab time (UTC) at the start; default now.")
+@click.option("--start", type=click.DateTime(), help="Lab time (UTC) at the start; default: now.")
 @click.option(
     "--past-hours",
     type=click.FloatRange(0, 14 * 24),
     default=3.0,
     show_default=True,
-    help="How long the fleet has lived when it starts.",
+    help="Hours of history at the start.",
 )
 @click.option(
     "--lag", "lag_s", type=float, default=60.0, show_default=True, help="Publication lag in seconds."
@@ -83,7 +91,7 @@ A fleet file:
     "report",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="REPORT",
-    help="Behave as measured in a report of burstctl aws-check; it outweighs the options above and below.",
+    help="Behave as measured in a report of burstctl aws-check; it overrides the other options.",
 )
 @click.option("--queued", is_flag=True, help="Serve later what could not be served, instead of losing it.")
 @click.option(
@@ -101,7 +109,7 @@ A fleet file:
     help="The bucket of a volume that comes back to gp2.",
 )
 @click.option(
-    "--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Each call takes this much longer."
+    "--latency-ms", type=click.FloatRange(0, 60_000), default=0.0, help="Added latency of each call."
 )
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, help="0: any free one."
@@ -204,11 +212,11 @@ def _serve_until_stopped(fleet: LabFleet, port: int, latency_ms: float) -> None:
 
 @click.command(context_settings=HELP, epilog="Example: burstlab loads")
 def loads() -> None:
-    """List what a volume can be asked to do, and why.
+    """List the loads that a simulated volume can have, and their purpose.
 
-    A load is written NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop*2,
-    nab_c0d644*32+3600 or steady:900@64%100 (64 KiB each, all of them reads; 16 KiB where nothing is said);
-    any path that ends in .csv.gz is a recording of your own.
+    A load is written NAME[:ARGUMENT][*SCALE][+OFFSET_S][@KIB][%READS], such as docker-loop*2 or
+    nab_c0d644*32+3600. In steady:900@64%100 the operations have 64 KiB (default: 16) and are all reads. Any
+    path that ends in .csv.gz is a recording of your own.
     """
     for named_load in NAMED_LOADS:
         usage = named_load.name if named_load.argument is None else f"{named_load.name}:{named_load.argument}"

@@ -37,15 +37,15 @@ _MAX_EXTRA_MIB: Final = 8.0
 @click.option(
     "--keep",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Keep the ledger in this file, which must be new. Default: none, in memory.",
+    help="Keep the ledger in this file, which must be new. Default: a temporary file.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON instead of a table.")
 def month(*, days: int, keep: Path | None, as_json: bool) -> None:
     """Run a pass at every minute of a month, and measure the watchdog at the end of each day.
 
-    The fleet is small and never quiet for long: nightly batches that are flipped and come back, builds, two
-    windows with time zones, holds, gaps, attachments, others' changes, volumes that come and go. The passes
-    are the real ones, their ledger is an SQLite file; the lab answers in the same process. Exits 1 where
+    The fleet is small and never quiet for long. It has nightly batches that are flipped and return, builds,
+    two windows with time zones, holds, gaps, attachments, others' changes, and volumes that come and go. The
+    passes are the real ones, with an SQLite file as ledger; the lab runs in the same process. Exits 1 if
     anything drifts, grows beyond its history, or leaks.
     """
     if keep is not None and keep.exists():
@@ -82,14 +82,14 @@ def find_violations(days: Sequence[Day]) -> list[str]:
 
 
 def _check_day(day: Day) -> Iterator[str]:
-    """What must be so at the end of every day."""
+    """What must hold at the end of every day."""
     zero_counts = {
-        "ticks done by nobody": day.lost,
+        "ticks missed": day.missed_ticks,
         "seconds between the watermark and the last sweep": day.watermark_lag_s,
-        "intents that AWS knows nothing of": day.open_intents,
-        "alerts that wait": day.undelivered,
-        "alerts sent twice": day.told_twice,
-        "failures told": day.failures,
+        "intents unknown to AWS": day.open_intents,
+        "alerts waiting": day.undelivered,
+        "alerts sent twice": day.doubled_alerts,
+        "failures reported": day.failures,
     }
     yield from (f"{count} {description}" for description, count in zero_counts.items() if count)
     row_limits = {"states": day.volumes + 1, "reservations": day.volumes, "deliveries": 0, "channels": 1}
@@ -110,7 +110,7 @@ def _check_trend(days: Sequence[Day]) -> Iterator[str]:
     """What must not rise from the first day, or week, to the last."""
     first, last = days[0], days[-1]
     if last.objects > first.objects + _MAX_EXTRA_OBJECTS:
-        yield f"{last.objects:,} objects of the watchdog's live, {first.objects:,} did on day 1"
+        yield f"{last.objects:,} objects of the watchdog are alive, {first.objects:,} were on day 1"
     if len(days) >= 2 * _WEEK_DAYS:
         first_week_ms, last_week_ms = (
             median(day.idle_ms for day in week) for week in (days[:_WEEK_DAYS], days[-_WEEK_DAYS:])
@@ -128,7 +128,7 @@ def _check_trend(days: Sequence[Day]) -> Iterator[str]:
 
 def _print_table(days: Sequence[Day], violations: Sequence[str]) -> None:
     console = output_console()
-    counts = ("day", "flips", "back", "told", "states", "entries", "KiB")
+    counts = ("day", "flips", "back", "alerts", "states", "entries", "KiB")
     table = make_table(
         f"{len(VOLUMES)} volumes, {len(days)} days, {len(days) * DAY_MIN:,} ticks",
         dict.fromkeys((*counts, "idle ms", "busy ms", "objects", "MiB"), "right"),
@@ -138,7 +138,7 @@ def _print_table(days: Sequence[Day], violations: Sequence[str]) -> None:
             f"{day.number}",
             f"{day.flips:,}",
             f"{day.returns:,}",
-            f"{day.told:,}",
+            f"{day.delivered_alerts:,}",
             f"{day.rows['states']:,}",
             f"{day.rows['entries']:,}",
             f"{day.ledger_kib:,.0f}",
@@ -150,13 +150,13 @@ def _print_table(days: Sequence[Day], violations: Sequence[str]) -> None:
     console.print(table)
     last = days[-1]
     console.print(
-        f"At the end of every day: {sum(day.lost for day in days):,} ticks lost, at most"
+        f"At the end of every day: {sum(day.missed_ticks for day in days):,} ticks missed, at most"
         f" {max(day.undelivered for day in days):,} alerts waiting,\n"
-        f"{max(day.open_intents for day in days):,} intents open, the watermark"
+        f"{max(day.open_intents for day in days):,} intents open. The watermark was"
         f" {max(day.watermark_lag_s for day in days):,} s behind the last sweep;"
-        f" {last.told_twice:,} of {last.told:,} alerts came twice.\n"
-        "KiB: the ledger's file; ms: of the processor, for a tick with nothing due and one with;\n"
-        "MiB: of this process, lab and all, which forgets after 15 days; objects: burstwatch's."
+        f" {last.doubled_alerts:,} of {last.delivered_alerts:,} alerts came twice.\n"
+        "KiB: the ledger's file; ms: CPU time of a tick with nothing due, or with work.\n"
+        "Objects: of burstwatch; MiB: of this process with the lab, which keeps 15 days."
     )
     for violation in violations:
         console.print(f"[red]broken[/red]: {violation}", soft_wrap=True)

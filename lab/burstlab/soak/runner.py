@@ -35,6 +35,10 @@ _TABLES: Final = (
 )
 
 
+_JSON_KEYS: Final = {"missed_ticks": "lost", "delivered_alerts": "told", "doubled_alerts": "told_twice"}
+"""The JSON keys that differ from the names of their fields."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
     """A day as it was at its end; times are the processor's, for one tick.
@@ -42,12 +46,12 @@ class Day:
     ``rows`` are those of each table, ``history_kib`` the size of its entries, ``ledger_kib`` that of the
     file, and ``log_kib`` that of SQLite's write-ahead log, which is reused. ``objects`` are the live objects
     of the watchdog's own classes. ``lab_runs`` is the lab's history of its volumes, which is most of
-    ``memory_mib``. Nobody did the ``lost`` ticks; ``open_intents`` are those that AWS does not know.
+    ``memory_mib``. The ``missed_ticks`` were not done; ``open_intents`` are those that AWS does not know.
     """
 
     number: int
     ticks: int
-    lost: int
+    missed_ticks: int
     idle_ticks: int
     idle_ms: float
     busy_ms: float
@@ -63,20 +67,20 @@ class Day:
     watermark_lag_s: int
     open_intents: int
     undelivered: int
-    told: int
-    told_twice: int
+    delivered_alerts: int
+    doubled_alerts: int
     flips: int
     returns: int
     failures: int
 
     def to_document(self) -> dict[str, Any]:
         """As JSON."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {_JSON_KEYS.get(name, name): getattr(self, name) for name in self.__slots__}
 
 
 @dataclass(slots=True)
 class _TickTimes:
-    """What the ticks of a day took, and came to."""
+    """How long the ticks of a day took, and their outcome."""
 
     idle_s: list[float] = field(default_factory=list)
     busy_s: list[float] = field(default_factory=list)
@@ -126,7 +130,7 @@ def _measure_day(
     return Day(
         number=number,
         ticks=len(tick_times.idle_s) + len(tick_times.busy_s),
-        lost=tick_times.missed_ticks,
+        missed_ticks=tick_times.missed_ticks,
         idle_ticks=len(tick_times.idle_s),
         idle_ms=_aggregate_ms(tick_times.idle_s, median),
         busy_ms=_aggregate_ms(tick_times.busy_s, median),
@@ -142,8 +146,8 @@ def _measure_day(
         watermark_lag_s=last_sweep_at_s - (snapshot.tick_at_s if snapshot else 0),
         open_intents=len(open_flips(states, modifying)),
         undelivered=len(scenario.ledger.pending_deliveries(channels=[CHANNEL])),
-        told=len(deliveries),
-        told_twice=deliveries.total() - len(deliveries),
+        delivered_alerts=len(deliveries),
+        doubled_alerts=deliveries.total() - len(deliveries),
         flips=directions[Direction.FLIP],
         returns=directions[Direction.FLIP_BACK],
         failures=tick_times.failures,

@@ -63,7 +63,7 @@ def test_another_address_is_not_a_service_of_slacks(receiver):
 def test_a_message_that_notifications_could_not_show_is_refused(receiver):
     assert post(receiver, {"blocks": [a_section("x")]})[:2] == (400, "no_text")
     assert receiver.messages == []
-    assert receiver.all_messages[0].problems == ["text: there is none, and notifications show nothing else"]
+    assert receiver.all_messages[0].problems == ["text: it is missing, and notifications show nothing else"]
 
 
 @pytest.mark.parametrize(

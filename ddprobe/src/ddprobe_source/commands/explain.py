@@ -28,25 +28,25 @@ def price_words(volumes: int, every_s: float) -> str:
 
 
 LEVELS_HELP: Final = """\
-LEVELS (credits a time, flushes counted)
-  passive   0    the kernel's counters and tasks only
-  lite      2    one 4 KiB synchronous write, in place
-  classic  86    dd if=/dev/zero bs=1M count=10 oflag=sync
-  ladder   42    passive, 16 lite writes (6 of serve) and two of 1 MiB,
-                 classic if they are slow
+LEVELS (with the credits of one run, flushes included)
+  passive   0    only the kernel's counters and tasks.
+  lite      2    one 4 KiB synchronous write, in place.
+  classic  86    dd if=/dev/zero bs=1M count=10 oflag=sync.
+  ladder   42    passive, 16 lite writes (serve: 6) and two of 1 MiB;
+                 classic if they are slow.
 
 EXIT CODES
-  nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, bad usage)
-  npd       0 OK, 1 problem, 2 unknown; one line of at most 80 characters
-  cron      0 for every measured verdict, 3 otherwise; prints what is not OK
+  nagios    0 OK, 1 WARN, 2 CRIT, 3 UNKNOWN (not measured, usage error).
+  npd       0 OK, 1 problem, 2 unknown; one line of at most 80 characters.
+  cron      0 for every measured verdict, 3 otherwise; prints what is not OK.
 """
 EXAMPLES_HELP: Final = """\
 EXAMPLES
-  ddprobe explain /data                what is it on, and what would a run cost?
-  ddprobe run /data                    the ladder, with the answer Nagios wants
-  ddprobe run --level classic --engine dd /data     the dd everybody types
-  ddprobe passive --json -             who is stuck? asks the disk for nothing
-  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter
+  ddprobe explain /data                show its disk, and what a run would cost.
+  ddprobe run /data                    the ladder, with an exit code for Nagios.
+  ddprobe run --level classic --engine dd /data     dd itself.
+  ddprobe passive --json -             show stuck tasks, with no disk I/O.
+  ddprobe serve --prom /run/ddprobe/ddprobe.prom /data     for node_exporter.
 
 What to do about a stall: /usr/share/doc/ddprobe/runbooks/HostStallReported.md
 Fields, cost and caveats: ddprobe.md
@@ -56,14 +56,14 @@ Fields, cost and caveats: ddprobe.md
 def help_text() -> str:
     """Everything there is to ask for, in 80 columns."""
     lines = ["usage: ddprobe run|serve|passive|explain [OPTIONS] [PATH...]", ""]
-    lines += ["How long does a synchronous write here take, and who is stuck meanwhile?", ""]
-    lines += [f"  {mode:<8} {words}" for mode, words in MODES.items()]
+    lines += ["How long does a synchronous write to this disk take, and which tasks are stuck?", ""]
+    lines += [f"  {mode:<8} {description}" for mode, description in MODES.items()]
     lines += ["", "PATH is a directory; if none is named: /var/lib/ddprobe, or / to read only."]
     lines += ["", "OPTIONS"]
-    for name, kind, default, _, words in OPTIONS:
-        shown = {"NUMBER": "N", "COUNT": "N", "PROM": "FILE"}.get(kind, "|".join(kind.split()))
-        lines.append(f"  --{name} {shown}".rstrip())
-        lines += _wrap(words + (f" (default {default})" if default else ""), "      ")
+    for name, kind, default, _, description in OPTIONS:
+        argument = {"NUMBER": "N", "COUNT": "N", "PROM": "FILE"}.get(kind, "|".join(kind.split()))
+        lines.append(f"  --{name} {argument}".rstrip())
+        lines += _wrap(description + (f" (default {default})" if default else ""), "      ")
     return "\n".join([*lines, "  --help, --version", "", LEVELS_HELP, EXAMPLES_HELP])
 
 
@@ -118,7 +118,7 @@ def _cost_rows(options: Options, site: Site) -> list[tuple[str, str]]:
         cost = cost_of("lite" if level == "ladder" else level, writes, site.disks, bulk=bulk)
         used = 100 * cost.credits / options.interval / options.baseline_iops
         flushes = f"{cost.flushes} flush" + "es" * (cost.flushes > 1)
-        asked = f"{cost.writes} write{'s' * (cost.writes > 1)} and {flushes}, {cost.credits} credits"
+        writes_text = f"{cost.writes} write{'s' * (cost.writes > 1)} and {flushes}, {cost.credits} credits"
         often = f"{used:.2g} % of {options.baseline_iops:g} IOPS every {duration(options.interval)}"
-        rows.append((level, f"{asked}: {often}; at most every {cost.credits / share:.0f} s"))
+        rows.append((level, f"{writes_text}: {often}; at most every {cost.credits / share:.0f} s"))
     return rows

@@ -14,7 +14,7 @@ from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import random_below, startup_s
 from ddprobe_source.host.files import read_text
 from ddprobe_source.host.lookup import Lookup, find_allowed_site, find_site
-from ddprobe_source.host.state_dirs import StateDirs, say, state_dirs_in_use, write_stream
+from ddprobe_source.host.state_dirs import StateDirs, print_error, state_dirs_in_use, write_stream
 from ddprobe_source.judgement.disks import NOWHERE, Site
 from ddprobe_source.judgement.facts import Thresholds
 from ddprobe_source.judgement.headline import headline, nagios_line
@@ -53,19 +53,19 @@ def main(argv: Sequence[str]) -> int:
         if style == "nagios" and argv[0] == "run":
             write_stream(1, f"DDPROBE UNKNOWN: {fault}\n")  # Nagios reads stdout only
         else:
-            say(f"ddprobe: {fault}")
+            print_error(f"ddprobe: {fault}")
         return unknown
     except KeyboardInterrupt:
         return 130
-    except Exception as fault:  # a traceback reads source files, and tells an operator nothing
-        say(f"ddprobe: fault in ddprobe itself, please report: {type(fault).__name__}: {fault}")
+    except Exception as fault:  # a traceback reads source files, and does not help operators
+        print_error(f"ddprobe: fault in ddprobe itself, please report: {type(fault).__name__}: {fault}")
         if os.environ.get("DDPROBE_DEBUG"):
             raise
         return unknown
 
 
 def open_standard_streams() -> None:
-    """Fill the numbers 0 to 2 where the caller closed them, or a pipe of ours would get one and be lost."""
+    """Fill the numbers 0 to 2 if the caller closed them, or one of our pipes would get such a number."""
     while (fd := os.open("/dev/null", os.O_RDWR)) <= 2:  # noqa: PLR2004 - stderr
         pass
     os.close(fd)
@@ -98,10 +98,12 @@ def _run(options: Options, began_s: float) -> int:
     outputs = Outputs(options, state_dirs)
     if options.cloudwatch:
         volumes = len({volume_id for probe in probes for volume_id in probe.site.volume_ids})
-        say(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
+        print_error(f"ddprobe: {price_words(volumes, max(options.interval, options.cloudwatch_every))}")
     for probe in probes:
         if (options.cloudwatch or options.event_bus) and not probe.site.volume_ids:
-            say(f"ddprobe: nothing goes to AWS of {probe.site.path}, whose volume is not known: --volume-id")
+            print_error(
+                f"ddprobe: nothing about {probe.site.path} goes to AWS: its volume is not known (--volume-id)"
+            )
     if options.mode == "serve":
         return _serve(options, probes + refused, outputs, notifier)  # refused ones are tried again
     readings = _readings(options, probes, began_s)
@@ -148,8 +150,8 @@ def _readings(options: Options, probes: Sequence[Probe], began_s: float) -> list
     children = [start(probe) for probe in probes]
     until_s = max(began_s + options.deadline, time.monotonic() + options.look) + 2 * STILL_S
     answers = [child.answer(max(0.0, until_s - time.monotonic())) for child in children]
-    lost = "the process that measured it died or did not return by the deadline"
-    return [reading or probe.unmeasured(lost) for probe, reading in zip(probes, answers)]
+    no_answer = "the process that measured it died or did not return by the deadline"
+    return [reading or probe.unmeasured(no_answer) for probe, reading in zip(probes, answers)]
 
 
 def _refused_probe(
@@ -157,7 +159,7 @@ def _refused_probe(
 ) -> Probe:
     """Stand for one path of several that cannot be measured: the others are."""
     site = Site(path=lookup.path, answered=False, mount=NOWHERE, mounts=(), partition="", disks=())
-    say(f"ddprobe: {reason}")
+    print_error(f"ddprobe: {reason}")
     probe = Probe(options, site, state_dirs, heartbeat)
     probe.refusal = reason
     return probe
@@ -196,7 +198,7 @@ def _serve(options: Options, probes: Sequence[Probe], outputs: Outputs, notifier
     except (ImportError, MemoryError, OSError, ValueError) as trouble:
         fault = f"memory is not locked ({trouble})"
     if fault:
-        say(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own pages")
+        print_error(f"ddprobe: {fault}; on a sick root disk it may have to wait for its own memory pages")
     resident.serve()
     return 0
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ddprobe_source.host.child_task import reap
 from ddprobe_source.host.clock import random_below
 from ddprobe_source.host.files import read_text
-from ddprobe_source.host.state_dirs import say
+from ddprobe_source.host.state_dirs import print_error
 from ddprobe_source.judgement.facts import passive_facts
 from ddprobe_source.judgement.headline import headline
 from ddprobe_source.judgement.verdicts import CRIT, OK, SEVERITIES, STALLED, WARN, judge
@@ -24,7 +24,7 @@ class Stopping(Exception):  # noqa: N818 - not an error: what systemd asked for
 
 
 class Notifier:
-    """Tells systemd that we are up and alive; says nothing elsewhere."""
+    """Notifies systemd that we are up and alive; does nothing without systemd."""
 
     def __init__(self) -> None:
         self._socket: Any = None
@@ -61,7 +61,7 @@ ALL_LOCALES: Final = "locale-archive"
 
 
 def lock_memory() -> str | None:
-    """Keep what we have and will have in memory; give the reason where the kernel refuses.
+    """Keep what we have and will have in memory; return the reason if the kernel refuses.
 
     Pages of files are read in now. Others are locked as they come: a fresh one is zeroes and needs no disk.
     """
@@ -106,7 +106,7 @@ class Resident:
         self._notifier.stopping = True
 
     def serve(self) -> None:
-        """Go round until told to stop."""
+        """Run cycles until a signal stops it."""
         self._notifier.notify("READY=1")
         try:
             while True:
@@ -132,7 +132,7 @@ class Resident:
         reap()
 
     def _look(self, probe: Probe) -> None:
-        """Read the counters; when they are bad, see who waits and tell, and write no more for now."""
+        """Read the counters; if they are bad, see which tasks wait, report it, and pause the writes."""
         probe.watches.look(even_if_just_done=True)
         judged = judge(passive_facts(probe.watches.sickest(), None), probe.thresholds)
         probe.watches.restart()
@@ -151,7 +151,7 @@ class Resident:
         state = (reading["verdict"] if reading["verdict"] in SEVERITIES else WARN, reading["cause"])
         if self._last.get(probe) != state:
             by_path = len(self._options.paths) > 1
-            say(f"ddprobe: {headline(reading, by_path=by_path)}")
+            print_error(f"ddprobe: {headline(reading, by_path=by_path)}")
             self._notifier.notify(f"STATUS={headline(reading, 200, by_path=by_path)}")
         self._last[probe] = state
         self._outputs.publish(reading, probe)

@@ -1,4 +1,4 @@
-"""Child tasks: what may block is done by a forked child, for which nobody waits beyond a deadline."""
+"""Child tasks: a forked child does what may block, and we do not wait for it beyond a deadline."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _left_behind: list[int] = []
 
 
 class ChildTask:
-    """A forked child that does one thing which may never end. Nobody waits for it without a deadline."""
+    """A forked child that does one thing which may never end. Each wait for it has a deadline."""
 
     def __init__(self, work: Callable[[Callable[[object], None]], None], *, keep: Sequence[int] = ()) -> None:
         """Start ``work(send)``, with the files it is to keep; what it sends comes out of ``receive``."""

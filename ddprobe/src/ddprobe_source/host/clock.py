@@ -20,10 +20,10 @@ def boot_clock() -> float:
 
 def startup_s() -> float | None:
     """Seconds since this process was started: on a sick root disk the interpreter alone takes many."""
-    words = read_text("/proc/self/stat").rpartition(")")[2].split()
-    if len(words) < 20:  # noqa: PLR2004 - starttime is the 22nd field, the 20th after the name
+    fields = read_text("/proc/self/stat").rpartition(")")[2].split()
+    if len(fields) < 20:  # noqa: PLR2004 - starttime is the 22nd field, the 20th after the name
         return None
-    return max(0.0, boot_clock() - int(words[19]) / os.sysconf("SC_CLK_TCK"))
+    return max(0.0, boot_clock() - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
 
 
 def random_below(seconds: float) -> float:

@@ -19,7 +19,7 @@ def keeps_counters(disk: Disk) -> bool:
 
 
 class DiskWatch:
-    """Follows the counters of one disk. Reading them asks no disk and takes no lock."""
+    """Follows the counters of one disk. Reading them does no I/O on a disk and takes no lock."""
 
     def __init__(self, disk: Disk) -> None:
         self._disk = disk
@@ -32,7 +32,7 @@ class DiskWatch:
         return parse_counters(read_text(self._disk.stat_path), time.monotonic()) if self._counts else None
 
     def look(self) -> None:
-        """Read again; ``quiet_s`` counts from when anything last came back, or nothing was asked for."""
+        """Read again; ``quiet_s`` counts from the last completion, or from when no request was open."""
         now, last = self._read(), self._last
         if now is None or last is None:
             return
@@ -43,7 +43,7 @@ class DiskWatch:
         self._last = now
 
     def delta(self) -> Delta | None:
-        """Tell what happened since the start."""
+        """Return what happened since the start."""
         first, last = self._first, self._last
         if first is None or last is None:
             return None
@@ -95,7 +95,7 @@ class Watches:
 
 
 def io_pressure_us() -> dict[str, int]:
-    """Total microseconds of I/O pressure, by kind; empty where the kernel keeps none."""
+    """Total microseconds of I/O pressure, by kind; empty if the kernel keeps none."""
     totals = {}
     for line in read_text("/proc/pressure/io").splitlines():
         kind, _, rest = line.partition(" ")
@@ -105,6 +105,6 @@ def io_pressure_us() -> dict[str, int]:
 
 def cpu_pressure_pct() -> float:
     """Share of the last ten seconds in which some task waited for a processor; 0 if the kernel keeps none."""
-    words = read_text("/proc/pressure/cpu").split()
-    share = next((word[6:] for word in words if word.startswith("avg10=")), "0")
+    fields = read_text("/proc/pressure/cpu").split()
+    share = next((field[6:] for field in fields if field.startswith("avg10=")), "0")
     return parse_number(share, 101) or 0.0

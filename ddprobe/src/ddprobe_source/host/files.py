@@ -15,7 +15,7 @@ MOST_LINKS: Final = 40
 
 
 def read_text(path: str, most: int = 65536) -> str:
-    """Content of a small file of the kernel's, or "" where there is none or we may not look."""
+    """Content of a small file of the kernel's, or "" if it does not exist or we may not read it."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -34,7 +34,7 @@ def read_mounts() -> tuple[Mount, ...]:
 
 
 def names_in(folder: str) -> list[str]:
-    """List a directory; empty where there is none or we may not look."""
+    """List a directory; empty if it does not exist or we may not read it."""
     try:
         return os.listdir(folder)
     except OSError:
@@ -86,7 +86,7 @@ def follow(path: str, mounts: Sequence[Mount], reach: Callable[[str], None]) -> 
 
 
 def open_folder(real: str) -> int:
-    """Open a directory whose path was followed; raises OSError where it is reached through a link now."""
+    """Open a directory whose path was followed; raises OSError if it is now reached through a link."""
     fd = os.open(real, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     if os.readlink(f"/proc/self/fd/{fd}") != real:
         os.close(fd)
@@ -123,8 +123,8 @@ def write_all(fd: int, raw: bytes) -> None:
 def append_line(path: str, line: str, most: int = 5 * MIB) -> None:
     """Append to a log that stays bounded: when it is full it becomes FILE.1.
 
-    The log must be a regular file with one name, of ours or root's, in a directory that is ours or root's and
-    that not everybody may write to: else another user could have us append to any file.
+    The log must be a regular file with one name. It and its directory must be ours or root's, and not
+    writable for everyone: otherwise another user could make us append to any file.
     """
     folder_name, name = os.path.split(path)
     folder = open_folder(folder_name)

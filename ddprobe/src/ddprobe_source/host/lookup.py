@@ -26,21 +26,21 @@ def find_site(
 
 
 def find_allowed_site(options: Options, lookup: Lookup, until_s: float) -> Site:
-    """Map a path to its mount and disks; raise where it is missing or the options do not allow it."""
+    """Map a path to its mount and disks; raise if it is missing or the options do not allow it."""
     site = lookup.site(until_s, options.volume_id)
     if options.level != "passive":
         refuse_foreign(site, options.allow_fs)
     if options.require_ebs and site.answered and not site.volume_ids:
         device = site.partition or site.mount.source
-        raise UsageError(f"{lookup.path} is on {device}, which is no EBS volume (--require-ebs)")
+        raise UsageError(f"{lookup.path} is on {device}, which is not an EBS volume (--require-ebs)")
     return site
 
 
 class Lookup:
     """Follows a path to its mount and disks, in a child: that may already hang.
 
-    With state directories there is one such child for a path, however many runs ask: the others wait for its
-    lock, and read in it which name of the path it has not got past. Where a write has been stuck on the file
+    With state directories there is one such child for a path, however many runs need it. The others wait for
+    its lock, and read in it which name of the path it has not got past. If a write is stuck on the file
     system that the path was on before, no child is risked: that file system is the answer.
     """
 
@@ -49,24 +49,24 @@ class Lookup:
         self._state_dirs, self._writes = state_dirs, writes
         self._mounts = read_mounts()
         self._child: ChildTask | None = None
-        self._said: dict[str, str] = {}
+        self._answer: dict[str, str] = {}
         if (stuck := self._known_to_be_stuck()) is not None:
-            self._said = {"path": stuck}
+            self._answer = {"path": stuck}
         else:
             self._advance()
 
     def _known_to_be_stuck(self) -> str | None:
-        kept = self._kept()
-        mount = mount_of(kept, self._mounts) if kept else None
+        last_place = self._last_place()
+        mount = mount_of(last_place, self._mounts) if last_place else None
         holder = self._state_dirs.holder_of(mount.key) if self._state_dirs and mount else None
-        return kept if holder and holder.age_s >= STILL_S else None
+        return last_place if holder and holder.age_s >= STILL_S else None
 
-    def _kept(self) -> str:
+    def _last_place(self) -> str:
         """Where the path led when it was last looked up."""
         return read_text(self._state_dirs.path(f"{name_of(self.path)}.place")) if self._state_dirs else ""
 
     def _advance(self) -> None:
-        """Start the child, unless that of another run is at it; take what it says."""
+        """Start the child, unless that of another run is at it; take what it sends."""
         if self._child is None:
             lock = Lock(self._state_dirs, name_of(self.path)) if self._state_dirs else None
             if lock is None or lock.take():
@@ -75,8 +75,8 @@ class Lookup:
             if lock:
                 lock.close()
         if self._child:
-            for said in self._child.receive():
-                self._said |= said
+            for part in self._child.receive():
+                self._answer |= part
 
     def _follow(self, send: Callable[[object], None], lock: Lock | None) -> None:
         began, touch = (boot_clock(), time.time()), Touch(self._state_dirs, "lookup")
@@ -95,8 +95,8 @@ class Lookup:
             send({"refused": f"{self.path}: {fault.strerror}; name a directory on the disk to look at"})
             return
         if kind_of(status) != "folder":
-            what = "is not a directory; ddprobe writes only a file of its own, so name a directory"
-            send({"refused": f"{self.path} {what}"})
+            problem = "is not a directory; ddprobe writes only a file of its own, so name a directory"
+            send({"refused": f"{self.path} {problem}"})
         elif self._writes and stranger and os.geteuid() == 0:
             why = "a symbolic link of another user, which root does not follow to write"
             send({"refused": f"{self.path}: {stranger} is {why}; name {real}"})
@@ -105,7 +105,7 @@ class Lookup:
 
     def site(self, until_s: float, volume_id: str | None = None) -> Site:
         """What was found by then. A site that has not answered has no disks, unless it is certain which."""
-        while not (self._said.keys() & {"path", "refused"} or (self._child and self._child.over)):
+        while not (self._answer.keys() & {"path", "refused"} or (self._child and self._child.over)):
             left_s = until_s - time.monotonic()
             if left_s <= 0:
                 break
@@ -113,13 +113,13 @@ class Lookup:
             self._advance()
         if self._child:
             self._child.give_up()
-        if "refused" in self._said:
-            raise UsageError(self._said["refused"])
-        real, kept, keep = self._said.get("path"), self._kept(), self._said.get("keep", "")
-        if self._state_dirs and keep not in ("", kept) and keep.isprintable() and keep == keep.strip():
+        if "refused" in self._answer:
+            raise UsageError(self._answer["refused"])
+        real, last_place, keep = self._answer.get("path"), self._last_place(), self._answer.get("keep", "")
+        if self._state_dirs and keep not in ("", last_place) and keep.isprintable() and keep == keep.strip():
             self._state_dirs.write(f"{name_of(self.path)}.place", keep)
         holder = self._state_dirs.holder_of(name_of(self.path)) if self._state_dirs and not real else None
-        reached = real or self._said.get("at") or (holder.at if holder else "")
+        reached = real or self._answer.get("at") or (holder.at if holder else "")
         mount = mount_of(reached, self._mounts) if reached else NOWHERE
         if mount is None:
             raise ProbeError(
@@ -127,7 +127,7 @@ class Lookup:
             )
         partition, raw = ChildTask(lambda send: send(_look_for_disks(mount))).answer(2.0) or ("", [])
         disks = tuple(Disk(**facts) for facts in raw)
-        was_here = kept and mount_of(kept, self._mounts) == mount
+        was_here = last_place and mount_of(last_place, self._mounts) == mount
         if volume_id and (real or was_here):
             disks = tuple(disk.replaced(volume_id=volume_id) for disk in disks)
         return Site(
@@ -161,7 +161,7 @@ def _btrfs_parts(mount: Mount, name: str, root: str = "/sys/fs/btrfs") -> list[s
 
 
 def whole_disks(folder: str, depth: int = 0) -> set[str]:
-    """Find what a block device stands on: its parent if it is a partition, its parts if it is dm or md."""
+    """Find what a block device is made of: its parent if it is a partition, its parts if it is dm or md."""
     parts = os.path.join(folder, "slaves")
     below = [os.path.realpath(os.path.join(parts, name)) for name in names_in(parts)]
     if below and depth < 8:  # noqa: PLR2004 - nobody stacks more

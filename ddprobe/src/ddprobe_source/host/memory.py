@@ -13,7 +13,7 @@ from ddprobe_source.judgement.text import median
 HISTORY: Final = 31
 FEWEST_FOR_A_MEDIAN: Final = 3
 ALLOWANCE_S: Final = 600.0
-"""Credits not spent are kept for so long: an operator's few runs in a row are let through."""
+"""Unspent credits are kept for this long, so an operator can run it a few times in a row."""
 
 
 class Memory:
@@ -25,7 +25,7 @@ class Memory:
         self.credits_total = 0.0
         self.classic_at_s = -1e9
         self.climb_s = 0.0
-        self._left, self._at_s = self.most, boot_clock()
+        self._credits_left, self._at_s = self.most, boot_clock()
         self.reload()
 
     def reload(self) -> None:
@@ -44,7 +44,7 @@ class Memory:
         if word in self.healthy and all(value >= 0 for value in values):
             self.healthy[word] = values[-HISTORY:]
         elif word == "credits" and len(values) == 4 and values[2] >= 0:  # noqa: PLR2004 - as save writes them
-            self._left, self._at_s, self.credits_total, self.classic_at_s = values
+            self._credits_left, self._at_s, self.credits_total, self.classic_at_s = values
         elif word == "climb" and len(values) == 1 and values[0] >= 0:
             self.climb_s = values[0]
 
@@ -55,12 +55,12 @@ class Memory:
 
     def allowance(self) -> float:
         """Credits that may be spent now."""
-        return min(self.most, self._left + max(0.0, boot_clock() - self._at_s) * self._rate)
+        return min(self.most, self._credits_left + max(0.0, boot_clock() - self._at_s) * self._rate)
 
     def spend(self, credits_spent: float, *, climbed: bool = False) -> None:
         """Charge credits before they are spent, so that a run beside us counts them; below 0 gives back."""
         with self:
-            self._left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
+            self._credits_left, self._at_s = min(self.most, self.allowance() - credits_spent), boot_clock()
             self.credits_total += credits_spent
             self.classic_at_s = boot_clock() if climbed else self.classic_at_s
 
@@ -76,9 +76,9 @@ class Memory:
             self.climb_s = took_s
 
     def __enter__(self) -> None:
-        """Begin a change with what is remembered now; nobody else makes one meanwhile."""
+        """Begin a change with what is remembered now; the lock keeps others from making one."""
         self._lock = Lock(self._state_dirs, self._name)
-        for _ in range(100):  # whoever holds it needs a millisecond, unless somebody stopped it
+        for _ in range(100):  # its holder needs a millisecond, unless it was stopped
             if self._lock.take():
                 break
             time.sleep(0.005)
@@ -95,7 +95,7 @@ class Memory:
         return median(known) if len(known) >= FEWEST_FOR_A_MEDIAN else None
 
     def _save(self) -> None:
-        credits_kept = (self._left, self._at_s, self.credits_total, self.classic_at_s)
+        credits_kept = (self._credits_left, self._at_s, self.credits_total, self.classic_at_s)
         lines = [
             *(
                 f"{level} {' '.join(f'{value:.6f}' for value in known)}"

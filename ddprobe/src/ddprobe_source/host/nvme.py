@@ -67,7 +67,7 @@ def parse_nvme_json(text: str) -> dict[str, int]:
 
 
 def read_ebs_page(disk: Disk) -> dict[str, int]:
-    """Ask the controller, in a child: nobody documents that it answers in a stall. Needs CAP_SYS_ADMIN."""
+    """Query the controller, in a child: it is not documented to answer in a stall. Needs CAP_SYS_ADMIN."""
     import array
 
     page = array.array("B", bytes(EBS_PAGE_BYTES))
@@ -90,13 +90,13 @@ def read_ebs_page(disk: Disk) -> dict[str, int]:
 def nvme_counters(
     site: Site, json_file: str | None, state_dirs: StateDirs | None = None
 ) -> dict[str, int] | None:
-    """Get the EBS counters of the first volume, or None where there are none to be had within a second."""
+    """Get the EBS counters of the first volume, or None if they cannot be read within a second."""
 
     def read_file(path: str) -> dict[str, int]:
         Touch(state_dirs, "output", 0.0).reach(path)
         return parse_nvme_json(read_text(path))
 
-    def ask_controller(disk: Disk) -> dict[str, int]:
+    def query_controller(disk: Disk) -> dict[str, int]:
         if state_dirs and not Lock(state_dirs, f"nvme-{disk.name}").take():
             raise ProbeError("the answer to an earlier question has not come yet")
         return read_ebs_page(disk)
@@ -105,7 +105,7 @@ def nvme_counters(
     if json_file:
         raw = ChildTask(lambda send: send(read_file(os.path.abspath(json_file)))).answer(1.0)
     elif ebs:
-        raw = ChildTask(lambda send: send(ask_controller(ebs))).answer(1.0)
+        raw = ChildTask(lambda send: send(query_controller(ebs))).answer(1.0)
     else:
         return None
     return raw or None

@@ -14,7 +14,7 @@ from ddprobe_source.judgement.tasks import STILL_S, TaskSample
 from ddprobe_source.judgement.text import plain, tally, whole
 
 PAUSE_SHARE: Final = 25
-"""So many times as long as a pass took is the pause after it."""
+"""The pause after a pass, as a multiple of the time the pass took."""
 MOST_FILES: Final = 256
 
 

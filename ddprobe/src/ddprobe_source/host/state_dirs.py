@@ -21,13 +21,13 @@ class StateDirs:
     """A folder in memory, where nothing waits for a disk: locks, what was measured, the newest reading."""
 
     def __init__(self, wanted: str | None) -> None:
-        """Take the folder that is asked for, or the first usual one that is in memory and ours."""
+        """Take the requested folder, or the first usual one that is in memory and ours."""
         self.mounts = read_mounts()
         if not self.mounts:
             raise ProbeError("/proc/self/mountinfo cannot be read: mount /proc")
         faults = []
         for folder in [wanted] if wanted else _default_state_dirs():
-            fault = _why_not_ours(os.path.abspath(folder), self.mounts)
+            fault = _why_not_private(os.path.abspath(folder), self.mounts)
             if fault is None:
                 self.folder = os.path.abspath(folder)
                 return
@@ -39,7 +39,7 @@ class StateDirs:
 
     def ensure(self) -> None:
         """Make the folder again where somebody tidied it away."""
-        fault = _why_not_ours(self.folder, self.mounts)
+        fault = _why_not_private(self.folder, self.mounts)
         if fault is not None:
             raise ProbeError(f"{self.folder} {fault}")
 
@@ -50,7 +50,7 @@ class StateDirs:
             self.ensure()
             replace_file(path, text)
         except (OSError, ProbeError) as fault:
-            say(f"ddprobe: {path} not written: {fault}")
+            print_error(f"ddprobe: {path} not written: {fault}")
 
     def scratch(self) -> int:
         """Open a file in memory that has no name and is gone when it is closed."""
@@ -68,7 +68,7 @@ class StateDirs:
             pass
 
     def holder_of(self, key: str) -> Writing | None:
-        """Who holds a lock now; None where nobody does."""
+        """Who holds a lock now; None if it is free."""
         lock = Lock(self, key)
         holder = None if lock.take() else lock.holder()
         lock.close()
@@ -87,8 +87,8 @@ def _default_state_dirs() -> list[str]:
     return ([f"{home}/ddprobe"] if home else []) + [private]
 
 
-def _why_not_ours(folder: str, mounts: Sequence[Mount]) -> str | None:
-    """Make a folder in memory, or say why it cannot be ours alone. Nothing of it is looked up on a disk."""
+def _why_not_private(folder: str, mounts: Sequence[Mount]) -> str | None:
+    """Make a folder in memory, or return why it cannot be ours alone. This looks up nothing on a disk."""
     mount = mount_of(folder, mounts)
     if mount is None or mount.fs not in MEMORY_FS:
         return (
@@ -153,15 +153,15 @@ class Lock:
         return True
 
     def holder(self) -> Writing | None:
-        """Who holds it, and since when; None in the instant before that is noted, or where it is no note."""
-        words = os.pread(self.fd, 8192, 0).decode("utf-8", "surrogateescape").split(" ", 4)
-        if len(words) < 5:  # noqa: PLR2004 - see note_holder
+        """Who holds it, and since when; None just before that is noted, or if the note is malformed."""
+        fields = os.pread(self.fd, 8192, 0).decode("utf-8", "surrogateescape").split(" ", 4)
+        if len(fields) < 5:  # noqa: PLR2004 - see note_holder
             return None
-        pid, booted_s, started_s = whole(words[0]), parse_number(words[2]), parse_number(words[3], 1e11)
-        if pid is None or pid <= 0 or not words[1].isalpha() or booted_s is None or started_s is None:
+        pid, booted_s, started_s = whole(fields[0]), parse_number(fields[2]), parse_number(fields[3], 1e11)
+        if pid is None or pid <= 0 or not fields[1].isalpha() or booted_s is None or started_s is None:
             return None
         age_s = max(0.0, boot_clock() - booted_s)
-        return Writing(pid=pid, level=words[1], started_s=started_s, age_s=age_s, at=words[4])
+        return Writing(pid=pid, level=fields[1], started_s=started_s, age_s=age_s, at=fields[4])
 
     def close(self) -> None:
         """Drop our hold; a child that inherited it keeps its own."""
@@ -176,10 +176,10 @@ def note_holder(fd: int, level: str, began: tuple[float, float], at: str) -> Non
 
 
 class Touch:
-    """Holds the lock of the file system that a child is about to touch, so that no second one hangs there."""
+    """Holds the lock of the file system that a child is about to touch, so that only one can hang there."""
 
     def __init__(self, state_dirs: StateDirs | None, level: str, wait_s: float | None = None) -> None:
-        """Wait so long for others, then raise; by default go on without the lock."""
+        """Wait ``wait_s`` for others, then raise; by default go on without the lock."""
         self._state_dirs, self._level, self._wait_s = state_dirs, level, wait_s
         self._began = (boot_clock(), time.time())
         self._key = ""
@@ -215,7 +215,7 @@ class Touch:
 
 
 def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
-    """Write to stdout or stderr without ever waiting for whoever should read it."""
+    """Write to stdout or stderr without ever waiting for its reader."""
     raw, until_s = text.encode("utf-8", "replace"), time.monotonic() + within_s
     state_dirs = state_dirs_in_use[0] if state_dirs_in_use else None
 
@@ -240,6 +240,6 @@ def write_stream(fd: int, text: str, within_s: float = 1.0) -> bool:
     return not raw
 
 
-def say(text: str) -> None:
-    """Words go to stderr, where they cannot spoil data, and are dropped where nobody takes them."""
+def print_error(text: str) -> None:
+    """Print to stderr, where text cannot spoil data; drop it if the reader does not take it."""
     write_stream(2, text + "\n")

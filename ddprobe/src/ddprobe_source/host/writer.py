@@ -137,12 +137,12 @@ def _open_own_file_in(folder: int, name: str, plan: Plan) -> int:
     return fd
 
 
-def refuse_to_fill(fd: int, growth: int, what: str) -> None:
+def refuse_to_fill(fd: int, growth: int, activity: str) -> None:
     """Raise ENOSPC where less than 1 % of the file system would be free after this many bytes more."""
     room = os.fstatvfs(fd)
     needed = growth + room.f_blocks * room.f_frsize // 100
     if growth > 0 and room.f_bavail * room.f_frsize < needed:
-        raise OSError(errno.ENOSPC, f"less than {needed // MIB} MiB free: {what} would fill the disk")
+        raise OSError(errno.ENOSPC, f"less than {needed // MIB} MiB free: {activity} would fill the disk")
 
 
 def make_room(fd: int, plan: Plan) -> None:
@@ -165,7 +165,7 @@ def remove_own_file(plan: Plan, state_dirs: StateDirs | None = None) -> None:
 
 
 def _without_bulk(plan: Plan, fault: OSError, send: Callable[[object], None]) -> Plan:
-    """Leave out the large writes where there is no room for them; any other fault is the disk's."""
+    """Leave out the large writes if there is no room for them; any other fault is the disk's."""
     if fault.errno not in NO_ROOM:
         raise fault
     send({"no_bulk": f"{fault.strerror} ({errno.errorcode[fault.errno]})"})
@@ -183,9 +183,9 @@ def _write_whole(fd: int, block: bytes, offset: int) -> None:
         done += os.pwrite(fd, block[done:], offset + done)
 
 
-def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
+def _become_dd(fd: int, send: Callable[[object], None], output: int) -> None:
     """Run dd itself, on the file that was checked. It keeps lock and pipe, which closes when it ends."""
-    os.dup2(words, 2)
+    os.dup2(output, 2)
     for name in os.listdir("/proc/self/fd"):
         if int(name) > 2 and os.path.exists(f"/proc/self/fd/{name}"):  # noqa: PLR2004 - after stderr
             os.set_inheritable(int(name), True)
@@ -195,7 +195,7 @@ def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
             os.execve(  # noqa: S606 - no shell is wanted
                 f"{folder}/dd",
                 ["dd", "if=/dev/zero", target, "bs=1M", f"count={CLASSIC_BLOCKS}", "oflag=sync"],
-                {**os.environ, "LC_ALL": "C"},  # its words are looked for an error
+                {**os.environ, "LC_ALL": "C"},  # its output is searched for an error
             )
         except FileNotFoundError:
             continue
@@ -203,20 +203,20 @@ def _become_dd(fd: int, send: Callable[[object], None], words: int) -> None:
     os._exit(1)
 
 
-def dd_failure(status: int, words: str) -> tuple[str, str]:
-    """Name the error that dd ended with, by its words; one that it does not name accuses no disk."""
+def dd_failure(status: int, output: str) -> tuple[str, str]:
+    """Name the error that dd printed; if it named none, the disk is not blamed."""
     if not os.WIFEXITED(status):
         return "?", "dd was killed: is memory short?"
     for number, code in errno.errorcode.items():
-        if f": {os.strerror(number)}\n" in words:
+        if f": {os.strerror(number)}\n" in output:
             return code, os.strerror(number)
     return "?", f"dd ended with status {os.WEXITSTATUS(status)}"
 
 
 def _waited_for_cpu_s() -> float:
     """Time this task was runnable and did not run."""
-    words = read_text("/proc/self/schedstat").split()
-    return int(words[1]) / 1e9 if len(words) > 1 else 0.0
+    fields = read_text("/proc/self/schedstat").split()
+    return int(fields[1]) / 1e9 if len(fields) > 1 else 0.0
 
 
 def note_writer(fd: int, plan: Plan) -> None:

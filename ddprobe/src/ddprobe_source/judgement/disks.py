@@ -69,11 +69,11 @@ class Site(Record):
 
 
 def parse_mounts(text: str) -> tuple[Mount, ...]:
-    """Read /proc/self/mountinfo; lines that are none are left out."""
+    """Read /proc/self/mountinfo; malformed lines are left out."""
     mounts = []
     for line in text.splitlines():
-        left, separator, right = line.partition(" - ")
-        fields, more = left.split(), right.split(" ")
+        head, separator, tail = line.partition(" - ")
+        fields, more = head.split(), tail.split(" ")
         if separator and len(fields) >= 6 and len(more) >= 3:  # noqa: PLR2004 - see proc_pid_mountinfo(5)
             mounts.append(
                 Mount(
@@ -119,7 +119,7 @@ def volume_id_of(model: str, serial: str) -> str | None:
 
 
 def upper_of(mount: Mount) -> str:
-    """Name the folder that an overlay writes to; "" where it does not write."""
+    """Name the folder that an overlay writes to; "" if it does not write."""
     for option in mount.options.split(","):
         if option.startswith("upperdir="):
             return option[9:]
@@ -127,7 +127,7 @@ def upper_of(mount: Mount) -> str:
 
 
 def refuse_foreign(site: Site, allowed: Sequence[str]) -> None:
-    """Raise where a write is not allowed, does harm, or would not measure a disk of this host."""
+    """Raise if a write is not allowed, does harm, or would not measure a disk of this host."""
     fs = site.mount.fs
     if site.mount.read_only:  # the kernel makes the file system read-only after an I/O error, not the mount
         raise UsageError(

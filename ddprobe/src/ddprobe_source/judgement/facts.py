@@ -142,9 +142,9 @@ class Facts(Record):
     def has_lumps(self) -> bool:
         """Whether a write waited and a later one did not: a limit that hands out operations in lumps.
 
-        It delays a write for the whole lump, so a short series sees too few of these delays for a pace. But
-        if no large write is quick after the first slow one, and their pace is the slower estimate, that is a
-        limit of bytes: the small writes that were slow waited for a processor, for us or for a driver.
+        It delays a write for the whole lump, so a short series sees too few of these delays for a pace. A
+        limit of bytes differs: no large write is quick after the first slow one, and their pace is the slower
+        estimate. Then the slow small writes waited for a processor, for us or for a driver.
         """
         if self.level != "lite" or self.others_wait:
             return False

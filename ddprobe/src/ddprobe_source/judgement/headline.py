@@ -11,7 +11,7 @@ from ddprobe_source.judgement.verdicts import NOT_MEASURED, OK, STALLED, UNCLEAR
 
 
 def headline(reading: dict[str, Any], most: int = 400, *, by_path: bool = False) -> str:
-    """One line that says it all, and fits where it must; ``by_path`` names the path and not its mount."""
+    """One line of at most ``most`` characters; ``by_path`` names the path and not its mount."""
     name = reading["volume_id"] or ",".join(reading["disks"]) or reading["device"] or "disk not known"
     verdict = reading["verdict"].upper()
     mount = plain((not by_path and reading["mount"]) or reading["path"], 120)
@@ -60,5 +60,5 @@ def nagios_line(reading: dict[str, Any], thresholds: Thresholds, *, by_path: boo
     data.append("io_delay=U;;;0" if delay_ms is None else f"io_delay={delay_ms:.3f}ms;;;0")
     data.append(f"blocked={(reading['dstate'] or {}).get('most', 0)};;;0")
     data.append(f"credits={reading['credits_total']:.0f}c")
-    words = headline(reading, by_path=by_path).replace("|", "/")
-    return f"DDPROBE {words} | {' '.join(data)}"
+    text = headline(reading, by_path=by_path).replace("|", "/")
+    return f"DDPROBE {text} | {' '.join(data)}"

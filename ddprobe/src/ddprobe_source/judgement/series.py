@@ -26,8 +26,8 @@ LARGEST_EBS_IO: Final = 256 * KIB
 LITE_CREDITS: Final = 2
 BULK_CREDITS: Final = 5
 BULK_WRITES: Final = 2
-"""A throughput limit shows in the size of a write. Limits let 0.1 s of bytes through at once: of a limit that
-makes dd take 1 s, that is 1 MiB, so it takes a second MiB to see it."""
+"""A throughput limit shows in the size of a write. Limits let 0.1 s of bytes through at once. If dd takes
+1 s at the limit, that is 1 MiB, so only the second MiB shows it."""
 APPEND_CREDITS: Final = 5
 """Beside its data: the journal's descriptor and commit, two flushes, and what is written back later."""
 NEW_FILE_CREDITS: Final = 6
@@ -40,24 +40,24 @@ MOST_BULK_WRITES: Final = 4
 BULK_AGREES: Final = 0.15
 """Two bulk writes that differ by less than this share show the pace of a limit, not its burst."""
 APPENDS: Final = 3
-"""Where a queue makes every lite write slow, this many MiB are written as dd writes them: how long the writes
-of the journal wait there differs between kernels, limits and file systems (lab/bench/probe_compare.py)."""
+"""If a queue makes every lite write slow, this many MiB are written as dd writes them. How long
+journal writes wait in it differs between kernels, limits and file systems (lab/bench/probe_compare.py)."""
 SLOW_IN_A_ROW: Final = 5
-"""So many slow lite writes are a queue; of a limit that hands out lumps of operations, some are quick."""
+"""This many slow lite writes are a queue; if a limit hands out lumps of operations, some are quick."""
 LITE_AFTER_BULK: Final = 3
 """Lite writes after a slow bulk write: the ones before it may have been a limit's burst."""
 SERIES_S: Final = 2.5
-"""No further write is begun after this time: what took so long is proof."""
+"""No further write is begun after this time: the delay itself is proof."""
 LONGEST_LITE_S: Final = SERIES_S / 4
 """A MiB of dd takes up to three lite writes: where those take longer, it would use up the time of the run."""
 SLOW_WRITE_S: Final = 0.02
-"""One lite write like that is chance, or the end of a lump of operations: as many more writes tell which."""
+"""One such lite write is chance, or the end of a lump of operations: this many more writes show which."""
 SLOW_ENOUGH_S: Final = {"lite": 0.004, "bulk": 0.025, "classic": 0.25}
 """Below this a multiple of the healthy median says nothing: it is the noise of a fast disk."""
 
 
 class Plan(Record):
-    """One series of writes; ``extra`` allows more of them where some were slow."""
+    """One series of writes; ``extra`` allows more of them if some were slow."""
 
     level: str
     path: str
@@ -92,7 +92,7 @@ def next_write(plan: Plan, took_s: dict[str, list[float]]) -> str | None:
 
 
 def offset_of(kind: str, took_s: dict[str, list[float]]) -> int:
-    """Say where the next write of a kind goes: only classic writes and appends go behind each other."""
+    """Return where the next write of a kind goes: only classic writes and appends go behind each other."""
     if kind == "append":
         return BLOCK_BYTES["bulk"] + len(took_s[kind]) * CLASSIC_BLOCK
     return len(took_s["classic"]) * CLASSIC_BLOCK

@@ -24,13 +24,13 @@ NOT_THIS_DISK: Final = "not_this_disk"
 NOT_MEASURED: Final = "not_measured"
 UNCLEAR: Final = "unknown"
 CAUSES: Final = {
-    OK: "the disk answers as it should",
-    THROTTLED: "the disk works, at a limit, and others wait before us",
-    EXHAUSTED_IDLE: "nobody else uses it, and yet each write waits: no credits, no queue",
-    STALLED: "I/O is under way and none comes back, from the device or from above it",
+    OK: "the disk answers normally",
+    THROTTLED: "the disk works at its limit, and other requests wait before ours",
+    EXHAUSTED_IDLE: "nothing else uses the disk, yet each write waits: no credits, no queue",
+    STALLED: "I/O is in flight and none completes, in the device or in a layer above it",
     FROZEN_OR_LOCK: "the device has nothing to do: the file system is frozen or a lock is held",
     IO_ERROR: "the kernel gave up on a write, or made the file system read-only",
-    NOT_THIS_DISK: "something is slow, but this disk is not why",
+    NOT_THIS_DISK: "something is slow, but this disk is not the cause",
     NOT_MEASURED: "no basis to judge",
     UNCLEAR: "the disk keeps no counters (no sysfs, or queue/iostats is 0), so the cause is unknown",
 }
@@ -58,7 +58,7 @@ def not_measured(reason: str) -> Judgement:
 
 
 def worse(first: Judgement, second: Judgement) -> Judgement:
-    """Pick the worse of two views of one path; the first where they are alike. OK is claimed by both only."""
+    """Pick the worse of two views of one path; the first if they are equal. OK is claimed by both only."""
     order = (OK, UNKNOWN, WARN, CRIT)
     return max((first, second), key=lambda judged: order.index(judged.verdict))
 
@@ -79,7 +79,7 @@ EXITS: Final = {
 
 
 def judge(facts: Facts, thresholds: Thresholds) -> Judgement:
-    """Tell how bad it is and what it is."""
+    """Return the verdict and its cause."""
     if facts.failure:
         return _judge_failure(*facts.failure)
     if facts.level == "passive":
@@ -99,7 +99,7 @@ def judge(facts: Facts, thresholds: Thresholds) -> Judgement:
 
 
 def is_near(dd_s: float | None, line_s: float) -> bool:
-    """Whether an estimate is so near a line that only a measured dd can tell on which side it is."""
+    """Whether an estimate is so near a threshold that only a measured dd can decide."""
     return dd_s is not None and NEAR_LINE * line_s <= dd_s <= line_s / NEAR_LINE
 
 
@@ -113,8 +113,8 @@ def is_paced(facts: Facts, thresholds: Thresholds) -> bool:
     """Whether an idle disk makes writes wait: many times its healthy median, or evenly, or again and again.
 
     The quickest of the last three lite writes counts: a limit delays each of them, a busy processor some.
-    A limit that lets some through at once and then none is seen in the mean of all, but not while processors
-    are busy: then the driver's threads are late for some writes as well, and a healthy disk looks like that.
+    A limit that lets some writes through at once and then none shows in the mean of all. This does not count
+    while processors are busy: the driver's threads are then late for some writes of a healthy disk too.
     """
     typical_s, healthy_s, last = facts.typical_s, facts.healthy_s, facts.writes_s[-3:]
     if facts.disk is None or facts.others_wait or typical_s is None:
@@ -180,7 +180,7 @@ def _judge_passive(facts: Facts, thresholds: Thresholds) -> Judgement:
     return Judgement(verdict=verdict, cause=cause, reason=CAUSES[cause])
 
 
-def _judge_failure(code: str, words: str) -> Judgement:
+def _judge_failure(code: str, message: str) -> Judgement:
     if code in ("EIO", "EROFS", "EREMOTEIO", "ENODEV", "ENXIO", "EUCLEAN"):
         return Judgement(verdict=CRIT, cause=IO_ERROR, reason=f"{CAUSES[IO_ERROR]} ({code})")
-    return not_measured(f"{words} ({code})")
+    return not_measured(f"{message} ({code})")

@@ -99,7 +99,7 @@ class Measurer:
         return Tasks(**frames[-1]) if frames else tasks
 
     def attempt(self, level: str, lock: Lock, until_s: float, *, leave_early: bool = False) -> WriteAttempt:
-        """Write in a child, watch it and the disk meanwhile, and leave it alone once the time is over."""
+        """Write in a child, watch it and the disk, and leave it alone once the time is over."""
         plan = self._plan(level)
         pressure, started_at_s, began_s = io_pressure_us(), time.time(), time.monotonic()
         watches = Watches(self.site.disks)
@@ -168,8 +168,8 @@ class Measurer:
             if writer.status == 0 and progress.opened_s is not None:
                 progress.closed_s = ended_s
             elif writer.status is not None and progress.failure is None:
-                words = os.pread(dd_output, 4096, 0).decode("utf-8", "replace")
-                progress.failure = dd_failure(writer.status, words)
+                output = os.pread(dd_output, 4096, 0).decode("utf-8", "replace")
+                progress.failure = dd_failure(writer.status, output)
                 ChildTask(lambda _: remove_own_file(plan, self.state_dirs)).answer(1.0)
         elif writer.over and not progress.is_finished:
             progress.failure = ("?", "the writer died: is something killing processes, or is memory short?")
@@ -191,14 +191,14 @@ class Measurer:
             healthy_s=self.memory.median_s(level),
             healthy_bulk_s=self.memory.median_s("bulk"),
             disk=disk,
-            own_ios=self._spent(level, progress).credits,
+            own_ios=self._cost(level, progress).credits,
             tasks=tasks,
             cpu_wait_s=progress.cpu_wait_s,
             cpu_pressure_pct=cpu_pressure_pct(),
             measured_s=None,
         )
 
-    def _spent(self, level: str, progress: Progress) -> Cost:
+    def _cost(self, level: str, progress: Progress) -> Cost:
         return cost_so_far(level, progress, self.site.disks)
 
     def _planned_cost(self, level: str) -> Cost:

@@ -51,17 +51,17 @@ class Probe(Measurer):
         """Why this level may not be run now, or None."""
         cost = self._planned_cost(level).credits
         self.memory.reload()
-        left = self.memory.allowance()
-        if cost <= left:
+        credits_left = self.memory.allowance()
+        if cost <= credits_left:
             return None
         share, base = self.options.max_credit_share, self.options.baseline_iops
         rate = share * base
         if cost > self.memory.most:
-            kept = f"{ALLOWANCE_S:g} s of {rate:g}/s"
-            return f"{level} costs {cost} credits, more than {kept}: raise --max-credit-share"
+            most_kept = f"{ALLOWANCE_S:g} s of {rate:g}/s"
+            return f"{level} costs {cost} credits, more than {most_kept}: raise --max-credit-share"
         return (
-            f"{level} costs {cost} credits and {left:.0f} are left of {share:.2g} x {base:g} IOPS:"
-            f" again in {max(1.0, (cost - left) / rate):.0f} s, or raise --max-credit-share"
+            f"{level} costs {cost} credits and {credits_left:.0f} are left of {share:.2g} x {base:g} IOPS:"
+            f" again in {max(1.0, (cost - credits_left) / rate):.0f} s, or raise --max-credit-share"
         )
 
     def run(self, started_s: float, *, skip_look: bool = False) -> dict[str, Any]:
@@ -144,10 +144,12 @@ class Probe(Measurer):
     ) -> dict[str, Any]:
         """Report the worse of why nothing could be written and what the counters and tasks show."""
         passive = passive or self.look(self.options.look)
-        seen = judge(passive, self.thresholds)
-        shown = attempt.facts if attempt and worse(judged, seen) is judged else passive
+        passive_judgement = judge(passive, self.thresholds)
+        shown_facts = attempt.facts if attempt and worse(judged, passive_judgement) is judged else passive
         attempts = [attempt] if attempt else []
-        return self._reading(shown, worse(judged, seen), attempts=attempts, skipped=[why], passive=passive)
+        return self._reading(
+            shown_facts, worse(judged, passive_judgement), attempts=attempts, skipped=[why], passive=passive
+        )
 
     def _take(self, lock: Lock, until_s: float) -> float | None:
         """Take the lock, or give the seconds that one and the same holder was waited for.
@@ -171,9 +173,9 @@ class Probe(Measurer):
         planned = self._planned_cost(level).credits
         self.memory.spend(planned, climbed=leave_early)
         attempt = self.attempt(level, lock, until_s, leave_early=leave_early)
-        spent = self._spent(level, attempt.progress).credits
-        if spent != planned:
-            self.memory.spend(spent - planned)
+        actual = self._cost(level, attempt.progress).credits
+        if actual != planned:
+            self.memory.spend(actual - planned)
         return attempt
 
     def _as_measured(self, attempt: WriteAttempt) -> WriteAttempt:
@@ -210,7 +212,7 @@ class Probe(Measurer):
         return self._reading(passive, judged, skipped=skipped)
 
     def _stuck_before(self, lock: Lock, look: Facts | None = None, waited_s: float = 0.0) -> dict[str, Any]:
-        """Others wrote for as long as we waited: their write, our wait and the counters tell all there is."""
+        """Others wrote for as long as we waited: judge by their write, our wait and the counters."""
         holder = lock.holder()
         if look is None:
             look = self.look(STILL_S + 3 * STEP_S, holder.pid if holder else -1)
@@ -302,7 +304,7 @@ class Probe(Measurer):
         }
 
     def _cost_of(self, attempts: Sequence[WriteAttempt]) -> dict[str, int]:
-        costs = [self._spent(attempt.facts.level, attempt.progress) for attempt in attempts]
+        costs = [self._cost(attempt.facts.level, attempt.progress) for attempt in attempts]
         return {key: sum(getattr(cost, key) for cost in costs) for key in Cost.__annotations__}
 
 

@@ -21,8 +21,8 @@ READING_SCHEMA: Final = "burstwatch.reading/v1"
 
 def failure_text(level: str, attempt: WriteAttempt) -> str:
     """Say why a level was not written to its end."""
-    code, words = attempt.facts.failure or ("?", "?")
-    return f"{level}: {words} ({code})"
+    code, message = attempt.facts.failure or ("?", "?")
+    return f"{level}: {message} ({code})"
 
 
 def seconds_of(facts: Facts) -> dict[str, Any]:

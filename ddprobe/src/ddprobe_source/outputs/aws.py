@@ -28,17 +28,17 @@ class Caller(Record):
     expires: str
 
 
-def ask_metadata(http: HttpClient) -> Caller:
+def query_metadata(http: HttpClient) -> Caller:
     """Fetch region, instance and the role's credentials over IMDSv2."""
     base = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", METADATA).rstrip("/")
     ttl = {"x-aws-ec2-metadata-token-ttl-seconds": "300"}
-    status, token = http.ask("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
+    status, token = http.request("PUT", f"{base}/latest/api/token", ttl, within_s=1.0)
     if status != 200:  # noqa: PLR2004 - HTTP
         raise OSError(errno.EPROTO, f"instance metadata answered {status} to the request for a token")
     header = {"x-aws-ec2-metadata-token": token.decode()}
 
     def get(path: str) -> str:
-        status, body = http.ask("GET", f"{base}/latest/{path}", header, within_s=1.0)
+        status, body = http.request("GET", f"{base}/latest/{path}", header, within_s=1.0)
         if status != 200:  # noqa: PLR2004 - HTTP
             raise OSError(
                 errno.EPROTO, f"instance metadata answered {status} to {path}: is there an instance role?"
@@ -95,7 +95,7 @@ def sign(http: HttpClient, caller: Caller, request: Request, url: str, at_s: flo
 
 
 def endpoint(service: str, region: str) -> str:
-    """Address of a service, by the variables every AWS tool heeds or by its region."""
+    """Address of a service, from the variables that every AWS tool honours, or from its region."""
     variable = {"monitoring": "CLOUDWATCH", "events": "EVENTBRIDGE"}[service]
     named = os.environ.get(f"AWS_ENDPOINT_URL_{variable}") or os.environ.get("AWS_ENDPOINT_URL")
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
@@ -178,7 +178,7 @@ def put_events(readings: Sequence[dict[str, Any]], bus: str, instance_id: str) -
 def call_aws(http: HttpClient, caller: Caller, request: Request) -> None:
     """Sign and send; raises OSError with what AWS said when it does not take it."""
     url = endpoint(request.service, caller.region)
-    status, answer = http.ask("POST", url, sign(http, caller, request, url, time.time()), request.body)
+    status, answer = http.request("POST", url, sign(http, caller, request, url, time.time()), request.body)
     is_ok = status == 200  # noqa: PLR2004 - HTTP
     is_refused = request.service == "events" and is_ok and http.json.loads(answer).get("FailedEntryCount")
     if not is_ok or is_refused:

@@ -32,9 +32,9 @@ def prom_text(readings: Sequence[dict[str, Any]]) -> str:
     by_badness = sorted(readings, key=lambda reading: BADNESS.index(reading["verdict"]))
     readings = list({_labels(reading): reading for reading in by_badness}.values())
     lines = []
-    for name, words, value_of in PROM_METRICS:
+    for name, description, value_of in PROM_METRICS:
         kind = "counter" if name.endswith("_total") else "gauge"
-        lines += [f"# HELP ddprobe_{name} {words}", f"# TYPE ddprobe_{name} {kind}"]
+        lines += [f"# HELP ddprobe_{name} {description}", f"# TYPE ddprobe_{name} {kind}"]
         for reading in readings:
             value = value_of(reading)
             if value is not None:
@@ -86,8 +86,8 @@ def _numbers(reading: dict[str, Any]) -> dict[str, float]:
 
 
 def _dotless(text: str) -> str:
-    kept = "".join(char if char.isalnum() or char in "-_" else "_" for char in text)
-    return kept.strip("_") or "root"
+    safe = "".join(char if char.isalnum() or char in "-_" else "_" for char in text)
+    return safe.strip("_") or "root"
 
 
 def graphite_text(reading: dict[str, Any], prefix: str) -> str:

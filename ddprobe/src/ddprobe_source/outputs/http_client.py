@@ -26,7 +26,7 @@ class HttpClient:
 
             self._tls = ssl.create_default_context()
 
-    def ask(
+    def request(
         self, method: str, url: str, headers: dict[str, str], body: bytes = b"", within_s: float = 5.0
     ) -> tuple[int, bytes]:
         """Send one request; give the status and the body."""
@@ -58,7 +58,7 @@ def split_url(url: str) -> tuple[str, str, int, str]:
     place, slash, path = rest.partition("/")
     host, colon, port = place.rpartition(":") if is_port(place.rpartition(":")[2]) else (place, "", "")
     if scheme not in ("http", "https") or not host.strip("[]"):
-        raise UsageError(f"{plain(url, 120)} is no address; write http://HOST:PORT or https://HOST")
+        raise UsageError(f"{plain(url, 120)} is not a valid address; write http://HOST:PORT or https://HOST")
     default = 443 if scheme == "https" else 80
     return scheme, host.strip("[]"), int(port) if colon else default, slash + path or "/"
 
@@ -71,12 +71,12 @@ def host_header(url: str) -> str:
 def parse_answer(raw: bytes) -> tuple[int, bytes]:
     """Status and body of an HTTP/1.1 answer that was read to its end."""
     head, _, body = raw.partition(b"\r\n\r\n")
-    words = head.split(b" ", 2)
-    if len(words) < 2 or not words[1].isdigit() or len(words[1]) > 3:  # noqa: PLR2004 - version and status
-        raise OSError(errno.EPROTO, "the answer is no HTTP")
+    fields = head.split(b" ", 2)
+    if len(fields) < 2 or not fields[1].isdigit() or len(fields[1]) > 3:  # noqa: PLR2004 - version and status
+        raise OSError(errno.EPROTO, "the answer is not HTTP")
     if b"transfer-encoding: chunked" in head.lower():
         body = _dechunk(body)
-    return int(words[1]), body
+    return int(fields[1]), body
 
 
 def _dechunk(raw: bytes) -> bytes:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from ddprobe_source.host.child_task import ChildTask
 from ddprobe_source.host.clock import boot_clock
 from ddprobe_source.host.files import append_line, follow, name_of, names_in, read_text, replace_file
-from ddprobe_source.host.state_dirs import StateDirs, Touch, say, write_stream
+from ddprobe_source.host.state_dirs import StateDirs, Touch, print_error, write_stream
 from ddprobe_source.judgement.record import ProbeError
 from ddprobe_source.judgement.series import MIB
 from ddprobe_source.judgement.text import json_text
@@ -77,15 +77,15 @@ class Outputs:
         self._events = Sender("event", options, http, RETRY_S) if options.event_bus else None
 
     def publish(self, reading: dict[str, Any], probe: Probe | None = None) -> None:
-        """Send a reading everywhere it is wanted; memory first. It replaces the last one of its probe."""
+        """Send a reading to each output; memory first. It replaces the last one of its probe."""
         options, self._newest[probe or reading["path"]] = self._options, reading
         line = json_text(reading)
         self._state_dirs.write(f"{reading['device'].replace('/', '-') or 'unknown'}.json", line + "\n")
         if options.json == "-":
             write_stream(1, line + "\n")
         elif options.json:
-            kept = self._keep(options.json, line)
-            self._file(options.json, lambda path: self._append_kept(path, kept))
+            prefix = self._keep(options.json, line)
+            self._file(options.json, lambda path: self._append_kept(path, prefix))
         if options.prom:
             text = prom_text(list(self._newest.values()))
             self._file(options.prom, lambda path: replace_file(path, text))
@@ -111,17 +111,17 @@ class Outputs:
 
     def _keep(self, path: str, line: str) -> str:
         """Put a line for a log into memory first: there it waits while the log's disk does not answer."""
-        kept = f"{name_of(os.path.abspath(path))}.line-"
-        for name in self._kept(kept)[: -(MOST_KEPT_LINES - 1)]:
+        prefix = f"{name_of(os.path.abspath(path))}.line-"
+        for name in self._kept_lines(prefix)[: -(MOST_KEPT_LINES - 1)]:
             self._state_dirs.forget(name)
-        self._state_dirs.write(f"{kept}{boot_clock():018.6f}-{os.getpid()}", line)
-        return kept
+        self._state_dirs.write(f"{prefix}{boot_clock():018.6f}-{os.getpid()}", line)
+        return prefix
 
-    def _kept(self, kept: str) -> list[str]:
-        return sorted(name for name in names_in(self._state_dirs.folder) if name.startswith(kept))
+    def _kept_lines(self, prefix: str) -> list[str]:
+        return sorted(name for name in names_in(self._state_dirs.folder) if name.startswith(prefix))
 
-    def _append_kept(self, path: str, kept: str) -> None:
-        for name in self._kept(kept):
+    def _append_kept(self, path: str, prefix: str) -> None:
+        for name in self._kept_lines(prefix):
             if line := read_text(self._state_dirs.path(name), 4 * MIB):
                 append_line(path, line)
             self._state_dirs.forget(name)
@@ -146,10 +146,10 @@ class Outputs:
         self._start_child(path, work)
 
     def _start_child(self, name: str, work: Callable[[Callable[[object], None]], None]) -> None:
-        self._say_faults()
+        self._print_faults()
         earlier = self._children.get(name)
         if earlier and not earlier.has_ended():
-            say(f"ddprobe: {name} left out: the last one is not through yet")
+            print_error(f"ddprobe: {name} left out: the previous one has not finished")
             return
         if earlier:
             earlier.give_up()
@@ -173,7 +173,7 @@ class Outputs:
         began_s = time.monotonic()
         while (passed_s := time.monotonic() - began_s) < FINISH_S:
             self.pump()
-            self._say_faults()
+            self._print_faults()
             is_writing = passed_s < within_s and not all(child.over for child in self._children.values())
             if not is_writing and not any(sender.busy for sender in self._senders()):
                 break
@@ -184,18 +184,18 @@ class Outputs:
             self._children[name].give_up()
         if waiting:
             where = f"the disk is waited for already; {self._state_dirs.folder} has the reading"
-            say(f"ddprobe: not written now: {', '.join(waiting)}: {where}")
+            print_error(f"ddprobe: not written now: {', '.join(waiting)}: {where}")
         late = [name for name in late if name not in waiting]
         late += [sender.kind for sender in self._senders() if sender.busy]
         if late:
-            say(f"ddprobe: still on the way, and left alone: {', '.join(late)}")
+            print_error(f"ddprobe: still being sent, and left alone: {', '.join(late)}")
 
     def _senders(self) -> list[Sender]:
         return [sender for sender in (self._metrics, self._events) if sender]
 
-    def _say_faults(self) -> None:
+    def _print_faults(self) -> None:
         for name, child in self._children.items():
             for fault in child.receive():
                 self._writing.add(name)
                 if fault:
-                    say(f"ddprobe: {name}: {fault}")
+                    print_error(f"ddprobe: {name}: {fault}")

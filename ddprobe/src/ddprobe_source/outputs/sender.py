@@ -8,11 +8,11 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ddprobe_source.host.child_task import ChildTask
-from ddprobe_source.host.state_dirs import say
+from ddprobe_source.host.state_dirs import print_error
 from ddprobe_source.judgement.record import ProbeError, UsageError
 from ddprobe_source.judgement.text import plain
 from ddprobe_source.options import Options, parse_value
-from ddprobe_source.outputs.aws import Caller, ask_metadata, call_aws, emf_line, put_events, put_metric_data
+from ddprobe_source.outputs.aws import Caller, call_aws, emf_line, put_events, put_metric_data, query_metadata
 from ddprobe_source.outputs.http_client import HttpClient
 
 SEND_S: Final = 15.0
@@ -53,7 +53,7 @@ class Sender:
             if not self._child.over and time.monotonic() < self._until_s:
                 return
             if not self._child.over:
-                say(f"ddprobe: {self.kind} not sent: no answer within {SEND_S:g} s")
+                print_error(f"ddprobe: {self.kind} not sent: no answer within {SEND_S:g} s")
             self._child.give_up()
             self._child = None
         if self._waiting and time.monotonic() - self._began_s >= self._every_s:
@@ -72,7 +72,7 @@ class Sender:
         if "fault" in frame:
             self._tries += 1
             self._caller = None
-            say(f"ddprobe: {self.kind} not sent: {frame['fault']}")
+            print_error(f"ddprobe: {self.kind} not sent: {frame['fault']}")
             if self.kind == "event" and self._tries < 5:  # noqa: PLR2004 - then newer ones matter more
                 for reading in self._sending:
                     if all(reading["path"] != other["path"] for other in self._waiting):
@@ -100,9 +100,9 @@ class Sender:
 
     def _send_signed(self, send: Callable[[object], None]) -> None:
         assert self._http is not None
-        caller = Caller(**self._caller) if self._caller else ask_metadata(self._http)
+        caller = Caller(**self._caller) if self._caller else query_metadata(self._http)
         if caller.expires < time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 300)):
-            caller = ask_metadata(self._http)
+            caller = query_metadata(self._http)
         send({"caller": vars(caller)})
         if self._options.region:
             caller = caller.replaced(region=self._options.region)

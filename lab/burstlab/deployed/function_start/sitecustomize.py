@@ -1,6 +1,6 @@
 """Lets a function of the local AWS start with the bytecode of an earlier start.
 
-The local AWS unpacks a function's code and layer anew for each cold start, so Python would compile all that
+The local AWS unpacks a function's code and layer again for each cold start, so Python would compile all that
 it imports each time: most of what a start takes. Here bytecode belongs to what a file is called within its
 archive and to what it says, in place of where and when it was unpacked.
 """
@@ -24,7 +24,7 @@ def _lasting_cache(path: str, *arguments: Any, **options: Any) -> str:
 
 
 def _stats_by_content(loader: SourceFileLoader, path: str) -> dict[str, Any]:
-    """What bytecode has to agree with: unpacked files are all of now, so their content tells them apart."""
+    """What bytecode has to agree with: unpacked files are all of now, so their content distinguishes them."""
     stats = dict(_path_stats(loader, path))
     return stats | {"mtime": crc32(loader.get_data(path))} if _UNPACKED in path else stats
 

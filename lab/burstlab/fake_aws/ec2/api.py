@@ -89,7 +89,7 @@ class Ec2Api:
         if self._fleet.settings.page_latency_s and "MaxResults" in parameters:
             time.sleep(self._fleet.settings.page_latency_s)
         with self._fleet.lock:
-            self._fleet.changes_in_progress()  # what is being modified is told as it is now
+            self._fleet.changes_in_progress()  # a volume being modified is shown as it is now
             if call.action == "ModifyVolume" and call.access_key in self._sessions:
                 check_modify_allowed(self._fleet, self._sessions[call.access_key], parameters)
             return ec2_response(call.action, self._run_idempotently(call.action, parameters))
