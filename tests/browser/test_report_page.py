@@ -195,7 +195,7 @@ def test_resources_injected_into_the_page_are_blocked(small_page):
         ("volume", "build-3", "ascending"),
         ("balance", "etcd-1", "ascending"),
         ("least", "etcd-1", "ascending"),
-        ("dry", "etcd-1", "ascending"),
+        ("empty", "etcd-1", "ascending"),
         ("drain", "ci-7", "descending"),
         ("gib", "web-6", "descending"),
         ("instance", "etcd-1", "ascending"),
@@ -209,8 +209,8 @@ def test_each_column_sorts_both_ways_with_unknown_values_last(small_page, column
     click(small_page, f"th[data-sort={column}] button")
     assert head.get_attribute("aria-sort") != order
     assert small_page.find_elements(By.CSS_SELECTOR, "th[data-sort]:not([aria-sort=none])") == [head]
-    if column in ("balance", "dry", "drain"):
-        assert volume_names(small_page)[-1] == "mute" or column == "dry"
+    if column in ("balance", "empty", "drain"):
+        assert volume_names(small_page)[-1] == "mute" or column == "empty"
 
 
 def test_the_filter_accepts_words_tags_levels_and_exclusions(small_page):
@@ -435,7 +435,7 @@ def test_an_unread_volume_is_not_a_gap_and_is_listed_first(browser, folder):
     assert "not read" in row
     banner = browser.find_element(By.CSS_SELECTOR, "[role=alert]")
     assert banner.is_displayed()
-    assert "This page is not whole. Not read: the picture of" in banner.text
+    assert "This page is incomplete. Not read: the picture of" in banner.text
 
 
 def test_of_crowded_events_the_newest_keep_their_letters(browser, folder):
@@ -571,7 +571,7 @@ def large_page(folder):
 
 SORTS = [
     f"document.querySelector('th[data-sort={column}] button').click();"
-    for column in ("volume", "balance", "dry", "mark", "level")
+    for column in ("volume", "balance", "empty", "mark", "level")
 ]
 FILTERS = (
     "const filter = document.getElementById('filter');"

@@ -198,7 +198,7 @@ def _format_with_utc(at: datetime, zone: tzinfo) -> str:
 
 def _describe_schedule(window: Window | None) -> str:
     if window is None:
-        return "none: volumes' tags name it, nobody has defined it; it can be started by hand"
+        return "none: tags of volumes name it, but it is not defined; it can be started by hand"
     if window.schedule is None:
         return "none: it is started by hand"
     return ", ".join(f"{key} {value}" for key, value in window.settings)

@@ -176,7 +176,7 @@ def test_a_watch_that_does_not_act_takes_nothing_from_the_stack(cli, lab, stack,
     result = cli.run("watch", *arguments)
 
     assert (
-        "stack: burstwatch is deployed and goes on by itself; this watch does not act, so it keeps a ledger"
+        "stack: burstwatch is deployed and works independently; this watch does not act, so it keeps a ledger"
         " of its own"
     ) in result.err
     assert "policy: /burstwatch/burstwatch/policy (stack burstwatch)" in result.err
@@ -257,7 +257,7 @@ def test_a_deleted_policy_is_a_usage_error_with_a_next_step(cli, lab, stack):
     assert result.code == 2
     assert single_error(result) == (
         "the policy of stack burstwatch is gone: neither /burstwatch/burstwatch/policy nor"
-        " /burstwatch/burstwatch/policy-pushed is there; put one in force with burstctl policy push FILE;"
+        " /burstwatch/burstwatch/policy-pushed is there; to put one in force, use burstctl policy push FILE;"
         " to go on with another: --policy FILE"
     )
 
@@ -287,10 +287,7 @@ def test_what_is_named_comes_before_the_stack(cli, lab, stack):
     result = cli.run("assess")
 
     assert f"ledger: sqlite:{cli.directory}/env (none yet)" in result.err
-    assert (
-        f"stack: burstwatch is deployed and does not hear of what is in this ledger; its own: {TABLE}"
-        in result.err
-    )
+    assert f"stack: burstwatch is deployed and does not read this ledger; its own: {TABLE}" in result.err
 
 
 def test_the_policy_here_does_not_count_where_a_stack_is_deployed(cli, lab, stack):

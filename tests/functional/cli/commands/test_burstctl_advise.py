@@ -101,7 +101,7 @@ def join_lines(text):
 def test_when_no_volume_would_need_burst_credits_any_more_advise_says_so(cli, lab):
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
-    assert "The honest answer is gp3, once, and you can uninstall us" in text
+    assert "Our recommendation is gp3, once, and you can uninstall us" in text
     assert "runbooks/MovingToGp3.md" in text
 
 
@@ -121,7 +121,7 @@ def test_while_some_volumes_are_unknown_advise_does_not_suggest_uninstalling(cli
     add_empty_volume(lab)
     add(lab, "other", size_gib=200, **facts)
     text = join_lines(cli.run("advise").out)
-    assert f"Keep the watch until all are judged: {why}" in text
+    assert f"Keep the watch until all have enough data: {why}" in text
     assert "uninstall" not in text
 
 
@@ -157,7 +157,7 @@ def test_one_volume_is_described_in_detail_with_a_command_to_paste(cli, lab):
     assert result.code == 0
     assert max(map(len, result.out.splitlines())) <= COLUMNS
     text = join_lines(result.out)
-    assert "Make it gp3 with 3,000 IOPS and 128 MiB/s, for good." in text
+    assert "Make it gp3 with 3,000 IOPS and 128 MiB/spermanently." in text
     assert "so its demand is unknown" in text
     assert "bucket empty for" in text
     assert "$10.00 -> $8.12 a month: $1.88 less" in text
@@ -242,7 +242,7 @@ def test_a_fleet_whose_advice_differs_from_its_alerts_says_so_below_the_table(cl
     assert same in join_lines(result.out)
     assert max(map(len, result.out.splitlines())) <= 80
     text = join_lines(cli.run("advise", volume_id).out)
-    assert "An alert asks for at least 3,000 IOPS and 128 MiB/s" in text
+    assert "An alert requests at least 3,000 IOPS and 128 MiB/s" in text
 
 
 def test_throughput_that_was_held_back_is_bought_with_room(cli, lab):
@@ -415,7 +415,7 @@ def test_an_unreadable_volume_fails_and_says_why_once(cli, lab):
     result = cli.run("advise")
     assert result.code == 1
     assert "1 volume in us-east-1" in result.out
-    assert "Keep the watch until all are judged: 2 unread" in join_lines(result.out)
+    assert "Keep the watch until all have enough data: 2 unread" in join_lines(result.out)
     [complaint] = result.error_lines
     assert "no advice on vol-" in complaint
 

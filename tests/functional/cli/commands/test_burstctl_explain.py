@@ -38,7 +38,7 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
         "41.0 % of 5,400,000 = 2,214,000 credits, lowest of the minute that ended 17:59 UTC, 60 s ago"
     )
     assert by_topic["Bound"] == (
-        "2,214,000 / (3,000 - 300) = 820 s, less the 60 s since the datapoint: not dry before 18:12 UTC"
+        "2,214,000 / (3,000 - 300) = 820 s, less the 60 s since the datapoint: not empty before 18:12 UTC"
     )
     assert by_topic["Estimate"].startswith(
         "2,214,000 / 900 = 2,460 s, less the 60 s: dry in 40 min (18:40 UTC)"
@@ -52,7 +52,7 @@ def test_the_arithmetic_of_a_draining_volume(cli, lab):
         " slack and acting, so it is looked at as often as possible"
     )
     assert by_topic["Next step"] == "you: flip it (mode is propose; ok before, now warning)"
-    assert by_topic["Ledger"] == "nothing is going on with this volume"
+    assert by_topic["Ledger"] == "there is no flip, hold or alert of this volume"
     assert "warning ends when the estimate is beyond 90 min" in by_topic["Next"]
 
 

@@ -331,7 +331,7 @@ def test_release_says_what_it_released_and_then_that_there_is_nothing(cli, lab):
 
     assert first.out.startswith(f"{volume_id}: released; it would have been on hold for 6 h (until")
     assert (second.code, second.out) == (0, "")
-    assert f"{volume_id}: nothing to release, there is no hold on it" in second.err
+    assert f"{volume_id}: there is no hold to release" in second.err
     assert cli.entry_kinds(volume_id) == ["held", "released"]
 
 
@@ -367,7 +367,7 @@ def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
     result = cli.run("release", volume_id)
 
     assert result.code == 0
-    assert result.out.startswith(f"{volume_id}: in our care again; somebody else had changed it, seen")
+    assert result.out.startswith(f"{volume_id}: managed again; someone else had changed it, seen")
     assert cli.entry_kinds(volume_id)[-1] == "released"
     assert "released by anna (user/moto): in our care again" in cli.run("history", volume_id).out
     assert cli.run("watch", "--act", "--once").code == 0

@@ -256,7 +256,7 @@ def test_missing_aws_data_is_reported_and_nothing_is_drawn(cli, lab, action):
         ("ci-7.pdf", "--to ci-7.pdf: the name must end in .png or .svg"),
         ("ci-7", "--to ci-7: the name must end in .png or .svg"),
         ("there.png", "--to there.png is a directory: name a file in it"),
-        ("nowhere/ci-7.png", "there is no directory nowhere; make it first"),
+        ("nowhere/ci-7.png", "there is no directory nowhere; create it first"),
     ],
 )
 def test_a_file_that_cannot_be_is_refused_before_aws_is_asked(cli, lab, name, message):

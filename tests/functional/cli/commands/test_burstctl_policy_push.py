@@ -75,7 +75,7 @@ def test_without_a_terminal_it_needs_yes_and_asks_aws_nothing_before(cli, lab, s
     result = push(cli)
 
     assert result.code == 2
-    assert single_error(result).startswith("there is no terminal to ask on: add --yes to do it, or --dry-run")
+    assert single_error(result).startswith("there is no terminal: add --yes to do it, or --dry-run")
     assert lab.faults.call_counts() == {}
     assert push(cli, "--yes").code == 0
 
@@ -296,7 +296,7 @@ def test_to_withdraw_takes_no_file(cli, lab, stack):
     result = push(cli, "policy.yaml", "--withdraw", "--yes")
 
     assert result.code == 2
-    assert "--withdraw takes the pushed policy back: leave out FILE." in result.err
+    assert "--withdraw withdraws the pushed policy: leave out FILE." in result.err
 
 
 def test_of_several_stacks_one_must_be_named(cli, lab, stack):
@@ -345,7 +345,7 @@ def test_nothing_to_push(cli, lab, stack):
     result = push(cli, "--yes")
 
     assert result.code == 2
-    assert single_error(result) == "there is nothing to push: name a FILE, here is no policy.yaml"
+    assert single_error(result) == "there is nothing to push: give a FILE; there is no policy.yaml here"
 
 
 def test_a_file_that_is_not_there(cli, lab, stack):
@@ -365,7 +365,7 @@ def test_what_others_push_in_the_meantime_is_not_overwritten(cli, lab, stack, be
 
     assert result.code == 1
     assert (
-        "burstctl: the policy of stack burstwatch was changed by somebody else meanwhile, nothing was done:"
+        "burstctl: the policy of stack burstwatch was changed by someone else, and nothing was done:"
         " look at it (burstctl policy show) and run again"
     ) in result.err
     assert (pushed_policy(lab) or "").endswith(other_policy)
@@ -426,7 +426,7 @@ def test_aws_may_refuse_to_list_stacks(cli, lab, stack):
 def test_a_stack_that_flips_nothing_says_so(cli, lab):
     deploy_stack(lab, flips=False)
 
-    assert "deployed with flips: false: it flips nothing, whatever the policy says" in push(cli, "--yes").err
+    assert "deployed with flips: false: it flips nothing, regardless of the policy" in push(cli, "--yes").err
 
 
 def test_it_is_one_object_in_json(cli, lab, stack):

@@ -373,20 +373,20 @@ def test_missing_data_is_a_fault_with_a_card(cli, lab, page):
     )
     cli.run("report", "--html", page)
     assert row_of(data_of(page), volume_id)["level"] == "fault"
-    assert "Nothing is seen to run dry, but 1 tells nothing" in visible_text(page)
+    assert "Nothing is expected to be empty, but 1 tells nothing" in visible_text(page)
 
 
 def test_an_empty_volume_in_modification_is_not_reported_as_safe(cli, lab, page):
     add_exhausted(lab, tags={"burstwatch:mode": "auto"})
     cli.run("watch", "--once", "--act")
     cli.run("report", "--html", page)
-    assert "Nothing else is seen to run dry, but 1 is being changed" in visible_text(page)
+    assert "Nothing else is expected to be empty, but 1 is being changed" in visible_text(page)
 
 
 def test_an_empty_region_is_a_page_as_well(cli, lab, page):
     result = cli.run("report", "--html", page)
     assert result.code == 0
-    assert "Nothing runs dry" in visible_text(page)
+    assert "Nothing will be empty" in visible_text(page)
     assert "0 volumes" in visible_text(page)
 
 

@@ -343,7 +343,7 @@ def test_a_port_that_is_taken_is_a_usage_error_before_aws_is_asked_anything(cli,
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0 is any that is free"
+        f"burstctl: port {port} at 127.0.0.1 is taken: give another --metrics-port; 0: any free port"
     ]
     assert not lab.faults.call_counts()
 
@@ -361,7 +361,7 @@ def test_an_address_of_another_machine_is_a_usage_error(cli, lab, address, monke
 
     assert result.code == 2
     assert result.error_lines == [
-        f"burstctl: --metrics-address {address!r} is no address of this machine: leave it out for 127.0.0.1"
+        f"burstctl: --metrics-address {address!r} is not an address of this machine: omit it for 127.0.0.1"
     ]
 
 

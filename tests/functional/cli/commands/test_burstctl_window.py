@@ -188,7 +188,7 @@ def test_a_window_for_nobody_can_be_started_and_says_so(cli, lab):
     result = cli.run("window", "start", "manual", "--yes")
 
     assert result.code == 0
-    assert "no volume that it holds for lives on credits: it moves none" in normalised_output(result)
+    assert "none of its volumes depends on credits, so it moves none" in normalised_output(result)
     assert "watchdog" not in result.err
 
 

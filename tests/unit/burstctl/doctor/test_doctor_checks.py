@@ -86,7 +86,7 @@ def test_a_check_that_hangs_is_abandoned_and_hides_no_other():
     assert result["fine"] == [ok("fine")]
     (given_up,) = result["hangs"]
     assert (given_up.verdict, given_up.trouble) == (Verdict.BROKEN, Trouble.FAILED)
-    assert given_up.summary == "it did not end within 0 s"
+    assert given_up.summary == "it did not finish within 0 s"
     never.set()
 
 
@@ -110,7 +110,7 @@ def test_a_shared_failure_is_reported_by_its_owner_alone():
     result = run_all_checks(a_check("owner", ask), a_check("other", ask))
 
     assert result["owner"][0].verdict is Verdict.BROKEN
-    assert result["other"] == [skipped("not known, because of what is said at owner")]
+    assert result["other"] == [skipped("unknown; see owner")]
 
 
 def test_a_check_of_a_stack_is_skipped_where_there_is_none():
@@ -561,7 +561,7 @@ def test_equal_findings_are_merged_with_all_their_subjects():
 
     lines = to_plain_text(to_lines(checked)).split("\n")
 
-    assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To mend it: wait"]
+    assert lines == ["BROKEN   one, two", "    ec2:A, ec2:B, ec2:C: no answer", "    To fix it: wait"]
     assert describe_totals(checked) == "3 broken"
 
 
