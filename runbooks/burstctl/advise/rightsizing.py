@@ -174,7 +174,7 @@ class Advice:
 
     @property
     def usd_more_on_io2(self) -> float | None:
-        """The additional cost of io2 for a critical volume, in dollars a month; None if io2 is not an option."""
+        """The additional cost of io2 for a critical volume, dollars a month; None if io2 is not an option."""
         io2 = self.options.get(VolumeType.IO2)
         is_not_io2 = self.target.volume_type is not VolumeType.IO2
         if not self.inputs.is_critical or io2 is None or io2.shortfall is not None or not is_not_io2:

@@ -99,8 +99,8 @@ def credit_reset(options: Options, *, abandon: bool, **values: Any) -> ExitCode:
     """Measure the burst balance of a volume before and after a modification from gp2 to io1 and back.
 
     It is not documented whether the balance is kept, refilled, reset or emptied. Use a volume that may lose
-    its burst. It is put on hold, modified, left for as long as it takes to distinguish the answers, and returned.
-    The datapoints after that may show the answer, and a report that can be shared explains why.
+    its burst. It is put on hold, modified, left for as long as the answers require, and returned. The
+    datapoints after that may show the answer, and a report that can be shared explains why.
 
     It takes an hour or more. After Ctrl-C or a crash, the same command resumes it.
 

@@ -320,7 +320,7 @@ def _advice(hypothesis: Hypothesis, size_gib: int) -> str:
         return f"let it refill first, at {rate:.2f} % a minute"
     if hypothesis is Hypothesis.RESET:
         return (
-            f"its size earns {rate:.2f} % a minute: start with a lower balance, stay shorter, or use a smaller"
-            " volume"
+            f"its size earns {rate:.2f} % a minute: start with a lower balance, stay shorter, or"
+            " use a smaller volume"
         )
     return f"with datapoints good to {NOISE_PCT:g} % that takes more than {format_duration(MAX_AWAY_S)} here"

@@ -243,9 +243,9 @@ def _times_document(times: ModificationTimes | None) -> "ModificationTimesDocume
 
 
 _METHOD: Final = (
-    "For each answer, the minimum and maximum credits of the bucket were computed. Before the volume left gp2",
-    "and after it returned, it earned its baseline, and each operation used a credit. It is unknown when in each",
-    "modification this stopped or resumed. The tolerances are any moment of the period of a datapoint, and",
+    "For each answer, the minimum and maximum credits of the bucket were computed. Before it left gp2,",
+    "and after it returned, it earned its baseline, and each operation used a credit. When exactly this",
+    "stopped and resumed is unknown. The tolerances are any moment of the period of a datapoint, and",
     "",
     f"- {NOISE_PCT:g} % of the bucket for rounding,",
     f"- {EARNING_ERROR * 100:g} % of what is earned,",

@@ -249,7 +249,7 @@ def test_it_drains_dangerously_below_half(least_pct, danger):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"usage": an_empty_bucket_usage()}, "It lives on credits: they were spent for 24 h 00 min."),
+        ({"usage": an_empty_bucket_usage()}, "It depends on credits: they were exhausted for 24 h 00 min."),
         (
             {"usage": None, "size_gib": 1},
             "It has too little data, and no other type that is as fast costs less.",

@@ -398,7 +398,7 @@ def test_one_tick_may_be_lost_and_the_next_be_late(kind, age_s, is_stacks, verdi
 @pytest.mark.parametrize(
     ("mode", "flips", "verdict", "message"),
     [
-        (ModePolicy(), True, Verdict.OK, "flipped before they run dry"),
+        (ModePolicy(), True, Verdict.OK, "flipped before they are empty"),
         (ModePolicy(highest=Mode.PROPOSE), True, Verdict.WARNING, "mode.highest is propose"),
         (ModePolicy(), False, Verdict.WARNING, "without flips"),
         (ModePolicy(), None, Verdict.SKIPPED, "no stack is known that would flip them"),

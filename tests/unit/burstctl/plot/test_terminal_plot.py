@@ -233,8 +233,8 @@ def test_a_forecast_of_days_carries_its_day():
     # 0.05 % a minute: 97.05 % last 1,941 minutes
     slow = falling("09:00", 100, 0.05, 60)
     plotted = plotted_of(a_history(slow), start="09:00", now="10:00")
-    assert describe_forecast_cone(plotted.timeline)[:2] == ["dry in 32 h", "(18:21 Sat)"]
-    assert describe_state(plotted).endswith(", dry in 32 h (18:21 Sat) UTC")
+    assert describe_forecast_cone(plotted.timeline)[:2] == ["empty in 32 h", "(18:21 Sat)"]
+    assert describe_state(plotted).endswith(", empty in 32 h (18:21 Sat) UTC")
 
 
 def test_a_bound_that_is_more_than_a_day_away_carries_its_day():
