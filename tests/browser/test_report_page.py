@@ -159,8 +159,8 @@ def open_first(browser):
 
 
 def test_urgent_volumes_come_first_and_the_heading_summarises_them(small_page):
-    assert text_of(small_page, "h1") == "1 volume is dry, 2 more run dry soon, 1 tells nothing"
-    assert text_of(small_page, ".next").startswith("Next: ci-7, dry in ")
+    assert text_of(small_page, "h1") == "1 volume is empty, 2 more will be empty soon, 1 has no data"
+    assert text_of(small_page, ".next").startswith("Next: ci-7, empty in ")
     cards = [element.text for element in small_page.find_elements(By.CSS_SELECTOR, ".card h3")]
     assert cards == ["etcd-1", "ci-7", "build-3", "mute"]
     assert volume_names(small_page) == ["etcd-1", "ci-7", "build-3", "mute", "web-5", "web-6"]
@@ -325,7 +325,7 @@ def test_a_chart_never_bridges_a_gap_and_shows_the_forecast(browser, folder):
     assert len(browser.find_elements(By.CSS_SELECTOR, f"{large} .fan .bound")) == 1
     text = browser.find_element(By.CSS_SELECTOR, large).get_attribute("aria-label")
     assert text.startswith("Burst balance, 19 Nov 12:00 to 20 Nov 12:00 UTC: from 100 to 20.5 per cent")
-    assert "dry: in " in text
+    assert "empty: in " in text
 
 
 def test_a_chart_shows_values_on_hover_and_with_the_arrow_keys(browser, folder):
@@ -464,7 +464,7 @@ def test_without_javascript_the_page_still_shows_the_essentials(browser, folder)
     text = text_of(browser, "body")
     assert "need JavaScript" in text
     for part in (
-        "1 volume is dry",
+        "1 volume is empty",
         "ci-7",
         "(12:0",
         "burstctl flip",

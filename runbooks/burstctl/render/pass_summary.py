@@ -94,7 +94,7 @@ def print_holds(holds: Iterable[Hold], now_s: float, volume_ids: Collection[str]
 def describe_hold(hold: Hold, now_s: float) -> str:
     """Who holds what, for how long and why."""
     subject = "everything" if hold.volume_id is None else hold.volume_id
-    return f"{subject} is on hold {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
+    return f"{subject} is kept as it is {format_until(hold.until_s, now_s)}, by {hold.by}: {hold.reason}"
 
 
 def _format_outcome_counts(report: PassReport) -> str:

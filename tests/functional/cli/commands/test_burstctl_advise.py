@@ -86,7 +86,7 @@ def test_the_fleet_table_fits_80_columns_with_empty_volumes_first_then_by_dollar
     assert [line[:21] for line in lines if line.startswith("vol-")] == [dry, large, small, stays]
     assert lines[0].split() == ["VOLUME", "NOW", "ADVISED", "$/MONTH"]
     assert lines[1].split() == [dry, "gp2", "100", "GiB", "gp3", "3,000", "IOPS", "128", "MiB/s", "-1.88"]
-    assert lines[2].split()[:2] == ["ci-7", "dry"]
+    assert lines[2].split()[:2] == ["ci-7", "empty"]
     assert "14.0 days seen: good" in lines[2]
     assert lines[3].endswith("gp3 3,000 IOPS 250 MiB/s   -35.00")
     assert lines[7].endswith("stay                         0.00")
@@ -175,7 +175,7 @@ def test_a_flipped_volume_is_advised_on_as_well_and_kept(cli, lab):
     assert advice["now"]["volume_type"] == "gp3"
     assert advice["flipped_from"] == {"volume_type": "gp2", "iops": None, "throughput_mib_s": None}
     text = join_lines(cli.run("advise", empty_id).out)
-    assert "Keep it gp3 with 3,000 IOPS and 128 MiB/s for good." in text
+    assert "Keep it gp3 with 3,000 IOPS and 128 MiB/s permanently." in text
     assert f"burstctl flip {empty_id}" in text
 
 
@@ -466,7 +466,7 @@ def test_a_type_without_advice_is_named(cli, lab):
 def test_a_managed_volume_is_left_to_its_manager(cli, lab):
     managed = add_empty_volume(lab, managed_by="eks.amazonaws.com")
     text = cli.run("advise", managed).out
-    assert "Change it where eks.amazonaws.com is told what it shall be." in text
+    assert "Change its definition in eks.amazonaws.com." in text
     assert "burstctl flip" not in text
 
 

@@ -277,11 +277,11 @@ def test_the_experiment_is_refused_when_it_would_do_harm_or_be_inconclusive(cli,
         ),
         set_up_volume(lab, 5, size_gib=900, **(late | quarter)): (
             "would_not_tell",
-            "begin lower, stay shorter, or take a smaller",
+            "start with a lower balance, stay shorter",
         ),
         set_up_volume(lab, 40, tags={"burstwatch:critical": "true"}, **late): (
             "critical",
-            "nobody would miss",
+            "use a less important volume",
         ),
         set_up_volume(lab, 70, load="steady:1500", **late): ("alert", "an alert is going on, warning"),
         set_up_volume(lab, 40, attached=False, **late): ("no_data", "detached"),
@@ -552,7 +552,7 @@ def test_an_external_change_ends_the_experiment_and_is_respected(cli, lab, fake_
     result = cli.run(*COMMAND, volume_id, "--yes")
 
     assert result.code == 1
-    assert "no answer: somebody else" in result.err
+    assert "no answer: someone else" in result.err
     assert result.out.rpartition("\n\n")[2].splitlines()[-1]
     assert modification_targets(lab, volume_id) == ["io1", "gp2"]
     assert holds(cli) == []
@@ -817,7 +817,7 @@ def test_after_an_external_change_the_output_says_what_the_volume_is_and_how_to_
 
     text = " ".join(result.out.rpartition("\n\n")[2].split())
     assert result.code == 1
-    assert "It is io1 with 4,000 IOPS now, and nobody brings it home by itself" in text
+    assert "It is io1 with 4,000 IOPS now, and it is not returned automatically" in text
     assert f"burstctl flip-back {volume_id}" in text
     assert holds(cli) == []
 
@@ -829,6 +829,6 @@ def test_an_ignored_volume_is_refused_by_that_name(cli, lab):
 
     assert result.code == 1
     assert result.error_lines == [
-        f"burstctl: {volume_id} is tagged burstwatch:ignore, so nobody looks at it: take the tag away, or"
-        " take another volume"
+        f"burstctl: {volume_id} is tagged burstwatch:ignore, so it is not watched: remove the tag, or use"
+        " another volume"
     ]

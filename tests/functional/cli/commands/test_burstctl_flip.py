@@ -258,7 +258,7 @@ def test_control_c_while_aws_is_asked_points_to_the_ledger(cli, lab, monkeypatch
     result = cli.run("flip", volume_id, "--yes")
 
     assert result.code == 130
-    assert "interrupted: what AWS was asked for is in the ledger (burstctl history)" in result.err
+    assert "interrupted: requests sent to AWS are in the ledger (burstctl history)" in result.err
     assert cli.entry_kinds(volume_id) == ["intent"]
 
 
@@ -318,7 +318,7 @@ def test_an_exhausted_volume_gets_what_it_had_while_it_had_credits(cli, lab):
             ["--override", "fear", "--reason", "x"],
             "'fear' is not a valid guard; these can be overridden: not_opted_in,",
         ),
-        (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, nobody can"),
+        (["--override", "aws_quota", "--reason", "x"], "AWS itself refuses for aws_quota, so it cannot be"),
         (["--override", "no_change_needed", "--reason", "x"], "it would use up a modification for nothing."),
         (["--reason", " \n"], "it is empty: give a reason that others will understand."),
         (["--reason", "x" * 201], "it is longer than 200 characters."),
@@ -615,10 +615,10 @@ def test_a_flip_in_progress_is_reported_and_not_priced_as_a_change(cli, lab):
     assert (early.code, second_result.code) == (4, 4)
     early_words, again_words = (" ".join(result.out.split()) for result in (early, second_result))
     target = "gp3 with 3,000 IOPS and 128 MiB/s"
-    by = "asked for by anna (user/moto) 1 min ago (18:00 UTC)"
+    by = "requested by anna (user/moto) 1 min ago (18:00 UTC)"
     assert f"Now on its way to {target}, {by}" in early_words
     assert f"when it is done, burstctl flip-back {volume_id} makes it gp2 again" in early_words
-    assert "Now on its way back to gp2 already, asked for by anna (user/moto) " in again_words
+    assert "Now on its way back to gp2 already, requested by anna (user/moto) " in again_words
     for result, words in ((early, early_words), (second_result, again_words)):
         assert "Refused modification_in_progress: a modification of it is " in words
         assert not [
@@ -683,7 +683,7 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
 
     assert result.code == 0
     text = " ".join(result.out.split())
-    assert "Change only how long; so far it stays, asked for by anna (user/moto) " in text
+    assert "Change only how long; so far it stays, requested by anna (user/moto) " in text
     assert "It is gp3 with 3,000 IOPS and 128 MiB/s already, by its flip: no request to AWS." in text
     assert "1 volume: 0 to be modified, 1 kept as it is" in text
     assert "Quota" not in text
@@ -699,7 +699,7 @@ def test_a_volume_already_on_the_requested_target_is_only_extended(cli, lab):
     assert "until 2026-11-21T01:00:00Z, asked for by anna (user/moto) INC-7" in story
     second_result = " ".join(cli.run("flip", volume_id, "--for", "9h", "--dry-run").out.split())
     assert (
-        "only how long; so far for 6 h (until 01:00 Sat UTC), asked for by anna (user/moto) " in second_result
+        "only how long; so far for 6 h (until 01:00 Sat UTC), requested by anna (user/moto) " in second_result
     )
 
 

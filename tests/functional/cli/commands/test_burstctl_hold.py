@@ -236,7 +236,7 @@ def test_a_release_gives_up_what_cannot_be_read_and_its_history_keeps_it(cli, la
     assert 'gave up its state in the ledger, which could not be read; it began with: {"x' in story
     assert "its hold is lifted" not in story
     assert cli.run("watch", "--once").code == 3
-    assert "nothing to release" in cli.run("release", volume_id).err
+    assert "there is no hold to release" in cli.run("release", volume_id).err
 
 
 def test_an_entry_of_a_later_version_is_left_out_and_said(cli, lab):
@@ -369,7 +369,7 @@ def test_release_takes_an_externally_changed_volume_back_into_care(cli, lab):
     assert result.code == 0
     assert result.out.startswith(f"{volume_id}: managed again; someone else had changed it, seen")
     assert cli.entry_kinds(volume_id)[-1] == "released"
-    assert "released by anna (user/moto): in our care again" in cli.run("history", volume_id).out
+    assert "released by anna (user/moto): managed again" in cli.run("history", volume_id).out
     assert cli.run("watch", "--act", "--once").code == 0
     assert count_modify_calls(lab) == 2
 
@@ -413,7 +413,7 @@ def test_a_release_that_meets_a_conflict_is_retried(cli, lab, monkeypatch):
         ledger.commit([Change(volume_id=volume_id, expected_revision=None, state=contested)], channels=[])
     monkeypatch.setattr(SqliteLedger, "commit", commit)
 
-    assert "in our care again" in cli.run("release", volume_id).out
+    assert "managed again" in cli.run("release", volume_id).out
 
     with cli.open_ledger() as ledger:
         assert ledger.states()[volume_id].modifications.contested_at_s is None

@@ -384,7 +384,7 @@ def test_two_first_pushes_at_the_same_moment_are_one(cli, lab, stack, monkeypatc
     result = push(cli, "--yes")
 
     assert result.code == 1
-    assert "was changed by somebody else meanwhile, nothing was done" in single_error(result)
+    assert "was changed by someone else, and nothing was done" in single_error(result)
     assert (pushed_policy(lab) or "").endswith(THIRTY)
 
 
@@ -397,7 +397,9 @@ def test_a_concurrent_second_push_is_reported(cli, lab, stack, monkeypatch):
 
     result = push(cli, "--yes")
 
-    assert single_error(result).startswith("somebody else pushed at the same moment: see which one counts")
+    assert single_error(result).startswith(
+        "someone else pushed at the same moment: to see which one is in force"
+    )
 
 
 @pytest.mark.parametrize("arguments", [["--yes"], ["--withdraw", "--yes"]])

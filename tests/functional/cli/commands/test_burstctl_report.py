@@ -108,8 +108,8 @@ def test_the_urgent_are_reported_first_with_what_to_do(cli, lab, page):
     cli.run("report", "--html", page)
 
     page_text = visible_text(page)
-    assert "1 volume is dry, 2 more run dry soon" in page_text
-    assert "Next: ci-7, dry in 10 min (18:10), not before 18:10 UTC" in page_text
+    assert "1 volume is empty, 2 more will be empty soon" in page_text
+    assert "Next: ci-7, empty in 10 min (18:10), not before 18:10 UTC" in page_text
     places = [page_text.index(f" {name} ") for name in ("etcd-1", "ci-7", "build-3")]
     assert places == sorted(places)
     assert f"burstctl flip {critical} --region us-east-1 --to gp3" in page_text

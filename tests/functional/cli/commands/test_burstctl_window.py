@@ -58,7 +58,7 @@ def test_every_window_is_listed_on_its_own_clocks_and_in_utc(cli, lab):
         " to Fri 2026-11-20 23:00 Europe/Berlin (2026-11-20T22:00:00Z)"
     ) in normalised_output(result)
     assert (
-        "Volumes holds for 2, of which 1 lives on credits or did; moved up to 65 min before a start"
+        "Volumes holds for 2, of which 1 depends on credits or did; moved up to 65 min before a start"
     ) in normalised_output(result)
     assert "Next Fri 2026-11-27 00:00 America/New_York (2026-11-27T05:00:00Z)" in normalised_output(result)
     assert "manual Now does not run Schedule none: it is started by hand" in normalised_output(result)
