@@ -207,8 +207,8 @@ def _describe_schedule(window: Window | None) -> str:
 def _describe_volumes(snapshot: WindowSnapshot) -> str:
     total, flippable_count = len(snapshot.volumes), len(snapshot.flippable)
     text = (
-        f"holds for {total}, of which {flippable_count} live{'s' if flippable_count == 1 else ''} on credits"
-        " or did"
+        f"holds for {total}, of which {flippable_count} depend{'s' if flippable_count == 1 else ''} on"
+        " credits or did"
     )
     return f"{text}; moved up to {format_duration(snapshot.lead.total_seconds())} before a start"
 
