@@ -96,7 +96,7 @@ def test_a_hold_reaches_the_deployed_watchdog(cli, lab, stack):
     result = place_hold(cli, volume_id)
 
     assert result.code == 0
-    assert "does not hear of it" not in result.err
+    assert "does not see" not in result.err
     [hold] = stack.holds(lab.clock.now_s())
     assert (hold.volume_id, hold.reason, hold.by) == (volume_id, "INC-42", "anna (user/moto)")
     assert cli.run("release", volume_id).code == 0
@@ -332,7 +332,7 @@ def test_when_stacks_cannot_be_listed_the_file_is_used_and_that_is_reported(
 
     assert result.code == 0
     assert result.err.startswith(
-        "stack: whether one is deployed is not known; if one is, it does not hear of what is done here"
+        "stack: whether one is deployed is not known; if one is, it does not see what is done here"
         " (--ledger dynamodb:TABLE names the ledger of one): ssm:GetParametersByPath failed"
     )
     assert message in result.err
@@ -355,7 +355,7 @@ def test_a_hold_that_might_not_reach_the_stack_is_not_placed(cli, lab, stack, ta
     assert text.count("so this hold might not reach it. Nothing was held.") == 1
     assert "cause: " in text
     assert "fix: remove the cause; or name the ledger, --ledger dynamodb:TABLE" in text
-    assert "does not hear" not in text
+    assert "does not see" not in text
     refusal = result.err[result.err.index("burstctl: ") :].splitlines()
     assert max(map(len, refusal)) <= 80
     assert stack.holds(lab.clock.now_s()) == []

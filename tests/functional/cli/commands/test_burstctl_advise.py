@@ -101,13 +101,13 @@ def join_lines(text):
 def test_when_no_volume_would_need_burst_credits_any_more_advise_says_so(cli, lab):
     add_empty_volume(lab)
     text = join_lines(cli.run("advise").out)
-    assert "Our recommendation is gp3, once, and you can uninstall us" in text
+    assert "Our recommendation is gp3, once, and you can uninstall burstwatch" in text
     assert "runbooks/MovingToGp3.md" in text
 
 
 def test_when_no_volume_needs_burst_credits_already_advise_says_so(cli, lab):
     add(lab, "stays", size_gib=200)
-    assert "there is nothing to watch, you can uninstall us" in join_lines(cli.run("advise").out)
+    assert "there is nothing to watch; uninstall burstwatch" in join_lines(cli.run("advise").out)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_one_volume_is_described_in_detail_with_a_command_to_paste(cli, lab):
     assert result.code == 0
     assert max(map(len, result.out.splitlines())) <= COLUMNS
     text = join_lines(result.out)
-    assert "Make it gp3 with 3,000 IOPS and 128 MiB/spermanently." in text
+    assert "Make it gp3 with 3,000 IOPS and 128 MiB/s permanently." in text
     assert "so its demand is unknown" in text
     assert "bucket empty for" in text
     assert "$10.00 -> $8.12 a month: $1.88 less" in text
@@ -235,7 +235,7 @@ def test_throughput_that_was_seen_to_be_little_is_not_bought(cli, lab):
 
 def test_a_fleet_whose_advice_differs_from_its_alerts_says_so_below_the_table(cli, lab):
     volume_id = add(lab, "web", size_gib=100)
-    same = "An alert may ask for other numbers"
+    same = "An alert may request other numbers"
     assert same not in join_lines(cli.run("advise").out)
     put_throughput(lab, volume_id, 40)
     result = cli.run("advise")
@@ -364,14 +364,14 @@ def test_the_definition_is_data_alone(cli, lab, kind, line):
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["--iac", "terraform"], "--iac is about volumes that you name"),
-        (["--csv", "--json"], "exclude each other"),
-        ([VOLUME_ARGUMENT, "--csv", "--iac", "cdk"], "exclude each other"),
+        (["--iac", "terraform"], "--iac needs the volumes"),
+        (["--csv", "--json"], "are mutually exclusive"),
+        ([VOLUME_ARGUMENT, "--csv", "--iac", "cdk"], "are mutually exclusive"),
         (["--days", "0"], "0 is not in the range 1<=x<=62"),
         (["--days", "63"], "63 is not in the range"),
         (["--percentile", "101"], "101"),
         (["--iac", "pulumi"], "'pulumi' is not one of"),
-        (["vol-1"], "is no volume id"),
+        (["vol-1"], "is not a valid volume ID"),
     ],
 )
 def test_usage_errors_are_reported_before_anything_is_read(cli, lab, arguments, why):
@@ -387,7 +387,7 @@ def test_reads_over_five_dollars_need_confirmation(cli, lab, monkeypatch):
     result = cli.run("advise")
     assert result.code == 2
     assert "reading the history of 2 volumes costs $0.00" in result.err
-    assert "add --yes to read it, or name some of the volumes" in result.err
+    assert "Add --yes to read it, or name some of the volumes" in result.err
     assert "GetMetricData" not in lab.faults.call_counts()
     assert cli.run("advise", "--yes").code == 0
 

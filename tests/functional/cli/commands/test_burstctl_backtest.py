@@ -201,7 +201,7 @@ def test_all_shows_volumes_without_events_too(cli, lab):
     calm = add(lab, "calm")
     out = cli.run("backtest", "--days", "1", "--all").out
     assert f"\n{calm}" in out
-    assert "calm, 100 GiB: nothing to tell" in out
+    assert "calm, 100 GiB: no events" in out
 
 
 def test_one_volume_is_shown_with_its_history_line_by_line(cli, lab):
@@ -550,8 +550,8 @@ GOOD = "2026-11-20T10:00:00Z,100,5,5,100"
         (table_rows(GOOD.replace("5,100", "5,2000")), "a gp2 of 2,000 GiB cannot run out of credits"),
         (table_rows(GOOD, GOOD.replace("10:00", "11:00")), "its rows are 60 minutes apart or more"),
         (table_rows("2026-11-20T10:00:00Z,,5,5,100"), "every burst_balance_pct is empty"),
-        (b"\xff\xfet\x00i\x00m\x00e\x00", "it is not text in UTF-8"),
-        (table_rows(GOOD).encode() + b"\xff\n", "it is not text in UTF-8"),
+        (b"\xff\xfet\x00i\x00m\x00e\x00", "it is not UTF-8 text"),
+        (table_rows(GOOD).encode() + b"\xff\n", "it is not UTF-8 text"),
         (table_rows(GOOD) + '2026-11-20T10:01:00Z,"100,5\n', "it is no CSV"),
     ],
     ids=lambda value: None if isinstance(value, bytes) or "\n" in value else value[:40],

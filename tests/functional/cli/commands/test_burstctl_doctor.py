@@ -135,7 +135,7 @@ def test_a_volume_that_opted_in_and_may_not_be_modified(cli):
 
         finding = single_finding(result, "permissions", "ec2:ModifyVolume")
         assert (finding["verdict"], result.code) == ("warning", 3)
-        assert "says AWS to a dry run; it is needed for burstctl flip, and watch --act" in finding["seen"]
+        assert "according to a dry run; it is needed for burstctl flip, and watch --act" in finding["seen"]
         assert modification_targets(lab, volume_id) == []
 
 

@@ -287,7 +287,7 @@ def test_the_alert_targets_of_a_function_with_hidden_settings_are_unknown(cli, l
     result = cli.run("doctor", "--json")
 
     assert single_finding(result, "subscriptions")["verdict"] == "skipped"
-    assert "its settings were not seen" in single_finding(result, "subscriptions")["seen"]
+    assert "its settings could not be read" in single_finding(result, "subscriptions")["seen"]
     assert single_finding(result, "slack")["seen"] == (
         "whether the stack notifies Slack is unknown; see functions"
     )

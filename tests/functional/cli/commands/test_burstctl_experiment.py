@@ -470,7 +470,7 @@ def test_abandoning_flips_back_at_once_and_gives_no_answer(cli, lab, fake_sleep)
     assert report_files(cli) == []
     assert holds(cli) == []
     assert cli.run(*COMMAND, volume_id, "--abandon").code == 0
-    assert "nothing to abandon" in cli.run(*COMMAND, volume_id, "--abandon").err
+    assert "there is no experiment to abandon" in cli.run(*COMMAND, volume_id, "--abandon").err
 
 
 def test_abandoning_while_flipping_waits_for_aws_and_then_flips_back(cli, lab, fake_sleep):
@@ -624,7 +624,7 @@ def test_without_datapoints_after_the_return_the_result_is_reported_as_unclear(c
     assert result.document["because"] == [
         "0 datapoints from after the return are there, and at least 3 over 15 min are wanted."
     ]
-    assert "**Unclear. The datapoints do not tell which" in report_files(cli)[0].read_text()
+    assert "**Unclear. The datapoints do not show which" in report_files(cli)[0].read_text()
     assert holds(cli) == []
 
 
@@ -789,7 +789,7 @@ def test_every_ending_says_where_the_volume_is_and_how_to_continue(cli, lab, fak
     text = " ".join(result.err.split())
     assert result.code == 1
     assert result.error_lines == ["burstctl: the disk is full"]
-    assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to go on" in text
+    assert f"it stopped here: {volume_id} is to become io1 with 3,000 IOPS; run it again to resume" in text
     assert f"burstctl experiment credit-reset {volume_id}" in text
 
 

@@ -218,7 +218,7 @@ def test_an_ignored_volume_is_drawn_and_not_judged(cli, lab):
 @pytest.mark.parametrize(
     ("facts", "message"),
     [
-        ({"volume_type": "gp3"}, "is gp3 and was nothing else in the last 6h: it has no burst credits"),
+        ({"volume_type": "gp3"}, "is gp3 and had no other type in the last 6h: it has no burst credits"),
         ({"attached": False}, "has no datapoint of"),
     ],
 )

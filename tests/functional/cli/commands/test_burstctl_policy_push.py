@@ -133,7 +133,7 @@ def test_another_opt_in_tag_than_the_stacks_is_refused(cli, lab, stack):
     assert result.code == 2
     assert single_error(result) == (
         "policy.yaml: mode.opt_in_tag is 'team:watch=yes', and the stack burstwatch was deployed to modify"
-        " only volumes tagged 'burstwatch:mode=auto': its permissions were made from that; to change the tag,"
+        " only volumes tagged 'burstwatch:mode=auto': its permissions depend on that. To change the tag,"
         " deploy the stack with this policy (cdk deploy)"
     )
     assert writes(lab) == set()
@@ -190,8 +190,8 @@ def test_it_warns_where_the_one_in_force_was_pushed_over_another_deploy(cli, lab
     assert f"{PARAMETER} (pushed 2026-11-20T18:00:00Z by anna (user/moto))" in " ".join(result.out.split())
     assert "  levels.warning_within: 45m -> 30m\n" in result.out
     assert (
-        "careful: the policy in force was pushed over another deployed one than today's, which is of"
-        " 2026-11-20T19:00:00Z: what that deploy changed is not in force; to see it:"
+        "careful: the policy in force was pushed before the deployment of 2026-11-20T19:00:00Z,"
+        " which changed the deployed policy. That change is not in force; to see it:"
         " burstctl policy push --withdraw --dry-run"
     ) in result.err
     assert f"sha256:{sha256(deployed.encode()).hexdigest()}\n" in (pushed_policy(lab) or ""), (

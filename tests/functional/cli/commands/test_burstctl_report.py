@@ -216,7 +216,7 @@ def test_what_could_be_saved_is_said_apart_from_what_was(cli, lab, page):
     add_calm(lab)
     cli.run("report", "--html", page)
     # gp2 of 100 GiB 10.00, gp3 with 128 MiB/s 8.12
-    assert "Not saved yet: $1.88 a month, which 1 of 1 gp2 volume would cost less" in visible_text(page)
+    assert "Not saved yet: $1.88 a month for 1 of 1 gp2 volume. They would cost less" in visible_text(page)
     assert "Saved" not in visible_text(page)
 
 
@@ -373,7 +373,7 @@ def test_missing_data_is_a_fault_with_a_card(cli, lab, page):
     )
     cli.run("report", "--html", page)
     assert row_of(data_of(page), volume_id)["level"] == "fault"
-    assert "Nothing is expected to be empty, but 1 tells nothing" in visible_text(page)
+    assert "Nothing is expected to be empty, but 1 has no data" in visible_text(page)
 
 
 def test_an_empty_volume_in_modification_is_not_reported_as_safe(cli, lab, page):

@@ -383,7 +383,7 @@ def test_invalid_option_combinations_are_usage_errors(cli, lab, arguments, messa
 def test_beyond_loopback_it_says_that_names_can_be_read(cli, lab):
     add_calm(lab)
     text = cli.run("watch", "--passes", "1", "--metrics-port", "0", "--metrics-address", "0.0.0.0").err
-    assert "whoever reaches this address reads the names of your volumes" in text
+    assert "anyone who can reach this address can read the names of your volumes" in text
 
 
 def test_an_error_in_the_exporter_does_not_end_the_watch(cli, lab, monkeypatch):

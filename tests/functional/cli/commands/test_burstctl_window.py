@@ -108,7 +108,7 @@ def test_a_window_started_by_hand_moves_its_volumes_at_the_next_pass_and_stopped
 
     assert result.code == 0
     assert "window release runs from now on, for 4 h (until 22:00 UTC)" in normalised_output(result)
-    assert "moved by a watchdog that may act" in result.err
+    assert "moved only by a watchdog that may act" in result.err
     assert count_modify_calls(lab) == 0, "the command itself modifies nothing"
     assert cli.run("watch", "--act", "--once").code == 0
     assert modification_targets(lab, volume_id) == ["io1"]
@@ -150,7 +150,7 @@ def test_stopping_twice_is_not_an_error(cli, lab):
     result = cli.run("window", "stop", "release")
 
     assert result.code == 0
-    assert "window release: nothing to stop, it does not run" in normalised_output(result)
+    assert "window release: nothing to stop: it does not run" in normalised_output(result)
 
 
 def test_a_stop_cancels_the_upcoming_start_and_no_later_one(cli, lab):
