@@ -34,7 +34,7 @@ def test_the_page_claims_nothing_about_unread_volumes():
     page = a_fleet_report(
         [a_calm_volume(1), a_volume_without_data(2)], unread={"vol-1": "denied", "vol-2": "denied"}
     )
-    assert "Nothing that could be read is expected to be empty, but 1 tells nothing" in visible_text(page)
+    assert "Nothing that could be read is expected to be empty, but 1 has no data" in visible_text(page)
     assert "Not read: the picture of vol-1: denied, and 1 more at the end." in visible_text(page)
 
 

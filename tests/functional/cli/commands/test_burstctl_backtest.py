@@ -390,7 +390,7 @@ def test_an_unread_or_missing_volume_hides_no_other_and_exits_1(cli, lab):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["vol-1"], "is no volume id"),
+        (["vol-1"], "is not a valid volume ID"),
         (["--size", "100"], "--size is about files: add --csv FILE"),
         (["--days", "63"], "63 is not in the range 1<=x<=62"),
         (["--csv", "nowhere.csv"], "nowhere.csv cannot be read: No such file or directory"),

@@ -468,7 +468,7 @@ def test_the_heartbeat_of_a_watch_here(cli, lab):
     assert (finding["verdict"], finding["seen"]) == ("ok", "the last was completed 5 min ago")
     finding = single_finding(result, "heartbeat", "focus")
     assert (finding["verdict"], finding["commands"]) == ("warning", ["burstctl watch --region us-east-1"])
-    assert finding["seen"].startswith("the last was completed 60 min ago; while all is well")
+    assert finding["seen"].startswith("the last was completed 60 min ago; normally it is")
 
 
 def test_holds_and_modifications_that_are_used_up(cli, lab):
